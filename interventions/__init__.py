@@ -1,0 +1,60 @@
+"""What can be done to a network in the middle of training, when, and what it resets."""
+
+from .activations import activation, initial_gain, parse_activation
+from .activations import activations as activation_registry
+from .base import Intervention, Reinitialization, interventions, make
+from .contract import AS_RELEASED, UNIFORM, ResetContract, contract_for, settle, zero_slots_
+from .fire import Fire
+from .grammar import HookSyntaxError, HookText, parse_call, parse_hook_text
+from .hook import Hook, parse_hook
+from .isometry import fire_
+from .l2_init import L2Init
+from .learner import Layer, Learner, chain, snapshot
+from .orthogonalize import orthogonalize
+from .redraw import redraw
+from .registry import Registry, UnknownName, did_you_mean
+from .reset import Reset
+from .schedule import AtStart, Moment, Schedule, When
+from .shrink_perturb import ShrinkPerturb, shrink_perturb_
+
+__all__ = [
+    "AS_RELEASED",
+    "UNIFORM",
+    "AtStart",
+    "Fire",
+    "Hook",
+    "HookSyntaxError",
+    "HookText",
+    "Intervention",
+    "L2Init",
+    "Layer",
+    "Learner",
+    "Moment",
+    "Registry",
+    "Reinitialization",
+    "Reset",
+    "ResetContract",
+    "Schedule",
+    "ShrinkPerturb",
+    "UnknownName",
+    "When",
+    "activation",
+    "activation_registry",
+    "chain",
+    "contract_for",
+    "did_you_mean",
+    "fire_",
+    "initial_gain",
+    "interventions",
+    "make",
+    "orthogonalize",
+    "parse_activation",
+    "parse_call",
+    "parse_hook",
+    "parse_hook_text",
+    "redraw",
+    "settle",
+    "shrink_perturb_",
+    "snapshot",
+    "zero_slots_",
+]

@@ -1,0 +1,32 @@
+"""What can be measured on a network or on a set of runs: pure functions that change nothing."""
+
+from .features import activity_scores, dormant_fraction, effective_rank, feature_covariance_distance, srank
+from .gaps import GeneralizationGap, generalization_gap
+from .probe import DATA_METRICS, HELP, WEIGHT_METRICS, measure, record
+from .scores import Score, final_window_return, iqm, plasticity_score
+from .weights import dfi, dfi_unscaled, gradient_norm, isometry_scale, sfe, weight_norm
+
+__all__ = [
+    "DATA_METRICS",
+    "HELP",
+    "WEIGHT_METRICS",
+    "GeneralizationGap",
+    "Score",
+    "activity_scores",
+    "dfi",
+    "dfi_unscaled",
+    "dormant_fraction",
+    "effective_rank",
+    "feature_covariance_distance",
+    "final_window_return",
+    "generalization_gap",
+    "gradient_norm",
+    "iqm",
+    "isometry_scale",
+    "measure",
+    "plasticity_score",
+    "record",
+    "sfe",
+    "srank",
+    "weight_norm",
+]

@@ -1,0 +1,138 @@
+"""Comparisons: one trunk per seed, then every arm from the trunk's identical state."""
+
+import json
+import multiprocessing
+import re
+from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ..experiments.errors import RunError, UsageError
+from ..experiments.fork import fork
+from ..experiments.rundir import RunDirectory, write_json
+from .ppo import PPOSettings
+from .runs import build, configuration, plan, read_hooks, train
+
+Watch = Callable[[str, int, int], None]  # label, step, last step
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What is compared: `arms` are hook texts joined by ` + ` (or `none`)."""
+
+    algorithm: str
+    settings: PPOSettings
+    arms: tuple[str, ...]
+    seeds: tuple[int, ...]
+    fork_step: int
+    command: str
+
+    def hooks_of(self, arm: str) -> tuple[str, ...]:
+        return tuple(text.strip() for text in arm.split("+ "))
+
+
+def fork_step_of(settings: PPOSettings, fork_at: float) -> int:
+    """The step of the fork: `fork_at` in (0, 1) of the planned total, at whole vector steps."""
+    tasks = plan(settings)
+    if not 0 < fork_at < 1:
+        raise UsageError(f"--fork-at must lie between 0 and 1 (a fraction of the run), got {fork_at}")
+    return round(fork_at * tasks[-1].end / settings.num_envs) * settings.num_envs
+
+
+def slug(arm: str) -> str:
+    """A folder name for an arm."""
+    return re.sub(r"[^A-Za-z0-9._=-]+", "_", arm).strip("_")
+
+
+def create(path: Path, comparison: Comparison) -> None:
+    """Check the whole comparison, then write comparison.json. Raises UsageError."""
+    tasks = plan(comparison.settings)
+    if comparison.settings.hook:
+        raise UsageError("--hook belongs to `supple train`; in a comparison every --arm names its hooks")
+    if len({slug(arm) for arm in comparison.arms}) < len(comparison.arms):
+        raise UsageError(f"two arms would share a folder: {', '.join(comparison.arms)}")
+    for arm in comparison.arms:
+        read_hooks(comparison.hooks_of(arm), tasks, comparison.fork_step)
+    build(comparison.algorithm, comparison.settings, tasks)
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise UsageError(f"--out {path} already holds something: choose a new folder, or use --resume {path}")
+    path.mkdir(parents=True, exist_ok=True)
+    write_json(path / "comparison.json", asdict(comparison))
+
+
+def open_comparison(path: Path) -> Comparison:
+    """Read comparison.json back. Raises UsageError where there is none."""
+    from .runs import settings_of
+
+    try:
+        data = json.loads((path / "comparison.json").read_text())
+    except FileNotFoundError:
+        raise UsageError(f"{path} is no comparison: it has no comparison.json") from None
+    except ValueError as error:
+        raise RunError(f"{path / 'comparison.json'}: damaged ({error})") from error
+    settings = settings_of({"algorithm": data["algorithm"], "settings": data["settings"]})
+    lists = {name: tuple(data[name]) for name in ("arms", "seeds")}
+    return Comparison(**{**data, **lists, "settings": settings})
+
+
+def run_comparison(
+    path: Path, comparison: Comparison, jobs: int, watch: Watch, warn: Callable[[str], None]
+) -> None:
+    """Bring every trunk and arm to its end, `jobs` at a time; what is finished already is left as it is.
+
+    Arms run in processes of their own with the environment's own threads; their number and their order
+    change nothing in any result. Raises RunError if a worker dies.
+    """
+    context = multiprocessing.get_context("spawn")
+    with context.Manager() as manager, ProcessPoolExecutor(jobs, context) as pool:
+        messages = manager.Queue()
+        pending: set[Future[tuple[int, str | None]]] = set()
+        for seed in comparison.seeds:
+            pending.add(pool.submit(_run_one, path, comparison, seed, None, messages))
+        try:
+            while pending:
+                done, pending = wait(pending, timeout=0.2, return_when=FIRST_COMPLETED)
+                while not messages.empty():
+                    kind, *rest = messages.get()
+                    warn(*rest) if kind == "warn" else watch(*rest)
+                for future in done:
+                    seed, arm = future.result()
+                    if arm is None:  # a trunk is done: its arms can begin
+                        pending |= {
+                            pool.submit(_run_one, path, comparison, seed, a, messages)
+                            for a in comparison.arms
+                        }
+        except BrokenProcessPool:
+            raise RunError(f"a worker process died; go on with `supple compare --resume {path}`") from None
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _run_one(path: Path, c: Comparison, seed: int, arm: str | None, messages: Any) -> tuple[int, str | None]:
+    """In a worker: the trunk of a seed (`arm` None), or one arm from its end."""
+    tasks = plan(c.settings)
+    settings = replace(c.settings, seed=seed)
+    trunk = path / f"seed-{seed}" / "trunk"
+    if arm is None:
+        target, end = trunk, c.fork_step
+        if not (trunk / "config.json").exists():
+            RunDirectory.create(
+                trunk, configuration(c.algorithm, settings, tasks, c.command, stop=c.fork_step)
+            )
+    else:
+        target, end = path / f"seed-{seed}" / slug(arm), tasks[-1].end
+        _, _, identity = build(c.algorithm, settings, tasks)
+        own = replace(settings, hook=c.hooks_of(arm))
+        config = configuration(c.algorithm, own, tasks, c.command, start=c.fork_step, arm=arm)
+        fork(RunDirectory.open(trunk), c.fork_step, target, config, identity)
+    label = f"seed {seed} · {arm or 'trunk'}"
+    train(
+        target,
+        lambda step: messages.put(("step", label, step, end)),
+        lambda line: messages.put(("warn", line)),
+    )
+    return seed, arm

@@ -1,0 +1,69 @@
+"""Running statistics: observations and rewards brought to unit scale while the world is being seen."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+class RunningMeanStd:
+    """Mean and variance of a stream of vectors, in float64 (Welford's update, a batch at a time).
+
+    Float64 matters: with float32 sums the variance of long runs drifts.
+    """
+
+    def __init__(self, size: int, epsilon: float = 1e-8) -> None:
+        self.mean: Array = np.zeros(size)
+        self.variance: Array = np.ones(size)
+        self.count = 1e-4  # a small prior weight, so that the first batch decides
+        self.epsilon = epsilon
+
+    def update(self, batch: Array) -> None:
+        """Take in a batch of shape (n, size)."""
+        n = len(batch)
+        mean = batch.mean(0)
+        delta, total = mean - self.mean, self.count + n
+        spread = self.variance * self.count + batch.var(0) * n + delta * delta * (self.count * n / total)
+        self.mean += delta * (n / total)
+        self.variance = spread / total
+        self.count = total
+
+    def normalize(self, batch: Array, clip: float) -> NDArray[np.float32]:
+        """(x − mean)/√(variance + ε), clipped to ±clip, as float32."""
+        scaled = (batch - self.mean) / np.sqrt(self.variance + self.epsilon)
+        return np.minimum(np.maximum(scaled, -clip), clip).astype(np.float32)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"mean": self.mean, "variance": self.variance, "count": self.count}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.mean, self.variance, self.count = state["mean"], state["variance"], state["count"]
+
+
+class RewardScale:
+    """Rewards over the running standard deviation of the discounted return (CleanRL's NormalizeReward)."""
+
+    def __init__(self, num_envs: int, gamma: float) -> None:
+        self.statistics = RunningMeanStd(1)
+        self.returns: Array = np.zeros(num_envs)
+        self.gamma = gamma
+
+    def __call__(self, rewards: Array, done: NDArray[np.bool_], clip: float) -> Array:
+        """Scale a vector of rewards, shape (num_envs,), clipped to ±clip."""
+        self.returns = self.returns * self.gamma + rewards
+        self.statistics.update(self.returns[:, None])
+        self.returns[done] = 0.0
+        scaled = rewards / np.sqrt(self.statistics.variance[0] + self.statistics.epsilon)
+        return np.minimum(np.maximum(scaled, -clip), clip)
+
+    def cut(self) -> None:
+        """All episodes were broken off."""
+        self.returns[:] = 0.0
+
+    def state_dict(self) -> dict[str, Any]:
+        return self.statistics.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.statistics.load_state_dict(state)

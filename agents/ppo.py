@@ -1,0 +1,321 @@
+"""Multi-head PPO on a stream of continuous-control environments.
+
+Schulman et al. 2017 with the settings of CleanRL's continuous PPO; the network and the stream are those of the
+cycling-MuJoCo benchmark ("Activation Function Design Sustains Plasticity in Continual Learning", section 7):
+one trunk learns through every environment; adapters, heads and observation statistics belong to one each,
+and are there again when it comes back.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import torch
+import tyro
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..envs import StepResult
+from ..experiments.errors import UsageError
+from ..experiments.hooks import HookDriver
+from ..experiments.seeding import generator
+from ..experiments.settings import RunSettings, positive
+from ..interventions import Learner
+from .networks import MultiHead
+from .normalize import RewardScale, RunningMeanStd
+from .rollout import Batch, Rollout
+from .update import LOG_2PI, STATISTICS, Gradients, LossSettings, can_compile, ppo_loss
+
+Array = NDArray[np.float64]
+COMPILE_PAYS_AFTER = (
+    100_000  # environment steps per environment: saves 0.15–0.3 ms a step, costs 10–25 s once
+)
+PROBE_ROWS = 512
+
+
+@dataclass(kw_only=True)
+class PPOSettings(RunSettings):
+    num_envs: int = 8
+    """Parallel copies of the environment."""
+    rollout_steps: int = 256
+    """Steps of each copy between updates; rollout_steps × num_envs transitions are one batch."""
+    epochs: int = 10
+    """Passes over each batch."""
+    minibatch_size: int = 64
+    """Transitions in one gradient step."""
+    learning_rate: float = 3e-4
+    """Adam's step size. The cycling-MuJoCo paper uses 1e-4 or 1e-5."""
+    adam_epsilon: float = 1e-5
+    """Adam's ε."""
+    gamma: float = 0.99
+    """Discount factor."""
+    gae_lambda: float = 0.95
+    """λ of the generalised advantage estimate."""
+    clip: float = 0.2
+    """Clipping range of the probability ratio, and of value changes where clip_value is on."""
+    clip_value: bool = True
+    """Clip the change of the value function too."""
+    normalize_advantage: bool = True
+    """Bring the advantages of each minibatch to mean 0 and standard deviation 1."""
+    value_coefficient: float = 0.5
+    """Weight of the value loss."""
+    entropy_coefficient: float = 0.0
+    """Weight of the entropy bonus."""
+    max_grad_norm: float = 0.5
+    """Largest global gradient norm."""
+    hidden: tuple[int, ...] = (256, 256)
+    """Widths of the trunk's layers."""
+    adapter: int = 256
+    """Width of each environment's linear input adapter; 0: none."""
+    activation: str = "tanh"
+    """Activation of the trunk by name, with parameters if wanted: rand_smooth_leaky(lower=0.3,upper=0.6)."""
+    share_value: bool = True
+    """Policy and value function share the trunk; off: one each."""
+    normalize_observations: bool = True
+    """Normalise observations with running statistics, one set per environment."""
+    normalize_rewards: bool = True
+    """Divide rewards by the running standard deviation of the discounted return, per environment."""
+    clip_actions: bool = True
+    """Clip actions to the action space; off: as in the paper, whose control costs can then explode."""
+    compile: Annotated[Literal["auto", "on", "off"], tyro.conf.arg(metavar="auto|on|off")] = "auto"
+    """Compile the update: several times faster, 10-25 s per environment once; auto: on longer runs."""
+
+    def check(self) -> None:
+        super().check()
+        for name in (
+            "num_envs", "rollout_steps", "epochs", "minibatch_size", "learning_rate", "adam_epsilon", "max_grad_norm",
+        ):  # fmt: skip
+            positive(**{f"--{name.replace('_', '-')}": getattr(self, name)})
+        positive(**{"--hidden": min(self.hidden, default=0)})
+        for name in ("gamma", "gae_lambda"):
+            if not 0.0 <= getattr(self, name) <= 1.0:
+                raise UsageError(f"--{name.replace('_', '-')} must lie in [0, 1], got {getattr(self, name)}")
+        if self.adapter < 0:
+            raise UsageError(f"--adapter must be 0 or more, got {self.adapter}")
+
+    def resolve_compile(self) -> None:
+        """Turn `auto` into what this run will do, so that a resumed run does the same."""
+        if self.compile == "auto":
+            _, steps = self.stream()
+            long = steps * self.cycles >= COMPILE_PAYS_AFTER
+            self.compile = "on" if long and can_compile() else "off"
+
+
+class PPO:
+    """The agent. The loop calls act → remember → update; `begin_task` moves it to another environment."""
+
+    def __init__(self, settings: PPOSettings, spaces: Mapping[str, tuple[int, int]]) -> None:
+        """spaces: environment id → (observation size, action size), in the order of the stream."""
+        s = self.settings = settings
+        self._draws = generator(s.seed, "initial parameters")
+        self.network = self._new_network(spaces := dict(spaces))
+        self.spaces = spaces
+        self.optimizer = torch.optim.Adam(
+            self.network.parameters(), lr=s.learning_rate, eps=s.adam_epsilon, fused=True
+        )
+        self.noise = generator(s.seed, "action noise")
+        self.shuffle = generator(s.seed, "minibatches")
+        self.observation_statistics = {key: RunningMeanStd(size) for key, (size, _) in spaces.items()}
+        self.reward_scales = {key: RewardScale(s.num_envs, s.gamma) for key in spaces}
+        loss = LossSettings(
+            s.clip, s.clip_value, s.value_coefficient, s.entropy_coefficient, s.normalize_advantage
+        )
+        self._loss_settings = loss
+        self.gradients = Gradients(s.max_grad_norm, s.compile == "on")
+        self.key = next(iter(spaces))
+        self.probe: Batch | None = None  # rows of the last batch, for metrics
+        self.learners = {"agent": self._learner()}
+
+    def _new_network(self, spaces: dict[str, tuple[int, int]]) -> MultiHead:
+        s = self.settings
+        return MultiHead(spaces, s.hidden, s.adapter, s.activation, s.share_value, self._draws)
+
+    def _learner(self) -> Learner:
+        def redraw() -> dict[str, Tensor]:
+            return {name: p.detach() for name, p in self._new_network(self.spaces).named_parameters()}
+
+        return Learner(
+            "agent",
+            self.network,
+            self.optimizer,
+            self.network.layers(),
+            self.network.units(),
+            probe=lambda: None if self.probe is None else (self.probe.observations, self.key),
+            loss=self._probe_loss,
+            generator=generator(self.settings.seed, "interventions"),
+            redraw=redraw,
+            algorithm="ppo",
+        )
+
+    def _probe_loss(self) -> Tensor:
+        if self.probe is None:
+            raise RuntimeError("there is no recent batch before the first rollout")
+        return ppo_loss(self.network, self.key, self.probe.tensors(), self._loss_settings)[0]
+
+    # -- interaction ---------------------------------------------------------------------------------------
+
+    def begin_task(self, env: str) -> None:
+        """Act in `env` from now on; its statistics, adapter and heads go on where they stopped."""
+        s = self.settings
+        self.key = env
+        self.optimizer.zero_grad(set_to_none=True)
+        self.rollout = Rollout(s.rollout_steps, s.num_envs, *self.spaces[env])
+
+    def begin_episodes(self, observations: Array) -> None:
+        """Every environment was reset; `observations` (num_envs, d) are the first of new episodes."""
+        self.reward_scales[self.key].cut()
+        self._see(observations)
+
+    def _see(self, observations: Array) -> None:
+        if self.settings.normalize_observations:
+            self.observation_statistics[self.key].update(observations)
+        self.current = self._normalize(observations, self.key)
+
+    def _normalize(self, observations: Array, key: str) -> NDArray[np.float32]:
+        if not self.settings.normalize_observations:
+            return observations.astype(np.float32)
+        return self.observation_statistics[key].normalize(observations, clip=10.0)
+
+    @torch.no_grad()
+    def act(self) -> NDArray[np.float32]:
+        """Draw an action for each current observation, (num_envs, a)."""
+        mean = self.network.mean(torch.from_numpy(self.current), self.key)
+        log_std = self.network.log_std[self.key]
+        noise = torch.randn(mean.shape, generator=self.noise)
+        self._actions = (mean + log_std.exp() * noise).numpy()
+        # The log-probability of a reparameterised draw follows from its noise alone.
+        self._log_probs = (-0.5 * noise.square() - log_std - 0.5 * LOG_2PI).sum(-1).numpy()
+        return self._actions
+
+    def remember(self, result: StepResult) -> None:
+        """Store what the actions just drawn led to."""
+        rewards = result.reward
+        done = result.terminated | result.truncated
+        if self.settings.normalize_rewards:
+            rewards = self.reward_scales[self.key](rewards, done, clip=10.0)
+        self.rollout.add(
+            self.current, self._actions, self._log_probs, rewards, result.terminated, result.truncated
+        )
+        for env in np.flatnonzero(result.truncated & ~result.terminated):
+            self.rollout.truncated_at(int(env), self._normalize(result.final_obs[env], self.key))
+        self._see(result.obs)
+
+    def greedy(self, env: str) -> "Greedy":
+        """The policy without exploration, for evaluation."""
+        return Greedy(self, env)
+
+    # -- learning ------------------------------------------------------------------------------------------
+
+    def update(self, hooks: HookDriver, last: bool) -> dict[str, float] | None:
+        """Learn from the rollout once it is full, or when the task ends with it (`last`).
+
+        Returns the mean statistics of the update, or None if there was nothing to learn yet.
+        """
+        s = self.settings
+        if self.rollout.filled < s.rollout_steps and not last:
+            return None
+        with torch.no_grad():
+            values = self.network.values(self.rollout.seen(self.current), self.key)
+        batch = self.rollout.batch(values, s.gamma, s.gae_lambda)
+        self.rollout.clear()
+        learner = self.learners["agent"]
+        parameters = self._trained(hooks.penalizes)
+        loss = self._loss(hooks)
+        n = len(batch.returns)
+        size = min(s.minibatch_size, n)
+        total = torch.zeros(len(STATISTICS))
+        for _ in range(s.epochs):
+            # One gather an epoch; minibatches are then views. Rows beyond the last full minibatch wait for
+            # another epoch's shuffle.
+            order = torch.randperm(n, generator=self.shuffle)
+            shuffled = [tensor[order] for tensor in batch.tensors()]
+            for start in range(0, n - size + 1, size):
+                total += self.gradients(loss, parameters, *(t[start : start + size] for t in shuffled))
+                self.optimizer.step()
+                hooks.after_update(learner)
+        rows = slice(0, n, -(-n // PROBE_ROWS))
+        self.probe = Batch(*(tensor[rows].clone() for tensor in batch.tensors()))
+        means = (total / (s.epochs * (n // size))).tolist()
+        explained = 1 - (batch.returns - batch.values).var() / (batch.returns.var() + 1e-8)
+        return dict(zip(STATISTICS, means, strict=True)) | {"value/explained_variance": float(explained)}
+
+    def _trained(self, all_of_them: bool) -> list[Tensor]:
+        """The parameters that the current environment's loss reaches; a penalty reaches all."""
+        parts = self.network.named_parameters()
+        mine = f".{self.key}."
+        others = [f".{key}." for key in self.spaces if key != self.key]
+        return [
+            p for n, p in parts if all_of_them or mine in f".{n}." or not any(o in f".{n}." for o in others)
+        ]
+
+    def _loss(self, hooks: HookDriver) -> Any:
+        network, key, settings = self.network, self.key, self._loss_settings
+        if not hooks.penalizes:
+            return lambda *batch: ppo_loss(network, key, batch, settings)
+        learner = self.learners["agent"]
+
+        def penalized(*batch: Tensor) -> tuple[Tensor, Tensor]:
+            loss, statistics = ppo_loss(network, key, batch, settings)
+            return loss + hooks.penalty(learner), statistics
+
+        return penalized
+
+    # -- checkpoints ---------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that learning goes on from. The rollout is not in it: checkpoints lie between rollouts."""
+        slots = self.optimizer.state_dict()["state"]
+        return {
+            "network": dict(self.network.state_dict()),
+            "initial": self.learners["agent"].initial,
+            "optimizer": {str(i): dict(values) for i, values in slots.items()},
+            "observations": {key: r.state_dict() for key, r in self.observation_statistics.items()},
+            "rewards": {key: r.state_dict() for key, r in self.reward_scales.items()},
+            "generators": {name: g.get_state() for name, g in self._generators().items()},
+            "probe": None if self.probe is None else list(self.probe.tensors()),
+            "key": self.key,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.network.load_state_dict(state["network"])
+        self.learners["agent"].initial = state["initial"]
+        groups = self.optimizer.state_dict()["param_groups"]
+        slots = {int(i): values for i, values in state["optimizer"].items()}
+        self.optimizer.load_state_dict({"state": slots, "param_groups": groups})
+        for key, statistics in self.observation_statistics.items():
+            statistics.load_state_dict(state["observations"][key])
+        for key, scale in self.reward_scales.items():
+            scale.load_state_dict(state["rewards"][key])
+        for name, random in self._generators().items():
+            random.set_state(state["generators"][name])
+        self.probe = None if state["probe"] is None else Batch(*state["probe"])
+        self.key = state["key"]
+
+    def _generators(self) -> dict[str, torch.Generator]:
+        return {
+            "noise": self.noise,
+            "shuffle": self.shuffle,
+            "draws": self._draws,
+            "interventions": self.learners["agent"].generator,
+        }
+
+
+class Greedy:
+    """PPO's mean action with frozen observation statistics; modules in evaluation mode while it is used."""
+
+    def __init__(self, agent: PPO, env: str) -> None:
+        self.agent, self.env = agent, env
+
+    def __enter__(self) -> "Greedy":
+        self.agent.network.eval()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.agent.network.train()
+
+    @torch.no_grad()
+    def __call__(self, observations: Array) -> NDArray[np.float32]:
+        """Mean actions for raw observations, (n, d) → (n, a)."""
+        seen = torch.from_numpy(self.agent._normalize(observations, self.env))
+        return self.agent.network.mean(seen, self.env).numpy()

@@ -1,0 +1,58 @@
+"""Settings of whole experiments, by name."""
+
+from dataclasses import dataclass
+from typing import Any
+
+CLEANRL: dict[str, Any] = {
+    # CleanRL's continuous PPO: 2048 steps, 10 epochs, 32 minibatches. The cycling-MuJoCo paper names no
+    # hyper-parameters but Adam and its step size.
+    "num_envs": 1,
+    "rollout_steps": 2048,
+    "epochs": 10,
+    "minibatch_size": 64,
+    "learning_rate": 1e-4,
+    "hidden": (256, 256),
+}
+CYCLING = {**CLEANRL, "cycles": 3, "steps_per_task": 1_000_000, "activation": "relu", "eval_episodes": 10}
+
+
+@dataclass(frozen=True)
+class Preset:
+    """An experiment: the algorithm's settings and, for `supple compare`, arms, fork and number of seeds."""
+
+    about: str
+    algorithm: str
+    settings: dict[str, Any]
+    arms: tuple[str, ...] = ("none", "fire@task", "snp@task", "reset@task")
+    fork_at: float = 0.5
+    seeds: int = 5
+
+
+PRESETS = {
+    "demo": Preset(
+        "two short cycles through four MuJoCo tasks, four arms from the middle; minutes on two cores",
+        "ppo",
+        {
+            "sequence": "halfcheetah,hopper,walker2d,ant",
+            "cycles": 2,
+            "steps_per_task": 49_152,
+            "minibatch_size": 256,
+            "measure_every": 8_192,
+            "eval_episodes": 3,
+            "compile": "off",
+        },
+        seeds=1,
+    ),
+    "cycling-mujoco": Preset(
+        "paper size: HalfCheetah, Hopper, Walker2d, Ant; 3 cycles × 1M steps (the paper's text)",
+        "ppo",
+        {**CYCLING, "sequence": "cycling-text"},
+        fork_at=1 / 3,
+    ),
+    "cycling-mujoco-v5": Preset(
+        "paper size: HalfCheetah, Humanoid, Ant, Hopper; 3 cycles × 1M steps (the paper's tables)",
+        "ppo",
+        {**CYCLING, "sequence": "cycling-tables"},
+        fork_at=1 / 3,
+    ),
+}

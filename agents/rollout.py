@@ -1,0 +1,100 @@
+"""The on-policy memory of PPO: what was seen since the last update, and generalised advantages from it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+Array = NDArray[np.float64]
+Bool = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Transitions of one rollout, flattened to n = steps × environments rows."""
+
+    observations: Tensor  # (n, d)
+    actions: Tensor  # (n, a), as drawn, before clipping to the action space
+    log_probs: Tensor  # (n,) of the actions under the policy that drew them
+    values: Tensor  # (n,) before the update
+    advantages: Tensor  # (n,)
+    returns: Tensor  # (n,) advantage + value: the value function's target
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        return (self.observations, self.actions, self.log_probs, self.values, self.advantages, self.returns)
+
+
+class Rollout:
+    """Preallocated room for `steps` × `num_envs` transitions. No dummy transition can enter: the vector
+    environments reset within the step that ends an episode, so every stored step was really taken."""
+
+    def __init__(self, steps: int, num_envs: int, observation: int, action: int) -> None:
+        self.steps, self.num_envs = steps, num_envs
+        self.observations = np.zeros((steps, num_envs, observation), np.float32)
+        self.actions = np.zeros((steps, num_envs, action), np.float32)
+        self.log_probs = np.zeros((steps, num_envs), np.float32)
+        self.rewards = np.zeros((steps, num_envs))
+        self.terminated = np.zeros((steps, num_envs), bool)
+        self.truncated = np.zeros((steps, num_envs), bool)
+        self.last: list[tuple[int, int, NDArray[np.float32]]] = []  # (step, env, true last observation)
+        self.filled = 0
+
+    def clear(self) -> None:
+        self.filled, self.last = 0, []
+
+    def add(
+        self,
+        observations: NDArray[np.float32],
+        actions: NDArray[np.float32],
+        log_probs: NDArray[np.float32],
+        rewards: Array,
+        terminated: Bool,
+        truncated: Bool,
+    ) -> None:
+        t = self.filled
+        self.observations[t], self.actions[t], self.log_probs[t] = observations, actions, log_probs
+        self.rewards[t], self.terminated[t], self.truncated[t] = rewards, terminated, truncated
+        self.filled += 1
+
+    def truncated_at(self, env: int, observation: NDArray[np.float32]) -> None:
+        """The step just added cut an episode short; `observation` is the one it ended in."""
+        self.last.append((self.filled - 1, env, observation))
+
+    def seen(self, following: NDArray[np.float32]) -> Tensor:
+        """Every observation whose value `batch` needs, (steps·num_envs + num_envs + truncations, d)."""
+        final = np.array([observation for _, _, observation in self.last], np.float32)
+        rows = [self.observations[: self.filled].reshape(-1, following.shape[1]), following]
+        return torch.from_numpy(np.concatenate(rows + ([final] if len(final) else [])))
+
+    def batch(self, values: Tensor, gamma: float, lam: float) -> Batch:
+        """Advantages by GAE(γ, λ) (Schulman et al. 2016) from the values of `seen`, in that order.
+
+        A truncated episode bootstraps from the value of its true last observation, a terminated one from 0;
+        neither lets an advantage flow back across its end.
+        """
+        shape = (self.filled, self.num_envs)
+        n = self.filled * self.num_envs
+        all_values = values.numpy().astype(np.float64)
+        current, following = all_values[:n].reshape(shape), all_values[n : n + self.num_envs]
+        after = np.concatenate([current[1:], following[None]])
+        for (t, env, _), value in zip(self.last, all_values[n + self.num_envs :], strict=True):
+            after[t, env] = value
+        terminated, truncated = self.terminated[: self.filled], self.truncated[: self.filled]
+        deltas = self.rewards[: self.filled] + gamma * np.where(terminated, 0.0, after) - current
+        carry = gamma * lam * ~(terminated | truncated)
+        advantages = np.zeros(shape)
+        running = np.zeros(self.num_envs)
+        for t in range(self.filled - 1, -1, -1):
+            running = deltas[t] + carry[t] * running
+            advantages[t] = running
+
+        def flat(array: NDArray[np.float32] | Array) -> Tensor:
+            # A copy: the batch outlives the rollout, as the probe of the metrics.
+            return torch.from_numpy(array[: self.filled].reshape(n, *array.shape[2:]).astype(np.float32))
+
+        return Batch(
+            flat(self.observations), flat(self.actions), flat(self.log_probs), values[:n],
+            flat(advantages), flat(advantages + current),
+        )  # fmt: skip

@@ -1,0 +1,13 @@
+"""The two ways in which a run can be refused; `scripts/` turns each into one line and an exit code."""
+
+
+class UsageError(ValueError):
+    """What was asked for cannot be done as asked (exit code 2)."""
+
+
+class RunError(RuntimeError):
+    """The run could not go on (exit code 1)."""
+
+
+class CheckpointError(RunError):
+    """A checkpoint that is truncated, corrupted or foreign; the message names the file."""

@@ -1,0 +1,29 @@
+"""Forks: an arm that goes on from the identical state of a trunk."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from . import checkpoint
+from .rundir import RunDirectory, versions, write_json
+
+
+def fork(trunk: RunDirectory, step: int, target: Path, config: dict[str, Any], identity: str) -> None:
+    """Make the run directory `target`, which begins at the trunk's checkpoint of `step`.
+
+    Everything of that state is taken over (weights, optimizer, memory, generators, statistics); the logs
+    begin empty. The directory appears at once or not at all; an existing one is left alone.
+    Raises CheckpointError if the trunk's checkpoint is missing or damaged.
+    """
+    if target.exists():
+        return
+    tree = checkpoint.load(checkpoint.folder_of(trunk.checkpoints, step), identity)
+    temporary = target.with_name(f".{target.name}.tmp")
+    shutil.rmtree(temporary, ignore_errors=True)
+    try:
+        checkpoint.save(temporary / "checkpoints", step, {**tree, "logs": {}}, identity)
+        write_json(temporary / "config.json", {**config, "versions": versions()})
+        temporary.rename(target)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise

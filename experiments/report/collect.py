@@ -1,0 +1,218 @@
+"""Reading what runs left on the disk: one run directory, or a comparison of arms forked from common trunks."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Row = dict[str, Any]
+
+RUN_FILES = "config.json, episodes.jsonl, metrics.jsonl and events.jsonl"
+
+
+@dataclass(frozen=True)
+class Segment:
+    """One task of the stream: `env` from step `start` (exclusive for episode ends) to `end`."""
+
+    index: int
+    cycle: int
+    env: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, eq=False)
+class Episodes:
+    """Finished episodes, one entry each: step at the end, task index, return, whether physics exploded."""
+
+    steps: Array
+    tasks: NDArray[np.int64]
+    returns: Array
+    exploded: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class RunData:
+    """One run's history from step 0: the trunk's rows, if it was forked from one, and its own."""
+
+    path: Path
+    config: Row
+    tasks: tuple[Segment, ...]
+    episodes: Episodes
+    metrics: list[Row]
+    events: list[Row]
+
+    @property
+    def seed(self) -> int:
+        return int(self.config.get("seed", 0))
+
+    @property
+    def total_steps(self) -> int:
+        return int(self.config.get("total_steps", self.tasks[-1].end))
+
+    @cached_property
+    def last_step(self) -> int:
+        """The last step that any log mentions."""
+        logged = [int(row["step"]) for row in (*self.metrics, *self.events) if "step" in row]
+        return max([*logged, *self.episodes.steps[-1:].astype(int), 0])
+
+    def of_kind(self, event: str) -> list[Row]:
+        """The events of one kind: `intervention`, `explosion`, `task`."""
+        return [row for row in self.events if row.get("event") == event]
+
+    def series(self, name: str) -> tuple[Array, Array]:
+        """(steps, values) of a metric, where it was logged as a finite number."""
+        pairs = [(row["step"], row[name]) for row in self.metrics if _is_number(row.get(name))]
+        steps, values = np.array(pairs, dtype=np.float64).reshape(-1, 2).T
+        return steps, values
+
+
+@dataclass(frozen=True, eq=False)
+class ComparisonData:
+    """Arms and their runs, one a seed. A single run is a comparison with one arm and no fork."""
+
+    path: Path
+    arms: dict[str, list[RunData]]
+    fork_step: int | None = None
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def first(self) -> RunData:
+        """Any one run: algorithm, stream and settings are the same in all."""
+        return next(iter(self.arms.values()))[0]
+
+    @property
+    def seeds(self) -> int:
+        """The largest number of seeds that an arm has."""
+        return max(len(runs) for runs in self.arms.values())
+
+
+def load(path: Path) -> ComparisonData:
+    """Read a run directory or a comparison directory.
+
+    Runs that are still going, or were killed, are read as far as they came, which `notes` says.
+    Raises ValueError, in one line, for a directory that is neither, or for a damaged file in it.
+    """
+    path = Path(path)
+    if (path / "comparison.json").is_file():
+        data = _load_comparison(path)
+    elif (path / "config.json").is_file():
+        run = _load_run(path, trunk=None)
+        label = run.config.get("arm") or ", ".join(run.config.get("hooks", [])) or "none"
+        data = ComparisonData(path, {label: [run]})
+    else:
+        raise ValueError(
+            f"{path} is neither a run directory ({RUN_FILES}) nor a comparison directory (comparison.json)"
+        )
+    for label, runs in data.arms.items():
+        for run in runs:
+            if run.last_step < (window := run.tasks[-1].end - 0.15 * _length(run.tasks[-1])):
+                data.notes.append(
+                    f"{label}, seed {run.seed}: unfinished, its logs end at step {run.last_step:,} "
+                    f"of {run.total_steps:,}; it enters no final score (those begin at step {window:,.0f})"
+                )
+    return data
+
+
+def read_jsonl(path: Path) -> list[Row]:
+    """The objects of a JSON-lines file.
+
+    A last line that is broken was torn by a crash, and is dropped. Raises ValueError with file and line number
+    for a broken line before it, and FileNotFoundError if there is no such file.
+    """
+    lines = path.read_bytes().splitlines()
+    while lines and not lines[-1].strip():
+        lines.pop()
+    rows: list[Row] = []
+    for number, line in enumerate(lines, 1):
+        try:
+            row = json.loads(line)
+            if not isinstance(row, dict):
+                raise ValueError("not an object")
+        except ValueError as error:
+            if number == len(lines):
+                break
+            raise ValueError(f"{path}, line {number}: broken JSON ({error}); expected one object") from error
+        rows.append(row)
+    return rows
+
+
+def _load_comparison(path: Path) -> ComparisonData:
+    plan = _read_object(path / "comparison.json")
+    fork = int(plan.get("fork_step", 0))
+    configs = {file.parent: _read_object(file) for file in sorted(path.glob("seed-*/*/config.json"))}
+    trunks = {c.get("seed", 0): folder for folder, c in configs.items() if c.get("arm") is None}
+
+    arms: dict[str, list[RunData]] = {str(label): [] for label in plan.get("arms", [])}
+    for folder, config in configs.items():
+        if config.get("arm") is not None:
+            trunk = trunks.get(config.get("seed", 0))
+            arms.setdefault(str(config["arm"]), []).append(_load_run(folder, trunk, fork))
+    planned = plan.get("seeds", [])
+    notes = []
+    for label, runs in arms.items():
+        runs.sort(key=lambda run: run.seed)
+        if missing := sorted(set(planned) - {run.seed for run in runs}):
+            notes.append(f"{label}: no run yet for seed {', '.join(map(str, missing))}")
+    arms = {label: runs for label, runs in arms.items() if runs}
+    if not arms:
+        raise ValueError(f"{path}: no arm has begun yet; expected run directories such as seed-0/<arm>/config.json")
+    return ComparisonData(path, arms, fork, notes)
+
+
+def _load_run(path: Path, trunk: Path | None, fork: int = 0) -> RunData:
+    config = _read_object(path / "config.json")
+    try:
+        tasks = tuple(Segment(**{k: t[k] for k in Segment.__annotations__}) for t in config["tasks"])
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{path / 'config.json'}: 'tasks' is missing or incomplete ({error})") from error
+    if not tasks:
+        raise ValueError(f"{path / 'config.json'}: 'tasks' is empty; a run has at least one")
+    logs = {}
+    for name in ("episodes", "metrics", "events"):
+        # Beyond the fork a trunk is another history than the arm's.
+        shared = [r for r in _log(trunk, name) if r.get("step", 0) <= fork] if trunk else []
+        logs[name] = shared + _log(path, name)
+    episodes = _episodes(path / "episodes.jsonl", logs["episodes"], len(tasks))
+    return RunData(path, config, tasks, episodes, logs["metrics"], logs["events"])
+
+
+def _log(run: Path, name: str) -> list[Row]:
+    """A log of a run; none if the run has not come to write it."""
+    file = run / f"{name}.jsonl"
+    return read_jsonl(file) if file.exists() else []
+
+
+def _episodes(file: Path, rows: list[Row], tasks: int) -> Episodes:
+    try:
+        cells = [(r["step"], r.get("task", 0), r["return"], bool(r.get("exploded"))) for r in rows]
+        table = np.array(cells, dtype=np.float64).reshape(-1, 4)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{file}: an episode without a usable 'step' or 'return' ({error})") from error
+    if (bad := table[:, 1][(table[:, 1] < 0) | (table[:, 1] >= tasks)]).size:
+        raise ValueError(f"{file}: an episode of task {bad[0]:.0f}, but config.json lists {tasks} tasks")
+    return Episodes(table[:, 0], table[:, 1].astype(np.int64), table[:, 2], table[:, 3].astype(bool))
+
+
+def _read_object(file: Path) -> Row:
+    try:
+        value = json.loads(file.read_text())
+    except ValueError as error:
+        raise ValueError(f"{file}: broken JSON ({error})") from error
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{file}: expected a JSON object")
+    return dict(value)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and bool(np.isfinite(value))
+
+
+def _length(task: Segment) -> int:
+    return task.end - task.start

@@ -1,0 +1,135 @@
+"""How the figures look: one colour per arm everywhere, light grids, readable type. No pyplot, no global state."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from numpy.typing import NDArray
+
+from .collect import RunData
+
+Array = NDArray[np.float64]
+
+# Okabe & Ito (2008), told apart with any common colour blindness; yellow, too pale on white, comes last.
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#B5A800")
+BASELINE = "#3c3c3c"
+INK, FAINT, SHADE = "#222222", "#8a8a8a", "#f1f0ec"
+WIDTH = 11.0  # inches; the page shows figures at about this width
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A figure with its file name and the sentence that says what it shows and what it does not."""
+
+    name: str
+    title: str
+    caption: str
+    figure: Figure
+
+
+def arm_styles(labels: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Line style of each arm: dark grey for `none`, then the palette; dashed from its second round on."""
+    others = [label for label in labels if label != "none"]
+    styles: dict[str, dict[str, Any]] = {"none": {"color": BASELINE, "linestyle": "-"}}
+    for i, label in enumerate(others):
+        dashes = ("-", "--", ":")[i // len(PALETTE) % 3]
+        styles[label] = {"color": PALETTE[i % len(PALETTE)], "linestyle": dashes}
+    return styles
+
+
+def new_figure(height: float, width: float = WIDTH) -> Figure:
+    figure = Figure(figsize=(width, height), dpi=160, layout="constrained", facecolor="white")
+    figure.get_layout_engine().set(w_pad=0.06, h_pad=0.05, wspace=0.02, hspace=0.02)  # type: ignore[union-attr]
+    return figure
+
+
+def tidy(axes: Axes, title: str = "", grid: str = "y") -> None:
+    """House look of one panel."""
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color("#bbbbbb")
+    axes.tick_params(labelsize=9, colors="#555555", length=3, color="#bbbbbb")
+    axes.set_axisbelow(True)
+    axes.grid(axis=grid, color="#e4e4e4", linewidth=0.7)  # type: ignore[arg-type]
+    if title:
+        axes.set_title(title, loc="left", fontsize=10.5, fontweight="bold", color=INK)
+
+
+def legend(figure: Figure, labels: Sequence[str], shared: bool = False) -> None:
+    """One legend above all panels."""
+    styles = arm_styles(labels)
+    handles = [Line2D([], [], color=FAINT, linewidth=2.2, label="shared trunk")] if shared else []
+    handles += [Line2D([], [], linewidth=2.2, label=label, **styles[label]) for label in labels]
+    columns = min(len(handles), max(2, 90 // (max(map(len, labels)) + 7)))
+    figure.legend(
+        handles=handles, loc="outside upper left", ncols=columns, frameon=False, fontsize=10, handlelength=1.6
+    )
+
+
+def step_unit(total: int) -> tuple[float, str]:
+    """(divisor, name) in which this many steps read best."""
+    if total >= 2_000_000:
+        return 1e6, "million steps"
+    return (1e3, "thousand steps") if total >= 2_000 else (1.0, "steps")
+
+
+def bare(env: str) -> str:
+    """An environment's name without the version, for narrow places."""
+    return env.removeprefix("ALE/").replace("-v5", "").replace("-v4", "")
+
+
+def mean_and_interval(values: Array) -> tuple[Array, Array, Array]:
+    """Mean and 95 % Student-t interval over seeds; values: (seeds, points) without NaN.
+
+    With one seed the interval is NaN: there is none. With three it is honest, and so 4.3 standard errors wide.
+    """
+    from scipy.stats import t
+
+    n, middle = len(values), values.mean(axis=0)
+    if n < 2:
+        return middle, np.full_like(middle, np.nan), np.full_like(middle, np.nan)
+    half = t.ppf(0.975, n - 1) * values.std(axis=0, ddof=1) / np.sqrt(n)
+    return middle, middle - half, middle + half
+
+
+def on_common_steps(series: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
+    """(steps, (seeds, steps) values): each seed read, by linear interpolation, where all of them have data."""
+    series = [(steps, values) for steps, values in series if steps.size]
+    if not series:
+        return np.empty(0), np.empty((0, 0))
+    first, last = max(s[0] for s, _ in series), min(s[-1] for s, _ in series)
+    steps = np.unique(np.concatenate([s for s, _ in series]))
+    steps = steps[(steps >= first) & (steps <= last)]
+    return steps, np.stack([np.interp(steps, s, v) for s, v in series])
+
+
+def draw_band(axes: Axes, steps: Array, values: Array, style: dict[str, Any], **line: Any) -> None:
+    """Mean line over seeds and, with two or more, its interval."""
+    if not steps.size:
+        return
+    middle, low, high = mean_and_interval(values)
+    if len(values) > 1:
+        # The band must not set the scale of the panel: with two seeds it is 13 standard errors wide.
+        band = axes.fill_between(steps, low, high, color=style["color"], alpha=0.14, linewidth=0)
+        axes.collections.remove if False else band.set_in_layout(False)
+    marker = "o" if len(steps) == 1 else None
+    axes.plot(steps, middle, linewidth=1.8, marker=marker, markersize=3.5, **style, **line)
+
+
+def mark_stream(axes: Axes, run: RunData, divisor: float, fork: int | None) -> None:
+    """Task switches as hairlines, the fork as a dashed line."""
+    for task in run.tasks[1:]:
+        axes.axvline(task.start / divisor, color="#dddddd", linewidth=0.8, zorder=0)
+    if fork:
+        axes.axvline(fork / divisor, color=FAINT, linewidth=1.1, linestyle=(0, (4, 3)), zorder=1)
+    axes.set_xlim(0, run.total_steps / divisor)
+
+
+def seeds_phrase(seeds: int) -> str:
+    """What a caption says about the uncertainty shown."""
+    if seeds == 1:
+        return "1 seed: no interval, and no evidence beyond these very runs."
+    return f"Bands and bars: 95 % Student-t interval over {seeds} seeds."

@@ -1,0 +1,83 @@
+"""Settings that every training run shares; each algorithm's settings extend them.
+
+A field's string is its help line on the command line.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import tyro
+
+from .errors import UsageError
+
+
+@dataclass(kw_only=True)
+class RunSettings:
+    env: str | None = None
+    """One environment: a short name (halfcheetah) or any Gymnasium id (HalfCheetah-v5)."""
+    sequence: str | None = None
+    """A stream of environments instead: names joined by commas, or a named sequence (see `supple list`)."""
+    cycles: int = 1
+    """How often the sequence is gone through."""
+    steps_per_task: int | None = None
+    """Environment steps on each environment of a sequence, per cycle."""
+    steps: int | None = None
+    """Environment steps in all, with --env."""
+    hook: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
+    """An intervention and its schedule, such as fire@0.5 or snp(lam=0.5)@task. May be given several times."""
+    seed: int = 0
+    """The run's seed: every random draw comes from it."""
+    threads: int = 1
+    """Threads of PyTorch. Small networks are fastest with one."""
+    checkpoint_every: int = 250_000
+    """Environment steps between checkpoints. A checkpoint ends the running episodes, in every run alike."""
+    keep_checkpoints: int = 2
+    """How many checkpoints to keep."""
+    measure_every: int = 20_000
+    """Environment steps between two lines of metrics.jsonl."""
+    eval_episodes: int = 5
+    """Episodes of evaluation at the end of each task, on the training and on the perturbed environment; 0: none."""
+    eval_friction: float = 0.5
+    """Factor on every sliding friction in the perturbed evaluation environment."""
+
+    def stream(self) -> tuple[str, int]:
+        """(sequence text, steps per task) from either --env and --steps or --sequence and --steps-per-task."""
+        if (self.env is None) == (self.sequence is None):
+            raise UsageError("give either --env NAME --steps N or --sequence NAMES --steps-per-task N")
+        pairs: dict[str, int | None] = {"--steps": self.steps, "--steps-per-task": self.steps_per_task}
+        wanted, other = ("--steps", "--steps-per-task") if self.env else ("--steps-per-task", "--steps")
+        if pairs[other] is not None:
+            raise UsageError(
+                f"{other} does not go with {'--env' if self.env else '--sequence'}: use {wanted}"
+            )
+        steps = pairs[wanted]
+        if steps is None:
+            raise UsageError(f"{wanted} is missing: how many environment steps?")
+        if self.env and self.cycles != 1:
+            raise UsageError("--cycles goes with --sequence, not with --env")
+        positive(**{wanted: steps, "--cycles": self.cycles})
+        return self.env or self.sequence or "", steps
+
+    def check(self) -> None:
+        """Raise UsageError for values that cannot work."""
+        positive(
+            **{
+                "--threads": self.threads,
+                "--checkpoint-every": self.checkpoint_every,
+                "--keep-checkpoints": self.keep_checkpoints,
+                "--measure-every": self.measure_every,
+            }
+        )
+        if self.seed < 0:
+            raise UsageError(f"--seed must be 0 or more, got {self.seed}")
+        if self.eval_episodes < 0:
+            raise UsageError(f"--eval-episodes must be 0 or more, got {self.eval_episodes}")
+        if not 0 < self.eval_friction < float("inf"):
+            raise UsageError(f"--eval-friction must be a positive number, got {self.eval_friction}")
+
+
+def positive(**values: float | None) -> None:
+    """Raise UsageError for the first named value that is not above zero."""
+    for name, value in values.items():
+        if value is not None and not 0 < value < float("inf"):
+            raise UsageError(f"{name} must be a positive number, got {value}")

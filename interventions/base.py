@@ -1,0 +1,109 @@
+"""The contract of an intervention: a name, parameters, a reset contract and up to four moments."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor, nn
+
+from .contract import contract_for, settle
+from .grammar import Call
+from .learner import Learner
+from .registry import Registry, bind
+
+
+class Intervention:
+    """Something that is done to a learner. A subclass overrides the moments it needs.
+
+    attach(learner)        at the start of a run (or of a fork)
+    penalty(learner)       a differentiable term added to every training loss
+    after_update(learner)  after every optimizer step
+    apply(learner)         when the schedule fires; returns the names of the parameters it wrote
+    """
+
+    name: str = ""
+    params: Mapping[str, Any]  # as given by the user, for logs
+
+    def attach(self, learner: Learner) -> None:
+        """Look at the learner before training; refuse it here, not in the middle of a run."""
+
+    def penalty(self, learner: Learner) -> Tensor:
+        raise AttributeError(f"{self.name} adds no loss term")
+
+    def after_update(self, learner: Learner) -> None:
+        raise AttributeError(f"{self.name} does nothing after an update")
+
+    def apply(self, learner: Learner) -> list[str]:
+        raise AttributeError(f"{self.name} is not applied by a schedule")
+
+    def contract(self, learner: Learner) -> dict[str, str]:
+        """What it resets, in words, for reports."""
+        return {}
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that must survive a checkpoint: tensors, numbers, strings, lists and dicts of them."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take up what `state_dict` gave."""
+
+    def has(self, moment: str) -> bool:
+        """Whether this intervention overrides a moment: "penalty", "after_update" or "apply"."""
+        return getattr(type(self), moment) is not getattr(Intervention, moment)
+
+    def __str__(self) -> str:
+        return str(Call(self.name, self.params))
+
+
+class Reinitialization(Intervention, ABC):
+    """An intervention that rewrites weights at one moment, then settles its reset contract."""
+
+    def __init__(self, scope: str | tuple[str, ...], contract: str) -> None:
+        self.scope = scope
+        self.preset = contract
+
+    @abstractmethod
+    def rewrite(self, module: nn.Module, learner: Learner, scope: str | tuple[str, ...]) -> list[str]:
+        """Rewrite `module` (the learner's own, or a follower) in place within `scope`;
+        return the names written."""
+
+    def attach(self, learner: Learner) -> None:
+        contract = contract_for(self.name, self.preset, learner.algorithm)
+        learner.select(contract.weights or self.scope)
+
+    def contract(self, learner: Learner) -> dict[str, str]:
+        scope = self.scope if isinstance(self.scope, str) else " + ".join(self.scope)
+        return contract_for(self.name, self.preset, learner.algorithm).describe(scope)
+
+    def apply(self, learner: Learner) -> list[str]:
+        contract = contract_for(self.name, self.preset, learner.algorithm)
+        modules = [learner.module, *(learner.followers if contract.target == "same" else ())]
+        for module in modules:
+            written = self.rewrite(module, learner, contract.weights or self.scope)
+            if contract.restore:
+                names = learner.parameters_of(learner.select(contract.restore))
+                restore_(module, {name: learner.initial[name] for name in names})
+                written = [*written, *names]
+        settle(learner, written, contract)
+        return written
+
+
+def restore_(module: nn.Module, values: Mapping[str, Tensor]) -> None:
+    """Copy named values into a module's parameters, in place."""
+    named = dict(module.named_parameters())
+    for name, value in values.items():
+        named[name].detach().copy_(value)
+
+
+interventions: Registry[type[Intervention]] = Registry("intervention")
+
+
+def make(name: str, **params: Any) -> Intervention:
+    """The intervention of that name: `make("fire", steps=10)`.
+
+    Raises ValueError, in one line, for an unknown name (with near names) or a wrong parameter.
+    """
+    factory = interventions.get(name)
+    intervention = factory(**bind(factory, params, name))
+    intervention.name, intervention.params = name, dict(params)
+    return intervention

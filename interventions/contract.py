@@ -1,0 +1,122 @@
+"""The reset contract: what an intervention resets besides the weights it rewrites.
+
+The code released with FIRE (the FIRE paper) resets different things in each track: the DQN runs keep
+Adam's moments, the SAC runs discard them, which confounds its comparison of methods. So every intervention
+carries its contract openly, and every report prints it.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from .learner import Learner
+
+
+@dataclass(frozen=True)
+class ResetContract:
+    """What happens to everything but the rewritten weights.
+
+    optimizer: `kept`; `zeroed` (the slots and step counters of the rewritten tensors, in place); `fresh`
+        (the slots of every tensor of the learner, in place: the same as a new optimizer, without a new one).
+    target: followers are `kept`; become the `online` network; or get the `same` operation themselves.
+    temperature: `kept`, or back to its `start` value with a fresh optimizer.
+    weights, restore: override the scope of the intervention; a scope put back to its step-0 values besides.
+    Replay memory, observation statistics and generators are kept by every contract.
+    """
+
+    optimizer: Literal["kept", "zeroed", "fresh"] = "zeroed"
+    target: Literal["kept", "online", "same"] = "online"
+    temperature: Literal["kept", "start"] = "kept"
+    weights: str | None = None
+    restore: str | None = None
+
+    def describe(self, scope: str) -> dict[str, str]:
+        """The contract as a table row: column name → words."""
+        weights = self.weights or scope
+        if self.restore:
+            weights += f"; {self.restore} back to step 0"
+        return {
+            "weights": weights,
+            "optimizer state": {
+                "kept": "kept",
+                "zeroed": "zeroed in place for the tensors that were written",
+                "fresh": "fresh (every tensor)",
+            }[self.optimizer],
+            "target network": {
+                "kept": "kept",
+                "online": ":= online network",
+                "same": "same operation applied to it",
+            }[self.target],
+            "temperature": {"kept": "kept", "start": "back to its start value"}[self.temperature],
+            "replay, observation statistics, generators": "kept",
+        }
+
+
+UNIFORM = ResetContract()
+
+_DQN = ResetContract(optimizer="kept", target="same")
+_SAC = ResetContract(optimizer="fresh", target="online", temperature="start")
+# Read from the code released with FIRE, by (algorithm, intervention).
+AS_RELEASED: dict[tuple[str, str], ResetContract] = {
+    ("dqn", "fire"): ResetContract(optimizer="kept", target="same", weights="conv", restore="linear"),
+    ("dqn", "snp"): ResetContract(optimizer="kept", target="same", weights="conv", restore="linear"),
+    ("dqn", "reset"): _DQN,
+    ("sac", "fire"): _SAC,
+    ("sac", "snp"): _SAC,
+    ("sac", "reset"): _SAC,
+}
+
+
+def contract_for(name: str, preset: str, algorithm: str) -> ResetContract:
+    """The contract that a preset name stands for, on this algorithm.
+
+    Raises ValueError for an unknown preset, and for `as_released` where nothing was released.
+    """
+    if preset == "uniform":
+        return UNIFORM
+    if preset != "as_released":
+        raise ValueError(f"unknown contract '{preset}' (known: uniform, as_released)")
+    if (algorithm, name) not in AS_RELEASED:
+        known = ", ".join(f"{i} on {a}" for a, i in AS_RELEASED)
+        raise ValueError(f"no released code applies {name} here; use contract=uniform (released: {known})")
+    return AS_RELEASED[algorithm, name]
+
+
+@torch.no_grad()
+def zero_slots_(optimizer: torch.optim.Optimizer, parameters: list[Tensor]) -> None:
+    """Zero the optimizer's state of these parameters in place, step counters included."""
+    for parameter in parameters:
+        slots = optimizer.state.get(parameter, {})
+        for key, value in slots.items():
+            if isinstance(value, Tensor):
+                value.zero_()
+            elif isinstance(value, (int, float)):
+                slots[key] = type(value)(0)
+
+
+@torch.no_grad()
+def copy_module_(target: nn.Module, source: nn.Module) -> None:
+    """Copy every parameter and buffer of `source` into `target`, in place."""
+    for theirs, ours in zip(target.parameters(), source.parameters(), strict=True):
+        theirs.copy_(ours)
+    for theirs, ours in zip(target.buffers(), source.buffers(), strict=True):
+        theirs.copy_(ours)
+
+
+@torch.no_grad()
+def settle(learner: Learner, written: list[str], contract: ResetContract) -> None:
+    """Carry out the contract after the parameters named in `written` were rewritten."""
+    named = dict(learner.module.named_parameters())
+    if learner.optimizer is not None and contract.optimizer != "kept":
+        names = written if contract.optimizer == "zeroed" else list(named)
+        zero_slots_(learner.optimizer, [named[name] for name in names])
+    if contract.target == "online":
+        for follower in learner.followers:
+            copy_module_(follower, learner.module)
+    if contract.temperature == "start" and (alpha := learner.temperature) is not None:
+        for name, parameter in alpha.module.named_parameters():
+            parameter.copy_(alpha.initial[name])
+        if alpha.optimizer is not None:
+            zero_slots_(alpha.optimizer, list(alpha.module.parameters()))

@@ -1,0 +1,39 @@
+"""FIRE, Frobenius–Isometry REinitialization (the FIRE paper).
+
+    W ← s · argmin ‖W − X‖²_F subject to XᵀX = I,   s = √(d_out/d_in), for convolutions per tap with 1/(k_h·k_w)
+
+(eq. 4 and 5, Appendix C). Among all isometries it takes the one nearest to the weights, so it restores the
+conditioning of a fresh network at the least change. It rewrites weight matrices only: biases, normalisation
+layers and loose parameters stay. Cost: `steps` × 4·N·k² operations for a matrix with sides N ≥ k; milliseconds
+for an agent network.
+"""
+
+from torch import nn
+
+from .base import Reinitialization, interventions
+from .isometry import fire_
+from .learner import Learner
+
+
+@interventions.register("fire")
+class Fire(Reinitialization):
+    """Replace weight matrices by their nearest isometry, scaled (the FIRE paper).
+
+    Ten cubic Newton–Schulz steps, the released default, do not reach an isometry on square matrices:
+    use `tolerance` or `method=polar` where that matters; events record DfI before and after.
+    """
+
+    def __init__(
+        self,
+        method: str = "newton_schulz",
+        steps: int = 10,
+        tolerance: float | None = None,
+        scope: str | tuple[str, ...] = "all",
+        contract: str = "uniform",
+    ) -> None:
+        super().__init__(scope, contract)
+        self.method, self.steps, self.tolerance = method, steps, tolerance
+
+    def rewrite(self, module: nn.Module, learner: Learner, scope: str | tuple[str, ...]) -> list[str]:
+        names = [f"{layer.name}.weight" for layer in learner.select(scope)]
+        return fire_(module, method=self.method, steps=self.steps, tolerance=self.tolerance, names=names)

@@ -1,0 +1,28 @@
+"""L2-Init, regenerative regularisation (Kumar et al. 2023).
+
+    L ← L + λ·‖θ − θ₀‖²
+
+pulls the parameters toward their initial values instead of toward zero. It resets nothing. The printed
+equation has no factor ½ and neither has this; released code that writes coef/2 needs twice the strength here.
+Cost: one pass over the parameters per update.
+"""
+
+import torch
+from torch import Tensor
+
+from .base import Intervention, interventions
+from .learner import Learner
+
+
+@interventions.register("l2_init")
+class L2Init(Intervention):
+    """Penalty strength·‖θ − θ₀‖² on every parameter (Kumar et al. 2023); strengths of 1e-5 … 1e-2 are usual."""
+
+    def __init__(self, strength: float = 1e-3) -> None:
+        if not 0.0 <= strength < float("inf"):
+            raise ValueError(f"l2_init: strength must be finite and ≥ 0, got {strength}")
+        self.strength = strength
+
+    def penalty(self, learner: Learner) -> Tensor:
+        terms = [(p - learner.initial[name]).square().sum() for name, p in learner.module.named_parameters()]
+        return self.strength * torch.stack(terms).sum()

@@ -1,0 +1,111 @@
+"""What an intervention or a metric sees of a training run, whatever the track: a `Learner`."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from .registry import did_you_mean
+
+Role = Literal["encoder", "hidden", "head"]
+CONV = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer with weights. `depth` counts from the input; layers side by side share a depth."""
+
+    name: str
+    module: nn.Module
+    role: Role
+    depth: int
+
+
+def chain(module: nn.Module, prefix: str = "") -> tuple[Layer, ...]:
+    """The Linear and Conv layers of a plain feed-forward module, in the order in which they were defined:
+    the first is the encoder, the last the head, those between are hidden."""
+    found = [(n, m) for n, m in module.named_modules() if isinstance(m, (nn.Linear, *CONV))]
+    last = len(found) - 1
+    roles: list[Role] = [
+        "head" if i == last else "encoder" if i == 0 else "hidden" for i in range(len(found))
+    ]
+    return tuple(
+        Layer(prefix + n, m, role, depth)
+        for depth, ((n, m), role) in enumerate(zip(found, roles, strict=True))
+    )
+
+
+def snapshot(module: nn.Module) -> dict[str, Tensor]:
+    """A detached copy of every parameter, by qualified name."""
+    return {name: p.detach().clone() for name, p in module.named_parameters()}
+
+
+@dataclass
+class Learner:
+    """The thin adapter that every track provides.
+
+    Attributes
+    ----------
+    name: what the run calls this network, such as "agent", "actor" or "critic".
+    module: the network that is trained.
+    optimizer: its optimizer, or None.
+    layers: its layers in forward order, with their roles.
+    units: qualified names of the modules whose outputs are post-activation units, in forward order.
+    probe: returns the positional arguments of one forward pass on recent inputs; None before there are any.
+    loss: returns the training loss on a recent batch, differentiable in the parameters.
+    generator: the source of every random draw that an intervention makes on this learner.
+    redraw: returns a fresh draw of the initial parameters, by name.
+    initial: the parameters at step 0, by name (copied from `module` when not given).
+    followers: networks that track this one, such as target networks; same architecture.
+    algorithm: whose released reset contract applies ("dqn", "sac"); "" where nothing was released.
+    temperature: the entropy temperature of a SAC agent as a learner of its own, or None.
+    """
+
+    name: str
+    module: nn.Module
+    optimizer: torch.optim.Optimizer | None
+    layers: tuple[Layer, ...]
+    units: tuple[str, ...]
+    probe: Callable[[], Sequence[Any] | None]
+    loss: Callable[[], Tensor]
+    generator: torch.Generator
+    redraw: Callable[[], Mapping[str, Tensor]]
+    initial: dict[str, Tensor] = field(default_factory=dict)
+    followers: tuple[nn.Module, ...] = ()
+    algorithm: str = ""
+    temperature: "Learner | None" = None
+
+    def __post_init__(self) -> None:
+        if not self.initial:
+            self.initial = snapshot(self.module)
+
+    def select(self, scope: str | tuple[str, ...]) -> list[Layer]:
+        """The layers that a scope names.
+
+        `all`, a role (`encoder`, `hidden`, `head`), a kind (`linear`, `conv`) or several of them: a layer is
+        in the scope when any word fits it. Raises ValueError for an unknown word or a scope without a layer.
+        """
+        words = [scope] if isinstance(scope, str) else list(scope)
+        fits: dict[str, Callable[[Layer], bool]] = {
+            "all": lambda layer: True,
+            "encoder": lambda layer: layer.role == "encoder",
+            "hidden": lambda layer: layer.role == "hidden",
+            "head": lambda layer: layer.role == "head",
+            "linear": lambda layer: isinstance(layer.module, nn.Linear),
+            "conv": lambda layer: isinstance(layer.module, CONV),
+        }
+        for word in words:
+            if word not in fits:
+                raise ValueError(
+                    f"unknown scope {word!r}{did_you_mean(word, fits)} (known: {', '.join(fits)})"
+                )
+        chosen = [layer for layer in self.layers if any(fits[word](layer) for word in words)]
+        if not chosen:
+            raise ValueError(f"scope '{'+'.join(words)}' names no layer of '{self.name}'")
+        return chosen
+
+    def parameters_of(self, layers: Sequence[Layer]) -> list[str]:
+        """Qualified names of the parameters (weights and biases) of these layers."""
+        return [f"{layer.name}.{n}" for layer in layers for n, _ in layer.module.named_parameters()]

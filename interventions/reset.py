@@ -1,0 +1,69 @@
+"""Full, head, role, layer and last-k resets (Nikishin et al. 2022, "The Primacy Bias in Deep RL").
+
+    θ_S ← θ₀_S   or   θ_S ← a fresh draw
+
+for the parameters of a part S of the network. Everything learned in S is lost; the rest stays. Cost: one copy.
+"""
+
+from typing import Literal
+
+from torch import nn
+
+from .base import Reinitialization, interventions, restore_
+from .learner import Learner
+
+
+@interventions.register("reset")
+class Reset(Reinitialization):
+    """Put part of the network back to its start (Nikishin et al. 2022).
+
+    what: `full` (every parameter), a role (`encoder`, `hidden`, `head`), a kind (`linear`, `conv`),
+        `layer` (the one named by `layer=`), or `last` (the `count` deepest depths; heads side by side are one).
+    toward: `initial`, the step-0 values, or `fresh`, a new draw.
+    """
+
+    def __init__(
+        self,
+        what: str = "full",
+        layer: str | None = None,
+        count: int = 1,
+        toward: Literal["initial", "fresh"] = "initial",
+        contract: str = "uniform",
+    ) -> None:
+        super().__init__("all" if what in ("full", "layer", "last") else what, contract)
+        if (layer is not None) != (what == "layer"):
+            raise ValueError(
+                "reset: what=layer and layer=NAME go together, as in reset(what=layer,layer='trunk.0')"
+            )
+        if count < 1:
+            raise ValueError(f"reset: count must be at least 1, got {count}")
+        self.what, self.layer, self.count, self.toward = what, layer, count, toward
+
+    def names(self, learner: Learner) -> list[str]:
+        """Qualified names of the parameters that this reset rewrites."""
+        if self.what == "full":
+            return list(learner.initial)
+        layers = learner.select(self.scope)
+        if self.what == "layer":
+            layers = [layer for layer in layers if layer.name == self.layer]
+            if not layers:
+                known = ", ".join(layer.name for layer in learner.layers)
+                raise ValueError(f"reset: '{learner.name}' has no layer '{self.layer}' (layers: {known})")
+        elif self.what == "last":
+            deepest = sorted({layer.depth for layer in layers})[-self.count :]
+            layers = [layer for layer in layers if layer.depth in deepest]
+        return learner.parameters_of(layers)
+
+    def attach(self, learner: Learner) -> None:
+        super().attach(learner)
+        self.names(learner)
+
+    def contract(self, learner: Learner) -> dict[str, str]:
+        what = {"layer": f"layer {self.layer}", "last": f"last {self.count}"}.get(self.what, self.what)
+        return super().contract(learner) | {"weights": f"{what} → {self.toward}"}
+
+    def rewrite(self, module: nn.Module, learner: Learner, scope: str | tuple[str, ...]) -> list[str]:
+        names = self.names(learner)
+        source = learner.initial if self.toward == "initial" else learner.redraw()
+        restore_(module, {name: source[name] for name in names})
+        return names

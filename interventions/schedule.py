@@ -1,0 +1,230 @@
+"""When an intervention fires.
+
+A schedule is a frozen value that answers one question: is it due at this moment? The driver sends three
+kinds of moments, and a schedule answers False to the kinds that are not its own:
+
+- step moments (`previous < step`): the interval (previous, step] of agent–environment steps has just
+  been passed; vectorised environments pass several at once;
+- switch moments (`previous == step`, `switch` given): a new task begins now;
+- measurement moments (`previous == step`, `metrics` given).
+
+Schedules are values: what one has to remember between moments (only `When` does) lives in a plain dict
+that its owner, the hook, hands in and saves as JSON with its own state. So a schedule can be compared,
+hashed, printed and shared between arms without a hidden copy of its past.
+"""
+
+import math
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Protocol
+
+OPERATORS: dict[str, Callable[[float, float], bool]] = {
+    ">": operator.gt,
+    "<": operator.lt,
+    ">=": operator.ge,
+    "<=": operator.le,
+}
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What the driver knows when it asks; all step counts are agent–environment steps.
+
+    Attributes:
+        previous: step of the last check; at the beginning of a run `start - 1`.
+        step: step now; equal to `previous` at a switch or a measurement.
+        total: planned length of the run, its first `start` steps included.
+        start: step at which the run began; positive in a fork.
+        switch: number of the task switch happening now (1 = into the second task), else None.
+        metrics: name → value, at a measurement only.
+    """
+
+    previous: int
+    step: int
+    total: int
+    start: int = 0
+    switch: int | None = None
+    metrics: Mapping[str, float] | None = None
+
+    def passes(self, step: int) -> bool:
+        """Whether `step` lies in (previous, step]; never at a switch or a measurement."""
+        return self.previous < step <= self.step
+
+
+class Schedule(Protocol):
+    """The contract of the classes below; `str(schedule)` is its text after the `@`."""
+
+    def due(self, moment: Moment, state: dict[str, bool]) -> bool:
+        """Whether to fire now. `state` is the schedule's memory: {} at first, JSON-able, changed here."""
+
+    def problem(self, total: int, start: int = 0, switches: int | None = None) -> str | None:
+        """Why this never fires in such a run ("never fires: …"), or None if it may.
+
+        `total`, `start` as in `Moment`; `switches` is the number of task switches, None if unknown.
+        """
+
+
+@dataclass(frozen=True)
+class AtStep:
+    """`@250000`: once, when this step is reached."""
+
+    step: int
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.step, int) or self.step < 0:
+            raise ValueError(f"a step is a whole number from 0, not {self.step}")
+
+    def due(self, moment: Moment, state: dict[str, bool]) -> bool:
+        return moment.passes(self.step)
+
+    def problem(self, total: int, start: int = 0, switches: int | None = None) -> str | None:
+        return _out_of_run(self.step, total, start)
+
+    def __str__(self) -> str:
+        return str(self.step)
+
+
+@dataclass(frozen=True)
+class AtFraction:
+    """`@0.5`: once, at this fraction of the planned total, in [0, 1]."""
+
+    fraction: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.fraction <= 1:
+            raise ValueError(f"a fraction of the run lies between 0 and 1, not {self.fraction}")
+
+    def resolve(self, total: int) -> int:
+        """The step this means in a run of `total` steps."""
+        return round(self.fraction * total)
+
+    def due(self, moment: Moment, state: dict[str, bool]) -> bool:
+        return moment.passes(self.resolve(moment.total))
+
+    def problem(self, total: int, start: int = 0, switches: int | None = None) -> str | None:
+        return _out_of_run(self.resolve(total), total, start)
+
+    def __str__(self) -> str:
+        return _with_point(self.fraction)
+
+
+@dataclass(frozen=True)
+class Every:
+    """`@every:1000` or `@every:0.1`: whenever a multiple of the period is reached, never at step 0.
+
+    Attributes:
+        period: an int is a number of steps, from 1; a float a fraction of the total, in (0, 1].
+            Multiples are counted from step 0 of the run, not from the start of a fork, so a fork fires
+            where its trunk would have.
+    """
+
+    period: int | float
+
+    def __post_init__(self) -> None:
+        if isinstance(self.period, int):
+            if self.period < 1:
+                raise ValueError(f"a period is at least 1 step, not {self.period}")
+        elif not 0 < self.period <= 1:
+            raise ValueError(f"a period given as a fraction lies above 0, up to 1, not {self.period}")
+
+    def resolve(self, total: int) -> int:
+        """The period in steps in a run of `total` steps, at least 1."""
+        return self.period if isinstance(self.period, int) else max(1, round(self.period * total))
+
+    def due(self, moment: Moment, state: dict[str, bool]) -> bool:
+        period = self.resolve(moment.total)
+        return moment.step // period > max(moment.previous, 0) // period
+
+    def problem(self, total: int, start: int = 0, switches: int | None = None) -> str | None:
+        period = self.resolve(total)
+        if total // period * period < max(start, 1):
+            return f"never fires: no multiple of {period} lies in steps {max(start, 1)} to {total}"
+        return None
+
+    def __str__(self) -> str:
+        return f"every:{self.period if isinstance(self.period, int) else _with_point(self.period)}"
+
+
+@dataclass(frozen=True)
+class AtTask:
+    """`@task`: at every task switch; `@task:3`: at the third only, the one into the fourth task."""
+
+    number: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.number is not None and (not isinstance(self.number, int) or self.number < 1):
+            raise ValueError(f"task switches are counted 1, 2, …, not {self.number}")
+
+    def due(self, moment: Moment, state: dict[str, bool]) -> bool:
+        return moment.switch is not None and self.number in (None, moment.switch)
+
+    def problem(self, total: int, start: int = 0, switches: int | None = None) -> str | None:
+        if switches is not None and switches < (self.number or 1):
+            return f"never fires: the run has {switches} task switch{'es' if switches != 1 else ''}"
+        return None
+
+    def __str__(self) -> str:
+        return "task" if self.number is None else f"task:{self.number}"
+
+
+@dataclass(frozen=True)
+class AtStart:
+    """`@start`: once, where the run (or the fork) begins, before its first step."""
+
+    def due(self, moment: Moment, state: dict[str, bool]) -> bool:
+        return moment.passes(moment.start)
+
+    def problem(self, total: int, start: int = 0, switches: int | None = None) -> str | None:
+        return None
+
+    def __str__(self) -> str:
+        return "start"
+
+
+@dataclass(frozen=True)
+class When:
+    """`@when:dormant_fraction>0.3`: at the measurement where the condition turns true.
+
+    It fires on the rising edge: at the first measurement if the condition holds there, and again only
+    after a measurement where it did not. A measurement without this metric, or with NaN, changes nothing.
+    """
+
+    metric: str
+    op: str
+    threshold: float
+
+    def __post_init__(self) -> None:
+        if self.op not in OPERATORS:
+            raise ValueError(f"a condition compares with {' '.join(OPERATORS)}, not {self.op!r}")
+        if not math.isfinite(self.threshold):
+            raise ValueError(f"a threshold is a finite number, not {self.threshold}")
+
+    def due(self, moment: Moment, state: dict[str, bool]) -> bool:
+        value = math.nan if moment.metrics is None else moment.metrics.get(self.metric, math.nan)
+        if math.isnan(value):
+            return False
+        held = state.get("held", False)
+        state["held"] = OPERATORS[self.op](value, self.threshold)
+        return state["held"] and not held
+
+    def problem(self, total: int, start: int = 0, switches: int | None = None) -> str | None:
+        return None
+
+    def __str__(self) -> str:
+        return f"when:{self.metric}{self.op}{self.threshold!r}"
+
+
+def _out_of_run(step: int, total: int, start: int) -> str | None:
+    if step > total:
+        return f"never fires: the run has {total} steps"
+    if step < start:
+        return f"never fires: the run starts at step {start}"
+    return None
+
+
+def _with_point(fraction: float) -> str:
+    """Decimal digits with a point and no exponent, which is how the grammar tells a fraction from a step."""
+    digits = f"{Decimal(repr(float(fraction))):f}"
+    return digits if "." in digits else f"{digits}.0"

@@ -1,0 +1,100 @@
+"""Shrink & Perturb (Ash & Adams 2020), in the form that FIRE's experiments use (FIRE paper, Appendix D).
+
+    θ ← (1 − λ)·θ + λ·θ₀ + noise·ε,   ε ~ N(0, 1)
+
+θ₀ is the step-0 value (`toward="initial"`, the released choice), a fresh draw of it (`"fresh"`) or zero
+(`"zero"`: with `noise` this is Ash & Adams' original, whose shrink factor is 1 − λ here). λ = 0.8 in RL.
+It rewrites every parameter in its scope, biases and normalisation layers included. Cost: one pass over them.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from .base import Reinitialization, interventions
+from .learner import Learner
+from .redraw import redraw
+
+Toward = Literal["initial", "fresh", "zero"]
+
+
+@torch.no_grad()
+def shrink_perturb_(
+    module: nn.Module,
+    initial: Mapping[str, Tensor] | nn.Module,
+    lam: float = 0.8,
+    toward: Toward = "initial",
+    noise: float = 0.0,
+    *,
+    names: Sequence[str] | None = None,
+    generator: torch.Generator | None = None,
+) -> list[str]:
+    """Shrink & Perturb a module in place; returns the names of the parameters written.
+
+    initial: parameters at step 0, by name, or a module holding them; `toward="fresh"` draws new ones by the
+        layers' own `reset_parameters` instead and uses `initial` only for parameters that no layer redraws.
+    lam: λ in [0, 1]; 0 changes nothing, 1 replaces the parameters.
+    noise: standard deviation of the Gaussian noise added to every element, ≥ 0.
+    names: restrict it to these parameters (default: all).
+    Raises ValueError, changing nothing, for values out of range or a parameter that `initial` lacks.
+    """
+    if not 0.0 <= lam <= 1.0:
+        raise ValueError(f"snp: lam must lie in [0, 1], got {lam}")
+    if not 0.0 <= noise < float("inf"):
+        raise ValueError(f"snp: noise must be a standard deviation ≥ 0, got {noise}")
+    if toward not in ("initial", "fresh", "zero"):
+        raise ValueError(f"snp: unknown toward='{toward}' (known: initial, fresh, zero)")
+    start = dict(initial.named_parameters()) if isinstance(initial, nn.Module) else dict(initial)
+    parameters = dict(module.named_parameters())
+    chosen = list(parameters) if names is None else list(names)
+    if toward == "fresh":
+        start |= redraw(module, generator)
+    elif toward == "zero":
+        start = {name: torch.zeros_like(parameters[name]) for name in chosen}
+    for name in chosen:
+        if name not in start or start[name].shape != parameters[name].shape:
+            raise ValueError(
+                f"snp: the initial parameters hold no '{name}' of shape {tuple(parameters[name].shape)}"
+            )
+    for name in chosen:
+        parameter = parameters[name]
+        parameter.lerp_(start[name].to(parameter), lam)
+        if noise:
+            parameter.add_(
+                torch.randn(parameter.shape, generator=generator, dtype=parameter.dtype).to(parameter.device),
+                alpha=noise,
+            )
+    return chosen
+
+
+@interventions.register("snp")
+class ShrinkPerturb(Reinitialization):
+    """Shrink & Perturb: θ ← (1−λ)θ + λθ₀ (+ noise) over the scope's parameters (Ash & Adams 2020)."""
+
+    def __init__(
+        self,
+        lam: float = 0.8,
+        toward: Toward = "initial",
+        noise: float = 0.0,
+        scope: str | tuple[str, ...] = "all",
+        contract: str = "uniform",
+    ) -> None:
+        super().__init__(scope, contract)
+        shrink_perturb_(nn.Module(), {}, lam, toward, noise)  # refuse bad values when the hook is read
+        self.lam, self.toward, self.noise = lam, toward, noise
+
+    def rewrite(self, module: nn.Module, learner: Learner, scope: str | tuple[str, ...]) -> list[str]:
+        # "all" means every parameter, also those that belong to no layer (a log-std, a LayerNorm).
+        names = None if scope == "all" else learner.parameters_of(learner.select(scope))
+        fresh = self.toward == "fresh"
+        return shrink_perturb_(
+            module,
+            learner.redraw() if fresh else learner.initial,
+            self.lam,
+            "initial" if fresh else self.toward,
+            self.noise,
+            names=names,
+            generator=learner.generator,
+        )

@@ -1,0 +1,148 @@
+"""Measures of features: rank, dormant units, and how far a representation turned.
+
+Feature matrices have one row per sample, (n, d). A convolution's (N, C, H, W) is read as the rows that a
+following Linear would see, (N, C·H·W); a transformer's (N, T, D) as one row per token, (N·T, D).
+Features are not centred: the papers cited do not centre them.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, overload
+
+import torch
+from torch import Tensor
+
+Activations = Tensor | Sequence[Tensor] | Mapping[str, Tensor]
+
+
+@torch.no_grad()
+def srank(features: Tensor, delta: float = 0.01) -> int:
+    """Smallest k whose k largest singular values hold a share 1 − delta of their sum (Kumar et al. 2021).
+
+    The field also calls it "effective rank" or "stable rank"; here it is only srank. features: (n, d); the
+    result is in 0 … min(n, d), 0 only for an all-zero matrix. Invariant to rotation and scale; float64.
+
+    Raises ValueError for empty or non-finite features, or delta outside [0, 1).
+    """
+    if not 0 <= delta < 1:
+        raise ValueError(f"srank: delta must be in [0, 1), got {delta}")
+    cumulative = _singular_values(features, "srank").cumsum(0)
+    # A tie, as in the identity's 99 of 100, must not hang on the last bit of a sum.
+    threshold = (1 - delta) * (1 - 1e-12) * cumulative[-1]
+    return int((cumulative < threshold).sum()) + 1 if cumulative[-1] > 0 else 0
+
+
+@torch.no_grad()
+def effective_rank(features: Tensor) -> float:
+    """exp of the entropy of the singular values divided by their sum (Roy & Vetterli 2007).
+
+    features: (n, d); in [1, min(n, d)], and 0.0 for an all-zero matrix. Invariant to rotation and scale.
+    Computed in float64. Raises ValueError for empty or non-finite features.
+    """
+    values = _singular_values(features, "effective_rank")
+    total = values.sum()
+    return torch.special.entr(values / total).sum().exp().item() if total > 0 else 0.0
+
+
+def activity_scores(activations: Tensor) -> Tensor:
+    """Each unit's mean |h| over that of its layer, (units,) float64 (Sokar et al. 2023, as FIRE's Theorem 4).
+
+    score_i = mean|h_i| / (mean over units of mean|h| + 1e-9). The denominator is the layer's *mean*, as in
+    the released code, so that scores average to 1; Sokar et al. can be read as dividing by a sum, which
+    would tie a threshold to the layer's width. A dead layer scores 0 everywhere.
+
+    Units are dimension 1 of a tensor with four dimensions or more (convolutions: mean over batch and space),
+    and the last dimension of a (n, d) or (N, T, D) one (mean over batch and tokens).
+
+    Raises ValueError for fewer than two dimensions, or empty or non-finite activations.
+    """
+    if activations.dim() < 2 or activations.numel() == 0:
+        raise ValueError(
+            "activity_scores: needs activations (n, d), (N, T, D) or (N, C, H, W), not empty; "
+            f"got shape {tuple(activations.shape)}"
+        )
+    units_dim = 1 if activations.dim() >= 4 else activations.dim() - 1
+    reduced = [dim for dim in range(activations.dim()) if dim != units_dim]
+    magnitudes = activations.detach().abs().mean(reduced, dtype=torch.float64)
+    if not magnitudes.isfinite().all():
+        raise ValueError("activity_scores: activations hold NaN or infinity; they must be finite")
+    return magnitudes / (magnitudes.mean() + 1e-9)
+
+
+@overload
+def dormant_fraction(
+    activations: Activations, tau: float = ..., per_layer: Literal[False] = ...
+) -> float: ...
+@overload
+def dormant_fraction(
+    activations: Activations, tau: float = ..., *, per_layer: Literal[True]
+) -> dict[str, float]: ...
+def dormant_fraction(
+    activations: Activations, tau: float = 0.0, per_layer: bool = False
+) -> float | dict[str, float]:
+    """Fraction of units whose activity score is at most tau, in [0, 1] (Sokar et al. 2023).
+
+    activations: what comes *after* the nonlinearity, for one layer or as a sequence or mapping of layers;
+    shapes and score as in `activity_scores`. tau = 0 counts the units that are exactly zero on every input;
+    Sokar et al. use 0.025. Units of all layers are pooled, so a wide layer weighs more than a narrow one.
+
+    per_layer: return a dict of each layer's own fraction instead; a sequence's layers are named "0", "1", …
+
+    Raises ValueError for no layer, tau < 0, or activations that `activity_scores` refuses.
+    """
+    if tau < 0:
+        raise ValueError(f"dormant_fraction: tau must be at least 0, got {tau}")
+    if isinstance(activations, Tensor):
+        activations = [activations]
+    if not isinstance(activations, Mapping):
+        activations = {str(index): layer for index, layer in enumerate(activations)}
+    if not activations:
+        raise ValueError("dormant_fraction: no layer was given; pass at least one")
+    dormant = [activity_scores(layer) <= tau for layer in activations.values()]
+    if per_layer:
+        fractions = torch.stack([layer.double().mean() for layer in dormant]).tolist()
+        return dict(zip(activations, fractions, strict=True))
+    return torch.cat(dormant).double().mean().item()
+
+
+@torch.no_grad()
+def feature_covariance_distance(features_a: Tensor, features_b: Tensor) -> float:
+    """‖C_a − C_b‖_F of the normalised feature covariances C = HHᵀ/‖H‖²_F, (n, n) (FIRE, Theorem 1).
+
+    The two feature matrices have the same n inputs in their rows; their widths may differ. The range is
+    [0, √2]: 0 when the inputs' similarities agree (so for a rotation or scaling of the features), √2 when one
+    network's features vanish wherever the other's do not. NaN when either is all zero, where C is undefined.
+    Computed in float64; when n exceeds both widths the n×n matrices are never formed, and distances below
+    about 1e-8 are rounding.
+
+    Raises ValueError for empty or non-finite features, or different numbers of rows.
+    """
+    a = _matrix(features_a, "feature_covariance_distance")
+    b = _matrix(features_b, "feature_covariance_distance")
+    if len(a) != len(b):
+        raise ValueError(
+            "feature_covariance_distance: both features need a row for each of the same inputs; "
+            f"got {len(a)} and {len(b)} rows"
+        )
+    a, b = a / torch.linalg.matrix_norm(a), b / torch.linalg.matrix_norm(b)
+    if len(a) <= max(a.shape[1], b.shape[1]):
+        return torch.linalg.matrix_norm(a @ a.T - b @ b.T).item()
+    # ‖AAᵀ − BBᵀ‖² = ‖AᵀA‖² + ‖BᵀB‖² − 2‖AᵀB‖², by the cyclic trace.
+    squared = (a.T @ a).square().sum() + (b.T @ b).square().sum() - 2 * (a.T @ b).square().sum()
+    return squared.clamp(min=0).sqrt().item()
+
+
+def _singular_values(features: Tensor, caller: str) -> Tensor:
+    return torch.linalg.svdvals(_matrix(features, caller))
+
+
+def _matrix(features: Tensor, caller: str) -> Tensor:
+    """(n, d), (N, T, D) or (N, C, H, W) → float64 (rows, columns), as the module's docstring says."""
+    if features.dim() < 2 or features.numel() == 0:
+        raise ValueError(
+            f"{caller}: needs features (n, d), (N, T, D) or (N, C, H, W), not empty; "
+            f"got shape {tuple(features.shape)}"
+        )
+    if not features.isfinite().all():
+        raise ValueError(f"{caller}: features hold NaN or infinity; they must be finite")
+    rows = features.flatten(0, 1) if features.dim() == 3 else features.flatten(1)
+    return rows.detach().double()

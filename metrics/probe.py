@@ -1,0 +1,120 @@
+"""Metrics of a learner: weights, units and gradients on recent data, by name."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from .features import dormant_fraction, effective_rank, srank
+from .weights import dfi, dfi_unscaled, weight_norm
+
+if TYPE_CHECKING:  # a metric reads a learner; it needs nothing of the interventions room at run time
+    from ..interventions.learner import Learner
+
+
+@dataclass(frozen=True)
+class Recording:
+    """Post-activation units of one forward pass, (rows, units) by module name, in forward order."""
+
+    units: dict[str, Tensor]
+
+    @property
+    def features(self) -> Tensor:
+        """The last hidden layer's units: what the heads see."""
+        return self.units[next(reversed(self.units))]
+
+
+@torch.no_grad()
+def record(module: nn.Module, names: Sequence[str], inputs: Sequence[Any]) -> Recording:
+    """Run `module(*inputs)` in evaluation mode and keep what the named submodules put out."""
+    units: dict[str, Tensor] = {}
+
+    def keep(name: str) -> Callable[[nn.Module, Any, Tensor], None]:
+        return lambda _module, _inputs, output: units.__setitem__(name, output.detach())
+
+    training = module.training
+    handles = [module.get_submodule(name).register_forward_hook(keep(name)) for name in names]
+    try:
+        module.eval()(*inputs)
+    finally:
+        module.train(training)
+        for handle in handles:
+            handle.remove()
+    return Recording({name: units[name] for name in names})
+
+
+@dataclass
+class View:
+    """What the metrics of one learner share: its probe is run once, and only if one of them asks."""
+
+    learner: "Learner"
+    _recording: Recording | None = None
+
+    @property
+    def recording(self) -> Recording:
+        if self._recording is None:
+            learner = self.learner
+            if (inputs := learner.probe()) is None:
+                raise RuntimeError(f"'{learner.name}' has seen no data yet")
+            self._recording = record(learner.module, learner.units, inputs)
+        return self._recording
+
+    def weights(self) -> list[Tensor]:
+        """The weight matrices and kernels of the learner's layers."""
+        return [layer.module.weight.detach() for layer in self.learner.layers]  # type: ignore[misc]
+
+
+def _gradient_norm(view: View) -> float:
+    """Global L2 norm of the loss gradient on the recent batch; existing .grad fields are not touched."""
+    parameters = [p for p in view.learner.module.parameters() if p.requires_grad]
+    gradients = torch.autograd.grad(view.learner.loss(), parameters, allow_unused=True)
+    squares = [g.square().sum() for g in gradients if g is not None]
+    return float(torch.stack(squares).sum().sqrt()) if squares else 0.0
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values)
+
+
+WEIGHT_METRICS: dict[str, Callable[[View], float]] = {
+    "dfi": lambda v: sum(dfi(w) for w in v.weights()),
+    "dfi_per_dim": lambda v: _mean([dfi(w, per_dimension=True) for w in v.weights()]),
+    "dfi_unscaled": lambda v: _mean([dfi_unscaled(w) for w in v.weights()]),
+    "weight_norm": lambda v: weight_norm(v.learner.module),
+}
+DATA_METRICS: dict[str, Callable[[View], float]] = {
+    "gradient_norm": _gradient_norm,
+    "dormant_fraction": lambda v: float(dormant_fraction(v.recording.units)),  # type: ignore[arg-type]
+    "srank": lambda v: float(srank(v.recording.features)),
+    "effective_rank": lambda v: effective_rank(v.recording.features),
+}
+
+HELP = {
+    "dfi": "deviation from isometry (FIRE eq. 2), summed over the weight matrices as they are",
+    "dfi_per_dim": "deviation from isometry per dimension, mean over the weight matrices",
+    "dfi_unscaled": "the same of W / its FIRE scale: 0 when every matrix is a scaled isometry",
+    "weight_norm": "L2 norm of all parameters",
+    "gradient_norm": "L2 norm of the loss gradient on a recent batch",
+    "dormant_fraction": "share of units that are (nearly) always 0 on a recent batch, pooled over layers",
+    "srank": "smallest k whose singular values hold 99 % of the features' sum (Kumar et al. 2021)",
+    "effective_rank": "exp of the entropy of the features' singular values (Roy & Vetterli 2007)",
+}
+
+
+def measure(learner: "Learner", per_layer: bool = False) -> dict[str, float]:
+    """Every metric of a learner on its recent data: name → number.
+
+    Before it has seen any data, only what its weights tell. per_layer adds `dormant_fraction/<units>` for
+    each hidden layer.
+    """
+    view = View(learner)
+    values = {name: float(metric(view)) for name, metric in WEIGHT_METRICS.items()}
+    if learner.probe() is None:
+        return values
+    values |= {name: float(metric(view)) for name, metric in DATA_METRICS.items()}
+    if per_layer:
+        layers = dormant_fraction(view.recording.units, per_layer=True)
+        values |= {f"dormant_fraction/{name}": share for name, share in layers.items()}  # type: ignore[union-attr]
+    return values

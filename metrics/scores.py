@@ -1,0 +1,165 @@
+"""Scores of a set of runs: interquartile mean, plasticity score (activations paper, Section 7, App. F)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import trim_mean
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Score:
+    """One method's plasticity score: IQM, its confidence interval [low, high], and the cells behind it."""
+
+    iqm: float
+    low: float
+    high: float
+    normalized: Array  # (runs, environments), each in [0, 1]
+
+
+def iqm(scores: ArrayLike) -> float:
+    """Interquartile mean: mean of the middle half of all entries (Agarwal et al. 2021, `rliable`).
+
+    scores: any shape, usually (runs, environments); a quarter of the entries, rounded down, is cut from each
+    end. Raises ValueError when there is none or one is NaN.
+    """
+    values = np.asarray(scores, dtype=np.float64)
+    if values.size == 0 or np.isnan(values).any():
+        raise ValueError("iqm: needs at least one score and no NaN")
+    from rliable.metrics import aggregate_iqm
+
+    return float(aggregate_iqm(values))
+
+
+def plasticity_score(
+    returns: Mapping[str, ArrayLike],
+    exploded: Mapping[str, ArrayLike] | None = None,
+    floor: float = -500.0,
+    percentiles: tuple[float, float] = (5.0, 95.0),
+    reps: int = 2000,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> dict[str, Score]:
+    """Plasticity score of every method: IQM of min–max normalised late returns, in [0, 1].
+
+    returns: method → (runs, environments), each the mean return over the last 15 % of the last cycle's steps
+        (`final_window_return`). Methods may differ in runs, not in environments.
+    exploded: method → (runs, environments) booleans of physics explosions; methods may be left out.
+    floor: a return below it is a failure, as are exploded and non-finite ones. Failures score 0.
+    percentiles: the bounds R_min and R_max of an environment, taken over all methods and runs together. The
+        paper says "a robust percentile sweep across all activations" and gives no numbers: 5 and 95 are
+        ours. Failures are left out of them, or one return of −10⁶ would decide the scale of all others.
+    reps, confidence, seed: stratified bootstrap over runs within each environment, percentile interval; the
+        bounds are not resampled. Every method starts from the seed afresh, whatever the others are.
+
+    A score is (R − R_min)/(R_max − R_min), clipped to [0, 1]. Where the bounds coincide it takes the limit:
+    1 above them, else 0; so if all runs return the same, nothing was shown and they score 0. With one run
+    the bootstrap has nothing to resample: low = high = iqm.
+
+    The interval is bit for bit that of `rliable.library.get_interval_estimates` after
+    `np.random.seed(seed)`, but is computed here: rliable 1.2 draws from numpy's global generator even when
+    given a `random_state`, and imports `arch`, which pandas 3 breaks.
+
+    Raises ValueError when there is no method, shapes disagree, or percentiles, reps or confidence are out of
+    range.
+    """
+    _check_settings(percentiles, reps, confidence)
+    cells = {name: np.asarray(values, dtype=np.float64) for name, values in returns.items()}
+    flags = {name: np.asarray(values, dtype=bool) for name, values in (exploded or {}).items()}
+    _check_shapes(cells, flags)
+
+    # Failures become NaN, which the percentiles skip and the scores turn into 0.
+    alive = {}
+    for name, values in cells.items():
+        failed = ~np.isfinite(values) | (values < floor) | flags.get(name, False)
+        alive[name] = np.where(failed, np.nan, values)
+    low, high = _bounds(np.concatenate(list(alive.values())), percentiles)
+
+    result = {}
+    for name, values in alive.items():
+        scores = _normalize(values, low, high)
+        interval = _bootstrap_interval(scores, reps, confidence, seed)
+        result[name] = Score(iqm(scores), *interval, normalized=scores)
+    return result
+
+
+def final_window_return(
+    steps: ArrayLike, returns: ArrayLike, start: float, end: float, fraction: float = 0.15
+) -> float:
+    """Mean return of the episodes that ended in the last `fraction` of the steps from `start` to `end`.
+
+    steps, returns: (episodes,), the agent–environment step at which each episode ended, and its return. The
+    window is (end − fraction·(end − start), end]: an episode that ends at the step of a task switch belongs
+    to the task before. NaN when no episode ended there, which `plasticity_score` counts as a failure; an
+    earlier episode is not taken instead, since it would not measure the steady state.
+
+    Raises ValueError when lengths differ, end ≤ start, or fraction is outside (0, 1].
+    """
+    at, values = np.asarray(steps, dtype=np.float64), np.asarray(returns, dtype=np.float64)
+    if at.ndim != 1 or at.shape != values.shape:
+        raise ValueError(
+            "final_window_return: steps and returns must be vectors of one length; "
+            f"got shapes {at.shape} and {values.shape}"
+        )
+    if end <= start or not 0 < fraction <= 1:
+        raise ValueError(
+            "final_window_return: needs start < end and 0 < fraction <= 1; "
+            f"got start {start}, end {end}, fraction {fraction}"
+        )
+    inside = (at > end - fraction * (end - start)) & (at <= end)
+    return float(values[inside].mean()) if inside.any() else float("nan")
+
+
+def _check_settings(percentiles: tuple[float, float], reps: int, confidence: float) -> None:
+    if not 0 <= percentiles[0] < percentiles[1] <= 100:
+        raise ValueError(f"plasticity_score: percentiles must rise within [0, 100], got {percentiles}")
+    if reps < 1 or not 0 < confidence < 1:
+        raise ValueError(
+            "plasticity_score: needs reps >= 1 and 0 < confidence < 1; "
+            f"got reps {reps}, confidence {confidence}"
+        )
+
+
+def _check_shapes(cells: Mapping[str, Array], flags: Mapping[str, NDArray[np.bool_]]) -> None:
+    if not cells:
+        raise ValueError("plasticity_score: returns holds no method; pass at least one")
+    environments = next(iter(cells.values())).shape[-1:]
+    for name, values in cells.items():
+        if values.ndim != 2 or values.size == 0 or values.shape[1:] != environments:
+            raise ValueError(
+                "plasticity_score: returns must be (runs, environments), not empty, with as many "
+                f"environments for every method; {name!r} has shape {values.shape}"
+            )
+    for name, flag in flags.items():
+        if name not in cells or flag.shape != cells[name].shape:
+            raise ValueError(
+                f"plasticity_score: exploded[{name!r}] needs the shape of returns[{name!r}], got {flag.shape}"
+            )
+
+
+def _bounds(values: Array, percentiles: tuple[float, float]) -> tuple[Array, Array]:
+    """Percentiles of each column without its NaNs; 0 and 0 for an all-NaN column, where nothing uses them."""
+    columns = [column[~np.isnan(column)] for column in values.T]
+    bounds = [np.percentile(column, percentiles) if column.size else np.zeros(2) for column in columns]
+    low, high = np.stack(bounds, axis=1)
+    return low, high
+
+
+def _normalize(values: Array, low: Array, high: Array) -> Array:
+    span = high - low
+    at_limit = (values > high).astype(np.float64)
+    scores = np.divide(values - low, span, out=at_limit, where=span > 0)
+    return np.clip(np.nan_to_num(scores, nan=0.0), 0.0, 1.0)
+
+
+def _bootstrap_interval(scores: Array, reps: int, confidence: float, seed: int) -> tuple[float, float]:
+    """Percentile interval of the IQM; every environment draws its runs anew, with replacement."""
+    # RandomState and not default_rng: the same draws as rliable's, so that the two can be compared exactly.
+    rows = np.random.RandomState(seed).randint(len(scores), size=(reps, *scores.shape))
+    resampled = np.take_along_axis(scores[None], rows, axis=1).reshape(reps, -1)
+    tail = 50 * (1 - confidence)
+    low, high = np.percentile(trim_mean(resampled, 0.25, axis=1), (tail, 100 - tail))
+    return float(low), float(high)

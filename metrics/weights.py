@@ -1,0 +1,139 @@
+"""Measures of weights alone: how far they moved (SFE) and how far they are from an isometry (DfI).
+
+Both are from FIRE (Section 3). They need no data, and are accumulated in float64 whatever the weights' dtype.
+NaN and infinity in the weights come out as NaN or infinity; they are not an error here.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+Weights = Tensor | Mapping[str, Tensor] | Sequence[Tensor] | nn.Module
+Side = Literal["smaller", "columns", "rows"]
+
+
+@torch.no_grad()
+def sfe(a: Weights, b: Weights, normalized: bool = False) -> float:
+    """Squared Frobenius error ‖a − b‖²_F, in [0, ∞) (FIRE, eq. 1).
+
+    `a` and `b` are two tensors of one shape, two sequences, two mappings name → tensor, or two modules, of
+    which the parameters count (a tied one once). Over several tensors it is the sum, Theorem 1's SFE(Θ, Θ~).
+    A module may be compared with a mapping of its parameters, for instance those of step 0.
+
+    normalized: divide by ‖a‖², so that 1 means "as far as zero is".
+
+    Raises ValueError when names or shapes differ, when there is no tensor, or for `normalized` with a = 0.
+    """
+    before, after = _named(a), _named(b)
+    if before.keys() != after.keys():
+        unmatched = sorted(before.keys() ^ after.keys())
+        raise ValueError(f"sfe: a and b must hold the same tensors; {unmatched[0]!r} is in only one of them")
+    if not before:
+        raise ValueError("sfe: a and b hold no tensor; pass at least one")
+
+    for name, old in before.items():
+        if old.shape != after[name].shape:
+            where = f" of {name!r}" if name else ""
+            raise ValueError(f"sfe: shapes{where} differ: {tuple(old.shape)} and {tuple(after[name].shape)}")
+    pairs = [(old, after[name].to(old.device)) for name, old in before.items()]
+    error = torch.stack([(old.double() - new).square().sum() for old, new in pairs]).sum().item()
+    if not normalized:
+        return error
+    size = torch.stack([old.double().square().sum() for old, _ in pairs]).sum().item()
+    if size == 0:
+        raise ValueError("sfe: a is all zero, so the error cannot be normalized by its norm")
+    return error / size
+
+
+@torch.no_grad()
+def dfi(W: Tensor, side: Side = "smaller", per_dimension: bool = False) -> float:
+    """Deviation from isometry, in [0, ∞) (FIRE, eq. 2).
+
+    W is a matrix (m, n), or a convolution's weight (C_out, C_in, *kernel): then DfI is taken of every spatial
+    tap's (C_out, C_in) matrix, as FIRE orthogonalises them, and summed over taps.
+
+    side: whose Gram matrix is compared with the identity.
+        "smaller" (default): WᵀW when m ≥ n, else WWᵀ. It is Σ (σ_i² − 1)² over the min(m, n) singular
+            values, so 0 exactly for every semi-isometry, whichever way it is oriented.
+        "columns": eq. 2 as printed, ‖WᵀW − I_n‖²_F. For a wide W it equals the "smaller" value plus n − m, so
+            what FIRE's constraint DfI = 0 asks for is out of reach there.
+        "rows": ‖WWᵀ − I_m‖²_F.
+    per_dimension: divide by the Gram's dimension, and average over taps instead of summing, so that layers of
+        different size compare; with "smaller" this is the mean of (σ² − 1)².
+
+    torch stores a Linear's weight as (out, in), while the paper's theorems multiply features by W as
+    (in, out): DfI of the theorems is `side="rows"` of a torch weight.
+
+    Raises ValueError for a tensor with fewer than two dimensions, an empty one, or an unknown side.
+    """
+    taps = _taps(W, "dfi").double()  # (taps, m, n)
+    m, n = taps.shape[1:]
+    if side not in ("smaller", "columns", "rows"):
+        raise ValueError(f"dfi: side must be 'smaller', 'columns' or 'rows', got {side!r}")
+    if side == "rows" or (side == "smaller" and m < n):
+        taps = taps.mT
+    gram = taps.mT @ taps
+    dimension = gram.shape[-1]
+    deviation = (gram - torch.eye(dimension, dtype=gram.dtype, device=gram.device)).square().sum().item()
+    return deviation / (len(taps) * dimension) if per_dimension else deviation
+
+
+def isometry_scale(W: Tensor) -> float:
+    """The factor FIRE multiplies the orthogonalised W by (FIRE, Appendix C).
+
+    √(d_out/d_in) for a Linear's weight (d_out, d_in); √(C_out/C_in) / ∏ kernel sizes for a convolution's
+    (C_out, C_in, *kernel). Positive; depends on the shape only.
+    """
+    kernel_size, out_size, in_size = _taps(W, "isometry_scale").shape
+    return math.sqrt(out_size / in_size) / kernel_size
+
+
+def dfi_unscaled(W: Tensor, per_dimension: bool = True) -> float:
+    """DfI of the unscaled factor W / isometry_scale(W): zero right after an exact FIRE.
+
+    `dfi(W)` of a weight that FIRE wrote is not zero unless d_out = d_in, because FIRE scales the isometry
+    afterwards; where "how close to an isometry" is meant, this is the number. Shapes, range and errors as in
+    `dfi`.
+    """
+    return dfi(W.detach().double() / isometry_scale(W), per_dimension=per_dimension)
+
+
+def weight_norm(module: nn.Module) -> float:
+    """Global L2 norm of a module's parameters, tied ones once; 0.0 if it has none."""
+    return _global_norm(list(module.parameters()))
+
+
+def gradient_norm(module: nn.Module) -> float:
+    """Global L2 norm of the gradients that a module's parameters hold now; 0.0 if none holds one."""
+    return _global_norm([p.grad for p in module.parameters() if p.grad is not None])
+
+
+@torch.no_grad()
+def _global_norm(tensors: Sequence[Tensor]) -> float:
+    if not tensors:
+        return 0.0
+    norms = [torch.linalg.vector_norm(tensor, dtype=torch.float64) for tensor in tensors]
+    return torch.linalg.vector_norm(torch.stack(norms)).item()
+
+
+def _named(weights: Weights) -> dict[str, Tensor]:
+    if isinstance(weights, Tensor):
+        return {"": weights}
+    if isinstance(weights, nn.Module):
+        return dict(weights.named_parameters())
+    if isinstance(weights, Mapping):
+        return dict(weights)
+    return {str(index): tensor for index, tensor in enumerate(weights)}
+
+
+def _taps(W: Tensor, caller: str) -> Tensor:
+    """(m, n, *kernel) → (taps, m, n); a matrix is one tap."""
+    if W.dim() < 2 or W.numel() == 0:
+        raise ValueError(
+            f"{caller}: needs a matrix (m, n) or a convolution weight (C_out, C_in, *kernel), not empty; "
+            f"got shape {tuple(W.shape)}"
+        )
+    return W.detach().flatten(2).permute(2, 0, 1) if W.dim() > 2 else W.detach().unsqueeze(0)

@@ -1,0 +1,104 @@
+"""supple list: what there is, by name.
+
+supple list
+supple list interventions
+"""
+
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+
+from rich.table import Table
+
+from supple.experiments.errors import UsageError
+from supple.interventions import did_you_mean
+from supple.scripts.console import run, screen
+
+Rows = Iterable[tuple[str, str]]
+
+
+def first_sentence(thing: object) -> str:
+    return " ".join((inspect.getdoc(thing) or "").split("\n\n")[0].split())
+
+
+def parameters(thing: Callable[..., object]) -> str:
+    """The signature as a user would type it: name(parameter=default, …)."""
+    items = inspect.signature(thing).parameters.values()
+    return ", ".join(
+        p.name if p.default is p.empty else f"{p.name}={p.default}" for p in items if p.name != "self"
+    )
+
+
+def interventions() -> Rows:
+    from supple.interventions import interventions as registry
+
+    for name in registry.names():
+        entry = registry.get(name)
+        yield f"{name}({parameters(entry)})", first_sentence(entry)
+
+
+def activations() -> Rows:
+    from supple.interventions import activation_registry
+
+    for name in activation_registry.names():
+        entry = activation_registry.get(name)
+        yield f"{name}({parameters(entry)})", first_sentence(entry)
+
+
+def metrics() -> Rows:
+    from supple.metrics import HELP
+
+    yield from HELP.items()
+
+
+def environments() -> Rows:
+    from supple.envs import environment_names, resolve_env
+
+    for name in environment_names():
+        yield name, resolve_env(name)
+    yield "…", "any other registered Gymnasium id with vectors as observations and actions"
+
+
+def sequences() -> Rows:
+    from supple.envs import SEQUENCES
+
+    for name, envs in SEQUENCES.items():
+        yield name, " → ".join(envs)
+
+
+def presets() -> Rows:
+    from supple.agents.presets import PRESETS
+
+    for name, preset in PRESETS.items():
+        yield name, f"{preset.algorithm}: {preset.about}"
+
+
+TOPICS: dict[str, Callable[[], Rows]] = {
+    "interventions": interventions,
+    "activations": activations,
+    "metrics": metrics,
+    "environments": environments,
+    "sequences": sequences,
+    "presets": presets,
+}
+
+
+def main(args: Sequence[str]) -> None:
+    if args and args[0] in ("-h", "--help"):
+        print((__doc__ or "").strip() + f"\n\ntopics: {', '.join(TOPICS)}")
+        return
+    for topic in args or TOPICS:
+        if topic not in TOPICS:
+            raise UsageError(
+                f"nothing to list under {topic!r}{did_you_mean(topic, TOPICS)} (topics: {', '.join(TOPICS)})"
+            )
+        table = Table(title=topic, title_justify="left", title_style="bold", box=None, show_header=False)
+        table.add_column(style="cyan")
+        table.add_column()
+        for name, about in TOPICS[topic]():
+            table.add_row(name, about)
+        screen.print(table, highlight=False)
+        screen.print()
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,39 @@
+"""supple: keep neural networks able to learn while the world changes.
+
+  supple train ppo --env halfcheetah --steps 1_000_000 --hook fire@0.5 --out runs/a
+  supple train --resume runs/a
+  supple compare ppo --preset demo --out runs/demo
+  supple report runs/demo
+  supple list [interventions | activations | metrics | environments | sequences | presets]
+
+`supple COMMAND --help` explains each.
+"""
+
+import importlib
+from collections.abc import Sequence
+
+from supple.experiments.errors import UsageError
+from supple.interventions import did_you_mean
+from supple.scripts.console import run
+
+COMMANDS = ("train", "compare", "report", "list")
+
+
+def dispatch(args: Sequence[str]) -> None:
+    """Hand the command line to the script it names."""
+    if not args or args[0] in ("-h", "--help"):
+        print((__doc__ or "").strip())
+        return
+    if args[0] not in COMMANDS:
+        raise UsageError(
+            f"unknown command {args[0]!r}{did_you_mean(args[0], COMMANDS)} (commands: {', '.join(COMMANDS)})"
+        )
+    importlib.import_module(f"supple.scripts.{args[0]}").main(args[1:])
+
+
+def main() -> None:
+    run(dispatch)
+
+
+if __name__ == "__main__":
+    main()

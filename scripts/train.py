@@ -1,0 +1,97 @@
+"""supple train: train one agent, with hooks.
+
+supple train ppo --env halfcheetah --steps 1_000_000 --hook fire@0.5 --out runs/a
+supple train ppo --preset cycling-mujoco --activation rand_smooth_leaky --out runs/b
+supple train --resume runs/a
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Generic, TypeVar
+
+import tyro
+
+from supple.agents.presets import PRESETS, Preset
+from supple.agents.runs import ALGORITHMS, create, planned, train
+from supple.experiments.errors import UsageError
+from supple.interventions import did_you_mean
+from supple.scripts.console import parse, progress_display, run, screen, typed, warn
+
+S = TypeVar("S")
+
+
+@dataclass(kw_only=True)
+class Options(Generic[S]):
+    settings: tyro.conf.OmitArgPrefixes[S]
+    out: Path
+    """Folder of the run; must be new or empty."""
+    preset: str | None = None
+    """Start from a whole experiment's settings (see `supple list presets`); other options override it."""
+
+
+@dataclass(kw_only=True)
+class Resume:
+    resume: Path
+    """Folder of a run to go on with, from its newest intact checkpoint."""
+
+
+def algorithm_of(args: Sequence[str], command: str) -> str:
+    """The algorithm that a command line names first. Raises UsageError if it names none."""
+    name = args[0] if args and not args[0].startswith("-") else ""
+    if name not in ALGORITHMS:
+        what = f"unknown algorithm {name!r}{did_you_mean(name, ALGORITHMS)}" if name else "which algorithm?"
+        raise UsageError(f"{what} (`supple {command} ALGORITHM …`; algorithms: {', '.join(ALGORITHMS)})")
+    return name
+
+
+def preset_of(args: Sequence[str], algorithm: str) -> Preset | None:
+    """The preset that a command line asks for. Raises UsageError if it does not exist or does not fit."""
+    names = [b for a, b in pairwise([*args, ""]) if a == "--preset"]
+    names += [a.removeprefix("--preset=") for a in args if a.startswith("--preset=")]
+    if not names:
+        return None
+    if names[-1] not in PRESETS:
+        raise UsageError(
+            f"unknown preset {names[-1]!r}{did_you_mean(names[-1], PRESETS)} (known: {', '.join(PRESETS)})"
+        )
+    preset = PRESETS[names[-1]]
+    if preset.algorithm != algorithm:
+        raise UsageError(f"preset {names[-1]!r} is one for {preset.algorithm}, not for {algorithm}")
+    return preset
+
+
+def main(args: Sequence[str]) -> None:
+    if not args or args[0] in ("-h", "--help"):
+        print(
+            (__doc__ or "").strip() + f"\n\nalgorithms: {', '.join(ALGORITHMS)} (`supple train ppo --help`)"
+        )
+        return
+    if any(a == "--resume" or a.startswith("--resume=") for a in args):
+        finish(parse(Resume, args, "supple train", "Go on with a run.").resume)
+        return
+    algorithm = algorithm_of(args, "train")
+    kind, preset = ALGORITHMS[algorithm], preset_of(args, algorithm)
+    default = Options(settings=kind(**(preset.settings if preset else {})), out=tyro.MISSING)
+    options = parse(
+        Options[kind],
+        args[1:],
+        f"supple train {algorithm}",
+        "Train one agent, with hooks.",
+        default,  # type: ignore[valid-type]
+    )
+    create(options.out, algorithm, options.settings, typed("supple train", args))
+    finish(options.out)
+
+
+def finish(path: Path) -> None:
+    """Train the run in `path` to its end, with a progress bar, and say where it lies."""
+    with progress_display() as display:
+        bar = display.add_task(str(path), total=planned(path))
+        train(path, lambda step: display.update(bar, completed=step), warn)
+    screen.print(f"done: {path}  (`supple report {path}` makes the report)")
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,138 @@
+"""Physics explosions end the episode, are reported, and leave nothing behind."""
+
+import json
+import math
+import warnings
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from supple.envs import ClipActions, Guard, make_env
+
+
+class Broken(gym.Env):
+    """Step k (from 1) observes k; at step `when` it gives the reward and the observation it was told to."""
+
+    action_space = gym.spaces.Box(-1.0, 1.0, (1,), np.float64)
+
+    def __init__(
+        self, reward: float = 1.0, observation: float = 0.0, when: int = 3, dtype: Any = np.float64
+    ) -> None:
+        low, high = (0, 255) if dtype is np.uint8 else (-np.inf, np.inf)
+        self.observation_space = gym.spaces.Box(low, high, (2,), dtype)
+        self.bad, self.when, self.dtype, self.broken, self.step_count = (
+            (reward, observation),
+            when,
+            dtype,
+            True,
+            0,
+        )
+
+    def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[np.ndarray, dict]:
+        self.step_count = 0
+        return np.zeros(2, self.dtype), {}
+
+    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict]:
+        self.step_count += 1
+        if self.broken and self.step_count == self.when:
+            reward, observation = self.bad
+            return np.array([self.step_count, observation], self.dtype), reward, False, True, {"kept": 1}
+        return np.full(2, self.step_count, self.dtype), 1.0, False, False, {}
+
+
+def third_step(env: gym.Env) -> tuple[np.ndarray, float, bool, bool, dict]:
+    env.reset(seed=0)
+    for _ in range(2):
+        assert env.step(np.zeros(1))[1:] == (1.0, False, False, {})
+    return env.step(np.zeros(1))
+
+
+@pytest.mark.parametrize(
+    ("reward", "reported"),
+    [(np.nan, "nan"), (np.inf, "inf"), (-np.inf, "-inf"), (-1e7, -1e7), (np.float64(-2e6), -2e6)],
+)
+def test_a_mad_reward_ends_the_episode_and_is_reported(reward: float, reported: float | str):
+    env = Guard(Broken(reward=reward))
+    observation, given, terminated, truncated, info = third_step(env)
+    np.testing.assert_array_equal(observation, [2.0, 2.0])
+    assert (given, terminated, truncated) == (0.0, True, False)
+    assert info == {"kept": 1, "explosion": reported, "explosion_cause": "reward"}
+    json.dumps(info, allow_nan=False)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_an_observation_that_is_no_number_ends_the_episode(value: float):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        observation, given, terminated, _, info = third_step(Guard(Broken(reward=7.5, observation=value)))
+    np.testing.assert_array_equal(observation, [2.0, 2.0])
+    assert (given, terminated) == (0.0, True)
+    assert (info["explosion"], info["explosion_cause"]) == (7.5, "observation")
+
+
+@pytest.mark.parametrize(
+    ("reward", "value", "dtype"), [(-1e6, 1e200, np.float64), (1e9, 1e30, np.float32), (0.0, 255, np.uint8)]
+)
+def test_the_large_and_finite_is_no_explosion(reward: float, value: float, dtype: Any):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        observation, given, terminated, truncated, info = third_step(
+            Guard(Broken(reward, value, dtype=dtype))
+        )
+    np.testing.assert_array_equal(observation, np.array([3, value], dtype))
+    assert (given, terminated, truncated, info) == (reward, False, True, {"kept": 1})
+
+
+def test_the_next_episode_goes_on_as_if_nothing_had_happened():
+    env = Guard(Broken(reward=np.nan))
+    assert third_step(env)[2]
+    env.unwrapped.broken = False
+    assert third_step(env)[1:4] == (1.0, False, False)
+
+
+@pytest.mark.parametrize("steps_before", [0, 5])
+@pytest.mark.parametrize("speed", [1e8, 1e12, np.nan])
+def test_a_diverged_simulation_that_mujoco_reset_by_itself_is_an_explosion(steps_before: int, speed: float):
+    env = make_env("halfcheetah")
+    last, _ = env.reset(seed=0)
+    actions = np.random.default_rng(0).uniform(-1, 1, (10, 6))
+    for action in actions[:steps_before]:
+        last = env.step(action)[0]
+    env.unwrapped.data.qvel[:] = speed
+    observation, reward, terminated, truncated, info = env.step(actions[-1])
+    np.testing.assert_array_equal(observation, last)
+    assert (reward, terminated, truncated) == (0.0, True, False)
+    assert info["explosion_cause"] == "simulation"
+    assert math.isfinite(info["explosion"])  # MuJoCo hid the divergence from the reward
+
+    fresh = make_env("halfcheetah")
+    np.testing.assert_array_equal(env.reset(seed=4)[0], fresh.reset(seed=4)[0])
+    for action in actions:
+        ours, theirs = env.step(action), fresh.step(action)
+        np.testing.assert_array_equal(ours[0], theirs[0])
+        assert ours[1:] == theirs[1:]
+
+
+def test_an_action_that_is_no_number_is_an_explosion():
+    env = make_env("inverted_pendulum")
+    env.reset(seed=0)
+    _, reward, terminated, _, info = env.step(np.array([np.nan]))
+    assert (reward, terminated) == (0.0, True)
+    assert "explosion" in info
+
+
+def test_sound_episodes_pass_unchanged():
+    guarded, plain = Guard(gym.make("Ant-v5")), gym.make("Ant-v5")
+    guarded.reset(seed=2)
+    plain.reset(seed=2)
+    for action in np.random.default_rng(2).uniform(-1, 1, (30, 8)):
+        ours, theirs = guarded.step(action), plain.step(action)
+        np.testing.assert_array_equal(ours[0], theirs[0])
+        assert ours[1:4] == theirs[1:4]
+
+
+def test_clipping_needs_a_box():
+    with pytest.raises(ValueError, match=r"Discrete\(2\) cannot be clipped"):
+        ClipActions(gym.make("CartPole-v1"))

@@ -1,0 +1,176 @@
+"""Environments by name: ids, terminations, friction, clipping, and a quiet MuJoCo."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from supple.envs import environment_names, has_friction, make_env, resolve_env
+
+
+def test_every_short_name_stands_for_a_registered_v5_task():
+    for name in environment_names():
+        assert resolve_env(name) in gym.registry
+        assert resolve_env(name).endswith("-v5")
+        assert resolve_env(name.upper()) == resolve_env(name)
+
+
+def test_a_registered_id_stands_for_itself():
+    assert resolve_env("CartPole-v1") == "CartPole-v1"
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [("hoper", "'hopper'"), ("HalfCheetah-v6", "'HalfCheetah-v5'"), ("cartpole-v1", "'CartPole-v1'")],
+)
+def test_an_unknown_name_is_refused_with_near_names(name: str, near: str):
+    with pytest.raises(ValueError, match=f"unknown environment '{name}': did you mean .*{near}") as error:
+        make_env(name)
+    assert "\n" not in str(error.value)
+
+
+def test_a_name_like_no_other_is_refused_with_the_list():
+    with pytest.raises(ValueError, match="unknown environment 'qqqq': use one of halfcheetah, hopper"):
+        resolve_env("qqqq")
+
+
+def test_observations_and_actions_have_the_sizes_of_the_v5_tasks():
+    sizes = {
+        "halfcheetah": (17, 6),
+        "hopper": (11, 3),
+        "walker2d": (17, 6),
+        "ant": (105, 8),
+        "humanoid": (348, 17),
+    }
+    for name, (observation, action) in sizes.items():
+        env = make_env(name)
+        assert env.observation_space.shape == (observation,)
+        assert env.action_space.shape == (action,)
+        assert env.spec.max_episode_steps == 1000
+
+
+@pytest.mark.parametrize(
+    ("name", "healthy", "unhealthy"),
+    [
+        ("hopper", (0.7, np.inf), 0.4),
+        ("walker2d", (0.8, 2.0), 0.5),
+        ("ant", (0.2, 1.0), 1.5),
+        ("humanoid", (1.0, 2.0), 0.7),
+    ],
+)
+def test_an_unhealthy_height_ends_the_episode(name: str, healthy: tuple[float, float], unhealthy: float):
+    env = make_env(name)
+    inner = env.unwrapped
+    assert inner._terminate_when_unhealthy
+    assert inner._healthy_z_range == healthy
+    env.reset(seed=0)
+    still = np.zeros(env.action_space.shape)
+    assert env.step(still)[2] is False
+    height = 1 if name in ("hopper", "walker2d") else 2  # planar bodies: x, z, pitch; free bodies: x, y, z
+    inner.data.qpos[height] = unhealthy
+    _, _, terminated, truncated, info = env.step(still)
+    assert terminated
+    assert not truncated
+    assert "explosion" not in info
+
+
+def test_halfcheetah_runs_its_full_length_even_upside_down():
+    env = make_env("halfcheetah")
+    env.reset(seed=0)
+    env.unwrapped.data.qpos[2] = np.pi
+    ends = [env.step(np.zeros(6))[2:4] for _ in range(1000)]
+    assert not any(terminated for terminated, _ in ends)
+    assert [truncated for _, truncated in ends] == [False] * 999 + [True]
+
+
+def test_friction_scales_the_sliding_column_of_every_geom_and_nothing_else():
+    normal, slippery = make_env("ant").unwrapped.model, make_env("ant", friction=0.25).unwrapped.model
+    np.testing.assert_allclose(slippery.geom_friction[:, 0], 0.25 * normal.geom_friction[:, 0])
+    np.testing.assert_array_equal(slippery.geom_friction[:, 1:], normal.geom_friction[:, 1:])
+    np.testing.assert_array_equal(slippery.body_mass, normal.body_mass)
+    assert slippery.npair == 0  # no contact pair with a friction of its own
+
+
+def test_friction_changes_the_dynamics_of_its_own_environment_only():
+    envs = [make_env("halfcheetah"), make_env("halfcheetah", friction=0.2), make_env("halfcheetah")]
+    actions = np.random.default_rng(0).uniform(-1, 1, (50, 6))
+    for env in envs:
+        env.reset(seed=3)
+    for action in actions:
+        normal, slippery, again = (env.step(action)[0] for env in envs)
+    np.testing.assert_array_equal(normal, again)
+    assert np.abs(normal - slippery).max() > 0.1
+
+
+@pytest.mark.parametrize("friction", [0.0, -1.0, float("nan"), float("inf")])
+def test_friction_must_be_positive_and_finite(friction: float):
+    with pytest.raises(ValueError, match="friction must be a positive finite factor"):
+        make_env("hopper", friction=friction)
+
+
+def test_friction_needs_mujoco_physics():
+    assert has_friction("hopper")
+    assert not has_friction("CartPole-v1")
+    with pytest.raises(ValueError, match="CartPole-v1 has none"):
+        make_env("CartPole-v1", friction=0.5)
+
+
+def test_clipping_bounds_the_control_cost_and_can_be_turned_off():
+    action = np.full(6, 10.0)
+    costs = []
+    for clip in (True, False):
+        env = make_env("halfcheetah", clip_actions=clip)
+        env.reset(seed=0)
+        costs.append(env.step(action)[4]["reward_ctrl"])
+    assert costs == pytest.approx([-0.1 * 6, -0.1 * 6 * 100])
+
+
+def test_clipping_keeps_the_action_space_and_leaves_sound_actions_alone():
+    clipped, plain = make_env("hopper"), gym.make("Hopper-v5")
+    assert clipped.action_space == plain.action_space
+    clipped.reset(seed=1)
+    plain.reset(seed=1)
+    for action in np.random.default_rng(1).uniform(-1, 1, (5, 3)).astype(np.float32):
+        np.testing.assert_array_equal(clipped.step(action)[0], plain.step(action)[0])
+
+
+def test_discrete_actions_pass_unclipped():
+    env = make_env("CartPole-v1")
+    env.reset(seed=0)
+    assert env.step(1)[1] == 1.0
+
+
+def test_missing_mujoco_is_one_line_that_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "mujoco", None)
+    with pytest.raises(ImportError, match=r"^MuJoCo is not installed: pip install supple\[mujoco\]$"):
+        make_env("halfcheetah")
+    make_env("CartPole-v1")
+
+
+def test_mujoco_writes_nothing_to_the_terminal_or_the_working_folder(tmp_path: Path):
+    program = (
+        "from supple.envs import make_env\n"
+        "env = make_env('halfcheetah')\n"
+        "env.reset(seed=0)\n"
+        "env.unwrapped.data.qvel[:] = 1e12\n"
+        "assert 'explosion' in env.step(env.action_space.sample())[4]\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert (done.stdout, done.stderr) == ("", "")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_warning_handler_of_the_user_is_kept():
+    program = (
+        "import mujoco\n"
+        "from supple.envs import make_env\n"
+        "mujoco.set_mju_user_warning(print)\n"
+        "make_env('halfcheetah')\n"
+        "assert mujoco.get_mju_user_warning() is print\n"
+    )
+    subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)

@@ -1,0 +1,73 @@
+"""Task streams: who is trained on, when."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from supple.envs import SEQUENCES, Task, parse_sequence, task_at, task_stream
+
+
+def test_the_named_sequences_are_those_of_the_paper():
+    assert SEQUENCES["cycling-text"] == ("HalfCheetah-v5", "Hopper-v5", "Walker2d-v5", "Ant-v5")
+    assert SEQUENCES["cycling-tables"] == ("HalfCheetah-v5", "Humanoid-v5", "Ant-v5", "Hopper-v5")
+
+
+def test_a_sequence_is_read_from_its_name_or_from_a_list():
+    assert parse_sequence("cycling-tables") == SEQUENCES["cycling-tables"]
+    assert parse_sequence("Hopper, ant,CartPole-v1,hopper") == (
+        "Hopper-v5",
+        "Ant-v5",
+        "CartPole-v1",
+        "Hopper-v5",
+    )
+    assert parse_sequence("walker2d") == ("Walker2d-v5",)
+
+
+@pytest.mark.parametrize("text", ["", "hopper,", ",hopper", "hopper,,ant", " , "])
+def test_empty_items_are_refused(text: str):
+    with pytest.raises(ValueError, match="empty item in sequence") as error:
+        parse_sequence(text)
+    assert "\n" not in str(error.value)
+
+
+def test_unknown_environments_are_refused():
+    with pytest.raises(ValueError, match="unknown environment 'antt': did you mean 'ant'"):
+        parse_sequence("hopper,antt")
+
+
+def test_the_stream_repeats_the_sequence():
+    assert task_stream(("hopper", "ant"), cycles=2, steps_per_task=10) == (
+        Task(0, 0, "Hopper-v5", 0, 10),
+        Task(1, 0, "Ant-v5", 10, 20),
+        Task(2, 1, "Hopper-v5", 20, 30),
+        Task(3, 1, "Ant-v5", 30, 40),
+    )
+
+
+@settings(max_examples=50, deadline=None)
+@given(length=st.integers(1, 4), cycles=st.integers(1, 4), steps=st.integers(1, 1000), data=st.data())
+def test_every_step_belongs_to_exactly_one_task(length: int, cycles: int, steps: int, data: st.DataObject):
+    envs = SEQUENCES["cycling-text"][:length]
+    stream = task_stream(envs, cycles, steps)
+    assert len(stream) == length * cycles
+    step = data.draw(st.integers(0, stream[-1].end - 1))
+    task = task_at(stream, step)
+    assert [t for t in stream if t.start <= step < t.end] == [task]
+    assert (task.index, task.cycle) == (step // steps, step // (steps * length))
+    assert task.env == envs[task.index % length]
+
+
+def test_steps_outside_the_stream_are_refused():
+    stream = task_stream(("hopper",), 1, 10)
+    for step in (-1, 10):
+        with pytest.raises(ValueError, match=f"step {step} is outside the task stream, which covers 0 to 9"):
+            task_at(stream, step)
+
+
+def test_empty_streams_are_refused():
+    with pytest.raises(ValueError, match="cycles must be at least 1, got 0"):
+        task_stream(("hopper",), 0, 10)
+    with pytest.raises(ValueError, match="steps_per_task must be at least 1, got -5"):
+        task_stream(("hopper",), 1, -5)
+    with pytest.raises(ValueError, match="at least one environment"):
+        task_stream((), 1, 10)

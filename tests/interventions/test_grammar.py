@@ -1,0 +1,264 @@
+"""Grammar and registry: what is written is read, what is read is written back, errors point at themselves."""
+
+import string
+from typing import Any, Literal
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from supple.interventions.grammar import (
+    Call,
+    HookSyntaxError,
+    HookText,
+    format_value,
+    parse_call,
+    parse_hook_text,
+    parse_schedule,
+)
+from supple.interventions.registry import Registry, UnknownName, bind
+from supple.interventions.schedule import AtFraction, AtStart, AtStep, AtTask, Every, When
+
+quick = settings(max_examples=150, deadline=None)
+
+words = st.from_regex(r"[A-Za-z_][A-Za-z0-9_./+-]{0,8}", fullmatch=True)
+scalars = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**62), 2**62),
+    st.floats(allow_nan=False, allow_infinity=False),
+    words,
+    st.text(max_size=8),
+)
+values = st.one_of(scalars, st.lists(scalars, max_size=3).map(tuple))
+calls = st.builds(
+    Call, words.filter(lambda w: w != "none"), st.dictionaries(words, values, max_size=3).map(dict)
+)
+fractions = st.floats(0, 1)
+schedules = st.one_of(
+    st.builds(AtStep, st.integers(0, 2**62)),
+    st.builds(AtFraction, fractions),
+    st.builds(Every, st.integers(1, 2**62)),
+    st.builds(Every, fractions.filter(bool)),
+    st.builds(AtTask, st.none() | st.integers(1, 99)),
+    st.just(AtStart()),
+    st.builds(
+        When, words, st.sampled_from([">", "<", ">=", "<="]), st.floats(allow_nan=False, allow_infinity=False)
+    ),
+)
+hooks = st.just(HookText()) | st.builds(HookText, calls, st.none() | schedules)
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "params", "schedule"),
+    [  # the first eight are design.md's own examples
+        ("fire@0.5", "fire", {}, AtFraction(0.5)),
+        ("fire(steps=10,scope=conv)@250000", "fire", {"steps": 10, "scope": "conv"}, AtStep(250_000)),
+        ("redo(tau=0.1)@every:1000", "redo", {"tau": 0.1}, Every(1000)),
+        ("snp@task", "snp", {}, AtTask()),
+        ("reset(what=head)@task:3", "reset", {"what": "head"}, AtTask(3)),
+        ("fire@when:dormant_fraction>0.3", "fire", {}, When("dormant_fraction", ">", 0.3)),
+        ("l2_init(strength=1e-3)", "l2_init", {"strength": 1e-3}, None),
+        ("fire@start", "fire", {}, AtStart()),
+        ("fire@250_000", "fire", {}, AtStep(250_000)),
+        ("fire@1e6", "fire", {}, AtStep(1_000_000)),
+        ("fire@2.5e6", "fire", {}, AtStep(2_500_000)),
+        ("fire@1.0", "fire", {}, AtFraction(1.0)),
+        ("fire@1", "fire", {}, AtStep(1)),
+        ("fire@every:0.1", "fire", {}, Every(0.1)),
+        ("fire@when:actor/srank<=-.5", "fire", {}, When("actor/srank", "<=", -0.5)),
+        ("  fire ( steps = 5 )\n@ every : 2 ", "fire", {"steps": 5}, Every(2)),
+        ("reset()@task", "reset", {}, AtTask()),
+    ],
+)
+def test_hook_texts_read_as_documented(text, name, params, schedule):
+    assert parse_hook_text(text) == HookText(Call(name, params), schedule)
+
+
+def test_none_is_the_hook_that_does_nothing():
+    assert parse_hook_text(" none ") == HookText(None, None)
+
+
+def test_values_have_the_documented_types():
+    params = parse_call(
+        """f(a=1_000,b=1e3,c=true,d=None,e=as_released,g=[conv,2],h='x, "y"',i=[],j=head+encoder)"""
+    ).params
+    expected = [1000, 1000.0, True, None, "as_released", ("conv", 2), 'x, "y"', (), "head+encoder"]
+    assert list(params.values()) == expected
+    assert [type(v) for v in params.values()] == [type(v) for v in expected]
+
+
+@quick
+@given(hooks)
+def test_what_is_written_reads_back_the_same(hook):
+    again = parse_hook_text(str(hook))
+    assert again == hook
+    assert str(again) == str(hook)  # True == 1 == 1.0: equality alone would miss a changed type
+
+
+@quick
+@given(schedules)
+def test_a_schedule_alone_reads_back_the_same(schedule):
+    assert parse_schedule(str(schedule)) == schedule
+
+
+grammar_soup = st.lists(
+    st.sampled_from(
+        [*"(),=@:[]<>'\"\\-_. \n", "fire", "every", "when", "task", "none", "0.5", "1e6", "3", "٣", "§"]
+    )
+).map("".join)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.text(string.printable) | st.text() | grammar_soup)
+@example("fire(x=" + "9" * 5000 + ")")
+@example("fire@when:x>" + "9" * 400)
+@example("fire@1e999")
+@example("fire(x=" + "[" * 5000)
+def test_any_text_parses_or_is_a_syntax_error_within_the_text(text):
+    for parse in (parse_hook_text, parse_call, parse_schedule):
+        error = syntax_error(parse, text)
+        if error is None:
+            assert parse(str(parse(text))) == parse(text)
+        else:
+            assert error.text == text
+            assert 0 <= error.position <= len(text)
+            assert "\n" not in str(error)
+
+
+def syntax_error(parse, text):
+    try:
+        parse(text)
+    except HookSyntaxError as error:
+        return error
+    return None
+
+
+@pytest.mark.parametrize(
+    ("text", "position", "words"),
+    [
+        ("", 0, "expected a name"),
+        ("fire(steps=10,@task", 14, "expected a parameter name"),
+        ("fire(steps=)", 11, "expected a value"),
+        ("fire(steps=1", 12, "expected ',' or ')'"),
+        ("fire(steps=1,)", 13, "expected a parameter name"),
+        ("fire(steps=1,steps=2)", 13, "'steps' given twice"),
+        ("fire(steps=1x)", 11, "malformed number '1x'"),
+        ("fire(steps='x)", 11, "unclosed quote"),
+        ("fire(steps=[a", 13, "expected ',' or ']'"),
+        ("fire)", 4, "expected the end"),
+        ("fire@", 5, "expected a step"),
+        ("fire@evry:1000", 5, "did you mean 'every'?"),
+        ("fire@-5", 5, "whole number from 0"),
+        ("fire@1.5", 5, "between 0 and 1"),
+        ("fire@1e-3", 5, "whole number"),
+        ("fire@0.5 0.6", 9, "expected the end"),
+        ("fire@every:0", 11, "at least 1 step"),
+        ("fire@every:0.0", 11, "above 0"),
+        ("fire@every", 10, "expected ':'"),
+        ("fire@task:0", 10, "counted 1, 2"),
+        ("fire@task:1.5", 10, "counted 1, 2"),
+        ("fire@when:>3", 10, "name of a metric"),
+        ("fire@when:x=3", 11, "one of > < >= <="),
+        ("fire@when:x>", 12, "a threshold"),
+        ("none@0.5", 4, "expected the end"),
+        ("none(a=1)", 0, "takes no parameters"),
+    ],
+)
+def test_errors_point_at_the_offending_character(text, position, words):
+    with pytest.raises(HookSyntaxError) as caught:
+        parse_hook_text(text)
+    assert caught.value.position == position
+    assert f"at character {position + 1} of {text!r}" in str(caught.value)
+    assert words in str(caught.value)
+
+
+def test_calls_know_their_place():
+    assert parse_call("  relu").position == 2
+
+
+def test_what_the_grammar_cannot_write_is_refused():
+    with pytest.raises(ValueError, match="inf has no text form"):
+        format_value(float("inf"))
+
+
+def test_a_hook_that_never_fires_says_why():
+    assert parse_hook_text("fire@900").problem(total=500) == "fire@900 never fires: the run has 500 steps"
+    assert parse_hook_text("fire@500").problem(total=500) is None
+    assert parse_hook_text("l2_init").problem(total=500) is None
+
+
+def test_unknown_names_suggest_the_nearest():
+    table: Registry[Any] = Registry("intervention")
+    table.register("fire")(dict)
+    table.register("snp")(list)
+    assert table.get("fire") is dict
+    assert table.names() == ["fire", "snp"]
+    with pytest.raises(UnknownName) as caught:
+        table.get("fier")
+    assert str(caught.value) == "unknown intervention 'fier': did you mean 'fire'? (known: fire, snp)"
+    with pytest.raises(UnknownName) as caught:
+        table.get("xyz")
+    assert str(caught.value) == "unknown intervention 'xyz' (known: fire, snp)"
+    with pytest.raises(ValueError, match="'fire' is registered twice"):
+        table.register("fire")(dict)
+
+
+def fire(
+    steps: int = 10,
+    ratio: float = 1.0,
+    scope: Literal["all", "conv"] | tuple[str, ...] = "all",
+    tolerance: float | None = None,
+    fresh: bool = False,
+) -> None:
+    """A factory with one parameter of each kind."""
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {},
+        {"steps": 3, "ratio": 2, "scope": "conv", "tolerance": None, "fresh": True},
+        {"ratio": 2.5, "scope": ("a", "b"), "tolerance": 1},
+    ],
+)
+def test_bind_passes_what_fits(params):
+    assert bind(fire, params, "fire") == params
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        (
+            {"stepz": 5},
+            "fire has no parameter 'stepz': did you mean 'steps'? "
+            "(parameters: steps, ratio, scope, tolerance, fresh)",
+        ),
+        ({"steps": "abc"}, "fire: steps must be int, not 'abc'"),
+        ({"steps": 1.0}, "fire: steps must be int, not 1.0"),
+        ({"steps": True}, "fire: steps must be int, not True"),
+        ({"ratio": True}, "fire: ratio must be float, not True"),
+        ({"ratio": None}, "fire: ratio must be float, not None"),
+        ({"fresh": 1}, "fire: fresh must be bool, not 1"),
+        ({"tolerance": "x"}, "fire: tolerance must be float or None, not 'x'"),
+        (
+            {"scope": "cnov"},
+            "fire: scope must be 'all' or 'conv' or tuple[str, ...], not 'cnov': did you mean 'conv'?",
+        ),
+        ({"scope": ("a", 1)}, "fire: scope must be 'all' or 'conv' or tuple[str, ...], not ('a', 1)"),
+    ],
+)
+def test_bind_refuses_what_does_not_fit(params, message):
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 - the whole message is compared
+        bind(fire, params, "fire")
+    assert str(caught.value) == message
+
+
+def test_bind_asks_for_required_parameters():
+    class Needy:
+        def __init__(self, target: str, extra: int = 0) -> None: ...
+
+    with pytest.raises(ValueError, match="needy needs a value for 'target'"):
+        bind(Needy, {"extra": 1}, "needy")
+    with pytest.raises(ValueError, match=r"plain has no parameter 'x' \(it takes no parameters\)"):
+        bind(lambda: None, {"x": 1}, "plain")

@@ -1,0 +1,172 @@
+"""Schedules against a plain loop over every step, and the edges of a run."""
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from supple.interventions.schedule import AtFraction, AtStart, AtStep, AtTask, Every, Moment, Schedule, When
+
+quick = settings(max_examples=150, deadline=None)
+
+
+@st.composite
+def runs(draw):
+    """(total, start, strides): strides are what a vectorised environment advances at each check."""
+    total = draw(st.integers(1, 120))
+    start = draw(st.integers(0, total))
+    strides = draw(st.lists(st.integers(1, 9), max_size=60))
+    return total, start, strides
+
+
+def checks(start, strides):
+    """(previous, step) of every step moment, the one at the beginning first."""
+    pairs = [(start - 1, start)]
+    for stride in strides:
+        pairs.append((pairs[-1][1], pairs[-1][1] + stride))
+    return pairs
+
+
+def firings(schedule: Schedule, run):
+    total, start, strides = run
+    state: dict[str, bool] = {}
+    pairs = checks(start, strides)
+    return [pair for pair in pairs if schedule.due(Moment(*pair, total=total, start=start), state)]
+
+
+def reference(is_due, run):
+    _, start, strides = run
+    return [(a, b) for a, b in checks(start, strides) if any(is_due(t) for t in range(a + 1, b + 1))]
+
+
+@quick
+@given(runs(), st.integers(0, 130))
+def test_at_step_fires_in_the_check_that_passes_it(run, step):
+    assert firings(AtStep(step), run) == reference(lambda t: t == step, run)
+
+
+@quick
+@given(runs(), st.floats(0, 1))
+def test_at_fraction_fires_at_that_share_of_the_planned_total(run, fraction):
+    assert firings(AtFraction(fraction), run) == reference(lambda t: t == round(fraction * run[0]), run)
+
+
+@quick
+@given(runs(), st.integers(1, 40))
+def test_every_fires_at_multiples_but_not_at_zero(run, period):
+    assert firings(Every(period), run) == reference(lambda t: t > 0 and t % period == 0, run)
+
+
+@quick
+@given(runs(), st.floats(0.001, 1))
+def test_every_fraction_is_every_that_many_steps(run, fraction):
+    assert firings(Every(fraction), run) == firings(Every(max(1, round(fraction * run[0]))), run)
+
+
+@quick
+@given(runs())
+def test_at_start_fires_once_before_the_first_step(run):
+    _, start, _ = run
+    assert firings(AtStart(), run) == [(start - 1, start)]
+
+
+ALL = [AtStep(5), AtFraction(0.5), Every(5), Every(0.5), AtTask(), AtTask(2), AtStart(), When("x", ">", 0.0)]
+
+
+@pytest.mark.parametrize("schedule", ALL, ids=str)
+def test_switches_and_measurements_fire_only_their_own_schedules(schedule):
+    # step 5 of 10 is where every step schedule above would fire, were this a step moment
+    switch = Moment(5, 5, total=10, start=5, switch=2)
+    measurement = Moment(5, 5, total=10, start=5, metrics={"x": 1.0})
+    assert schedule.due(switch, {}) == isinstance(schedule, AtTask)
+    assert schedule.due(measurement, {}) == isinstance(schedule, When)
+
+
+@pytest.mark.parametrize("schedule", [AtTask(), When("x", ">", 0.0)], ids=str)
+def test_steps_do_not_fire_task_or_metric_schedules(schedule):
+    assert not schedule.due(Moment(4, 5, total=10), {})
+
+
+def test_a_numbered_task_fires_at_that_switch_only():
+    def fired(schedule):
+        return [s for s in range(1, 6) if schedule.due(Moment(s, s, total=9, switch=s), {})]
+
+    assert fired(AtTask(3)) == [3]
+    assert fired(AtTask()) == [1, 2, 3, 4, 5]
+
+
+@quick
+@given(
+    st.lists(st.sampled_from([0.1, 0.3, 0.5, None, float("nan")])), st.sampled_from([">", "<", ">=", "<="])
+)
+def test_when_fires_on_the_rising_edge(values, op):
+    compare = {
+        ">": lambda v: v > 0.3,
+        "<": lambda v: v < 0.3,
+        ">=": lambda v: v >= 0.3,
+        "<=": lambda v: v <= 0.3,
+    }
+    state: dict[str, bool] = {}
+    held = False
+    for value in values:
+        metrics = {"other": 1.0} if value is None else {"x": value, "other": 1.0}
+        known = value is not None and value == value
+        expected = known and compare[op](value) and not held
+        assert When("x", op, 0.3).due(Moment(7, 7, total=9, metrics=metrics), state) == expected
+        held = compare[op](value) if known else held
+        state = json.loads(json.dumps(state))  # a checkpoint between any two measurements changes nothing
+
+
+@pytest.mark.parametrize(
+    ("schedule", "run", "problem"),
+    [
+        (AtStep(500), {"total": 500}, None),
+        (AtStep(501), {"total": 500}, "never fires: the run has 500 steps"),
+        (AtStep(99), {"total": 500, "start": 100}, "never fires: the run starts at step 100"),
+        (AtStep(100), {"total": 500, "start": 100}, None),
+        (AtFraction(0.1), {"total": 500, "start": 100}, "never fires: the run starts at step 100"),
+        (AtFraction(1.0), {"total": 500}, None),
+        (Every(501), {"total": 500}, "never fires: no multiple of 501 lies in steps 1 to 500"),
+        (
+            Every(400),
+            {"total": 500, "start": 401},
+            "never fires: no multiple of 400 lies in steps 401 to 500",
+        ),
+        (Every(0.5), {"total": 1}, None),
+        (AtTask(), {"total": 500}, None),
+        (AtTask(), {"total": 500, "switches": 0}, "never fires: the run has 0 task switches"),
+        (AtTask(3), {"total": 500, "switches": 1}, "never fires: the run has 1 task switch"),
+        (AtTask(3), {"total": 500, "switches": 3}, None),
+        (AtStart(), {"total": 500, "start": 500}, None),
+        (When("x", ">", 0.0), {"total": 500}, None),
+    ],
+)
+def test_problem_tells_why_a_schedule_never_fires(schedule, run, problem):
+    assert schedule.problem(**run) == problem
+
+
+@quick
+@given(runs(), st.one_of(st.builds(AtStep, st.integers(0, 150)), st.builds(Every, st.integers(1, 150))))
+def test_problem_is_none_exactly_when_the_schedule_fires_in_the_run(run, schedule):
+    total, start, _ = run
+    whole = (total, start, [1] * (total - start))
+    assert (schedule.problem(total, start) is None) == bool(firings(schedule, whole))
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: AtStep(-1), "a step is a whole number from 0, not -1"),
+        (lambda: AtFraction(1.01), "between 0 and 1, not 1.01"),
+        (lambda: AtFraction(float("nan")), "between 0 and 1, not nan"),
+        (lambda: Every(0), "at least 1 step, not 0"),
+        (lambda: Every(1000.0), "as a fraction lies above 0, up to 1, not 1000.0"),
+        (lambda: AtTask(0), "counted 1, 2, …, not 0"),
+        (lambda: When("x", "=", 1.0), "compares with > < >= <=, not '='"),
+        (lambda: When("x", ">", float("inf")), "finite number, not inf"),
+    ],
+)
+def test_impossible_schedules_are_refused(make, words):
+    with pytest.raises(ValueError, match=words):
+        make()

@@ -1,0 +1,189 @@
+"""IQM and plasticity score against plain loops and rliable."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from supple.metrics import final_window_return, iqm, plasticity_score
+
+few = settings(max_examples=25, deadline=None)
+
+
+def draw(runs: int, environments: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(100, 50, (runs, environments))
+
+
+# --- IQM ---------------------------------------------------------------------------------------------------
+
+
+@few
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=40))
+def test_iqm_is_the_mean_of_the_middle_half(values: list[float]) -> None:
+    cut = len(values) // 4
+    middle = sorted(values)[cut : len(values) - cut]
+    assert iqm(values) == pytest.approx(sum(middle) / len(middle), rel=1e-9, abs=1e-6)
+
+
+@pytest.mark.parametrize("values", [[], [1.0, math.nan]])
+def test_iqm_refuses_nothing_and_nan(values: list[float]) -> None:
+    with pytest.raises(ValueError, match="iqm"):
+        iqm(values)
+
+
+# --- plasticity score --------------------------------------------------------------------------------------
+
+
+def test_scores_are_normalized_by_percentiles_over_all_methods() -> None:
+    returns = {"a": draw(5, 3, 1), "b": draw(4, 3, 2) + 80}
+    low, high = np.percentile(np.concatenate(list(returns.values())), (5, 95), axis=0)
+    result = plasticity_score(returns, reps=50)
+    for name, values in returns.items():
+        for run, row in enumerate(values):
+            for env, value in enumerate(row):
+                expected = min(max((value - low[env]) / (high[env] - low[env]), 0), 1)
+                assert result[name].normalized[run, env] == pytest.approx(expected, abs=1e-12)
+        assert result[name].iqm == pytest.approx(iqm(result[name].normalized), rel=1e-12)
+        assert 0 <= result[name].low <= result[name].iqm <= result[name].high <= 1
+    assert result["b"].iqm > result["a"].iqm
+
+
+def test_scores_do_not_depend_on_an_environments_units() -> None:
+    returns = {"a": draw(5, 3, 1), "b": draw(5, 3, 2)}
+    shifted = {name: values * [1, 20, 0.1] + [0, 500, 3] for name, values in returns.items()}
+    plain, changed = plasticity_score(returns, reps=50), plasticity_score(shifted, reps=50)
+    for name in returns:
+        np.testing.assert_allclose(plain[name].normalized, changed[name].normalized, atol=1e-12)
+
+
+@pytest.mark.parametrize("value", [-501.0, -1e6, math.nan, math.inf, -math.inf])
+def test_failures_score_zero_and_leave_the_bounds_alone(value: float) -> None:
+    healthy = draw(6, 2)
+    failing = np.vstack([healthy, [[value, 100.0]]])
+    kept = plasticity_score({"a": healthy}, reps=10)["a"].normalized
+    result = plasticity_score({"a": failing}, reps=10)["a"].normalized
+    assert result[-1, 0] == 0
+    np.testing.assert_array_equal(result[:-1, 0], kept[:, 0])
+
+
+def test_exploded_runs_score_zero_however_high_their_return() -> None:
+    returns = {"a": draw(6, 2), "b": draw(6, 2, 1)}
+    returns["a"][3, 1] = 1e20
+    flag = np.zeros((6, 2), bool)
+    flag[3, 1] = True
+    result = plasticity_score(returns, exploded={"a": flag}, reps=10)
+    assert result["a"].normalized[3, 1] == 0
+    assert result["b"].normalized[:, 1].max() > 0.5  # 1e20 would have pressed the others to 0
+
+
+def test_the_floor_can_be_moved() -> None:
+    returns = {"a": np.array([[-900.0], [-700.0], [-100.0]])}
+    assert plasticity_score(returns, reps=10)["a"].normalized[:2].max() == 0
+    assert plasticity_score(returns, floor=-1000, reps=10)["a"].normalized[1, 0] > 0
+
+
+def test_an_environment_without_spread_or_survivors_scores_zero() -> None:
+    assert plasticity_score({"a": np.full((3, 2), 7.0)}, reps=10)["a"].iqm == 0
+    assert plasticity_score({"a": np.full((3, 2), -1e9)}, reps=10)["a"].iqm == 0
+    outlier = np.r_[np.full(60, 7.0), 8.0][:, None]  # both percentiles are 7
+    scores = plasticity_score({"a": outlier}, reps=10)["a"].normalized
+    assert scores.ravel().tolist() == [0.0] * 60 + [1.0]
+
+
+def test_a_single_run_has_no_interval() -> None:
+    score = plasticity_score({"a": draw(1, 4), "b": draw(5, 4, 1)}, reps=20)["a"]
+    assert score.low == pytest.approx(score.iqm, abs=1e-12)
+    assert score.high == pytest.approx(score.iqm, abs=1e-12)
+
+
+def test_interval_equals_a_plain_stratified_bootstrap() -> None:
+    score = plasticity_score({"a": draw(4, 3)}, reps=60, seed=11, confidence=0.8)["a"]
+    rng = np.random.RandomState(11)
+    samples = []
+    for _ in range(60):
+        rows = rng.choice(4, size=(4, 3))
+        samples.append(iqm([score.normalized[rows[r, e], e] for r in range(4) for e in range(3)]))
+    assert (score.low, score.high) == pytest.approx(tuple(np.percentile(samples, (10, 90))), abs=1e-12)
+
+
+def test_interval_equals_rliable() -> None:
+    try:
+        from rliable import library, metrics
+    except TypeError:
+        pytest.skip("rliable's arch 7 does not import with pandas 3")
+    score = plasticity_score({"a": draw(5, 4)}, reps=200, seed=5)["a"]
+    state = np.random.get_state()
+    np.random.seed(5)
+    point, interval = library.get_interval_estimates(
+        {"a": score.normalized}, lambda x: np.array([metrics.aggregate_iqm(x)]), reps=200
+    )
+    np.random.set_state(state)
+    assert score.iqm == point["a"][0]
+    np.testing.assert_allclose((score.low, score.high), interval["a"].ravel(), rtol=0, atol=1e-12)
+
+
+def test_same_seed_same_interval_and_the_global_generator_is_untouched() -> None:
+    returns = {"a": draw(5, 3, 1), "b": draw(5, 3, 2)}
+    before = np.random.get_state()[1].copy()
+    first, again, other = (plasticity_score(returns, reps=100, seed=seed)["a"] for seed in (3, 3, 4))
+    reordered = plasticity_score(dict(reversed(returns.items())), reps=100, seed=3)["a"]
+    assert (first.low, first.high) == (again.low, again.high) == (reordered.low, reordered.high)
+    assert (first.low, first.high) != (other.low, other.high)
+    assert np.array_equal(np.random.get_state()[1], before)
+
+
+def test_more_confidence_widens_the_interval() -> None:
+    returns = {"a": draw(5, 3)}
+    narrow = plasticity_score(returns, reps=500, confidence=0.5)["a"]
+    wide = plasticity_score(returns, reps=500, confidence=0.99)["a"]
+    assert wide.low < narrow.low < narrow.high < wide.high
+
+
+@pytest.mark.parametrize(
+    ("returns", "options", "message"),
+    [
+        ({}, {}, "no method"),
+        ({"a": np.ones(3)}, {}, r"'a' has shape \(3,\)"),
+        ({"a": np.ones((2, 3)), "b": np.ones((2, 2))}, {}, "'b' has shape"),
+        ({"a": np.ones((0, 3))}, {}, "not empty"),
+        ({"a": np.ones((2, 3))}, {"exploded": {"a": np.zeros((2, 2))}}, r"exploded\['a'\]"),
+        ({"a": np.ones((2, 3))}, {"exploded": {"z": np.zeros((2, 3))}}, r"exploded\['z'\]"),
+        ({"a": np.ones((2, 3))}, {"percentiles": (95.0, 5.0)}, "percentiles"),
+        ({"a": np.ones((2, 3))}, {"confidence": 95}, "confidence"),
+        ({"a": np.ones((2, 3))}, {"reps": 0}, "reps"),
+    ],
+)
+def test_plasticity_score_refuses_bad_input(returns: dict, options: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        plasticity_score(returns, **options)
+
+
+# --- final window ------------------------------------------------------------------------------------------
+
+
+def test_final_window_takes_the_last_fifteen_percent_of_a_task() -> None:
+    steps = [1_000, 1_850, 1_851, 1_900, 2_000, 2_001]
+    returns = [9.0, 9.0, 1.0, 2.0, 6.0, 9.0]
+    assert final_window_return(steps, returns, start=1_000, end=2_000) == 3.0
+    assert (
+        final_window_return(steps, returns, 1_000, 2_000, fraction=1.0) == 4.5
+    )  # step 1000: the task before
+
+
+def test_final_window_without_episodes_is_nan_and_then_a_failure() -> None:
+    missing = final_window_return([10, 20], [1.0, 2.0], start=0, end=1000)
+    assert math.isnan(missing)
+    assert math.isnan(final_window_return([], [], start=0, end=1000))
+    scores = plasticity_score({"a": [[missing], [1.0], [2.0]]}, reps=10)["a"].normalized
+    assert scores[0, 0] == 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [([1, 2], [1.0], 0, 10), ([1], [1.0], 10, 10), ([1], [1.0], 0, 10, 0.0), ([1], [1.0], 0, 10, 1.5)],
+)
+def test_final_window_refuses_bad_input(arguments: tuple) -> None:
+    with pytest.raises(ValueError, match="final_window_return"):
+        final_window_return(*arguments)
