@@ -78,9 +78,7 @@ def open_comparison(path: Path) -> Comparison:
     return Comparison(**{**data, **lists, "settings": settings})
 
 
-def run_comparison(
-    path: Path, comparison: Comparison, jobs: int, watch: Watch, warn: Callable[[str], None]
-) -> None:
+def run_comparison(path: Path, comparison: Comparison, jobs: int, watch: Watch, warn: Callable[[str], None]) -> None:
     """Bring every trunk and arm to its end, `jobs` at a time; what is finished already is left as it is.
 
     Arms run in processes of their own with the environment's own threads; their number and their order
@@ -101,10 +99,7 @@ def run_comparison(
                 for future in done:
                     seed, arm = future.result()
                     if arm is None:  # a trunk is done: its arms can begin
-                        pending |= {
-                            pool.submit(_run_one, path, comparison, seed, a, messages)
-                            for a in comparison.arms
-                        }
+                        pending |= {pool.submit(_run_one, path, comparison, seed, a, messages) for a in comparison.arms}
         except BrokenProcessPool:
             raise RunError(f"a worker process died; go on with `supple compare --resume {path}`") from None
         except BaseException:
@@ -120,9 +115,7 @@ def _run_one(path: Path, c: Comparison, seed: int, arm: str | None, messages: An
     if arm is None:
         target, end = trunk, c.fork_step
         if not (trunk / "config.json").exists():
-            RunDirectory.create(
-                trunk, configuration(c.algorithm, settings, tasks, c.command, stop=c.fork_step)
-            )
+            RunDirectory.create(trunk, configuration(c.algorithm, settings, tasks, c.command, stop=c.fork_step))
     else:
         target, end = path / f"seed-{seed}" / slug(arm), tasks[-1].end
         _, _, identity = build(c.algorithm, settings, tasks)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
+import gymnasium as gym
 import torch
 
 from ..envs import Task, Vector, has_friction, make_env
@@ -118,9 +118,7 @@ class Loop:
         seeds = [derive(s.seed, "evaluation", task.index, i) % 2**31 for i in range(s.eval_episodes)]
         values = {"eval/return": evaluate(self.agent, task.env, seeds, 1.0, s.clip_actions)}
         if has_friction(task.env):
-            values["eval/return_friction"] = evaluate(
-                self.agent, task.env, seeds, s.eval_friction, s.clip_actions
-            )
+            values["eval/return_friction"] = evaluate(self.agent, task.env, seeds, s.eval_friction, s.clip_actions)
         self.run.metrics(self.step, {"task": task.index, "cycle": task.cycle, **values})
 
     # -- checkpoints ---------------------------------------------------------------------------------------
@@ -162,8 +160,6 @@ def spaces_of(envs: tuple[str, ...]) -> dict[str, tuple[int, int]]:
 
     Raises ValueError for spaces that a Gaussian policy over vectors cannot serve.
     """
-    import gymnasium as gym
-
     spaces: dict[str, tuple[int, int]] = {}
     for name in dict.fromkeys(envs):
         env = make_env(name)
@@ -172,5 +168,5 @@ def spaces_of(envs: tuple[str, ...]) -> dict[str, tuple[int, int]]:
         for what, space in (("observations", observation), ("actions", action)):
             if not isinstance(space, gym.spaces.Box) or len(space.shape) != 1:
                 raise ValueError(f"{name}: this agent needs vectors of real numbers as {what}, not {space}")
-        spaces[name] = (int(np.prod(observation.shape)), int(np.prod(action.shape)))
+        spaces[name] = (gym.spaces.flatdim(observation), gym.spaces.flatdim(action))
     return spaces

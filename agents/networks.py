@@ -43,9 +43,7 @@ class MultiHead(nn.Module):
         width_in = adapter or next(iter(sizes.values()))
 
         def adapters() -> nn.ModuleDict:
-            linear = {
-                key: orthogonal_(nn.Linear(d, adapter), 1.0, generator) for key, d in sizes.items() if adapter
-            }
+            linear = {key: orthogonal_(nn.Linear(d, adapter), 1.0, generator) for key, d in sizes.items() if adapter}
             return nn.ModuleDict(linear)
 
         def trunk() -> nn.Sequential:
@@ -116,8 +114,5 @@ class MultiHead(nn.Module):
         if not self.share_value:
             trunks.insert(0, ("value_trunk", self.value_trunk))
         return tuple(
-            f"{name}.{n}"
-            for name, trunk in trunks
-            for n, m in trunk.named_children()
-            if not isinstance(m, nn.Linear)
+            f"{name}.{n}" for name, trunk in trunks for n, m in trunk.named_children() if not isinstance(m, nn.Linear)
         )

@@ -28,9 +28,7 @@ from .rollout import Batch, Rollout
 from .update import LOG_2PI, STATISTICS, Gradients, LossSettings, can_compile, ppo_loss
 
 Array = NDArray[np.float64]
-COMPILE_PAYS_AFTER = (
-    100_000  # environment steps per environment: saves 0.15–0.3 ms a step, costs 10–25 s once
-)
+COMPILE_PAYS_AFTER = 100_000  # environment steps per environment: saves 0.15–0.3 ms a step, costs 10–25 s once
 PROBE_ROWS = 512
 
 
@@ -111,16 +109,12 @@ class PPO:
         self._draws = generator(s.seed, "initial parameters")
         self.network = self._new_network(spaces := dict(spaces))
         self.spaces = spaces
-        self.optimizer = torch.optim.Adam(
-            self.network.parameters(), lr=s.learning_rate, eps=s.adam_epsilon, fused=True
-        )
+        self.optimizer = torch.optim.Adam(self.network.parameters(), lr=s.learning_rate, eps=s.adam_epsilon, fused=True)
         self.noise = generator(s.seed, "action noise")
         self.shuffle = generator(s.seed, "minibatches")
         self.observation_statistics = {key: RunningMeanStd(size) for key, (size, _) in spaces.items()}
         self.reward_scales = {key: RewardScale(s.num_envs, s.gamma) for key in spaces}
-        loss = LossSettings(
-            s.clip, s.clip_value, s.value_coefficient, s.entropy_coefficient, s.normalize_advantage
-        )
+        loss = LossSettings(s.clip, s.clip_value, s.value_coefficient, s.entropy_coefficient, s.normalize_advantage)
         self._loss_settings = loss
         self.gradients = Gradients(s.max_grad_norm, s.compile == "on")
         self.key = next(iter(spaces))
@@ -194,9 +188,7 @@ class PPO:
         done = result.terminated | result.truncated
         if self.settings.normalize_rewards:
             rewards = self.reward_scales[self.key](rewards, done, clip=10.0)
-        self.rollout.add(
-            self.current, self._actions, self._log_probs, rewards, result.terminated, result.truncated
-        )
+        self.rollout.add(self.current, self._actions, self._log_probs, rewards, result.terminated, result.truncated)
         for env in np.flatnonzero(result.truncated & ~result.terminated):
             self.rollout.truncated_at(int(env), self._normalize(result.final_obs[env], self.key))
         self._see(result.obs)
@@ -245,9 +237,7 @@ class PPO:
         parts = self.network.named_parameters()
         mine = f".{self.key}."
         others = [f".{key}." for key in self.spaces if key != self.key]
-        return [
-            p for n, p in parts if all_of_them or mine in f".{n}." or not any(o in f".{n}." for o in others)
-        ]
+        return [p for n, p in parts if all_of_them or mine in f".{n}." or not any(o in f".{n}." for o in others)]
 
     def _loss(self, hooks: HookDriver) -> Any:
         network, key, settings = self.network, self.key, self._loss_settings

@@ -106,7 +106,7 @@ def build(algorithm: str, settings: PPOSettings, tasks: Sequence[Task]) -> tuple
 def settings_of(config: dict[str, Any]) -> PPOSettings:
     """The settings object that a config.json describes. Raises RunError if this version cannot read it."""
     try:
-        values = {k: tuple(v) if isinstance(v, list) else v for k, v in config["settings"].items()}
+        values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in config["settings"].items()}
         return ALGORITHMS[config["algorithm"]](**values)
     except (KeyError, TypeError) as error:
         raise RunError(f"config.json was written by another version of supple: {error}") from error

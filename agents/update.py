@@ -24,9 +24,7 @@ class LossSettings:
     normalize_advantage: bool
 
 
-def ppo_loss(
-    network: MultiHead, key: str, batch: tuple[Tensor, ...], s: LossSettings
-) -> tuple[Tensor, Tensor]:
+def ppo_loss(network: MultiHead, key: str, batch: tuple[Tensor, ...], s: LossSettings) -> tuple[Tensor, Tensor]:
     """PPO's clipped surrogate loss on one minibatch (Schulman et al. 2017, eq. 7 and 9).
 
     batch: observations (n, d), actions (n, a), log-probabilities, values, advantages, returns (n,).
@@ -73,9 +71,7 @@ class Gradients:
             torch._inductor.config.fallback_random = True
             self.run = torch.compile(self._eager, fullgraph=True, dynamic=False)
 
-    def __call__(
-        self, loss: Callable[..., tuple[Tensor, Tensor]], parameters: list[Tensor], *batch: Tensor
-    ) -> Tensor:
+    def __call__(self, loss: Callable[..., tuple[Tensor, Tensor]], parameters: list[Tensor], *batch: Tensor) -> Tensor:
         gradients, statistics = self.run(loss, parameters, *batch)
         for parameter, gradient in zip(parameters, gradients, strict=True):
             parameter.grad = gradient

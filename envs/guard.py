@@ -57,9 +57,7 @@ class Guard(gym.Wrapper):
         self._last_observation: Any = None
         self._divergences: tuple[Any, ...] = ()
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         observation, info = self.env.reset(seed=seed, options=options)
         self._last_observation = observation
         self._divergences = _divergence_counters(self.env)

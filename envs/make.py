@@ -110,9 +110,7 @@ def quiet_mujoco() -> None:
 def _scale_friction(env: gym.Env, env_id: str, factor: float) -> None:
     model = _model(env)
     if not hasattr(model, "geom_friction"):
-        raise ValueError(
-            f"friction={factor} needs MuJoCo physics, and {env_id} has none: leave friction at 1"
-        )
+        raise ValueError(f"friction={factor} needs MuJoCo physics, and {env_id} has none: leave friction at 1")
     model.geom_friction[:, 0] *= factor
 
 

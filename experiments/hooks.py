@@ -71,8 +71,8 @@ class HookDriver:
         seconds = time.perf_counter() - started
         after = snapshot(learner.module)
         change = {"sfe": sfe(weights, after), "sfe_normalized": sfe(weights, after, normalized=True)}
-        if features is not None:
-            change["feature_covariance_distance"] = feature_covariance_distance(features, _features(learner))
+        if features is not None and (new := _features(learner)) is not None:
+            change["feature_covariance_distance"] = feature_covariance_distance(features, new)
         self.log(
             event="intervention",
             step=moment.step,

@@ -72,15 +72,13 @@ class RunDirectory:
             file, length = self.path / f"{name}.jsonl", lengths.get(name, 0)
             file.touch()
             if (size := file.stat().st_size) < length:
-                raise RunError(
-                    f"{file}: {size} bytes, but its checkpoint recorded {length}: the log was cut short"
-                )
+                raise RunError(f"{file}: {size} bytes, but its checkpoint recorded {length}: the log was cut short")
             os.truncate(file, length)
             self._files[name] = file.open("a")
         # TensorBoard takes a second to import; only a run that trains needs it.
         from torch.utils.tensorboard import SummaryWriter
 
-        self._board = SummaryWriter(str(self.path / "tensorboard"), purge_step=step)  # type: ignore[no-untyped-call]
+        self._board = SummaryWriter(str(self.path / "tensorboard"), purge_step=step)
 
     def seconds(self) -> float:
         """Seconds of training so far, interruptions not counted."""

@@ -47,9 +47,7 @@ class RunSettings:
         pairs: dict[str, int | None] = {"--steps": self.steps, "--steps-per-task": self.steps_per_task}
         wanted, other = ("--steps", "--steps-per-task") if self.env else ("--steps-per-task", "--steps")
         if pairs[other] is not None:
-            raise UsageError(
-                f"{other} does not go with {'--env' if self.env else '--sequence'}: use {wanted}"
-            )
+            raise UsageError(f"{other} does not go with {'--env' if self.env else '--sequence'}: use {wanted}")
         steps = pairs[wanted]
         if steps is None:
             raise UsageError(f"{wanted} is missing: how many environment steps?")

@@ -99,10 +99,10 @@ def zero_slots_(optimizer: torch.optim.Optimizer, parameters: list[Tensor]) -> N
 @torch.no_grad()
 def copy_module_(target: nn.Module, source: nn.Module) -> None:
     """Copy every parameter and buffer of `source` into `target`, in place."""
-    for theirs, ours in zip(target.parameters(), source.parameters(), strict=True):
-        theirs.copy_(ours)
-    for theirs, ours in zip(target.buffers(), source.buffers(), strict=True):
-        theirs.copy_(ours)
+    pairs = [(target.parameters(), source.parameters()), (target.buffers(), source.buffers())]
+    for theirs, ours in pairs:
+        for old, new in zip(theirs, ours, strict=True):
+            old.copy_(new)
 
 
 @torch.no_grad()

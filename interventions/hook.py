@@ -44,13 +44,9 @@ def parse_hook(text: str, default: Schedule | None = None) -> Hook | None:
     if schedule is None and not continuous:
         schedule = default
     if schedule is None and not continuous:
-        raise ValueError(
-            f"'{text}' needs a schedule: when? For example {parsed.call}@0.5 or {parsed.call}@task"
-        )
+        raise ValueError(f"'{text}' needs a schedule: when? For example {parsed.call}@0.5 or {parsed.call}@task")
     if schedule is not None and not intervention.has("apply"):
         raise ValueError(
             f"'{text}': {intervention.name} acts all the time and takes no schedule; leave out @{schedule}"
         )
-    return Hook(
-        str(parsed) if schedule == parsed.schedule else f"{parsed}@{schedule}", intervention, schedule
-    )
+    return Hook(str(parsed) if schedule == parsed.schedule else f"{parsed}@{schedule}", intervention, schedule)

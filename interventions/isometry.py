@@ -112,9 +112,7 @@ def _batches(weights: Iterable[Weight]) -> list[list[Weight]]:
     for weight in weights:
         matrices = weight.matrices()
         batches = groups[matrices.shape[-2:], matrices.dtype, matrices.device]
-        full = (
-            not batches or sum(w.tensor.numel() for w in batches[-1]) + matrices.numel() > MAX_BATCH_ELEMENTS
-        )
+        full = not batches or sum(w.tensor.numel() for w in batches[-1]) + matrices.numel() > MAX_BATCH_ELEMENTS
         if full:
             batches.append([])
         batches[-1].append(weight)
@@ -153,9 +151,7 @@ def _place(weight: Weight, view: Tensor, position: int) -> str:
     *outer, part = index
     words = []
     if outer:
-        words.append(
-            f"tap ({', '.join(map(str, outer))})" if weight.layout == "conv" else f"layer {outer[0]}"
-        )
+        words.append(f"tap ({', '.join(map(str, outer))})" if weight.layout == "conv" else f"layer {outer[0]}")
     if weight.split > 1:
         words.append(f"part {part}")
     return ", ".join([weight.name, *words])
@@ -203,9 +199,7 @@ def fire_(
     for name in chosen:
         layer = layers[name]
         if isinstance(layer, TRANSPOSED):
-            raise ValueError(
-                f"{name} is a transposed convolution's, for which FIRE has no scale: leave it out"
-            )
+            raise ValueError(f"{name} is a transposed convolution's, for which FIRE has no scale: leave it out")
         if layer.weight not in parameters or is_lazy(layer.weight):
             raise ValueError(f"{name} is parametrized or has no values yet: it cannot be rewritten in place")
         layout: Layout = "linear" if isinstance(layer, nn.Linear) else "conv"

@@ -22,18 +22,20 @@ class Layer:
     role: Role
     depth: int
 
+    @property
+    def weight(self) -> Tensor:
+        """The layer's weight matrix or kernel."""
+        return self.module.get_parameter("weight")
+
 
 def chain(module: nn.Module, prefix: str = "") -> tuple[Layer, ...]:
     """The Linear and Conv layers of a plain feed-forward module, in the order in which they were defined:
     the first is the encoder, the last the head, those between are hidden."""
     found = [(n, m) for n, m in module.named_modules() if isinstance(m, (nn.Linear, *CONV))]
     last = len(found) - 1
-    roles: list[Role] = [
-        "head" if i == last else "encoder" if i == 0 else "hidden" for i in range(len(found))
-    ]
+    roles: list[Role] = ["head" if i == last else "encoder" if i == 0 else "hidden" for i in range(len(found))]
     return tuple(
-        Layer(prefix + n, m, role, depth)
-        for depth, ((n, m), role) in enumerate(zip(found, roles, strict=True))
+        Layer(prefix + n, m, role, depth) for depth, ((n, m), role) in enumerate(zip(found, roles, strict=True))
     )
 
 
@@ -98,9 +100,7 @@ class Learner:
         }
         for word in words:
             if word not in fits:
-                raise ValueError(
-                    f"unknown scope {word!r}{did_you_mean(word, fits)} (known: {', '.join(fits)})"
-                )
+                raise ValueError(f"unknown scope {word!r}{did_you_mean(word, fits)} (known: {', '.join(fits)})")
         chosen = [layer for layer in self.layers if any(fits[word](layer) for word in words)]
         if not chosen:
             raise ValueError(f"scope '{'+'.join(words)}' names no layer of '{self.name}'")

@@ -72,9 +72,7 @@ class MatrixError(ValueError):
 def check_method(method: str, steps: int, tolerance: float | None) -> None:
     """Raise ValueError, in one line, for an unknown method or settings that it cannot meet."""
     if method not in METHODS:
-        raise ValueError(
-            f"unknown method {method!r}{did_you_mean(method, METHODS)} (known: {', '.join(METHODS)})"
-        )
+        raise ValueError(f"unknown method {method!r}{did_you_mean(method, METHODS)} (known: {', '.join(METHODS)})")
     if steps < 1:
         raise ValueError(f"steps is {steps}; at least 1 is needed")
     if tolerance is not None and not tolerance > 0:
@@ -84,9 +82,7 @@ def check_method(method: str, steps: int, tolerance: float | None) -> None:
 
 
 @torch.no_grad()
-def orthogonalize(
-    W: Tensor, method: str = "newton_schulz", steps: int = 10, tolerance: float | None = None
-) -> Tensor:
+def orthogonalize(W: Tensor, method: str = "newton_schulz", steps: int = 10, tolerance: float | None = None) -> Tensor:
     """The nearest isometry of every matrix of W, unscaled.
 
     For m ≥ n the columns of the result are orthonormal, for m < n its rows.

@@ -55,9 +55,7 @@ def shrink_perturb_(
         start = {name: torch.zeros_like(parameters[name]) for name in chosen}
     for name in chosen:
         if name not in start or start[name].shape != parameters[name].shape:
-            raise ValueError(
-                f"snp: the initial parameters hold no '{name}' of shape {tuple(parameters[name].shape)}"
-            )
+            raise ValueError(f"snp: the initial parameters hold no '{name}' of shape {tuple(parameters[name].shape)}")
     for name in chosen:
         parameter = parameters[name]
         parameter.lerp_(start[name].to(parameter), lam)

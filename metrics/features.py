@@ -69,16 +69,10 @@ def activity_scores(activations: Tensor) -> Tensor:
 
 
 @overload
-def dormant_fraction(
-    activations: Activations, tau: float = ..., per_layer: Literal[False] = ...
-) -> float: ...
+def dormant_fraction(activations: Activations, tau: float = ..., per_layer: Literal[False] = ...) -> float: ...
 @overload
-def dormant_fraction(
-    activations: Activations, tau: float = ..., *, per_layer: Literal[True]
-) -> dict[str, float]: ...
-def dormant_fraction(
-    activations: Activations, tau: float = 0.0, per_layer: bool = False
-) -> float | dict[str, float]:
+def dormant_fraction(activations: Activations, tau: float = ..., *, per_layer: Literal[True]) -> dict[str, float]: ...
+def dormant_fraction(activations: Activations, tau: float = 0.0, per_layer: bool = False) -> float | dict[str, float]:
     """Fraction of units whose activity score is at most tau, in [0, 1] (Sokar et al. 2023).
 
     activations: what comes *after* the nonlinearity, for one layer or as a sequence or mapping of layers;
@@ -139,8 +133,7 @@ def _matrix(features: Tensor, caller: str) -> Tensor:
     """(n, d), (N, T, D) or (N, C, H, W) → float64 (rows, columns), as the module's docstring says."""
     if features.dim() < 2 or features.numel() == 0:
         raise ValueError(
-            f"{caller}: needs features (n, d), (N, T, D) or (N, C, H, W), not empty; "
-            f"got shape {tuple(features.shape)}"
+            f"{caller}: needs features (n, d), (N, T, D) or (N, C, H, W), not empty; got shape {tuple(features.shape)}"
         )
     if not features.isfinite().all():
         raise ValueError(f"{caller}: features hold NaN or infinity; they must be finite")

@@ -63,7 +63,7 @@ class View:
 
     def weights(self) -> list[Tensor]:
         """The weight matrices and kernels of the learner's layers."""
-        return [layer.module.weight.detach() for layer in self.learner.layers]  # type: ignore[misc]
+        return [layer.weight.detach() for layer in self.learner.layers]
 
 
 def _gradient_norm(view: View) -> float:
@@ -86,7 +86,7 @@ WEIGHT_METRICS: dict[str, Callable[[View], float]] = {
 }
 DATA_METRICS: dict[str, Callable[[View], float]] = {
     "gradient_norm": _gradient_norm,
-    "dormant_fraction": lambda v: float(dormant_fraction(v.recording.units)),  # type: ignore[arg-type]
+    "dormant_fraction": lambda v: float(dormant_fraction(v.recording.units)),
     "srank": lambda v: float(srank(v.recording.features)),
     "effective_rank": lambda v: effective_rank(v.recording.features),
 }
@@ -116,5 +116,5 @@ def measure(learner: "Learner", per_layer: bool = False) -> dict[str, float]:
     values |= {name: float(metric(view)) for name, metric in DATA_METRICS.items()}
     if per_layer:
         layers = dormant_fraction(view.recording.units, per_layer=True)
-        values |= {f"dormant_fraction/{name}": share for name, share in layers.items()}  # type: ignore[union-attr]
+        values |= {f"dormant_fraction/{name}": share for name, share in layers.items()}
     return values

@@ -118,8 +118,7 @@ def _check_settings(percentiles: tuple[float, float], reps: int, confidence: flo
         raise ValueError(f"plasticity_score: percentiles must rise within [0, 100], got {percentiles}")
     if reps < 1 or not 0 < confidence < 1:
         raise ValueError(
-            "plasticity_score: needs reps >= 1 and 0 < confidence < 1; "
-            f"got reps {reps}, confidence {confidence}"
+            f"plasticity_score: needs reps >= 1 and 0 < confidence < 1; got reps {reps}, confidence {confidence}"
         )
 
 

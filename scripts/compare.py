@@ -48,19 +48,17 @@ class ResumeComparison:
 
 def main(args: Sequence[str]) -> None:
     if not args or args[0] in ("-h", "--help"):
-        print(
-            (__doc__ or "").strip() + f"\n\nalgorithms: {', '.join(ALGORITHMS)} (`supple compare ppo --help`)"
-        )
+        print((__doc__ or "").strip() + f"\n\nalgorithms: {', '.join(ALGORITHMS)} (`supple compare ppo --help`)")
         return
     if any(a == "--resume" or a.startswith("--resume=") for a in args):
-        resume = parse(ResumeComparison, args, "supple compare", "Go on with a comparison.")
+        resume = parse(ResumeComparison, None, args, "supple compare", "Go on with a comparison.")
         finish(resume.resume, open_comparison(resume.resume), resume.jobs)
         return
     algorithm = algorithm_of(args, "compare")
     kind, preset = ALGORITHMS[algorithm], preset_of(args, algorithm)
     default = defaults(kind, preset)
     prog = f"supple compare {algorithm}"
-    options = parse(CompareOptions[kind], args[1:], prog, "Fork, and compare arms.", default)  # type: ignore[valid-type]
+    options = parse(CompareOptions, kind, args[1:], prog, "Fork, and compare arms.", default)
     positive(**{"--seeds": options.seeds})
     arms = options.arm or (preset.arms if preset else ("none", "fire", "snp", "reset"))
     first = options.settings.seed

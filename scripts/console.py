@@ -5,7 +5,7 @@ import io
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import tyro
 from rich.console import Console
@@ -20,7 +20,6 @@ from rich.progress import (
 
 from supple.experiments.errors import RunError, UsageError
 
-T = TypeVar("T")
 screen = Console()
 
 
@@ -40,14 +39,20 @@ def run(main: Callable[[Sequence[str]], None]) -> None:
     sys.exit(code)
 
 
-def parse(kind: type[T], args: Sequence[str], prog: str, description: str, default: T | None = None) -> T:
-    """Read typed settings from the command line. Raises UsageError, in one line, for what tyro refuses."""
+def parse(
+    kind: Any, settings: type | None, args: Sequence[str], prog: str, description: str, default: Any = None
+) -> Any:
+    """Read a dataclass from the command line: `kind`, or `kind[settings]` where it is generic.
+
+    Raises UsageError, in one line, for what tyro refuses.
+    """
+    wanted = kind if settings is None else kind[settings]
     options: dict[str, Any] = {} if default is None else {"default": default}
     errors = io.StringIO()
     try:
         with contextlib.redirect_stderr(errors):
             return tyro.cli(
-                kind,
+                wanted,
                 args=list(args),
                 prog=prog,
                 description=description,
@@ -59,12 +64,7 @@ def parse(kind: type[T], args: Sequence[str], prog: str, description: str, defau
             raise
         # tyro draws a box of several lines; keep its words, up to the hint about --help.
         words = " ".join(line.strip("│╭╮╰╯─ ") for line in errors.getvalue().splitlines())
-        message = (
-            " ".join(words.split())
-            .removeprefix("Parsing error")
-            .removeprefix("Unrecognized options")
-            .strip(" ─")
-        )
+        message = " ".join(words.split()).removeprefix("Parsing error").removeprefix("Unrecognized options").strip(" ─")
         raise UsageError(message.split(" For full helptext")[0].split("──")[0].strip()) from None
 
 

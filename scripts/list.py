@@ -23,9 +23,7 @@ def first_sentence(thing: object) -> str:
 def parameters(thing: Callable[..., object]) -> str:
     """The signature as a user would type it: name(parameter=default, …)."""
     items = inspect.signature(thing).parameters.values()
-    return ", ".join(
-        p.name if p.default is p.empty else f"{p.name}={p.default}" for p in items if p.name != "self"
-    )
+    return ", ".join(p.name if p.default is p.empty else f"{p.name}={p.default}" for p in items if p.name != "self")
 
 
 def interventions() -> Rows:

@@ -22,7 +22,7 @@ class Options:
 
 
 def main(args: Sequence[str]) -> None:
-    show(parse(Options, args, "supple report", "Tables and figures of a run or a comparison.").directory)
+    show(parse(Options, None, args, "supple report", "Tables and figures of a run or a comparison.").directory)
 
 
 def show(directory: Path) -> None:

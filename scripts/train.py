@@ -64,23 +64,15 @@ def preset_of(args: Sequence[str], algorithm: str) -> Preset | None:
 
 def main(args: Sequence[str]) -> None:
     if not args or args[0] in ("-h", "--help"):
-        print(
-            (__doc__ or "").strip() + f"\n\nalgorithms: {', '.join(ALGORITHMS)} (`supple train ppo --help`)"
-        )
+        print((__doc__ or "").strip() + f"\n\nalgorithms: {', '.join(ALGORITHMS)} (`supple train ppo --help`)")
         return
     if any(a == "--resume" or a.startswith("--resume=") for a in args):
-        finish(parse(Resume, args, "supple train", "Go on with a run.").resume)
+        finish(parse(Resume, None, args, "supple train", "Go on with a run.").resume)
         return
     algorithm = algorithm_of(args, "train")
     kind, preset = ALGORITHMS[algorithm], preset_of(args, algorithm)
     default = Options(settings=kind(**(preset.settings if preset else {})), out=tyro.MISSING)
-    options = parse(
-        Options[kind],
-        args[1:],
-        f"supple train {algorithm}",
-        "Train one agent, with hooks.",
-        default,  # type: ignore[valid-type]
-    )
+    options = parse(Options, kind, args[1:], f"supple train {algorithm}", "Train one agent, with hooks.", default)
     create(options.out, algorithm, options.settings, typed("supple train", args))
     finish(options.out)
 

@@ -73,8 +73,7 @@ def position_labels(tasks: Sequence[Segment]) -> tuple[str, ...]:
     """A label for each position in the sequence: the environment, numbered where it comes more than once."""
     names = [task.env for task in tasks if task.cycle == tasks[0].cycle]
     return tuple(
-        name if names.count(name) == 1 else f"{name} ({names[: i + 1].count(name)})"
-        for i, name in enumerate(names)
+        name if names.count(name) == 1 else f"{name} ({names[: i + 1].count(name)})" for i, name in enumerate(names)
     )
 
 

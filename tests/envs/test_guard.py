@@ -17,9 +17,7 @@ class Broken(gym.Env):
 
     action_space = gym.spaces.Box(-1.0, 1.0, (1,), np.float64)
 
-    def __init__(
-        self, reward: float = 1.0, observation: float = 0.0, when: int = 3, dtype: Any = np.float64
-    ) -> None:
+    def __init__(self, reward: float = 1.0, observation: float = 0.0, when: int = 3, dtype: Any = np.float64) -> None:
         low, high = (0, 255) if dtype is np.uint8 else (-np.inf, np.inf)
         self.observation_space = gym.spaces.Box(low, high, (2,), dtype)
         self.bad, self.when, self.dtype, self.broken, self.step_count = (
@@ -78,9 +76,7 @@ def test_an_observation_that_is_no_number_ends_the_episode(value: float):
 def test_the_large_and_finite_is_no_explosion(reward: float, value: float, dtype: Any):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        observation, given, terminated, truncated, info = third_step(
-            Guard(Broken(reward, value, dtype=dtype))
-        )
+        observation, given, terminated, truncated, info = third_step(Guard(Broken(reward, value, dtype=dtype)))
     np.testing.assert_array_equal(observation, np.array([3, value], dtype))
     assert (given, terminated, truncated, info) == (reward, False, True, {"kept": 1})
 

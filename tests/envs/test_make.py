@@ -158,9 +158,7 @@ def test_mujoco_writes_nothing_to_the_terminal_or_the_working_folder(tmp_path: P
         "env.unwrapped.data.qvel[:] = 1e12\n"
         "assert 'explosion' in env.step(env.action_space.sample())[4]\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("", "")
     assert list(tmp_path.iterdir()) == []
 

@@ -31,9 +31,7 @@ scalars = st.one_of(
     st.text(max_size=8),
 )
 values = st.one_of(scalars, st.lists(scalars, max_size=3).map(tuple))
-calls = st.builds(
-    Call, words.filter(lambda w: w != "none"), st.dictionaries(words, values, max_size=3).map(dict)
-)
+calls = st.builds(Call, words.filter(lambda w: w != "none"), st.dictionaries(words, values, max_size=3).map(dict))
 fractions = st.floats(0, 1)
 schedules = st.one_of(
     st.builds(AtStep, st.integers(0, 2**62)),
@@ -42,9 +40,7 @@ schedules = st.one_of(
     st.builds(Every, fractions.filter(bool)),
     st.builds(AtTask, st.none() | st.integers(1, 99)),
     st.just(AtStart()),
-    st.builds(
-        When, words, st.sampled_from([">", "<", ">=", "<="]), st.floats(allow_nan=False, allow_infinity=False)
-    ),
+    st.builds(When, words, st.sampled_from([">", "<", ">=", "<="]), st.floats(allow_nan=False, allow_infinity=False)),
 )
 hooks = st.just(HookText()) | st.builds(HookText, calls, st.none() | schedules)
 
@@ -103,9 +99,7 @@ def test_a_schedule_alone_reads_back_the_same(schedule):
 
 
 grammar_soup = st.lists(
-    st.sampled_from(
-        [*"(),=@:[]<>'\"\\-_. \n", "fire", "every", "when", "task", "none", "0.5", "1e6", "3", "٣", "§"]
-    )
+    st.sampled_from([*"(),=@:[]<>'\"\\-_. \n", "fire", "every", "when", "task", "none", "0.5", "1e6", "3", "٣", "§"])
 ).map("".join)
 
 
@@ -231,8 +225,7 @@ def test_bind_passes_what_fits(params):
     [
         (
             {"stepz": 5},
-            "fire has no parameter 'stepz': did you mean 'steps'? "
-            "(parameters: steps, ratio, scope, tolerance, fresh)",
+            "fire has no parameter 'stepz': did you mean 'steps'? (parameters: steps, ratio, scope, tolerance, fresh)",
         ),
         ({"steps": "abc"}, "fire: steps must be int, not 'abc'"),
         ({"steps": 1.0}, "fire: steps must be int, not 1.0"),

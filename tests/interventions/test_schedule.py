@@ -97,9 +97,7 @@ def test_a_numbered_task_fires_at_that_switch_only():
 
 
 @quick
-@given(
-    st.lists(st.sampled_from([0.1, 0.3, 0.5, None, float("nan")])), st.sampled_from([">", "<", ">=", "<="])
-)
+@given(st.lists(st.sampled_from([0.1, 0.3, 0.5, None, float("nan")])), st.sampled_from([">", "<", ">=", "<="]))
 def test_when_fires_on_the_rising_edge(values, op):
     compare = {
         ">": lambda v: v > 0.3,

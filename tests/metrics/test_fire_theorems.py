@@ -1,13 +1,14 @@
 """FIRE's Theorems 1, 3 and 4 and Corollary 2 hold on random networks (Section 3, Appendix A).
 
-The paper's W is (in, out): features are Z W. A torch weight is its transpose, so eq. 2 of W is `side="rows"` of it.
+The paper's W is (in, out): features are Z W. A torch weight is its transpose; eq. 2 of W is its `side="rows"`.
 """
 
 import math
+from itertools import pairwise
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -42,7 +43,7 @@ def test_theorem_1_sfe_bounds_the_change_of_feature_covariance(
     activation: object, widths: list[int], change: float, seed: int
 ) -> None:
     Z = gaussian(6, widths[0], seed=seed)
-    shapes = list(zip(widths[:-1], widths[1:], strict=True))
+    shapes = list(pairwise(widths))
     old = [gaussian(*shape, seed=seed + 1 + i) / math.sqrt(shape[0]) for i, shape in enumerate(shapes)]
     new = [W + change * gaussian(*W.shape, seed=seed + 50 + i) for i, W in enumerate(old)]
 
@@ -53,12 +54,9 @@ def test_theorem_1_sfe_bounds_the_change_of_feature_covariance(
             H = activation(H @ W)  # type: ignore[operator]
         features.append(H)
     m = min(H.norm().item() for H in features)
-    if m < 1e-6:
-        return  # the theorem assumes that neither representation is dead
+    assume(m > 1e-6)  # the theorem's own condition: neither representation is dead
 
-    spectral = [
-        max(torch.linalg.matrix_norm(W, 2).item() for W in pair) for pair in zip(old, new, strict=True)
-    ]
+    spectral = [max(torch.linalg.matrix_norm(W, 2).item() for W in pair) for pair in zip(old, new, strict=True)]
     factor = math.prod(spectral) ** 2 * sum(B**-2 for B in spectral)
     bound = 16 * Z.square().sum().item() / m**2 * factor * sfe(old, new)
     assert feature_covariance_distance(*features) ** 2 <= bound * (1 + 1e-9)
@@ -90,7 +88,7 @@ def test_theorem_3_dfi_bounds_srank_from_below(
 def test_theorem_4_dfi_bounds_activity_scores(outputs: int, extra: int, epsilon: float, seed: int) -> None:
     W = near_isometry(outputs + extra, outputs, epsilon, seed)
     limit = math.sqrt((1 + epsilon) / (1 - epsilon))
-    # For Gaussian inputs a positive-homogeneous unit's expected activity is its weight's norm times a constant.
+    # For Gaussian inputs a positive-homogeneous unit's expected activity is proportional to its weight's norm.
     scores = activity_scores(W.norm(dim=0, keepdim=True))
     assert scores.max().item() <= limit * (1 + 1e-6)
     assert scores.min().item() >= (1 - 1e-6) / limit

@@ -114,24 +114,24 @@ def test_interval_equals_rliable() -> None:
     except TypeError:
         pytest.skip("rliable's arch 7 does not import with pandas 3")
     score = plasticity_score({"a": draw(5, 4)}, reps=200, seed=5)["a"]
-    state = np.random.get_state()
-    np.random.seed(5)
+    state = np.random.get_state()  # noqa: NPY002
+    np.random.seed(5)  # noqa: NPY002
     point, interval = library.get_interval_estimates(
         {"a": score.normalized}, lambda x: np.array([metrics.aggregate_iqm(x)]), reps=200
     )
-    np.random.set_state(state)
+    np.random.set_state(state)  # noqa: NPY002
     assert score.iqm == point["a"][0]
     np.testing.assert_allclose((score.low, score.high), interval["a"].ravel(), rtol=0, atol=1e-12)
 
 
 def test_same_seed_same_interval_and_the_global_generator_is_untouched() -> None:
     returns = {"a": draw(5, 3, 1), "b": draw(5, 3, 2)}
-    before = np.random.get_state()[1].copy()
+    before = np.random.get_state()[1].copy()  # noqa: NPY002
     first, again, other = (plasticity_score(returns, reps=100, seed=seed)["a"] for seed in (3, 3, 4))
     reordered = plasticity_score(dict(reversed(returns.items())), reps=100, seed=3)["a"]
     assert (first.low, first.high) == (again.low, again.high) == (reordered.low, reordered.high)
     assert (first.low, first.high) != (other.low, other.high)
-    assert np.array_equal(np.random.get_state()[1], before)
+    assert np.array_equal(np.random.get_state()[1], before)  # noqa: NPY002
 
 
 def test_more_confidence_widens_the_interval() -> None:
@@ -167,9 +167,7 @@ def test_final_window_takes_the_last_fifteen_percent_of_a_task() -> None:
     steps = [1_000, 1_850, 1_851, 1_900, 2_000, 2_001]
     returns = [9.0, 9.0, 1.0, 2.0, 6.0, 9.0]
     assert final_window_return(steps, returns, start=1_000, end=2_000) == 3.0
-    assert (
-        final_window_return(steps, returns, 1_000, 2_000, fraction=1.0) == 4.5
-    )  # step 1000: the task before
+    assert final_window_return(steps, returns, 1_000, 2_000, fraction=1.0) == 4.5  # step 1000: the task before
 
 
 def test_final_window_without_episodes_is_nan_and_then_a_failure() -> None:

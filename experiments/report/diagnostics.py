@@ -1,0 +1,217 @@
+"""Figures of what happened inside: metrics over time, interventions before and after, the generalization gap."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.colors import TwoSlopeNorm
+from matplotlib.lines import Line2D
+from numpy.typing import NDArray
+
+from .collect import ComparisonData, Row, RunData
+from .scores import Scores, mean
+from .style import (
+    FAINT,
+    INK,
+    Plot,
+    arm_styles,
+    bare,
+    draw_band,
+    legend,
+    mark_stream,
+    new_figure,
+    on_common_steps,
+    seeds_phrase,
+    step_unit,
+    tidy,
+)
+
+Array = NDArray[np.float64]
+
+TITLES = {
+    "dormant_fraction": "dormant units (share)",
+    "srank": "srank of the features",
+    "effective_rank": "effective rank of the features",
+    "dfi_unscaled": "DfI of the scale-free weights",
+    "dfi_per_dim": "DfI per dimension",
+    "dfi": "DfI (summed)",
+    "weight_norm": "weight norm",
+    "gradient_norm": "gradient norm",
+}
+COMPARED = ("dfi_unscaled", "dormant_fraction", "srank", "effective_rank", "weight_norm")
+MOST_ROWS = 16  # of the before/after figure; more are averaged per arm
+
+
+def metrics_over_time(data: ComparisonData, scores: Scores) -> Plot | None:
+    """Small multiples of every learner's metrics, in a fixed order."""
+    names = _metric_names([run for runs in data.arms.values() for run in runs])
+    if not names:
+        return None
+    styles, divisor, unit = arm_styles(list(data.arms)), *step_unit(data.first.total_steps)
+    columns = min(3, len(names))
+    rows = -(-len(names) // columns)
+    figure = new_figure(0.7 + 2.05 * rows)
+    grid = figure.subplots(rows, columns, squeeze=False, sharex=True).ravel()
+    learners = {name.split("/")[0] for name in names}
+    for name, axes in zip(names, grid, strict=False):
+        learner, metric = name.split("/", 1)
+        title = TITLES.get(metric, metric.replace("_", " "))
+        tidy(axes, title if len(learners) == 1 else f"{learner}: {title}")
+        mark_stream(axes, data.first, divisor, data.fork_step)
+        drawn = []
+        for style, series in _pieces(data, name, styles):
+            steps, values = on_common_steps(series)
+            draw_band(axes, steps / divisor, values, style)
+            drawn.append(values.ravel())
+        shown = np.concatenate(drawn)
+        if shown.size and shown.min() > 0 and shown.max() > 200 * shown.min():
+            axes.set_yscale("log")
+    for axes in grid[len(names) :]:
+        axes.set_axis_off()
+    for axes in grid[max(0, len(names) - columns) : len(names)]:
+        axes.set_xlabel(f"environment steps ({unit})", fontsize=9)
+        axes.tick_params(labelbottom=True)
+    legend(figure, list(data.arms), shared=bool(data.fork_step))
+    caption = (
+        "Measured on recent data while training; hairlines are task switches, where the data change too. "
+        "They describe the network and are not performance: none of them alone proves a loss of plasticity. "
+        + seeds_phrase(data.seeds)
+    )
+    return Plot("metrics", "Inside the network", caption, figure)
+
+
+def _pieces(
+    data: ComparisonData, name: str, styles: dict[str, Row]
+) -> list[tuple[Row, list[tuple[Array, Array]]]]:
+    """(style, series of each seed): the trunk once, then each arm from the fork on."""
+    fork = data.fork_step or 0
+    pieces: list[tuple[Row, list[tuple[Array, Array]]]] = []
+    if fork:
+        trunks = {run.seed: run for runs in data.arms.values() for run in runs}
+        before = [_between(run.series(name), -1, fork) for run in trunks.values()]
+        pieces.append(({"color": FAINT, "linestyle": "-"}, before))
+    for label, runs in data.arms.items():
+        pieces.append((styles[label], [_between(run.series(name), fork if fork else -1, np.inf) for run in runs]))
+    return pieces
+
+
+def _between(series: tuple[Array, Array], low: float, high: float) -> tuple[Array, Array]:
+    inside = (series[0] > low) & (series[0] <= high)
+    return series[0][inside], series[1][inside]
+
+
+def _metric_names(runs: Sequence[RunData]) -> list[str]:
+    """`learner/metric` names that any run logged: those with a title first, per-layer ones left out."""
+    logged = {name for run in runs for row in run.metrics for name in row if name.count("/") == 1}
+    learners = sorted({name.split("/")[0] for name in logged if name.split("/")[1] in TITLES})
+    names = []
+    for learner in learners:
+        mine = {name.split("/")[1] for name in logged if name.startswith(f"{learner}/")}
+        order = [m for m in TITLES if m in mine] + sorted(mine - TITLES.keys())
+        names += [f"{learner}/{metric}" for metric in order]
+    return [name for name in names if any(run.series(name)[0].size for run in runs)]
+
+
+def before_and_after(data: ComparisonData, scores: Scores) -> Plot | None:
+    """Dumbbells: each metric right before (hollow) and right after (filled) each intervention."""
+    rows = _event_rows(data)
+    found = [m for m in COMPARED if any(m in pair for *_, pairs in rows for pair in pairs)]
+    if not rows or not found:
+        return None
+    styles = arm_styles(list(data.arms))
+    figure = new_figure(1.1 + 0.3 * len(rows))
+    grid = figure.subplots(1, len(found), squeeze=False, sharey=True)[0]
+    for axes, metric in zip(grid, found, strict=True):
+        tidy(axes, TITLES[metric].split(" of ")[0].replace("units (share)", "units"), grid="both")
+        for row, (label, _, (before, after)) in enumerate(rows):
+            if metric in before and metric in after:
+                color = styles[label]["color"]
+                axes.plot([before[metric], after[metric]], [row, row], color=color, linewidth=1.6, alpha=0.6)
+                axes.scatter(before[metric], row, s=34, facecolor="white", edgecolor=color, linewidth=1.5, zorder=3)
+                axes.scatter(after[metric], row, s=34, color=color, zorder=3)
+        axes.margins(x=0.12)
+        axes.locator_params(axis="x", nbins=4)
+    grid[0].set_yticks(range(len(rows)), [text for _, text, _ in rows], fontsize=8.5)
+    grid[0].set_ylim(len(rows) - 0.4, -0.6)
+    handles = [
+        Line2D([], [], marker="o", color=INK, markerfacecolor="white", linestyle="", label="before"),
+        Line2D([], [], marker="o", color=INK, linestyle="", label="after"),
+    ]
+    figure.legend(handles=handles, loc="outside upper left", ncols=2, frameon=False, fontsize=10)
+    several = "mean over seeds" if data.seeds > 1 else "1 seed"
+    caption = (
+        f"The same probe batch measured right before and right after each intervention ({several}). It shows what "
+        "the operation did to the network at once, not whether learning went better for it afterwards."
+    )
+    return Plot("before_and_after", "Before and after each intervention", caption, figure)
+
+
+def _event_rows(data: ComparisonData) -> list[tuple[str, str, tuple[Row, Row]]]:
+    """(arm, row label, (before, after)): one row a moment, or one an arm if those are too many."""
+    divisor, unit = step_unit(data.first.total_steps)
+    suffix = {"million steps": "M", "thousand steps": "k", "steps": ""}[unit]
+    events = [
+        (label, event)
+        for label, runs in data.arms.items()
+        for run in runs
+        for event in run.of_kind("intervention")
+    ]
+    learners = {event.get("learner") for _, event in events}
+    groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for label, event in events:
+        who = f" {event.get('learner')}" if len(learners) > 1 else ""
+        groups[label, f"{label}{who}, {event['step'] / divisor:.4g}{suffix}"].append(event)
+    if len(groups) > MOST_ROWS:
+        groups = defaultdict(list)
+        for label, event in events:
+            groups[label, f"{label}, {event.get('learner')}" if len(learners) > 1 else label].append(event)
+        groups = {(label, f"{text} (mean of {len(g)})"): g for (label, text), g in groups.items()}  # type: ignore[assignment]
+    return [(label, text, _mean_metrics(group)) for (label, text), group in groups.items()]
+
+
+def _mean_metrics(events: Sequence[Row]) -> tuple[Row, Row]:
+    sides = []
+    for side in ("before", "after"):
+        values = {m: [e.get(side, {}).get(m) for e in events] for m in COMPARED}
+        numbers = {m: np.array([v for v in vs if v is not None], dtype=float) for m, vs in values.items()}
+        sides.append({m: float(mean(v)) for m, v in numbers.items() if np.isfinite(v).any()})
+    return sides[0], sides[1]
+
+
+def gap_heatmap(data: ComparisonData, scores: Scores) -> Plot | None:
+    """One panel an arm: train minus held-out return, cycles down, environments across."""
+    gaps = {label: mean(arm.gaps, axis=0) for label, arm in scores.arms.items()}
+    everything = np.abs(np.stack(list(gaps.values())))
+    if not np.isfinite(everything).any():
+        return None
+    # Environments differ in scale by orders of magnitude, so each column is coloured by its own largest gap.
+    largest = np.nanmax(np.where(np.isfinite(everything), everything, 0.0), axis=(0, 1))
+    cycles, envs = everything.shape[1:]
+    columns = max(1, min(len(gaps), 8 // envs if envs > 2 else 4))
+    rows = -(-len(gaps) // columns)
+    figure = new_figure(0.3 + rows * (0.75 + 0.42 * cycles), width=min(11.0, 1.0 + columns * (0.8 + 1.05 * envs)))
+    grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True).ravel()
+    for (label, gap), axes in zip(gaps.items(), grid, strict=False):
+        shares = np.divide(gap, largest, out=np.zeros_like(gap), where=largest > 0)
+        shares = np.where(np.isfinite(gap), shares, np.nan)
+        axes.imshow(shares, cmap="PuOr_r", norm=TwoSlopeNorm(0, -1.25, 1.25), aspect="auto")
+        for (cycle, env), value in np.ndenumerate(gap):
+            text = f"{value:+,.0f}".replace("-", "−") if np.isfinite(value) else "–"
+            dark = np.isfinite(value) and abs(shares[cycle, env]) > 0.85
+            axes.text(
+                env, cycle, text, ha="center", va="center", fontsize=9, color="white" if dark else INK
+            )
+        axes.set_title(label, loc="left", fontsize=10.5, fontweight="bold", color=arm_styles(list(gaps))[label]["color"])
+        axes.set_xticks(range(envs), [bare(env) for env in scores.environments], fontsize=8.5)
+        axes.set_yticks(range(cycles), [f"cycle {c + 1}" for c in range(cycles)], fontsize=8.5)
+        axes.tick_params(length=0, labelbottom=True)
+        axes.spines[:].set_visible(False)
+    for axes in grid[len(gaps) :]:
+        axes.set_axis_off()
+    over = f"mean over {data.seeds} seeds" if data.seeds > 1 else "1 seed"
+    caption = (
+        f"Training return minus return on the held-out friction at the end of each task, in return units ({over}; "
+        "failed runs count 0; – was not measured). Colour is relative to each environment's largest gap. Training "
+        "returns come from the exploring policy and tests from the greedy one, so a gap below 0 is possible."
+    )
+    return Plot("generalization_gap", "Generalization gap", caption, figure)

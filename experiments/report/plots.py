@@ -1,0 +1,270 @@
+"""Figures of returns: learning curves along the stream, what each visit ended with, and the scores."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
+from numpy.typing import NDArray
+
+from .collect import ComparisonData, RunData, Segment
+from .scores import ArmScores, Scores, mean
+from .style import (
+    FAINT,
+    INK,
+    SHADE,
+    Plot,
+    arm_styles,
+    bare,
+    draw_band,
+    legend,
+    mark_stream,
+    mean_and_interval,
+    new_figure,
+    on_common_steps,
+    seeds_phrase,
+    step_unit,
+    tidy,
+)
+
+Array = NDArray[np.float64]
+WINDOW, POINTS = 0.10, 40  # trailing window of the curves as a share of a task; points along a task
+
+
+def learning_curves(data: ComparisonData, scores: Scores) -> Plot | None:
+    """One row an environment, each with its own scale; the stream of steps runs through all rows."""
+    run, styles = data.first, arm_styles(list(data.arms))
+    if not any(r.episodes.steps.size for runs in data.arms.values() for r in runs):
+        return None
+    divisor, unit = step_unit(run.total_steps)
+    rows = len(scores.environments)
+    marks = _has_marks(data)
+    strip = 0.35 + 0.2 * len(data.arms) if marks else 0.0
+    height = 1.55 if rows > 1 else 3.4
+    figure = new_figure(1.0 + rows * height + strip)
+    grid = figure.subplots(
+        rows + marks, 1, sharex=True, squeeze=False, height_ratios=[height] * rows + [strip] * marks
+    )[:, 0]
+
+    for position, axes in enumerate(grid[:rows]):
+        tidy(axes, scores.environments[position])
+        mark_stream(axes, run, divisor, data.fork_step)
+        for task in run.tasks:
+            if task.index % rows == position:
+                _shade(axes, task, divisor, label=scores.cycles > 1)
+                _draw_task(axes, data, task, divisor)
+        axes.margins(y=0.12)
+    grid[rows // 2].set_ylabel("episode return", fontsize=9.5, color=INK)
+    if data.fork_step:
+        _label_fork(grid[0], data.fork_step / divisor)
+    if marks:
+        _draw_marks(grid[-1], data, divisor)
+        mark_stream(grid[-1], run, divisor, data.fork_step)
+    grid[-1].set_xlabel(f"environment steps ({unit})", fontsize=9.5, color=INK)
+    legend(figure, list(styles), shared=bool(data.fork_step))
+    caption = (
+        f"Mean training return of the episodes that ended in the preceding {WINDOW:.0%} of a task; each environment "
+        "has its own scale. These are returns of the exploring policy, not an evaluation. "
+        + seeds_phrase(data.seeds)
+    )
+    return Plot("learning_curves", "Learning curves", caption, figure)
+
+
+def _draw_task(axes: Axes, data: ComparisonData, task: Segment, divisor: float) -> None:
+    fork, styles = data.fork_step, arm_styles(list(data.arms))
+    split = fork is not None and task.start < fork
+    if split and fork is not None:
+        # Up to the fork all arms of a seed are the same run: it is drawn once.
+        trunks = {run.seed: run for runs in data.arms.values() for run in runs}
+        steps, values = on_common_steps(
+            [_curve(r, task, task.start, min(fork, task.end)) for r in trunks.values()]
+        )
+        draw_band(axes, steps / divisor, values, {"color": FAINT, "linestyle": "-"})
+    begin = max(task.start, fork or 0)
+    if begin < task.end:
+        for label, runs in data.arms.items():
+            steps, values = on_common_steps([_curve(run, task, begin, task.end) for run in runs])
+            draw_band(axes, steps / divisor, values, styles[label])
+
+
+def _curve(run: RunData, task: Segment, start: int, end: int) -> tuple[Array, Array]:
+    """Windowed mean return between two steps of a task, where the window holds an episode."""
+    own = (run.episodes.tasks == task.index) & (run.episodes.steps > start) & (run.episodes.steps <= end)
+    at, returns = run.episodes.steps[own], run.episodes.returns[own]
+    length = task.end - task.start
+    points = max(2, round(POINTS * (end - start) / length))
+    grid = np.linspace(start, min(end, run.last_step), points + 1)[1:]
+    order = np.argsort(at, kind="stable")
+    sums = np.concatenate([[0.0], np.cumsum(returns[order])])
+    upto = np.searchsorted(at[order], grid, side="right")
+    since = np.searchsorted(at[order], grid - WINDOW * length, side="right")
+    count = upto - since
+    return grid[count > 0], (sums[upto] - sums[since])[count > 0] / count[count > 0]
+
+
+def _shade(axes: Axes, task: Segment, divisor: float, label: bool) -> None:
+    start, end = task.start / divisor, task.end / divisor
+    axes.add_patch(
+        Rectangle((start, 0), end - start, 1, transform=axes.get_xaxis_transform(), color=SHADE, zorder=-1, lw=0)
+    )
+    if label:
+        middle = (start + end) / 2
+        where = axes.get_xaxis_transform()
+        text = f"cycle {task.cycle + 1}"
+        axes.text(middle, 1.03, text, transform=where, ha="center", va="bottom", fontsize=8.5, color=FAINT)
+
+
+def _label_fork(axes: Axes, fork: float) -> None:
+    where = axes.get_xaxis_transform()
+    axes.annotate(
+        "fork",
+        (fork, 1.0),
+        xycoords=where,
+        xytext=(0, 14),
+        textcoords="offset points",
+        ha="center",
+        fontsize=9,
+        color="#555555",
+        arrowprops={"arrowstyle": "-", "color": FAINT, "linewidth": 1.0, "linestyle": (0, (4, 3))},
+    )
+
+
+def _has_marks(data: ComparisonData) -> bool:
+    kinds = ("intervention", "explosion")
+    return any(run.of_kind(kind) for runs in data.arms.values() for run in runs for kind in kinds)
+
+
+def _draw_marks(axes: Axes, data: ComparisonData, divisor: float) -> None:
+    """When each arm was intervened in, and where physics exploded: one thin row an arm."""
+    styles, labels = arm_styles(list(data.arms)), list(data.arms)
+    for row, label in enumerate(labels):
+        for kind, marker, size in (("intervention", "|", 60), ("explosion", "x", 22)):
+            steps = {event["step"] / divisor for run in data.arms[label] for event in run.of_kind(kind)}
+            axes.scatter(
+                list(steps), [row] * len(steps), marker=marker, s=size, color=styles[label]["color"], linewidths=1.6
+            )
+    tidy(axes, "Interventions  |   explosions  ×", grid="x")
+    axes.title.set_fontsize(9)
+    axes.grid(False)
+    axes.set_yticks(range(len(labels)), labels, fontsize=8)
+    axes.set_ylim(len(labels) - 0.4, -0.6)
+    axes.spines["left"].set_visible(False)
+    axes.tick_params(axis="y", length=0)
+
+
+def by_cycle(data: ComparisonData, scores: Scores) -> Plot | None:
+    """Small multiples: what each visit of an environment ended with, cycle after cycle."""
+    if scores.cycles < 2:
+        return None
+    panels = len(scores.environments)
+    columns = min(panels, 4)
+    figure = new_figure(0.6 + 2.5 * -(-panels // columns))
+    grid = figure.subplots(-(-panels // columns), columns, squeeze=False).ravel()
+    styles, cycles = arm_styles(list(data.arms)), np.arange(1, scores.cycles + 1)
+    for position, axes in enumerate(grid[:panels]):
+        tidy(axes, bare(scores.environments[position]))
+        for i, (label, arm) in enumerate(scores.arms.items()):
+            shift = 0.07 * (i - (len(scores.arms) - 1) / 2)
+            values = arm.finals[:, :, position]
+            middle = mean(values, axis=0)
+            axes.plot(cycles + shift, middle, marker="o", markersize=4.5, linewidth=1.4, **styles[label])
+            _error_bars(axes, cycles + shift, values, styles[label]["color"])
+        axes.set_xticks(cycles, [str(c) for c in cycles])
+        axes.set_xlim(0.6, scores.cycles + 0.4)
+        axes.set_xlabel("cycle", fontsize=9)
+        if position % columns == 0:
+            axes.set_ylabel("mean final return", fontsize=9)
+    for axes in grid[panels:]:
+        axes.set_axis_off()
+    legend(figure, list(scores.arms))
+    caption = (
+        "Mean training return in the last 15 % of each visit. A fall from one cycle to the next is a loss of the "
+        "ability to learn, of memory, or of both: this figure cannot tell them apart. " + seeds_phrase(data.seeds)
+    )
+    return Plot("by_cycle", "From cycle to cycle", caption, figure)
+
+
+def _error_bars(axes: Axes, at: Array, values: Array, color: str) -> None:
+    """95 % intervals at the columns that every seed has; values: (seeds, columns)."""
+    whole = np.isfinite(values).all(axis=0)
+    if len(values) > 1 and whole.any():
+        _, low, high = mean_and_interval(values[:, whole])
+        limits = axes.get_ylim()
+        axes.vlines(at[whole], low, high, color=color, linewidth=1.2, alpha=0.7)
+        axes.set_ylim(limits)
+        axes.set_autoscaley_on(True)
+
+
+def final_returns(data: ComparisonData, scores: Scores) -> Plot | None:
+    """Bars with a dot for each seed; every environment has its own scale."""
+    if not any(np.isfinite(arm.last).any() for arm in scores.arms.values()):
+        return None
+    panels, arms = len(scores.environments), list(scores.arms.items())
+    columns = min(panels, 4)
+    figure = new_figure(0.5 + (0.75 + 0.32 * len(arms)) * -(-panels // columns))
+    grid = figure.subplots(-(-panels // columns), columns, squeeze=False, sharey=True).ravel()
+    styles = arm_styles([label for label, _ in arms])
+    for position, axes in enumerate(grid[:panels]):
+        tidy(axes, bare(scores.environments[position]), grid="x")
+        for row, (label, arm) in enumerate(arms):
+            values = arm.last[:, position]
+            values = values[np.isfinite(values)]
+            if not values.size:
+                axes.text(0, row, " no finished episode", va="center", fontsize=8, color=FAINT)
+                continue
+            color = styles[label]["color"]
+            axes.barh(row, values.mean(), height=0.62, color=color, alpha=0.35 if values.size > 1 else 0.75)
+            if values.size > 1:
+                offsets = np.linspace(-0.16, 0.16, values.size)
+                axes.scatter(values, row + offsets, s=16, color=color, edgecolor="white", linewidth=0.5, zorder=3)
+        axes.axvline(0, color="#bbbbbb", linewidth=0.8)
+        axes.set_yticks(range(len(arms)), [label for label, _ in arms], fontsize=9)
+        axes.set_ylim(len(arms) - 0.5, -0.5)
+        axes.locator_params(axis="x", nbins=4)
+        axes.set_xlabel("return", fontsize=9)
+    for axes in grid[panels:]:
+        axes.set_axis_off()
+    dots = "dots: seeds" if data.seeds > 1 else "1 seed: no interval, and no evidence beyond these very runs"
+    caption = (
+        "Mean training return in the last 15 % of the last cycle; scales differ between environments; "
+        f"{dots}. It does not show how quickly that level was reached."
+    )
+    return Plot("final_returns", "Final returns", caption, figure)
+
+
+def plasticity(data: ComparisonData, scores: Scores) -> Plot | None:
+    """The aggregate over environments, with its bootstrap interval."""
+    known = [(label, arm, arm.plasticity) for label, arm in scores.arms.items() if arm.plasticity]
+    if not known:
+        return None
+    figure = new_figure(0.75 + 0.42 * len(known), width=8.0)
+    axes = figure.subplots()
+    tidy(axes, grid="x")
+    styles = arm_styles(list(scores.arms))
+    for row, (label, arm, value) in enumerate(known):
+        color = styles[label]["color"]
+        if _several([arm]):
+            axes.plot([value.low, value.high], [row, row], color=color, linewidth=5, alpha=0.35)
+        axes.scatter(value.iqm, row, s=64, color=color, zorder=3, edgecolor="white")
+        place = max(value.iqm, value.high if _several([arm]) else value.iqm)
+        axes.annotate(
+            f"{value.iqm:.2f}", (place, row), xytext=(9, 0), textcoords="offset points", va="center", fontsize=9.5
+        )
+    axes.set_yticks(range(len(known)), [label for label, _, _ in known], fontsize=10)
+    axes.set_ylim(len(known) - 0.4, -0.6)
+    axes.set_xlim(-0.02, 1.08)
+    axes.set_xlabel("plasticity score (IQM of min–max normalised final returns)", fontsize=9.5, color=INK)
+    how = (
+        "bars: 95 % stratified bootstrap over seeds"
+        if _several([arm for _, arm, _ in known])
+        else "1 seed: no interval, so differences may be chance"
+    )
+    caption = (
+        f"Interquartile mean over seeds and environments; {how}. 0 and 1 are the worst and best of the runs "
+        "shown here (5th and 95th percentile), so scores of different reports do not compare."
+    )
+    return Plot("plasticity_score", "Plasticity score", caption, figure)
+
+
+def _several(arms: Sequence[ArmScores]) -> bool:
+    return any(len(arm.seeds) > 1 for arm in arms)
