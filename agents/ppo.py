@@ -118,7 +118,7 @@ class PPO:
         self._loss_settings = loss
         self.gradients = Gradients(s.max_grad_norm, s.compile == "on")
         self.key = next(iter(spaces))
-        self.probe: Batch | None = None  # rows of the last batch, for metrics
+        self.probe: tuple[str, Batch] | None = None  # environment and rows of the last batch, for metrics
         self.learners = {"agent": self._learner()}
 
     def _new_network(self, spaces: dict[str, tuple[int, int]]) -> MultiHead:
@@ -135,7 +135,7 @@ class PPO:
             self.optimizer,
             self.network.layers(),
             self.network.units(),
-            probe=lambda: None if self.probe is None else (self.probe.observations, self.key),
+            probe=lambda: self.probe and (self.probe[1].observations, self.probe[0]),
             loss=self._probe_loss,
             generator=generator(self.settings.seed, "interventions"),
             redraw=redraw,
@@ -145,7 +145,8 @@ class PPO:
     def _probe_loss(self) -> Tensor:
         if self.probe is None:
             raise RuntimeError("there is no recent batch before the first rollout")
-        return ppo_loss(self.network, self.key, self.probe.tensors(), self._loss_settings)[0]
+        key, batch = self.probe
+        return ppo_loss(self.network, key, batch.tensors(), self._loss_settings)[0]
 
     # -- interaction ---------------------------------------------------------------------------------------
 
@@ -227,7 +228,7 @@ class PPO:
                 self.optimizer.step()
                 hooks.after_update(learner)
         rows = slice(0, n, -(-n // PROBE_ROWS))
-        self.probe = Batch(*(tensor[rows].clone() for tensor in batch.tensors()))
+        self.probe = self.key, Batch(*(tensor[rows].clone() for tensor in batch.tensors()))
         means = (total / (s.epochs * (n // size))).tolist()
         explained = 1 - (batch.returns - batch.values).var() / (batch.returns.var() + 1e-8)
         return dict(zip(STATISTICS, means, strict=True)) | {"value/explained_variance": float(explained)}
@@ -263,7 +264,7 @@ class PPO:
             "observations": {key: r.state_dict() for key, r in self.observation_statistics.items()},
             "rewards": {key: r.state_dict() for key, r in self.reward_scales.items()},
             "generators": {name: g.get_state() for name, g in self._generators().items()},
-            "probe": None if self.probe is None else list(self.probe.tensors()),
+            "probe": self.probe and {"env": self.probe[0], "batch": list(self.probe[1].tensors())},
             "key": self.key,
         }
 
@@ -279,7 +280,8 @@ class PPO:
             scale.load_state_dict(state["rewards"][key])
         for name, random in self._generators().items():
             random.set_state(state["generators"][name])
-        self.probe = None if state["probe"] is None else Batch(*state["probe"])
+        probe = state["probe"]
+        self.probe = probe and (probe["env"], Batch(*probe["batch"]))
         self.key = state["key"]
 
     def _generators(self) -> dict[str, torch.Generator]:

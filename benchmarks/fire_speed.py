@@ -40,10 +40,12 @@ class Timing:
         return f"{1e3 * self.seconds:,.2f} ms ± {self.noise:.0%}"
 
 
-def measure(call: Callable[[], object], repeats: int) -> Timing:
+def measure(call: Callable[[], object], repeats: int, before: Callable[[], object] = lambda: None) -> Timing:
+    before()
     call()
     times = []
     for _ in range(repeats):
+        before()  # not timed
         start = time.perf_counter()
         call()
         times.append(time.perf_counter() - start)
@@ -105,20 +107,19 @@ def compare(title: str, module: nn.Module, machine: float, args: Args, console: 
     flops = cubic_flops(module)
     initial = {name: tensor.clone() for name, tensor in module.state_dict().items()}
     table = Table(title=f"{title}: {flops / 1e9:,.2f} GFLOP in 10 cubic steps")
-    for column in ("FIRE by", "time", "ratio", "GFLOP/s", "of the matmul rate"):
+    for column in ("FIRE by", "time", "ratio", "GFLOP/s", "of matmul"):
         table.add_column(column, justify="left" if column == "FIRE by" else "right")
     lines: list[tuple[str, Callable[[], object], int]] = [
-        ("newton_schulz, 10 steps", lambda: fire_(module), args.repeats),
-        ("newton_schulz, 10 steps, Python loop", lambda: fire_tap_by_tap(module), args.slow_repeats),
-        ("polar_express, 10 steps", lambda: fire_(module, "polar_express"), args.repeats),
-        ("polar (SVD, float64)", lambda: fire_(module, "polar"), args.slow_repeats),
+        ("newton_schulz", lambda: fire_(module), args.repeats),
+        ("the same, tap by tap", lambda: fire_tap_by_tap(module), args.slow_repeats),
+        ("polar_express", lambda: fire_(module, "polar_express"), args.repeats),
+        ("polar (SVD)", lambda: fire_(module, "polar"), args.slow_repeats),
     ]
     reference = 0.0
     for name, call, repeats in lines:
-        module.load_state_dict(initial)
-        timing = measure(call, repeats)
+        timing = measure(call, repeats, before=lambda: module.load_state_dict(initial))
         reference = reference or timing.seconds
-        rate = flops / timing.seconds if name.startswith("newton") else None
+        rate = None if name.startswith("polar") else flops / timing.seconds
         table.add_row(
             name,
             str(timing),

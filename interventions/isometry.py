@@ -194,7 +194,7 @@ def fire_(
     if unknown or not chosen:
         what = f"named '{unknown[0]}'" if unknown else "to rewrite"
         raise ValueError(f"no Linear or Conv weight {what} in {type(module).__name__}")
-    parameters = {parameter: name for name, parameter in module.named_parameters()}
+    parameters: dict[Tensor, str] = {parameter: name for name, parameter in module.named_parameters()}
     weights = []
     for name in chosen:
         layer = layers[name]

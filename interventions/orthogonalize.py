@@ -37,16 +37,19 @@ def _minimax(low: float, high: float) -> tuple[Polynomial, float]:
 def _polar_express(low: float) -> tuple[Polynomial, ...]:
     """The greedy composition of Amsel et al. (2025, arXiv 2505.16932) for singular values in [low, 1].
 
-    Each polynomial is the best one for the interval [1 − E, 1 + E] that its predecessor left. Where E is
-    small the best one tends to (15s − 10s³ + 3s⁵)/8, the last entry, which may be repeated without end.
-    The upper end is taken wider by 1e-3·E, lest roundoff push the largest singular value out of an interval
-    outside which these steep polynomials diverge (the paper divides by 1.01 for the same reason).
+    Each polynomial is the best one for the interval that its predecessor left. Near 1 the best one tends to
+    (15s − 10s³ + 3s⁵)/8, the last entry, which may be repeated without end. Two guards against roundoff, both
+    in the spirit of the paper's:
+    - the lower end is taken at 0.02 of the upper end at least, for a polynomial made for smaller values sends
+      some large ones nearly to 0, where their direction is lost (measured: ten times the error in float32);
+    - the upper end is taken wider by 1e-3 of the error, since beyond it these steep polynomials diverge.
     """
     polynomials, high, error = [], 1.0, 1.0
-    while error > 1e-3:
-        polynomial, error = _minimax(low, high + 1e-3 * error)
-        polynomials.append(polynomial)
-        low, high = 1 - error, 1 + error
+    while low < 1 - 1e-3:
+        start = max(low, 0.02 * high)
+        (a, b, c), error = _minimax(start, high + 1e-3 * error)
+        polynomials.append((a, b, c))
+        low, high = a * low + b * low**3 + c * low**5, 1 + error
     return (*polynomials, (1.875, -1.25, 0.375))
 
 

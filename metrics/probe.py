@@ -67,9 +67,16 @@ class View:
 
 
 def _gradient_norm(view: View) -> float:
-    """Global L2 norm of the loss gradient on the recent batch; existing .grad fields are not touched."""
-    parameters = [p for p in view.learner.module.parameters() if p.requires_grad]
+    """Global L2 norm of the loss gradient on the recent batch; existing .grad fields are not touched.
+
+    In evaluation mode: a random activation would draw from the generator that training draws from.
+    """
+    module = view.learner.module
+    parameters = [p for p in module.parameters() if p.requires_grad]
+    training = module.training
+    module.eval()
     gradients = torch.autograd.grad(view.learner.loss(), parameters, allow_unused=True)
+    module.train(training)
     squares = [g.square().sum() for g in gradients if g is not None]
     return float(torch.stack(squares).sum().sqrt()) if squares else 0.0
 

@@ -15,7 +15,6 @@ from .style import (
     INK,
     Plot,
     arm_styles,
-    bare,
     draw_band,
     legend,
     mark_stream,
@@ -25,6 +24,7 @@ from .style import (
     step_unit,
     tidy,
 )
+from .tables import bare
 
 Array = NDArray[np.float64]
 
@@ -39,7 +39,7 @@ TITLES = {
     "gradient_norm": "gradient norm",
 }
 COMPARED = ("dfi_unscaled", "dormant_fraction", "srank", "effective_rank", "weight_norm")
-MOST_ROWS = 16  # of the before/after figure; more are averaged per arm
+MOST_ROWS = 24  # of the before/after figure; more are averaged per arm
 
 
 def metrics_over_time(data: ComparisonData, scores: Scores) -> Plot | None:
@@ -47,7 +47,8 @@ def metrics_over_time(data: ComparisonData, scores: Scores) -> Plot | None:
     names = _metric_names([run for runs in data.arms.values() for run in runs])
     if not names:
         return None
-    styles, divisor, unit = arm_styles(list(data.arms)), *step_unit(data.first.total_steps)
+    styles = arm_styles(list(data.arms))
+    divisor, steps_label, _ = step_unit(data.first.total_steps)
     columns = min(3, len(names))
     rows = -(-len(names) // columns)
     figure = new_figure(0.7 + 2.05 * rows)
@@ -69,9 +70,9 @@ def metrics_over_time(data: ComparisonData, scores: Scores) -> Plot | None:
     for axes in grid[len(names) :]:
         axes.set_axis_off()
     for axes in grid[max(0, len(names) - columns) : len(names)]:
-        axes.set_xlabel(f"environment steps ({unit})", fontsize=9)
+        axes.set_xlabel(steps_label, fontsize=9)
         axes.tick_params(labelbottom=True)
-    legend(figure, list(data.arms), shared=bool(data.fork_step))
+    legend(figure, list(data.arms), fork=bool(data.fork_step))
     caption = (
         "Measured on recent data while training; hairlines are task switches, where the data change too. "
         "They describe the network and are not performance: none of them alone proves a loss of plasticity. "
@@ -80,9 +81,7 @@ def metrics_over_time(data: ComparisonData, scores: Scores) -> Plot | None:
     return Plot("metrics", "Inside the network", caption, figure)
 
 
-def _pieces(
-    data: ComparisonData, name: str, styles: dict[str, Row]
-) -> list[tuple[Row, list[tuple[Array, Array]]]]:
+def _pieces(data: ComparisonData, name: str, styles: dict[str, Row]) -> list[tuple[Row, list[tuple[Array, Array]]]]:
     """(style, series of each seed): the trunk once, then each arm from the fork on."""
     fork = data.fork_step or 0
     pieces: list[tuple[Row, list[tuple[Array, Array]]]] = []
@@ -148,13 +147,9 @@ def before_and_after(data: ComparisonData, scores: Scores) -> Plot | None:
 
 def _event_rows(data: ComparisonData) -> list[tuple[str, str, tuple[Row, Row]]]:
     """(arm, row label, (before, after)): one row a moment, or one an arm if those are too many."""
-    divisor, unit = step_unit(data.first.total_steps)
-    suffix = {"million steps": "M", "thousand steps": "k", "steps": ""}[unit]
+    divisor, _, suffix = step_unit(data.first.total_steps)
     events = [
-        (label, event)
-        for label, runs in data.arms.items()
-        for run in runs
-        for event in run.of_kind("intervention")
+        (label, event) for label, runs in data.arms.items() for run in runs for event in run.of_kind("intervention")
     ]
     learners = {event.get("learner") for _, event in events}
     groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
@@ -198,10 +193,10 @@ def gap_heatmap(data: ComparisonData, scores: Scores) -> Plot | None:
         for (cycle, env), value in np.ndenumerate(gap):
             text = f"{value:+,.0f}".replace("-", "−") if np.isfinite(value) else "–"
             dark = np.isfinite(value) and abs(shares[cycle, env]) > 0.85
-            axes.text(
-                env, cycle, text, ha="center", va="center", fontsize=9, color="white" if dark else INK
-            )
-        axes.set_title(label, loc="left", fontsize=10.5, fontweight="bold", color=arm_styles(list(gaps))[label]["color"])
+            axes.text(env, cycle, text, ha="center", va="center", fontsize=9, color="white" if dark else INK)
+        axes.set_title(
+            label, loc="left", fontsize=10.5, fontweight="bold", color=arm_styles(list(gaps))[label]["color"]
+        )
         axes.set_xticks(range(envs), [bare(env) for env in scores.environments], fontsize=8.5)
         axes.set_yticks(range(cycles), [f"cycle {c + 1}" for c in range(cycles)], fontsize=8.5)
         axes.tick_params(length=0, labelbottom=True)

@@ -15,7 +15,6 @@ from .style import (
     SHADE,
     Plot,
     arm_styles,
-    bare,
     draw_band,
     legend,
     mark_stream,
@@ -26,6 +25,7 @@ from .style import (
     step_unit,
     tidy,
 )
+from .tables import bare
 
 Array = NDArray[np.float64]
 WINDOW, POINTS = 0.10, 40  # trailing window of the curves as a share of a task; points along a task
@@ -36,7 +36,7 @@ def learning_curves(data: ComparisonData, scores: Scores) -> Plot | None:
     run, styles = data.first, arm_styles(list(data.arms))
     if not any(r.episodes.steps.size for runs in data.arms.values() for r in runs):
         return None
-    divisor, unit = step_unit(run.total_steps)
+    divisor, steps_label, _ = step_unit(run.total_steps)
     rows = len(scores.environments)
     marks = _has_marks(data)
     strip = 0.35 + 0.2 * len(data.arms) if marks else 0.0
@@ -55,17 +55,14 @@ def learning_curves(data: ComparisonData, scores: Scores) -> Plot | None:
                 _draw_task(axes, data, task, divisor)
         axes.margins(y=0.12)
     grid[rows // 2].set_ylabel("episode return", fontsize=9.5, color=INK)
-    if data.fork_step:
-        _label_fork(grid[0], data.fork_step / divisor)
     if marks:
         _draw_marks(grid[-1], data, divisor)
         mark_stream(grid[-1], run, divisor, data.fork_step)
-    grid[-1].set_xlabel(f"environment steps ({unit})", fontsize=9.5, color=INK)
-    legend(figure, list(styles), shared=bool(data.fork_step))
+    grid[-1].set_xlabel(steps_label, fontsize=9.5, color=INK)
+    legend(figure, list(styles), fork=bool(data.fork_step))
     caption = (
         f"Mean training return of the episodes that ended in the preceding {WINDOW:.0%} of a task; each environment "
-        "has its own scale. These are returns of the exploring policy, not an evaluation. "
-        + seeds_phrase(data.seeds)
+        "has its own scale. These are returns of the exploring policy, not an evaluation. " + seeds_phrase(data.seeds)
     )
     return Plot("learning_curves", "Learning curves", caption, figure)
 
@@ -76,9 +73,7 @@ def _draw_task(axes: Axes, data: ComparisonData, task: Segment, divisor: float) 
     if split and fork is not None:
         # Up to the fork all arms of a seed are the same run: it is drawn once.
         trunks = {run.seed: run for runs in data.arms.values() for run in runs}
-        steps, values = on_common_steps(
-            [_curve(r, task, task.start, min(fork, task.end)) for r in trunks.values()]
-        )
+        steps, values = on_common_steps([_curve(r, task, task.start, min(fork, task.end)) for r in trunks.values()])
         draw_band(axes, steps / divisor, values, {"color": FAINT, "linestyle": "-"})
     begin = max(task.start, fork or 0)
     if begin < task.end:
@@ -108,25 +103,16 @@ def _shade(axes: Axes, task: Segment, divisor: float, label: bool) -> None:
         Rectangle((start, 0), end - start, 1, transform=axes.get_xaxis_transform(), color=SHADE, zorder=-1, lw=0)
     )
     if label:
-        middle = (start + end) / 2
-        where = axes.get_xaxis_transform()
-        text = f"cycle {task.cycle + 1}"
-        axes.text(middle, 1.03, text, transform=where, ha="center", va="bottom", fontsize=8.5, color=FAINT)
-
-
-def _label_fork(axes: Axes, fork: float) -> None:
-    where = axes.get_xaxis_transform()
-    axes.annotate(
-        "fork",
-        (fork, 1.0),
-        xycoords=where,
-        xytext=(0, 14),
-        textcoords="offset points",
-        ha="center",
-        fontsize=9,
-        color="#555555",
-        arrowprops={"arrowstyle": "-", "color": FAINT, "linewidth": 1.0, "linestyle": (0, (4, 3))},
-    )
+        axes.annotate(
+            f"cycle {task.cycle + 1}",
+            (end, 0),
+            xycoords=axes.get_xaxis_transform(),
+            xytext=(-5, 5),
+            textcoords="offset points",
+            ha="right",
+            fontsize=8.5,
+            color=FAINT,
+        )
 
 
 def _has_marks(data: ComparisonData) -> bool:
@@ -140,9 +126,8 @@ def _draw_marks(axes: Axes, data: ComparisonData, divisor: float) -> None:
     for row, label in enumerate(labels):
         for kind, marker, size in (("intervention", "|", 60), ("explosion", "x", 22)):
             steps = {event["step"] / divisor for run in data.arms[label] for event in run.of_kind(kind)}
-            axes.scatter(
-                list(steps), [row] * len(steps), marker=marker, s=size, color=styles[label]["color"], linewidths=1.6
-            )
+            look = {"color": styles[label]["color"], "s": size, "linewidths": 1.6, "clip_on": False}
+            axes.scatter(list(steps), [row] * len(steps), marker=marker, zorder=3, **look)
     tidy(axes, "Interventions  |   explosions  ×", grid="x")
     axes.title.set_fontsize(9)
     axes.grid(False)
@@ -189,10 +174,7 @@ def _error_bars(axes: Axes, at: Array, values: Array, color: str) -> None:
     whole = np.isfinite(values).all(axis=0)
     if len(values) > 1 and whole.any():
         _, low, high = mean_and_interval(values[:, whole])
-        limits = axes.get_ylim()
         axes.vlines(at[whole], low, high, color=color, linewidth=1.2, alpha=0.7)
-        axes.set_ylim(limits)
-        axes.set_autoscaley_on(True)
 
 
 def final_returns(data: ComparisonData, scores: Scores) -> Plot | None:
@@ -244,7 +226,7 @@ def plasticity(data: ComparisonData, scores: Scores) -> Plot | None:
     for row, (label, arm, value) in enumerate(known):
         color = styles[label]["color"]
         if _several([arm]):
-            axes.plot([value.low, value.high], [row, row], color=color, linewidth=5, alpha=0.35)
+            axes.plot([value.low, value.high], [row, row], color=color, linewidth=5, alpha=0.35, solid_capstyle="butt")
         axes.scatter(value.iqm, row, s=64, color=color, zorder=3, edgecolor="white")
         place = max(value.iqm, value.high if _several([arm]) else value.iqm)
         axes.annotate(

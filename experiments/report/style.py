@@ -19,6 +19,7 @@ Array = NDArray[np.float64]
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#B5A800")
 BASELINE = "#3c3c3c"
 INK, FAINT, SHADE = "#222222", "#8a8a8a", "#f1f0ec"
+FORK: dict[str, Any] = {"color": "#555555", "linewidth": 1.1, "linestyle": (0, (4, 3))}
 WIDTH = 11.0  # inches; the page shows figures at about this width
 
 
@@ -59,27 +60,27 @@ def tidy(axes: Axes, title: str = "", grid: str = "y") -> None:
         axes.set_title(title, loc="left", fontsize=10.5, fontweight="bold", color=INK)
 
 
-def legend(figure: Figure, labels: Sequence[str], shared: bool = False) -> None:
-    """One legend above all panels."""
+def legend(figure: Figure, labels: Sequence[str], fork: bool = False) -> None:
+    """One legend above all panels, in as few rows as its words allow."""
     styles = arm_styles(labels)
-    handles = [Line2D([], [], color=FAINT, linewidth=2.2, label="shared trunk")] if shared else []
-    handles += [Line2D([], [], linewidth=2.2, label=label, **styles[label]) for label in labels]
-    columns = min(len(handles), max(2, 90 // (max(map(len, labels)) + 7)))
+    handles = [Line2D([], [], linewidth=2.2, label=label, **styles[label]) for label in labels]
+    if fork:
+        trunk = Line2D([], [], color=FAINT, linewidth=2.2, label="before the fork")
+        handles = [trunk, *handles, Line2D([], [], label="fork", **FORK)]
+    words = [len(str(handle.get_label())) + 7 for handle in handles]
+    columns = len(handles) if sum(words) <= 120 else max(1, 120 // max(words))
     figure.legend(
         handles=handles, loc="outside upper left", ncols=columns, frameon=False, fontsize=10, handlelength=1.6
     )
 
 
-def step_unit(total: int) -> tuple[float, str]:
-    """(divisor, name) in which this many steps read best."""
+def step_unit(total: int) -> tuple[float, str, str]:
+    """(divisor, axis label, suffix) in which this many steps read best."""
     if total >= 2_000_000:
-        return 1e6, "million steps"
-    return (1e3, "thousand steps") if total >= 2_000 else (1.0, "steps")
-
-
-def bare(env: str) -> str:
-    """An environment's name without the version, for narrow places."""
-    return env.removeprefix("ALE/").replace("-v5", "").replace("-v4", "")
+        return 1e6, "environment steps (millions)", "M"
+    if total >= 2_000:
+        return 1e3, "environment steps (thousands)", "k"
+    return 1.0, "environment steps", ""
 
 
 def mean_and_interval(values: Array) -> tuple[Array, Array, Array]:
@@ -127,7 +128,7 @@ def mark_stream(axes: Axes, run: RunData, divisor: float, fork: int | None) -> N
     for task in run.tasks[1:]:
         axes.axvline(task.start / divisor, color="#dddddd", linewidth=0.8, zorder=0)
     if fork:
-        axes.axvline(fork / divisor, color=FAINT, linewidth=1.1, linestyle=(0, (4, 3)), zorder=1)
+        axes.axvline(fork / divisor, zorder=1, **FORK)
     axes.set_xlim(0, run.total_steps / divisor)
 
 
@@ -135,4 +136,4 @@ def seeds_phrase(seeds: int) -> str:
     """What a caption says about the uncertainty shown."""
     if seeds == 1:
         return "1 seed: no interval, and no evidence beyond these very runs."
-    return f"Bands and bars: 95 % Student-t interval over {seeds} seeds."
+    return f"Bands and bars: 95 % Student-t interval over {seeds} seeds, cut where it leaves the panel."

@@ -1,0 +1,92 @@
+"""The report's page: one HTML file beside its figures, without scripts or anything from the network."""
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+
+from .collect import ComparisonData
+from .scores import Scores
+from .style import Plot
+from .tables import bare, contracts, event_rows, summary_rows
+
+TIMES = {1: "once", 2: "twice"}
+
+
+def render(data: ComparisonData, scores: Scores, plots: Sequence[Plot]) -> str:
+    """The page as text. Names and settings are escaped: they come from files."""
+    config = data.first.config
+    header, rows = summary_rows(scores)
+    resets, idle = contracts(data)
+    return _template().render(
+        title=_title(data, scores),
+        facts=_facts(data, scores),
+        limits=_limits(data),
+        notes=scores.notes,
+        header=header,
+        rows=rows,
+        plots=plots,
+        resets=resets,
+        terms=list(dict.fromkeys(name for contract in resets for name in contract.terms)),
+        idle=idle,
+        hooks={label: ", ".join(runs[0].config.get("hooks", [])) for label, runs in data.arms.items()},
+        events=event_rows(data),
+        settings=_flat(config.get("settings", {})),
+        versions=_flat(config.get("versions", {})),
+        command=_command(config.get("command")),
+        path=data.path.resolve().name,
+        version=config.get("supple", ""),
+    )
+
+
+@cache
+def _template() -> Template:
+    loader = PackageLoader(__package__, package_path="")
+    environment = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.get_template("template.html")
+
+
+def _title(data: ComparisonData, scores: Scores) -> str:
+    algorithm = str(data.first.config.get("algorithm", "run")).upper()
+    cycle = " → ".join(bare(env) for env in scores.environments)
+    times = f", {TIMES.get(scores.cycles, f'{scores.cycles} times')}" if scores.cycles > 1 else ""
+    return f"{algorithm} on {cycle}{times}"
+
+
+def _facts(data: ComparisonData, scores: Scores) -> list[tuple[str, str]]:
+    """The headline's few numbers: (value, what it is)."""
+    first = data.first
+    lengths = {task.end - task.start for task in first.tasks}
+    facts = [(f"{first.total_steps:,}", "environment steps a run")]
+    if len(first.tasks) > 1:
+        text = f"{min(lengths):,}" if len(lengths) == 1 else f"{min(lengths):,} to {max(lengths):,}"
+        facts.append((text, f"steps a task, {len(first.tasks)} tasks"))
+    facts.append((str(len(data.arms)), "arm" if len(data.arms) == 1 else "arms"))
+    facts.append((str(data.seeds), "seed" if data.seeds == 1 else "seeds an arm"))
+    if data.fork_step:
+        facts.append((f"{data.fork_step:,}", "step of the fork: arms share all before it"))
+    return facts
+
+
+def _limits(data: ComparisonData) -> str:
+    """What these runs cannot show, in one sentence."""
+    if len(data.arms) == 1 and data.seeds == 1:
+        return "One run: it shows what happened, not what usually happens, and compares with nothing."
+    if data.seeds == 1:
+        return "One seed an arm: there is no interval, and a difference between arms may be chance."
+    if data.seeds < 5:
+        return f"{data.seeds} seeds an arm: intervals are wide, and only large differences can be told from chance."
+    return "Intervals are over seeds of this stream and these settings; they say nothing of others."
+
+
+def _flat(values: Any) -> list[tuple[str, str]]:
+    if not isinstance(values, dict):
+        return []
+    return [(str(name), ", ".join(map(str, v)) if isinstance(v, list) else str(v)) for name, v in values.items()]
+
+
+def _command(command: Any) -> str:
+    return " ".join(map(str, command)) if isinstance(command, list) else str(command or "")
