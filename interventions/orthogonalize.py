@@ -96,9 +96,11 @@ def orthogonalize(W: Tensor, method: str = "newton_schulz", steps: int = 10, tol
     after 5 steps). Measure it (`supple.metrics.dfi`), or ask for a `tolerance`, `polar` or `polar_express`.
 
     `polar_express` starts from a bound on the largest singular value that is tighter than ‖W‖_F, and its
-    polynomials are made for singular values from 7e-6 of that bound. Measured distance to `polar` after 10
-    steps, ‖X − UVᵀ‖_F/‖UVᵀ‖_F, 256×256: MEASURED. With fewer than 8 steps the singular values are still
-    spread over (0, 2): take `newton_schulz` there.
+    polynomials are made for singular values from 7e-6 of that bound. Measured ‖X − P‖_F/‖P‖_F, P = `polar`,
+    after 10 steps on 512×512 with log-spaced singular values: in float32 4e-6 for condition numbers to 1e2,
+    5e-6 for 1e3, 2e-5 for 1e4, 1.4e-4 for 1e5 (the last two are roundoff and more steps do not help); in
+    float64 3e-6 up to 1e5 (1e-12 after 12 steps); for 1e6 it is 0.13 in both, and more steps are needed.
+    It is made for 10 steps: with fewer than 8 the singular values still fill [0.15, 1.85].
 
     Parameters
     ----------

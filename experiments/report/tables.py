@@ -34,7 +34,7 @@ def summary_rows(scores: Scores) -> tuple[list[str], list[list[str]]]:
 
 def _summary_row(label: str, arm: ArmScores) -> list[str]:
     at = arm.at_events
-    before, after = (number(at[f"dfi_unscaled_{side}"]) for side in ("before", "after"))
+    before, after = (number(at[f"dfi_unscaled_{side}"], 2) for side in ("before", "after"))
     return [
         label,
         str(len(arm.seeds)),
@@ -96,7 +96,7 @@ def event_rows(data: ComparisonData) -> list[list[str]]:
 
 def _event_cells(event: Row) -> list[str]:
     if event["event"] == "explosion":
-        return ["physics exploded", f"{event.get('env', '?')}, reward {event.get('reward', '?')}", *[MISSING] * 4]
+        return ["physics exploded", str(event.get("env", "?")), *[MISSING] * 4]
     before, after, change = (event.get(key, {}) for key in ("before", "after", "change"))
     return [
         str(event.get("intervention", "?")),

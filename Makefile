@@ -1,0 +1,30 @@
+# make demo    train, fork, intervene, report: about five minutes on two cores
+# make test    format check, lint, types, tests
+PYTHON ?= python3
+BIN := .venv/bin
+ROOMS := interventions metrics experiments agents envs scripts
+
+.PHONY: demo test install clean
+
+demo: install
+	rm -rf runs/demo
+	$(BIN)/supple compare ppo --preset demo --out runs/demo
+
+test: install
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy $(addprefix -p supple.,$(ROOMS))
+	$(BIN)/pytest -n 2
+
+install: .venv/installed
+
+# torch first: an unpinned one drags in gigabytes of CUDA. The strict editable install is what mypy can follow;
+# it links file by file, so a file that comes or goes asks for a new install.
+.venv/installed: pyproject.toml constraints.txt $(ROOMS:%=%/) experiments/report/
+	test -d .venv || $(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --constraint constraints.txt torch
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[mujoco,dev]' --config-settings editable_mode=strict
+	touch $@
+
+clean:
+	rm -rf .venv build dist *.egg-info
