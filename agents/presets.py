@@ -35,7 +35,7 @@ PRESETS = {
         {
             "sequence": "halfcheetah,hopper,walker2d,ant",
             "cycles": 2,
-            "steps_per_task": 49_152,
+            "steps_per_task": 32_768,
             "minibatch_size": 256,
             "measure_every": 8_192,
             "eval_episodes": 3,

@@ -9,7 +9,7 @@ from .grammar import HookSyntaxError, HookText, parse_call, parse_hook_text
 from .hook import Hook, parse_hook
 from .isometry import fire_
 from .l2_init import L2Init
-from .learner import Layer, Learner, chain, snapshot
+from .learner import Layer, Learner, chain, learner_for, snapshot, unit_names
 from .orthogonalize import orthogonalize
 from .redraw import redraw
 from .registry import Registry, UnknownName, did_you_mean
@@ -46,6 +46,7 @@ __all__ = [
     "fire_",
     "initial_gain",
     "interventions",
+    "learner_for",
     "make",
     "orthogonalize",
     "parse_activation",
@@ -56,5 +57,6 @@ __all__ = [
     "settle",
     "shrink_perturb_",
     "snapshot",
+    "unit_names",
     "zero_slots_",
 ]

@@ -6,9 +6,9 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from .contract import contract_for, settle
+from .contract import Preset, check_optimizer, contract_for, settle
 from .grammar import Call
-from .learner import Learner
+from .learner import Learner, Scope
 from .registry import Registry, bind
 
 
@@ -58,34 +58,59 @@ class Intervention:
 class Reinitialization(Intervention, ABC):
     """An intervention that rewrites weights at one moment, then settles its reset contract."""
 
-    def __init__(self, scope: str | tuple[str, ...], contract: str) -> None:
+    toward: str = "initial"  # "fresh": `rewrite` is given a new draw instead of the step-0 parameters
+
+    def __init__(self, scope: Scope, contract: Preset) -> None:
         self.scope = scope
-        self.preset = contract
+        self.preset: Preset = contract
 
     @abstractmethod
-    def rewrite(self, module: nn.Module, learner: Learner, scope: str | tuple[str, ...]) -> list[str]:
-        """Rewrite `module` (the learner's own, or a follower) in place within `scope`;
-        return the names written."""
+    def rewrite(self, module: nn.Module, learner: Learner, start: Mapping[str, Tensor], scope: Scope) -> list[str]:
+        """Rewrite `module` (the learner's own, or a follower) in place within `scope`; return the names written.
+
+        start: the parameters that a new run would begin with, by name (see `toward`)."""
 
     def attach(self, learner: Learner) -> None:
         contract = contract_for(self.name, self.preset, learner.algorithm)
-        learner.select(contract.weights or self.scope)
+        if contract.weights and self.scope not in ("all", contract.weights):
+            raise ValueError(
+                f"{self.name}: contract={self.preset} has the scope {contract.weights} here, not {_words(self.scope)}"
+            )
+        for scope in (contract.weights or self.scope, contract.restore):
+            if scope:
+                learner.select(scope)
+        if contract.optimizer != "kept":
+            check_optimizer(learner.optimizer)
 
     def contract(self, learner: Learner) -> dict[str, str]:
-        scope = self.scope if isinstance(self.scope, str) else " + ".join(self.scope)
-        return contract_for(self.name, self.preset, learner.algorithm).describe(scope)
+        terms = contract_for(self.name, self.preset, learner.algorithm).describe(_words(self.scope))
+        has = {
+            "optimizer state": learner.optimizer is not None,
+            "target network": bool(learner.followers),
+            "temperature": learner.temperature is not None,
+        }
+        return {term: words for term, words in terms.items() if has.get(term, True)}
 
     def apply(self, learner: Learner) -> list[str]:
         contract = contract_for(self.name, self.preset, learner.algorithm)
         modules = [learner.module, *(learner.followers if contract.target == "same" else ())]
+        start: Mapping[str, Tensor] = learner.initial
+        if self.toward == "fresh":
+            start = {**start, **learner.redraw()}
+        draws = learner.generator.get_state()
         for module in modules:
-            written = self.rewrite(module, learner, contract.weights or self.scope)
+            learner.generator.set_state(draws)  # the same operation on a follower has the same noise
+            written = self.rewrite(module, learner, start, contract.weights or self.scope)
             if contract.restore:
                 names = learner.parameters_of(learner.select(contract.restore))
                 restore_(module, {name: learner.initial[name] for name in names})
                 written = [*written, *names]
         settle(learner, written, contract)
         return written
+
+
+def _words(scope: Scope) -> str:
+    return scope if isinstance(scope, str) else " + ".join(scope)
 
 
 def restore_(module: nn.Module, values: Mapping[str, Tensor]) -> None:

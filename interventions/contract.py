@@ -5,6 +5,7 @@ Adam's moments, the SAC runs discard them, which confounds its comparison of met
 carries its contract openly, and every report prints it.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,6 +13,11 @@ import torch
 from torch import Tensor, nn
 
 from .learner import Learner
+
+Preset = Literal["uniform", "as_released"]
+
+# The state of these does not start at zero.
+_NOT_FROM_ZERO = (torch.optim.ASGD, torch.optim.LBFGS, torch.optim.NAdam, torch.optim.Rprop)
 
 
 @dataclass(frozen=True)
@@ -84,9 +90,20 @@ def contract_for(name: str, preset: str, algorithm: str) -> ResetContract:
     return AS_RELEASED[algorithm, name]
 
 
+def check_optimizer(optimizer: torch.optim.Optimizer | None) -> None:
+    """Raise ValueError for an optimizer for which zero is no fresh start."""
+    if isinstance(optimizer, _NOT_FROM_ZERO):
+        name = type(optimizer).__name__
+        raise ValueError(f"the state of {name} does not start at zero, so it cannot be zeroed: use Adam or SGD, say")
+
+
 @torch.no_grad()
-def zero_slots_(optimizer: torch.optim.Optimizer, parameters: list[Tensor]) -> None:
-    """Zero the optimizer's state of these parameters in place, step counters included."""
+def zero_slots_(optimizer: torch.optim.Optimizer, parameters: Sequence[Tensor]) -> None:
+    """Zero the optimizer's state of these parameters in place, step counters included.
+
+    It is then as it was before its first step; ValueError for ASGD, LBFGS, NAdam and Rprop, where it is not.
+    """
+    check_optimizer(optimizer)
     for parameter in parameters:
         slots = optimizer.state.get(parameter, {})
         for key, value in slots.items():

@@ -8,11 +8,15 @@ layers and loose parameters stay. Cost: `steps` × 4·N·k² operations for a ma
 for an agent network.
 """
 
-from torch import nn
+from collections.abc import Mapping
+
+from torch import Tensor, nn
 
 from .base import Reinitialization, interventions
+from .contract import Preset
 from .isometry import fire_
-from .learner import Learner
+from .learner import Learner, Scope
+from .orthogonalize import check_method
 
 
 @interventions.register("fire")
@@ -28,12 +32,13 @@ class Fire(Reinitialization):
         method: str = "newton_schulz",
         steps: int = 10,
         tolerance: float | None = None,
-        scope: str | tuple[str, ...] = "all",
-        contract: str = "uniform",
+        scope: Scope = "all",
+        contract: Preset = "uniform",
     ) -> None:
         super().__init__(scope, contract)
+        check_method(method, steps, tolerance)
         self.method, self.steps, self.tolerance = method, steps, tolerance
 
-    def rewrite(self, module: nn.Module, learner: Learner, scope: str | tuple[str, ...]) -> list[str]:
+    def rewrite(self, module: nn.Module, learner: Learner, start: Mapping[str, Tensor], scope: Scope) -> list[str]:
         names = [f"{layer.name}.weight" for layer in learner.select(scope)]
         return fire_(module, method=self.method, steps=self.steps, tolerance=self.tolerance, names=names)

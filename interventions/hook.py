@@ -21,10 +21,10 @@ class Hook:
     memory: dict[str, bool] = field(default_factory=dict)
 
     def state_dict(self) -> dict[str, Any]:
-        return {"memory": self.memory, "intervention": self.intervention.state_dict()}
+        return {"memory": dict(self.memory), "intervention": self.intervention.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.memory = state["memory"]
+        self.memory = dict(state["memory"])
         self.intervention.load_state_dict(state["intervention"])
 
 

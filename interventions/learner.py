@@ -7,10 +7,15 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from . import activations
+from .redraw import redraw
 from .registry import did_you_mean
 
 Role = Literal["encoder", "hidden", "head"]
+Scope = str | tuple[str, ...]
 CONV = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+# What torch files under its activations and is no elementwise nonlinearity.
+_NO_UNITS = (nn.MultiheadAttention, nn.Softmax, nn.Softmax2d, nn.Softmin, nn.LogSoftmax)
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,20 @@ def chain(module: nn.Module, prefix: str = "") -> tuple[Layer, ...]:
     return tuple(
         Layer(prefix + n, m, role, depth) for depth, ((n, m), role) in enumerate(zip(found, roles, strict=True))
     )
+
+
+def unit_names(module: nn.Module) -> tuple[str, ...]:
+    """The activation modules (torch's and this package's) that have a Linear or Conv layer after them, in the
+    order in which they were defined: a squashing of the output is no hidden unit."""
+    homes = (nn.modules.activation.__name__, activations.__name__)
+    found: list[str] = []
+    hidden = 0
+    for name, part in module.named_modules():
+        if isinstance(part, (nn.Linear, *CONV)):
+            hidden = len(found)
+        elif type(part).__module__ in homes and not isinstance(part, _NO_UNITS):
+            found.append(name)
+    return tuple(found[:hidden])
 
 
 def snapshot(module: nn.Module) -> dict[str, Tensor]:
@@ -82,8 +101,12 @@ class Learner:
     def __post_init__(self) -> None:
         if not self.initial:
             self.initial = snapshot(self.module)
+        modules = dict(self.module.named_modules())
+        for name in (*(layer.name for layer in self.layers), *self.units):
+            if name not in modules:
+                raise ValueError(f"'{self.name}' has no module '{name}'{did_you_mean(name, modules)}")
 
-    def select(self, scope: str | tuple[str, ...]) -> list[Layer]:
+    def select(self, scope: Scope) -> list[Layer]:
         """The layers that a scope names.
 
         `all`, a role (`encoder`, `hidden`, `head`), a kind (`linear`, `conv`) or several of them: a layer is
@@ -107,5 +130,56 @@ class Learner:
         return chosen
 
     def parameters_of(self, layers: Sequence[Layer]) -> list[str]:
-        """Qualified names of the parameters (weights and biases) of these layers."""
-        return [f"{layer.name}.{n}" for layer in layers for n, _ in layer.module.named_parameters()]
+        """Qualified names of the parameters (weights and biases) of these layers; a tied one has the name that
+        `named_parameters` gives it, once."""
+        names: dict[Tensor, str] = {parameter: name for name, parameter in self.module.named_parameters()}
+        return list(dict.fromkeys(names[p] for layer in layers for p in layer.module.parameters()))
+
+
+def learner_for(
+    module: nn.Module,
+    optimizer: torch.optim.Optimizer | None = None,
+    *,
+    probe: Callable[[], Sequence[Any] | None] | None = None,
+    loss: Callable[[], Tensor] | None = None,
+    layers: tuple[Layer, ...] | None = None,
+    units: tuple[str, ...] | None = None,
+    followers: tuple[nn.Module, ...] = (),
+    name: str = "model",
+    seed: int = 0,
+) -> Learner:
+    """A `Learner` around any module, for a training loop of one's own; call it before the first update.
+
+        learner = learner_for(model, optimizer, probe=lambda: (x,), loss=lambda: criterion(model(x), y))
+        make("fire").apply(learner)
+
+    probe, loss: as in `Learner`, both or neither; without them only weights can be measured.
+    layers: default `chain(module)`, right for a plain stack; name the roles yourself where heads branch off.
+    units: default `unit_names(module)`. A network whose nonlinearities are functions (F.relu) has none to find:
+        name the modules whose outputs count as units. Of a module used twice in one pass, the last use counts.
+    seed: of the generator that fresh draws and noise come from.
+    Raises ValueError for a module without layers, or without units where they are to be measured.
+    """
+    layers = chain(module) if layers is None else layers
+    units = unit_names(module) if units is None else units
+    kind = type(module).__name__
+    if not layers:
+        raise ValueError(f"{kind} has no Linear or Conv layer to intervene in: name them with layers=")
+    if (probe is None) != (loss is None):
+        raise ValueError("probe and loss go together: the inputs to measure on, and the loss on them")
+    if probe and not units:
+        raise ValueError(f"{kind} has no activation module between its layers: name its hidden units with units=")
+    generator, initial = torch.Generator().manual_seed(seed), snapshot(module)
+    return Learner(
+        name,
+        module,
+        optimizer,
+        layers,
+        units,
+        probe=probe or (lambda: None),
+        loss=loss or (lambda: torch.zeros(())),
+        generator=generator,
+        redraw=lambda: {**initial, **redraw(module, generator)},
+        initial=initial,
+        followers=followers,
+    )

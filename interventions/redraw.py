@@ -7,21 +7,26 @@ from torch import Tensor, nn
 
 
 def redraw(module: nn.Module, generator: torch.Generator | None = None) -> dict[str, Tensor]:
-    """New initial values for every layer that has `reset_parameters`, by qualified name.
+    """New initial values, on the CPU, for every layer that has `reset_parameters`, by qualified name.
 
-    The module is not touched. Draws come from `generator` (default: torch's global one, which advances by
-    one number); networks with an initialisation of their own offer `Learner.redraw` instead.
+    The module is not touched. Draws come from `generator` (default: torch's global one of the CPU), which
+    advances by one number; no other generator moves. Layers are reset in the order in which they were defined,
+    a part with a `reset_parameters` of its own after the layers in it. Networks with another initialisation
+    offer `Learner.redraw` instead.
     """
-    seed = int(torch.randint(2**62, (), generator=generator))
-    fresh = copy.deepcopy(module)
-    drawn: dict[str, Tensor] = {}
+    device = "cpu" if generator is None else generator.device
+    seed = int(torch.randint(2**62, (), generator=generator, device=device))
+    fresh = copy.deepcopy(module).cpu()
+    redrawn: list[nn.Module] = []
+
+    def reset(layer: nn.Module) -> None:
+        if callable(reset_parameters := getattr(layer, "reset_parameters", None)):
+            reset_parameters()
+            redrawn.append(layer)
+
     # reset_parameters draws from torch's global generator: borrow it, and give it back as it was.
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        for prefix, layer in fresh.named_modules():
-            reset = getattr(layer, "reset_parameters", None)
-            if callable(reset):
-                reset()
-                dot = f"{prefix}." if prefix else ""
-                drawn |= {f"{dot}{n}": p.detach() for n, p in layer.named_parameters(recurse=False)}
-    return drawn
+        torch.default_generator.manual_seed(seed)
+        fresh.apply(reset)
+    names = {parameter: name for name, parameter in fresh.named_parameters()}
+    return {names[p]: p.detach() for layer in redrawn for p in layer.parameters(recurse=False)}

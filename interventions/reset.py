@@ -5,12 +5,16 @@
 for the parameters of a part S of the network. Everything learned in S is lost; the rest stays. Cost: one copy.
 """
 
+from collections.abc import Mapping
 from typing import Literal
 
-from torch import nn
+from torch import Tensor, nn
 
 from .base import Reinitialization, interventions, restore_
-from .learner import Learner
+from .contract import Preset
+from .learner import Learner, Scope
+
+What = Literal["full", "encoder", "hidden", "head", "linear", "conv", "layer", "last"]
 
 
 @interventions.register("reset")
@@ -24,17 +28,19 @@ class Reset(Reinitialization):
 
     def __init__(
         self,
-        what: str = "full",
+        what: What = "full",
         layer: str | None = None,
         count: int = 1,
         toward: Literal["initial", "fresh"] = "initial",
-        contract: str = "uniform",
+        contract: Preset = "uniform",
     ) -> None:
         super().__init__("all" if what in ("full", "layer", "last") else what, contract)
         if (layer is not None) != (what == "layer"):
             raise ValueError("reset: what=layer and layer=NAME go together, as in reset(what=layer,layer='trunk.0')")
         if count < 1:
             raise ValueError(f"reset: count must be at least 1, got {count}")
+        if count > 1 and what != "last":
+            raise ValueError(f"reset: count goes with what=last, not with what={what}")
         self.what, self.layer, self.count, self.toward = what, layer, count, toward
 
     def names(self, learner: Learner) -> list[str]:
@@ -60,8 +66,7 @@ class Reset(Reinitialization):
         what = {"layer": f"layer {self.layer}", "last": f"last {self.count}"}.get(self.what, self.what)
         return super().contract(learner) | {"weights": f"{what} → {self.toward}"}
 
-    def rewrite(self, module: nn.Module, learner: Learner, scope: str | tuple[str, ...]) -> list[str]:
+    def rewrite(self, module: nn.Module, learner: Learner, start: Mapping[str, Tensor], scope: Scope) -> list[str]:
         names = self.names(learner)
-        source = learner.initial if self.toward == "initial" else learner.redraw()
-        restore_(module, {name: source[name] for name in names})
+        restore_(module, {name: start[name] for name in names})
         return names

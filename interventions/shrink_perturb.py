@@ -14,7 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from .base import Reinitialization, interventions
-from .learner import Learner
+from .contract import Preset
+from .learner import Learner, Scope
 from .redraw import redraw
 
 Toward = Literal["initial", "fresh", "zero"]
@@ -49,6 +50,8 @@ def shrink_perturb_(
     start = dict(initial.named_parameters()) if isinstance(initial, nn.Module) else dict(initial)
     parameters = dict(module.named_parameters())
     chosen = list(parameters) if names is None else list(names)
+    if unknown := [name for name in chosen if name not in parameters]:
+        raise ValueError(f"snp: {type(module).__name__} has no parameter '{unknown[0]}'")
     if toward == "fresh":
         start |= redraw(module, generator)
     elif toward == "zero":
@@ -56,14 +59,13 @@ def shrink_perturb_(
     for name in chosen:
         if name not in start or start[name].shape != parameters[name].shape:
             raise ValueError(f"snp: the initial parameters hold no '{name}' of shape {tuple(parameters[name].shape)}")
+    device = "cpu" if generator is None else generator.device
     for name in chosen:
         parameter = parameters[name]
         parameter.lerp_(start[name].to(parameter), lam)
         if noise:
-            parameter.add_(
-                torch.randn(parameter.shape, generator=generator, dtype=parameter.dtype).to(parameter.device),
-                alpha=noise,
-            )
+            draw = torch.randn(parameter.shape, generator=generator, dtype=parameter.dtype, device=device)
+            parameter.add_(draw.to(parameter.device), alpha=noise)
     return chosen
 
 
@@ -76,23 +78,17 @@ class ShrinkPerturb(Reinitialization):
         lam: float = 0.8,
         toward: Toward = "initial",
         noise: float = 0.0,
-        scope: str | tuple[str, ...] = "all",
-        contract: str = "uniform",
+        scope: Scope = "all",
+        contract: Preset = "uniform",
     ) -> None:
         super().__init__(scope, contract)
         shrink_perturb_(nn.Module(), {}, lam, toward, noise)  # refuse bad values when the hook is read
-        self.lam, self.toward, self.noise = lam, toward, noise
+        self.lam, self.noise = lam, noise
+        self.toward: Toward = toward
 
-    def rewrite(self, module: nn.Module, learner: Learner, scope: str | tuple[str, ...]) -> list[str]:
+    def rewrite(self, module: nn.Module, learner: Learner, start: Mapping[str, Tensor], scope: Scope) -> list[str]:
         # "all" means every parameter, also those that belong to no layer (a log-std, a LayerNorm).
         names = None if scope == "all" else learner.parameters_of(learner.select(scope))
-        fresh = self.toward == "fresh"
-        return shrink_perturb_(
-            module,
-            learner.redraw() if fresh else learner.initial,
-            self.lam,
-            "initial" if fresh else self.toward,
-            self.noise,
-            names=names,
-            generator=learner.generator,
-        )
+        # `start` is the fresh draw already, by the learner's own initialisation
+        toward: Toward = "zero" if self.toward == "zero" else "initial"
+        return shrink_perturb_(module, start, self.lam, toward, self.noise, names=names, generator=learner.generator)

@@ -74,8 +74,8 @@ def build_report(directory: Path) -> ReportPaths:
         for plot in plots:
             plot.figure.savefig(temporary / f"{plot.name}.png")
         body = json.dumps(to_json(data, scores), indent=2, allow_nan=False, ensure_ascii=False)
-        (temporary / "scores.json").write_text(body + "\n")
-        (temporary / "index.html").write_text(render(data, scores, plots))
+        (temporary / "scores.json").write_text(body + "\n", encoding="utf-8")
+        (temporary / "index.html").write_text(render(data, scores, plots), encoding="utf-8")
         if target.exists():
             target.rename(old)
         temporary.rename(target)

@@ -24,7 +24,7 @@ from .style import (
     step_unit,
     tidy,
 )
-from .tables import bare
+from .tables import MISSING, bare
 
 Array = NDArray[np.float64]
 
@@ -51,7 +51,7 @@ def metrics_over_time(data: ComparisonData, scores: Scores) -> Plot | None:
     divisor, steps_label, _ = step_unit(data.first.total_steps)
     columns = min(3, len(names))
     rows = -(-len(names) // columns)
-    figure = new_figure(0.7 + 2.05 * rows)
+    figure = new_figure(0.45 + 2.05 * rows)
     grid = figure.subplots(rows, columns, squeeze=False, sharex=True).ravel()
     learners = {name.split("/")[0] for name in names}
     for name, axes in zip(names, grid, strict=False):
@@ -160,7 +160,7 @@ def _event_rows(data: ComparisonData) -> list[tuple[str, str, tuple[Row, Row]]]:
         groups = defaultdict(list)
         for label, event in events:
             groups[label, f"{label}, {event.get('learner')}" if len(learners) > 1 else label].append(event)
-        groups = {(label, f"{text} (mean of {len(g)})"): g for (label, text), g in groups.items()}  # type: ignore[assignment]
+        groups = {(label, f"{text} (mean of {len(g)})"): g for (label, text), g in groups.items()}
     return [(label, text, _mean_metrics(group)) for (label, text), group in groups.items()]
 
 
@@ -191,7 +191,9 @@ def gap_heatmap(data: ComparisonData, scores: Scores) -> Plot | None:
         shares = np.where(np.isfinite(gap), shares, np.nan)
         axes.imshow(shares, cmap="PuOr_r", norm=TwoSlopeNorm(0, -1.25, 1.25), aspect="auto")
         for (cycle, env), value in np.ndenumerate(gap):
-            text = f"{value:+,.0f}".replace("-", "−") if np.isfinite(value) else "–"
+            text = f"{value:+,.0f}".replace("-", "−") if np.isfinite(value) else MISSING
+            if value == 0:
+                text = "0"
             dark = np.isfinite(value) and abs(shares[cycle, env]) > 0.85
             axes.text(env, cycle, text, ha="center", va="center", fontsize=9, color="white" if dark else INK)
         axes.set_title(

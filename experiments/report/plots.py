@@ -1,6 +1,7 @@
 """Figures of returns: learning curves along the stream, what each visit ended with, and the scores."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -41,7 +42,7 @@ def learning_curves(data: ComparisonData, scores: Scores) -> Plot | None:
     marks = _has_marks(data)
     strip = 0.35 + 0.2 * len(data.arms) if marks else 0.0
     height = 1.55 if rows > 1 else 3.4
-    figure = new_figure(1.0 + rows * height + strip)
+    figure = new_figure(0.75 + rows * height + strip)
     grid = figure.subplots(
         rows + marks, 1, sharex=True, squeeze=False, height_ratios=[height] * rows + [strip] * marks
     )[:, 0]
@@ -61,8 +62,9 @@ def learning_curves(data: ComparisonData, scores: Scores) -> Plot | None:
     grid[-1].set_xlabel(steps_label, fontsize=9.5, color=INK)
     legend(figure, list(styles), fork=bool(data.fork_step))
     caption = (
-        f"Mean training return of the episodes that ended in the preceding {WINDOW:.0%} of a task; each environment "
-        "has its own scale. These are returns of the exploring policy, not an evaluation. " + seeds_phrase(data.seeds)
+        f"Mean training return of the episodes that ended in the preceding {100 * WINDOW:.0f} % of a task; each row "
+        "has its own scale. These are returns of the exploring policy, not an evaluation, and leave out episodes that "
+        "ended in exploding physics (×). " + seeds_phrase(data.seeds)
     )
     return Plot("learning_curves", "Learning curves", caption, figure)
 
@@ -84,7 +86,8 @@ def _draw_task(axes: Axes, data: ComparisonData, task: Segment, divisor: float) 
 
 def _curve(run: RunData, task: Segment, start: int, end: int) -> tuple[Array, Array]:
     """Windowed mean return between two steps of a task, where the window holds an episode."""
-    own = (run.episodes.tasks == task.index) & (run.episodes.steps > start) & (run.episodes.steps <= end)
+    own = (run.episodes.tasks == task.index) & ~run.episodes.exploded
+    own &= (run.episodes.steps > start) & (run.episodes.steps <= end)
     at, returns = run.episodes.steps[own], run.episodes.returns[own]
     length = task.end - task.start
     points = max(2, round(POINTS * (end - start) / length))
@@ -139,11 +142,11 @@ def _draw_marks(axes: Axes, data: ComparisonData, divisor: float) -> None:
 
 def by_cycle(data: ComparisonData, scores: Scores) -> Plot | None:
     """Small multiples: what each visit of an environment ended with, cycle after cycle."""
-    if scores.cycles < 2:
+    if scores.cycles < 2 or not any(np.isfinite(arm.finals).any() for arm in scores.arms.values()):
         return None
     panels = len(scores.environments)
     columns = min(panels, 4)
-    figure = new_figure(0.6 + 2.5 * -(-panels // columns))
+    figure = new_figure(0.4 + 2.5 * -(-panels // columns))
     grid = figure.subplots(-(-panels // columns), columns, squeeze=False).ravel()
     styles, cycles = arm_styles(list(data.arms)), np.arange(1, scores.cycles + 1)
     for position, axes in enumerate(grid[:panels]):
@@ -169,8 +172,8 @@ def by_cycle(data: ComparisonData, scores: Scores) -> Plot | None:
     return Plot("by_cycle", "From cycle to cycle", caption, figure)
 
 
-def _error_bars(axes: Axes, at: Array, values: Array, color: str) -> None:
-    """95 % intervals at the columns that every seed has; values: (seeds, columns)."""
+def _error_bars(axes: Axes, at: NDArray[np.floating[Any]], values: Array, color: str) -> None:
+    """The spread at the columns that every seed has; values: (seeds, columns)."""
     whole = np.isfinite(values).all(axis=0)
     if len(values) > 1 and whole.any():
         _, low, high = mean_and_interval(values[:, whole])

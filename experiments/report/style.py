@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
@@ -44,9 +45,8 @@ def arm_styles(labels: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 
 def new_figure(height: float, width: float = WIDTH) -> Figure:
-    figure = Figure(figsize=(width, height), dpi=160, layout="constrained", facecolor="white")
-    figure.get_layout_engine().set(w_pad=0.06, h_pad=0.05, wspace=0.02, hspace=0.02)  # type: ignore[union-attr]
-    return figure
+    layout = ConstrainedLayoutEngine(w_pad=0.06, h_pad=0.05, wspace=0.02, hspace=0.02)
+    return Figure(figsize=(width, height), dpi=160, layout=layout, facecolor="white")
 
 
 def tidy(axes: Axes, title: str = "", grid: str = "y") -> None:
@@ -69,6 +69,7 @@ def legend(figure: Figure, labels: Sequence[str], fork: bool = False) -> None:
         handles = [trunk, *handles, Line2D([], [], label="fork", **FORK)]
     words = [len(str(handle.get_label())) + 7 for handle in handles]
     columns = len(handles) if sum(words) <= 120 else max(1, 120 // max(words))
+    figure.set_figheight(figure.get_figheight() + 0.2 * -(-len(handles) // columns))
     figure.legend(
         handles=handles, loc="outside upper left", ncols=columns, frameon=False, fontsize=10, handlelength=1.6
     )
@@ -84,15 +85,18 @@ def step_unit(total: int) -> tuple[float, str, str]:
 
 
 def mean_and_interval(values: Array) -> tuple[Array, Array, Array]:
-    """Mean and 95 % Student-t interval over seeds; values: (seeds, points) without NaN.
+    """Mean and what surrounds it, over seeds; values: (seeds, points) without NaN.
 
-    With one seed the interval is NaN: there is none. With three it is honest, and so 4.3 standard errors wide.
+    Three seeds or more: the 95 % Student-t interval, with three a wide 4.3 standard errors. Two: their range, for
+    their interval would be 13 standard errors and tell nothing. One: NaN, there is nothing to tell.
     """
     from scipy.stats import t
 
     n, middle = len(values), values.mean(axis=0)
-    if n < 2:
+    if n == 1:
         return middle, np.full_like(middle, np.nan), np.full_like(middle, np.nan)
+    if n == 2:
+        return middle, values.min(axis=0), values.max(axis=0)
     half = t.ppf(0.975, n - 1) * values.std(axis=0, ddof=1) / np.sqrt(n)
     return middle, middle - half, middle + half
 
@@ -114,7 +118,7 @@ def draw_band(axes: Axes, steps: Array, values: Array, style: dict[str, Any], **
         return
     middle, low, high = mean_and_interval(values)
     if len(values) > 1:
-        # The seeds set the scale of the panel, not the band: with two of them it is 13 standard errors wide.
+        # The seeds set the scale of the panel, not their interval, which is wide where there are few.
         edge = np.concatenate([np.column_stack([steps, low]), np.column_stack([steps, high])[::-1]])
         band = PolyCollection([edge], facecolor=style["color"], alpha=0.14, linewidth=0)
         axes.add_collection(band, autolim=False)
@@ -136,4 +140,6 @@ def seeds_phrase(seeds: int) -> str:
     """What a caption says about the uncertainty shown."""
     if seeds == 1:
         return "1 seed: no interval, and no evidence beyond these very runs."
+    if seeds == 2:
+        return "2 seeds: bands and bars span the two, which is no interval."
     return f"Bands and bars: 95 % Student-t interval over {seeds} seeds, cut where it leaves the panel."

@@ -28,7 +28,7 @@ def number(value: Any, digits: int = 3) -> str:
 def summary_rows(scores: Scores) -> tuple[list[str], list[list[str]]]:
     """(header, one row an arm), ready to print."""
     returns = [bare(env) for env in scores.environments]
-    header = ["arm", "seeds", "plasticity score", *returns, "ΔGAP (IQM)", "explosions", "SFE", "DfI, scale-free"]
+    header = ["arm", "seeds", "plasticity score", *returns, "ΔGAP (IQM)", "explosions", "SFE", "DfI (scale-free)"]
     return header, [_summary_row(label, arm) for label, arm in scores.arms.items()]
 
 
