@@ -37,6 +37,7 @@ PRESETS = {
             "cycles": 2,
             "steps_per_task": 32_768,
             "minibatch_size": 256,
+            "activation": "relu",
             "measure_every": 8_192,
             "eval_episodes": 3,
             "compile": "off",

@@ -81,14 +81,16 @@ def _gradient_norm(view: View) -> float:
     return float(torch.stack(squares).sum().sqrt()) if squares else 0.0
 
 
-def _mean(values: list[float]) -> float:
-    return sum(values) / len(values)
+def _per_dimension(weights: list[Tensor], value: Callable[[Tensor], float]) -> float:
+    """The mean of a per-dimension value over all weights, each counted by its number of singular values."""
+    sizes = [min(w.shape[:2]) * w[0, 0].numel() for w in weights]
+    return sum(size * value(w) for size, w in zip(sizes, weights, strict=True)) / sum(sizes)
 
 
 WEIGHT_METRICS: dict[str, Callable[[View], float]] = {
     "dfi": lambda v: sum(dfi(w) for w in v.weights()),
-    "dfi_per_dim": lambda v: _mean([dfi(w, per_dimension=True) for w in v.weights()]),
-    "dfi_unscaled": lambda v: _mean([dfi_unscaled(w) for w in v.weights()]),
+    "dfi_per_dim": lambda v: _per_dimension(v.weights(), lambda w: dfi(w, per_dimension=True)),
+    "dfi_unscaled": lambda v: _per_dimension(v.weights(), dfi_unscaled),
     "weight_norm": lambda v: weight_norm(v.learner.module),
 }
 DATA_METRICS: dict[str, Callable[[View], float]] = {
@@ -100,7 +102,7 @@ DATA_METRICS: dict[str, Callable[[View], float]] = {
 
 HELP = {
     "dfi": "deviation from isometry (FIRE eq. 2), summed over the weight matrices as they are",
-    "dfi_per_dim": "deviation from isometry per dimension, mean over the weight matrices",
+    "dfi_per_dim": "deviation from isometry per dimension: mean of (σ² − 1)² over all singular values of all matrices",
     "dfi_unscaled": "the same of W / its FIRE scale: 0 when every matrix is a scaled isometry",
     "weight_norm": "L2 norm of all parameters",
     "gradient_norm": "L2 norm of the loss gradient on a recent batch",

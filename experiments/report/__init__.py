@@ -12,6 +12,7 @@ from .scores import ArmScores, Scores, score, to_json
 from .tables import summary_rows
 
 if TYPE_CHECKING:
+    from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
     from .style import Plot
@@ -88,15 +89,17 @@ def build_report(directory: Path) -> ReportPaths:
 
 
 def summary_table(directory: Path) -> "Table":
-    """The report's summary of a run or comparison directory, for the terminal."""
+    """The report's summary of a run or comparison directory, for the terminal: a column for each arm."""
+    from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
     header, rows = summary_rows(score(load(Path(directory))))
-    table = Table(title=str(directory), title_justify="left", header_style="bold")
-    for i, name in enumerate(header):
-        table.add_column(name, justify="left" if i == 0 else "right")
+    table = Table(title=str(directory), title_justify="left", header_style="bold", box=SIMPLE_HEAD)
+    table.add_column()
     for row in rows:
-        table.add_row(*row)
+        table.add_column(row[0], justify="right", overflow="fold")
+    for name, *values in list(zip(header, *rows, strict=True))[1:]:
+        table.add_row(name, *values)
     return table
 
 
