@@ -1,0 +1,57 @@
+"""Physics that explodes in the middle of a run."""
+
+import json
+import math
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from supple.agents.ppo import PPOSettings
+from supple.agents.runs import create, train
+
+BAD = (math.nan, -1e7, math.inf)
+
+
+class Fragile(gym.Env):
+    """A reward that is no number, or absurd, in every fifth step."""
+
+    observation_space = gym.spaces.Box(-1.0, 1.0, (3,), np.float64)
+    action_space = gym.spaces.Box(-1.0, 1.0, (1,), np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t = 0
+        return self.np_random.uniform(-1, 1, 3), {}
+
+    def step(self, action):
+        self.t += 1
+        reward = BAD[int(self.np_random.integers(3))] if self.t == 5 else 1.0
+        return self.np_random.uniform(-1, 1, 3), reward, False, False, {}
+
+
+@pytest.fixture
+def fragile():
+    gym.register("Fragile-v0", entry_point=Fragile, max_episode_steps=100)
+    yield "Fragile-v0"
+    del gym.registry["Fragile-v0"]
+
+
+def test_an_explosion_ends_the_episode_is_counted_and_the_run_goes_on(tmp_path: Path, fragile: str) -> None:
+    settings = PPOSettings(env=fragile, steps=200, num_envs=2, rollout_steps=25, epochs=1, hidden=(8,), adapter=4)
+    create(tmp_path / "run", "ppo", settings, command="")
+    train(tmp_path / "run", lambda step: None, print)
+
+    def lines(name: str) -> list[dict]:
+        return [json.loads(line) for line in (tmp_path / "run" / f"{name}.jsonl").read_text().splitlines()]
+
+    episodes, explosions = lines("episodes"), [e for e in lines("events") if e["event"] == "explosion"]
+    assert len(episodes) == 200 / 5  # every episode ends in its fifth step, to the end of the run
+    assert all(e["exploded"] and e["length"] == 5 and e["return"] == 4.0 for e in episodes)
+    assert len(explosions) == len(episodes)
+    assert {str(e["reward"]) for e in explosions} == {"nan", "inf", "-10000000.0"}
+    assert [e["step"] for e in explosions] == [e["step"] for e in episodes]
+    metrics = lines("metrics")
+    assert metrics[-1]["step"] == 200
+    assert all(math.isfinite(value) for line in metrics for value in line.values())

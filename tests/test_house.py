@@ -1,0 +1,74 @@
+"""The plan of the house, checked on the source: which room may import what, and that nothing is unpickled."""
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+LIBRARIES = {
+    "interventions": {"torch"},
+    "metrics": {"torch", "numpy", "scipy", "rliable"},
+    "envs": {"numpy", "gymnasium", "mujoco", "ale_py"},
+    "experiments": {"torch", "numpy", "scipy", "safetensors", "tensorboard", "tyro", "rich", "matplotlib", "jinja2"},
+    "agents": {"torch", "numpy", "gymnasium", "tyro"},
+}
+ROOMS = {
+    "interventions": set(),
+    "metrics": {"interventions"},  # for type checking only, see below
+    "envs": set(),
+    "experiments": {"interventions", "metrics"},
+    "agents": {"interventions", "metrics", "experiments", "envs"},
+}
+
+
+def sources(room: str) -> list[Path]:
+    return sorted((ROOT / room).rglob("*.py"))
+
+
+def imports(file: Path, room: str) -> tuple[set[str], set[str]]:
+    """(libraries, other rooms) that a file imports."""
+    depth = len(file.relative_to(ROOT / room).parts)  # dots that lead out of the room: depth + 1
+    libraries, rooms = set(), set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            libraries |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            libraries.add((node.module or "").split(".")[0])
+        elif isinstance(node, ast.ImportFrom) and node.level == depth + 1:
+            rooms |= {(node.module or "").split(".")[0]} if node.module else {alias.name for alias in node.names}
+    return libraries, rooms
+
+
+@pytest.mark.parametrize("room", LIBRARIES)
+def test_a_room_imports_only_its_libraries_and_the_rooms_below_it(room: str) -> None:
+    for file in sources(room):
+        libraries, rooms = imports(file, room)
+        assert libraries - set(sys.stdlib_module_names) <= LIBRARIES[room], file
+        assert rooms <= ROOMS[room], file
+
+
+def test_metrics_read_learners_without_importing_interventions_at_run_time() -> None:
+    for file in sources("metrics"):
+        guarded = {
+            inner
+            for node in ast.walk(ast.parse(file.read_text()))
+            if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+            for inner in map(ast.unparse, node.body)
+        }
+        outside = [
+            ast.unparse(node)
+            for node in ast.walk(ast.parse(file.read_text()))
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("interventions")
+        ]
+        assert set(outside) <= guarded, file
+
+
+def test_nothing_reads_or_writes_pickle() -> None:
+    banned = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
+    for room in [*LIBRARIES, "scripts"]:
+        for file in sources(room):
+            assert not imports(file, room)[0] & banned, file
+            text = file.read_text()
+            assert not any(call in text for call in ("torch.load(", "torch.save(", "allow_pickle=True")), file
