@@ -1,20 +1,24 @@
 """Comparisons: one trunk per seed, then every arm from the trunk's identical state."""
 
-import json
+import contextlib
 import multiprocessing
+import os
 import re
+import signal
+import threading
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass, replace
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 from ..experiments.errors import RunError, UsageError
 from ..experiments.fork import fork
-from ..experiments.rundir import RunDirectory, write_json
+from ..experiments.rundir import RunDirectory, read_json, start_folder
 from .ppo import PPOSettings
-from .runs import build, configuration, plan, read_hooks, train
+from .runs import build, configuration, plan, read_hooks, settings_of, train
 
 Watch = Callable[[str, int, int], None]  # label, step, last step
 
@@ -39,7 +43,10 @@ def fork_step_of(settings: PPOSettings, fork_at: float) -> int:
     tasks = plan(settings)
     if not 0 < fork_at < 1:
         raise UsageError(f"--fork-at must lie between 0 and 1 (a fraction of the run), got {fork_at}")
-    return round(fork_at * tasks[-1].end / settings.num_envs) * settings.num_envs
+    step = round(fork_at * tasks[-1].end / settings.num_envs) * settings.num_envs
+    if not 0 < step < tasks[-1].end:
+        raise UsageError(f"--fork-at {fork_at} would fork at step {step} of {tasks[-1].end}: nothing to compare")
+    return step
 
 
 def slug(arm: str) -> str:
@@ -55,27 +62,20 @@ def create(path: Path, comparison: Comparison) -> None:
     if len({slug(arm) for arm in comparison.arms}) < len(comparison.arms):
         raise UsageError(f"two arms would share a folder: {', '.join(comparison.arms)}")
     for arm in comparison.arms:
-        read_hooks(comparison.hooks_of(arm), tasks, comparison.fork_step)
-    build(comparison.algorithm, comparison.settings, tasks)
-    if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise UsageError(f"--out {path} already holds something: choose a new folder, or use --resume {path}")
-    path.mkdir(parents=True, exist_ok=True)
-    write_json(path / "comparison.json", asdict(comparison))
+        agent = build(comparison.settings, tasks)
+        read_hooks(comparison.hooks_of(arm), tasks, agent.learners, comparison.fork_step)
+    start_folder(path, "comparison.json", asdict(comparison), "supple compare")
 
 
 def open_comparison(path: Path) -> Comparison:
     """Read comparison.json back. Raises UsageError where there is none."""
-    from .runs import settings_of
-
+    data = read_json(path / "comparison.json", f"{path} is no comparison")
+    settings = settings_of(data)
     try:
-        data = json.loads((path / "comparison.json").read_text())
-    except FileNotFoundError:
-        raise UsageError(f"{path} is no comparison: it has no comparison.json") from None
-    except ValueError as error:
-        raise RunError(f"{path / 'comparison.json'}: damaged ({error})") from error
-    settings = settings_of({"algorithm": data["algorithm"], "settings": data["settings"]})
-    lists = {name: tuple(data[name]) for name in ("arms", "seeds")}
-    return Comparison(**{**data, **lists, "settings": settings})
+        lists = {name: tuple(data[name]) for name in ("arms", "seeds")}
+        return Comparison(**{**data, **lists, "settings": settings})
+    except (KeyError, TypeError) as error:
+        raise RunError(f"{path / 'comparison.json'} was written by another version of supple: {error}") from error
 
 
 def run_comparison(path: Path, comparison: Comparison, jobs: int, watch: Watch, warn: Callable[[str], None]) -> None:
@@ -85,11 +85,11 @@ def run_comparison(path: Path, comparison: Comparison, jobs: int, watch: Watch, 
     change nothing in any result. Raises RunError if a worker dies.
     """
     context = multiprocessing.get_context("spawn")
-    with context.Manager() as manager, ProcessPoolExecutor(jobs, context) as pool:
-        messages = manager.Queue()
+    messages, (alive, lifeline) = context.SimpleQueue(), context.Pipe(duplex=False)
+    with lifeline, ProcessPoolExecutor(jobs, context, _begin_worker, (messages, alive)) as pool:
         pending: set[Future[tuple[int, str | None]]] = set()
         for seed in comparison.seeds:
-            pending.add(pool.submit(_run_one, path, comparison, seed, None, messages))
+            pending.add(pool.submit(_run_one, path, comparison, seed, None))
         try:
             while pending:
                 done, pending = wait(pending, timeout=0.2, return_when=FIRST_COMPLETED)
@@ -99,15 +99,32 @@ def run_comparison(path: Path, comparison: Comparison, jobs: int, watch: Watch, 
                 for future in done:
                     seed, arm = future.result()
                     if arm is None:  # a trunk is done: its arms can begin
-                        pending |= {pool.submit(_run_one, path, comparison, seed, a, messages) for a in comparison.arms}
-        except BrokenProcessPool:
-            raise RunError(f"a worker process died; go on with `supple compare --resume {path}`") from None
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
+                        pending |= {pool.submit(_run_one, path, comparison, seed, a) for a in comparison.arms}
+        except BaseException as error:
+            lifeline.close()  # workers that are still busy exit at once
+            if isinstance(error, BrokenProcessPool):
+                raise RunError(f"a worker process died; go on with `supple compare --resume {path}`") from None
             raise
 
 
-def _run_one(path: Path, c: Comparison, seed: int, arm: str | None, messages: Any) -> tuple[int, str | None]:
+_messages: Any = None  # in a worker: the way to its parent
+
+
+def _begin_worker(messages: Any, alive: Connection) -> None:
+    """In a worker, once: keep the way to the parent, and exit when the parent lets go of it or is gone."""
+    global _messages
+    _messages = messages
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
+
+    def watch() -> None:
+        with contextlib.suppress(EOFError):
+            alive.recv_bytes()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _run_one(path: Path, c: Comparison, seed: int, arm: str | None) -> tuple[int, str | None]:
     """In a worker: the trunk of a seed (`arm` None), or one arm from its end."""
     tasks = plan(c.settings)
     settings = replace(c.settings, seed=seed)
@@ -118,14 +135,13 @@ def _run_one(path: Path, c: Comparison, seed: int, arm: str | None, messages: An
             RunDirectory.create(trunk, configuration(c.algorithm, settings, tasks, c.command, stop=c.fork_step))
     else:
         target, end = path / f"seed-{seed}" / slug(arm), tasks[-1].end
-        _, _, identity = build(c.algorithm, settings, tasks)
         own = replace(settings, hook=c.hooks_of(arm))
         config = configuration(c.algorithm, own, tasks, c.command, start=c.fork_step, arm=arm)
-        fork(RunDirectory.open(trunk), c.fork_step, target, config, identity)
+        fork(RunDirectory.open(trunk), c.fork_step, target, config)
     label = f"seed {seed} · {arm or 'trunk'}"
     train(
         target,
-        lambda step: messages.put(("step", label, step, end)),
-        lambda line: messages.put(("warn", line)),
+        lambda step: _messages.put(("step", label, step, end)),
+        lambda line: _messages.put(("warn", line)),
     )
     return seed, arm

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import gymnasium as gym
 import torch
@@ -37,7 +36,6 @@ class Loop:
     tasks: tuple[Task, ...]
     start: int
     end: int
-    identity: str
     warn: Callable[[str], None]
     step: int = 0
     number: int = 0  # of the next checkpoint
@@ -51,7 +49,6 @@ class Loop:
         for task in self.tasks:
             if task.start <= self.step < min(task.end, self.end):
                 self._live_in(task, progress)
-        self.run.close()
 
     def _live_in(self, task: Task, progress: Progress) -> None:
         s = self.settings
@@ -134,25 +131,24 @@ class Loop:
             "logs": self.run.log_lengths(),
             "seconds": self.run.seconds(),
         }
-        checkpoint.save(self.run.checkpoints, self.step, tree, self.identity)
-        checkpoint.prune(self.run.checkpoints, self.settings.keep_checkpoints)
+        checkpoint.save(self.run.checkpoints, self.step, tree, self.run.identity)
+        checkpoint.prune(self.run.checkpoints, self.settings.keep_checkpoints, self.step)
 
     def _restore(self) -> None:
         torch.manual_seed(derive(self.settings.seed, "torch"))
-        tree = checkpoint.newest(self.run.checkpoints, self.identity, self.warn)
+        tree = checkpoint.newest(self.run.checkpoints, self.run.identity, self.warn)
         if tree is None:
             if self.start:
                 raise RunError(f"{self.run.checkpoints}: a fork without its checkpoint cannot begin")
-            self.run.start_logs({}, 0, 0.0)
+            self.run.start_logs({}, 0.0)
             return
-        self._take_up(tree)
-        self.run.start_logs(tree["logs"], self.step, tree["seconds"])
-
-    def _take_up(self, tree: dict[str, Any]) -> None:
         self.step, self.number = tree["step"], tree["number"]
         self.agent.load_state_dict(tree["agent"])
         self.hooks.load_state_dict(tree["hooks"])
         torch.set_rng_state(tree["torch_generator"])
+        checkpoint.prune(self.run.checkpoints, self.settings.keep_checkpoints, self.step)
+        if self.step < self.end:  # a finished run is left untouched
+            self.run.start_logs(tree["logs"], tree["seconds"])
 
 
 def spaces_of(envs: tuple[str, ...]) -> dict[str, tuple[int, int]]:

@@ -25,7 +25,7 @@ from ..interventions import Learner
 from .networks import MultiHead
 from .normalize import RewardScale, RunningMeanStd
 from .rollout import Batch, Rollout
-from .update import LOG_2PI, STATISTICS, Gradients, LossSettings, can_compile, ppo_loss
+from .update import STATISTICS, GradientStep, Loss, LossSettings, can_compile, noise_log_prob, ppo_loss
 
 Array = NDArray[np.float64]
 COMPILE_PAYS_AFTER = 100_000  # environment steps per environment: saves 0.15–0.3 ms a step, costs 10–25 s once
@@ -82,7 +82,8 @@ class PPOSettings(RunSettings):
     def check(self) -> None:
         super().check()
         for name in (
-            "num_envs", "rollout_steps", "epochs", "minibatch_size", "learning_rate", "adam_epsilon", "max_grad_norm",
+            "num_envs", "rollout_steps", "epochs", "minibatch_size", "learning_rate", "adam_epsilon", "clip",
+            "max_grad_norm",
         ):  # fmt: skip
             positive(**{f"--{name.replace('_', '-')}": getattr(self, name)})
         positive(**{"--hidden": min(self.hidden, default=0)})
@@ -109,14 +110,14 @@ class PPO:
         self._draws = generator(s.seed, "initial parameters")
         self.network = self._new_network(spaces := dict(spaces))
         self.spaces = spaces
-        self.optimizer = torch.optim.Adam(self.network.parameters(), lr=s.learning_rate, eps=s.adam_epsilon, fused=True)
+        self.optimizer = torch.optim.Adam(self.network.parameters(), lr=s.learning_rate, eps=s.adam_epsilon)
         self.noise = generator(s.seed, "action noise")
         self.shuffle = generator(s.seed, "minibatches")
         self.observation_statistics = {key: RunningMeanStd(size) for key, (size, _) in spaces.items()}
         self.reward_scales = {key: RewardScale(s.num_envs, s.gamma) for key in spaces}
         loss = LossSettings(s.clip, s.clip_value, s.value_coefficient, s.entropy_coefficient, s.normalize_advantage)
         self._loss_settings = loss
-        self.gradients = Gradients(s.max_grad_norm, s.compile == "on")
+        self.gradient_step = GradientStep(self.optimizer, s.max_grad_norm, s.compile == "on")
         self.key = next(iter(spaces))
         self.probe: tuple[str, Batch] | None = None  # environment and rows of the last batch, for metrics
         self.learners = {"agent": self._learner()}
@@ -154,7 +155,6 @@ class PPO:
         """Act in `env` from now on; its statistics, adapter and heads go on where they stopped."""
         s = self.settings
         self.key = env
-        self.optimizer.zero_grad(set_to_none=True)
         self.rollout = Rollout(s.rollout_steps, s.num_envs, *self.spaces[env])
 
     def begin_episodes(self, observations: Array) -> None:
@@ -175,12 +175,12 @@ class PPO:
     @torch.no_grad()
     def act(self) -> NDArray[np.float32]:
         """Draw an action for each current observation, (num_envs, a)."""
-        mean = self.network.mean(torch.from_numpy(self.current), self.key)
-        log_std = self.network.log_std[self.key]
-        noise = torch.randn(mean.shape, generator=self.noise)
-        self._actions = (mean + log_std.exp() * noise).numpy()
-        # The log-probability of a reparameterised draw follows from its noise alone.
-        self._log_probs = (-0.5 * noise.square() - log_std - 0.5 * LOG_2PI).sum(-1).numpy()
+        mean = self.network.mean(torch.from_numpy(self.current), self.key).numpy()
+        if not self.rollout.filled:
+            # For the whole rollout at once, as the log-probabilities in `update`: small tensors cost time each.
+            self._noise = torch.randn(self.rollout.actions.shape, generator=self.noise).numpy()
+        std = np.exp(self.network.log_std[self.key].numpy())
+        self._actions = mean + std * self._noise[self.rollout.filled]
         return self._actions
 
     def remember(self, result: StepResult) -> None:
@@ -189,7 +189,7 @@ class PPO:
         done = result.terminated | result.truncated
         if self.settings.normalize_rewards:
             rewards = self.reward_scales[self.key](rewards, done, clip=10.0)
-        self.rollout.add(self.current, self._actions, self._log_probs, rewards, result.terminated, result.truncated)
+        self.rollout.add(self.current, self._actions, rewards, result.terminated, result.truncated)
         for env in np.flatnonzero(result.truncated & ~result.terminated):
             self.rollout.truncated_at(int(env), self._normalize(result.final_obs[env], self.key))
         self._see(result.obs)
@@ -210,26 +210,26 @@ class PPO:
             return None
         with torch.no_grad():
             values = self.network.values(self.rollout.seen(self.current), self.key)
-        batch = self.rollout.batch(values, s.gamma, s.gae_lambda)
+            noise = torch.from_numpy(self._noise[: self.rollout.filled]).flatten(0, 1)
+            log_probs = noise_log_prob(noise, self.network.log_std[self.key])
+        batch = self.rollout.batch(values, log_probs, s.gamma, s.gae_lambda)
         self.rollout.clear()
         learner = self.learners["agent"]
-        parameters = self._trained(hooks.penalizes)
         loss = self._loss(hooks)
+        self.gradient_step.begin(self._trained(hooks.penalizes))
         n = len(batch.returns)
         size = min(s.minibatch_size, n)
-        total = torch.zeros(len(STATISTICS))
+        statistics = []
         for _ in range(s.epochs):
             # One gather an epoch; minibatches are then views. Rows beyond the last full minibatch wait for
             # another epoch's shuffle.
-            order = torch.randperm(n, generator=self.shuffle)
-            shuffled = [tensor[order] for tensor in batch.tensors()]
-            for start in range(0, n - size + 1, size):
-                total += self.gradients(loss, parameters, *(t[start : start + size] for t in shuffled))
-                self.optimizer.step()
+            order = torch.randperm(n, generator=self.shuffle)[: n // size * size]
+            for minibatch in zip(*(tensor[order].split(size) for tensor in batch.tensors()), strict=True):
+                statistics.append(self.gradient_step(loss, *minibatch))
                 hooks.after_update(learner)
         rows = slice(0, n, -(-n // PROBE_ROWS))
         self.probe = self.key, Batch(*(tensor[rows].clone() for tensor in batch.tensors()))
-        means = (total / (s.epochs * (n // size))).tolist()
+        means = torch.stack(statistics).mean(0).tolist()
         explained = 1 - (batch.returns - batch.values).var() / (batch.returns.var() + 1e-8)
         return dict(zip(STATISTICS, means, strict=True)) | {"value/explained_variance": float(explained)}
 
@@ -240,7 +240,7 @@ class PPO:
         others = [f".{key}." for key in self.spaces if key != self.key]
         return [p for n, p in parts if all_of_them or mine in f".{n}." or not any(o in f".{n}." for o in others)]
 
-    def _loss(self, hooks: HookDriver) -> Any:
+    def _loss(self, hooks: HookDriver) -> Loss:
         network, key, settings = self.network, self.key, self._loss_settings
         if not hooks.penalizes:
             return lambda *batch: ppo_loss(network, key, batch, settings)
@@ -260,7 +260,7 @@ class PPO:
         return {
             "network": dict(self.network.state_dict()),
             "initial": self.learners["agent"].initial,
-            "optimizer": {str(i): dict(values) for i, values in slots.items()},
+            "optimizer": {str(i): {k: v.clone() for k, v in values.items()} for i, values in slots.items()},
             "observations": {key: r.state_dict() for key, r in self.observation_statistics.items()},
             "rewards": {key: r.state_dict() for key, r in self.reward_scales.items()},
             "generators": {name: g.get_state() for name, g in self._generators().items()},

@@ -34,7 +34,6 @@ class Rollout:
         self.steps, self.num_envs = steps, num_envs
         self.observations = np.zeros((steps, num_envs, observation), np.float32)
         self.actions = np.zeros((steps, num_envs, action), np.float32)
-        self.log_probs = np.zeros((steps, num_envs), np.float32)
         self.rewards = np.zeros((steps, num_envs))
         self.terminated = np.zeros((steps, num_envs), bool)
         self.truncated = np.zeros((steps, num_envs), bool)
@@ -48,13 +47,12 @@ class Rollout:
         self,
         observations: NDArray[np.float32],
         actions: NDArray[np.float32],
-        log_probs: NDArray[np.float32],
         rewards: Array,
         terminated: Bool,
         truncated: Bool,
     ) -> None:
         t = self.filled
-        self.observations[t], self.actions[t], self.log_probs[t] = observations, actions, log_probs
+        self.observations[t], self.actions[t] = observations, actions
         self.rewards[t], self.terminated[t], self.truncated[t] = rewards, terminated, truncated
         self.filled += 1
 
@@ -68,8 +66,10 @@ class Rollout:
         rows = [self.observations[: self.filled].reshape(-1, following.shape[1]), following]
         return torch.from_numpy(np.concatenate(rows + ([final] if len(final) else [])))
 
-    def batch(self, values: Tensor, gamma: float, lam: float) -> Batch:
+    def batch(self, values: Tensor, log_probs: Tensor, gamma: float, lam: float) -> Batch:
         """Advantages by GAE(γ, λ) (Schulman et al. 2016) from the values of `seen`, in that order.
+
+        log_probs: those of the stored actions, (n,).
 
         A truncated episode bootstraps from the value of its true last observation, a terminated one from 0;
         neither lets an advantage flow back across its end.
@@ -95,6 +95,6 @@ class Rollout:
             return torch.from_numpy(array[: self.filled].reshape(n, *array.shape[2:]).astype(np.float32))
 
         return Batch(
-            flat(self.observations), flat(self.actions), flat(self.log_probs), values[:n],
+            flat(self.observations), flat(self.actions), log_probs, values[:n],
             flat(advantages), flat(advantages + current),
         )  # fmt: skip

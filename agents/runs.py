@@ -1,8 +1,6 @@
 """From settings to a run on the disk, and from a run on the disk to its end."""
 
-import hashlib
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -11,9 +9,10 @@ import torch
 
 from ..envs import Task, parse_sequence, task_stream
 from ..experiments.errors import RunError, UsageError
-from ..experiments.hooks import HookDriver
+from ..experiments.hooks import HookDriver, LogEvent
 from ..experiments.rundir import RunDirectory
-from ..interventions import AtStart, Hook, When, did_you_mean, parse_hook, parse_hook_text
+from ..interventions import AtStart, Hook, Learner, When, did_you_mean, parse_hook, parse_hook_text
+from ..interventions.schedule import AtTask
 from ..metrics import HELP
 from .loop import Loop, Progress, spaces_of
 from .ppo import PPO, PPOSettings
@@ -25,30 +24,61 @@ def plan(settings: PPOSettings) -> tuple[Task, ...]:
     """Check settings and lay out their tasks. Raises UsageError in one line for what cannot work."""
     settings.check()
     text, steps = settings.stream()
+    if spare := steps % settings.num_envs:
+        near = " or ".join(str(n) for n in (steps - spare, steps - spare + settings.num_envs) if n)
+        raise UsageError(
+            f"{'--steps' if settings.env else '--steps-per-task'} {steps} is no multiple of --num-envs "
+            f"{settings.num_envs}, which step together: {near} would be"
+        )
     try:
         return task_stream(parse_sequence(text), settings.cycles, steps)
     except ValueError as error:
         raise UsageError(str(error)) from error
 
 
-def read_hooks(texts: Sequence[str], tasks: Sequence[Task], start: int = 0) -> list[Hook]:
-    """Parse hooks and refuse those that never fire in this run. `start` > 0: a fork, where a hook without a
-    schedule is applied at the fork. Raises UsageError."""
-    hooks = []
-    for text in texts:
-        try:
+def read_hooks(
+    texts: Sequence[str],
+    tasks: Sequence[Task],
+    learners: Mapping[str, Learner],
+    start: int = 0,
+    log: LogEvent = lambda **_: None,
+) -> HookDriver:
+    """The driver of these hooks, which must fire in this run and have their place in these learners.
+
+    start > 0: a fork, where a hook without a schedule is applied at the fork. Raises UsageError.
+    """
+    option, total = "--arm" if start else "--hook", tasks[-1].end
+    switches = [task.index for task in tasks[1:] if task.start >= start]
+    hooks: list[Hook] = []
+    try:
+        for text in texts:
             hook = parse_hook(text, default=AtStart() if start else None)
-        except ValueError as error:
-            raise UsageError(f"--{'arm' if start else 'hook'}: {error}") from error
-        if problem := parse_hook_text(text).problem(tasks[-1].end, start, tasks[-1].index):
-            raise UsageError(problem)
-        if hook and isinstance(when := hook.schedule, When) and when.metric.split("/", 1)[-1] not in HELP:
-            raise UsageError(f"{hook.text}: unknown metric {when.metric!r}{did_you_mean(when.metric, HELP)}")
-        if hook:
+            if hook is None:
+                continue
+            if problem := parse_hook_text(text).problem(total, start, tasks[-1].index):
+                raise UsageError(problem)
+            when = hook.schedule
+            if (isinstance(when, AtTask) and when.number not in (None, *switches)) or (
+                when == AtTask() and not switches
+            ):
+                raise UsageError(f"{text} never fires: there is no such task switch from step {start} on")
+            if isinstance(when, When) and when.metric not in (known := measured(learners)):
+                raise UsageError(f"{text}: unknown metric {when.metric!r}{did_you_mean(when.metric, known)}")
+            if hook.text in (other.text for other in hooks):
+                raise UsageError(f"{hook.text} is given twice")
             hooks.append(hook)
-    if duplicates := {h.text for h in hooks if sum(h.text == o.text for o in hooks) > 1}:
-        raise UsageError(f"the hook {duplicates.pop()} is given twice")
-    return hooks
+        return HookDriver(hooks, learners, log, total, start)
+    except ValueError as error:
+        raise UsageError(f"{option}: {error}") from error
+
+
+def measured(learners: Mapping[str, Learner]) -> list[str]:
+    """The names that a condition can ask for: metrics, also by layer where they are, also by learner."""
+    names = [*HELP]
+    for name, learner in learners.items():
+        own = [*HELP, *(f"dormant_fraction/{units}" for units in learner.units)]
+        names += own + [f"{name}/{metric}" for metric in own]
+    return names
 
 
 def configuration(
@@ -79,28 +109,21 @@ def configuration(
 def create(path: Path, algorithm: str, settings: PPOSettings, command: str) -> None:
     """Check everything that can be checked before training, then make the run directory. Raises UsageError."""
     tasks = plan(settings)
-    hooks = read_hooks(settings.hook, tasks)
-    agent, settings, _ = build(algorithm, settings, tasks)
-    try:
-        HookDriver(hooks, agent.learners, lambda **_: None, tasks[-1].end, 0)
-    except ValueError as error:
-        raise UsageError(f"--hook: {error}") from error
+    read_hooks(settings.hook, tasks, build(settings, tasks).learners)
     RunDirectory.create(path, configuration(algorithm, settings, tasks, command))
 
 
-def build(algorithm: str, settings: PPOSettings, tasks: Sequence[Task]) -> tuple[PPO, PPOSettings, str]:
-    """The agent of these settings, the settings as resolved, and the identity of its checkpoints."""
+def build(settings: PPOSettings, tasks: Sequence[Task]) -> PPO:
+    """The agent of these settings, whose `compile` is decided here. Raises UsageError, or RunError where a
+    simulator is not installed."""
     settings.resolve_compile()
     torch.set_num_threads(settings.threads)
     try:
-        agent = PPO(settings, spaces_of(tuple(task.env for task in tasks)))
+        return PPO(settings, spaces_of(tuple(task.env for task in tasks)))
     except ImportError as error:
         raise RunError(str(error)) from error
     except ValueError as error:
         raise UsageError(str(error)) from error
-    same = {k: v for k, v in asdict(settings).items() if k != "hook"}
-    identity = hashlib.sha256(json.dumps([algorithm, same], sort_keys=True).encode()).hexdigest()
-    return agent, settings, identity
 
 
 def settings_of(config: dict[str, Any]) -> PPOSettings:
@@ -113,18 +136,20 @@ def settings_of(config: dict[str, Any]) -> PPOSettings:
 
 
 def train(path: Path, progress: Progress, warn: Callable[[str], None]) -> None:
-    """Bring the run in `path` to its end, from wherever it stands."""
-    run = RunDirectory.open(path)
-    settings = settings_of(run.config)
-    tasks, start = plan(settings), run.config["start_step"]
-    agent, settings, identity = build(run.config["algorithm"], settings, tasks)
-    end = planned(path)
-    hooks = read_hooks(settings.hook, tasks, start)
-    driver = HookDriver(hooks, agent.learners, run.event, tasks[-1].end, start)
-    Loop(run, settings, agent, driver, tasks, start, end, identity, warn).train(progress)
+    """Bring the run in `path` to its end, from wherever it stands. Raises RunError if it cannot go on."""
+    try:
+        with RunDirectory.open(path) as run:
+            settings = settings_of(run.config)
+            tasks, start = plan(settings), run.config["start_step"]
+            agent = build(settings, tasks)
+            hooks = read_hooks(settings.hook, tasks, agent.learners, start, run.event)
+            Loop(run, settings, agent, hooks, tasks, start, planned(path), warn).train(progress)
+    except OSError as error:  # a full disk, say
+        where = error.filename or path
+        raise RunError(f"{where}: {error.strerror or error}; `--resume` goes on from the last checkpoint") from error
 
 
 def planned(path: Path) -> int:
     """The step at which the run in `path` will end."""
     config = RunDirectory.open(path).config
-    return int(config["stop_step"] or config["total_steps"])
+    return int(config["total_steps"] if config["stop_step"] is None else config["stop_step"])

@@ -16,7 +16,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors import SafetensorError
+from safetensors.torch import load as from_bytes
+from safetensors.torch import save as to_bytes
 
 from .errors import CheckpointError
 
@@ -37,15 +39,16 @@ def save(checkpoints: Path, step: int, tree: dict[str, Any], identity: str) -> P
     Raises OSError (a full disk, say) leaving nothing behind.
     """
     target, temporary = folder_of(checkpoints, step), checkpoints / f"tmp-{step}-{os.getpid()}"
-    checkpoints.mkdir(parents=True, exist_ok=True)
     tensors: dict[str, torch.Tensor] = {}
     body = {"step": step, "identity": identity, "tree": _split(tree, "", tensors)}
+    data = to_bytes(tensors)
+    body["tensors_sha256"] = _sha256(data)
+    text = json.dumps(body)
+    head = {"format": FORMAT, "body_sha256": _sha256(text.encode())}
+    checkpoints.mkdir(parents=True, exist_ok=True)
     try:
         temporary.mkdir()
-        save_file(tensors, temporary / "state.safetensors")
-        body["tensors_sha256"] = _sha256((temporary / "state.safetensors").read_bytes())
-        text = json.dumps(body)
-        head = {"format": FORMAT, "body_sha256": _sha256(text.encode())}
+        (temporary / "state.safetensors").write_bytes(data)
         (temporary / "state.json").write_text(json.dumps(head) + "\n" + text + "\n")
         for file in temporary.iterdir():
             sync(file)
@@ -63,25 +66,21 @@ def save(checkpoints: Path, step: int, tree: dict[str, Any], identity: str) -> P
 def load(folder: Path, identity: str) -> dict[str, Any]:
     """Read a checkpoint back. Raises CheckpointError naming the file that is missing, damaged or foreign."""
     manifest, weights = folder / "state.json", folder / "state.safetensors"
-    try:
-        head_line, body_line, *_ = manifest.read_text().split("\n")
-        head = json.loads(head_line)
-        if head.get("format") != FORMAT:
-            raise CheckpointError(f"{manifest}: not a checkpoint of this program (wanted '{FORMAT}')")
-        if _sha256(body_line.encode()) != head.get("body_sha256"):
-            raise CheckpointError(f"{manifest}: damaged (its checksum does not match)")
-        body = json.loads(body_line)
-    except (OSError, ValueError, AttributeError) as error:
-        raise CheckpointError(f"{manifest}: unreadable ({error})") from error
-    if body["identity"] != identity:
+    head_line, _, body_line = _read(manifest).partition(b"\n")
+    if _object(head_line).get("format") != FORMAT:
+        raise CheckpointError(f"{manifest}: not a checkpoint of this program (wanted '{FORMAT}')")
+    if _sha256(body_line.rstrip(b"\n")) != _object(head_line).get("body_sha256"):
+        raise CheckpointError(f"{manifest}: damaged (its checksum does not match)")
+    body = _object(body_line)
+    if body.get("identity") != identity:
         raise CheckpointError(f"{manifest}: belongs to another run (other settings or another seed)")
-    try:
-        data = weights.read_bytes()
-    except OSError as error:
-        raise CheckpointError(f"{weights}: unreadable ({error})") from error
-    if _sha256(data) != body["tensors_sha256"]:
+    data = _read(weights)
+    if _sha256(data) != body.get("tensors_sha256"):
         raise CheckpointError(f"{weights}: damaged (its checksum does not match)")
-    return _join(body["tree"], load_file(weights))
+    try:
+        return _join(body["tree"], from_bytes(data))
+    except (SafetensorError, KeyError) as error:
+        raise CheckpointError(f"{weights}: not what {manifest.name} describes ({error})") from error
 
 
 def newest(checkpoints: Path, identity: str, warn: Callable[[str], None]) -> dict[str, Any] | None:
@@ -89,20 +88,24 @@ def newest(checkpoints: Path, identity: str, warn: Callable[[str], None]) -> dic
 
     Damaged ones are reported through `warn` and passed over; raises CheckpointError when all are damaged.
     """
-    folders = sorted((f for f in checkpoints.glob("*") if f.name.isdigit()), reverse=True)
-    for folder in folders:
+    problems: list[str] = []
+    for folder in sorted((f for f in checkpoints.glob("*") if f.name.isdigit()), reverse=True):
         try:
-            return load(folder, identity)
+            tree = load(folder, identity)
         except CheckpointError as error:
-            if folder == folders[-1]:
-                raise
-            warn(f"{error}; going back to the checkpoint before it")
+            problems.append(str(error))
+            continue
+        for problem in problems:
+            warn(f"{problem}; going back to the checkpoint before it")
+        return tree
+    if problems:
+        raise CheckpointError(f"no intact checkpoint: {'; '.join(problems)}")
     return None
 
 
-def prune(checkpoints: Path, keep: int) -> None:
-    """Remove all but the newest `keep` checkpoints, and what interrupted writes left behind."""
-    folders = sorted(f for f in checkpoints.glob("*") if f.name.isdigit())
+def prune(checkpoints: Path, keep: int, step: int) -> None:
+    """Of the checkpoints up to `step`, remove all but the newest `keep`, and what interrupted writes left."""
+    folders = sorted(f for f in checkpoints.glob("*") if f.name.isdigit() and int(f.name) <= step)
     for folder in [*folders[:-keep], *checkpoints.glob("tmp-*")]:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -114,6 +117,24 @@ def sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def _read(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except FileNotFoundError:
+        raise CheckpointError(f"{file}: missing") from None
+    except OSError as error:
+        raise CheckpointError(f"{file}: unreadable ({error.strerror})") from error
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    """A JSON object; an empty one for a line that is none."""
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 def _sha256(data: bytes) -> str:
@@ -142,9 +163,9 @@ def _split(value: Any, path: str, tensors: dict[str, torch.Tensor]) -> Any:
 def _join(value: Any, tensors: dict[str, torch.Tensor]) -> Any:
     if isinstance(value, dict):
         if TENSOR in value:
-            return tensors[value[TENSOR]]
+            return tensors[value[TENSOR]].clone()  # aligned memory of its own, which results may depend on
         if ARRAY in value:
-            return tensors[value[ARRAY]].numpy()
+            return tensors[value[ARRAY]].numpy().copy()
         return {key: _join(item, tensors) for key, item in value.items()}
     if isinstance(value, list):
         return [_join(item, tensors) for item in value]

@@ -8,7 +8,7 @@ from . import checkpoint
 from .rundir import RunDirectory, versions, write_json
 
 
-def fork(trunk: RunDirectory, step: int, target: Path, config: dict[str, Any], identity: str) -> None:
+def fork(trunk: RunDirectory, step: int, target: Path, config: dict[str, Any]) -> None:
     """Make the run directory `target`, which begins at the trunk's checkpoint of `step`.
 
     Everything of that state is taken over (weights, optimizer, memory, generators, statistics); the logs
@@ -17,11 +17,12 @@ def fork(trunk: RunDirectory, step: int, target: Path, config: dict[str, Any], i
     """
     if target.exists():
         return
-    tree = checkpoint.load(checkpoint.folder_of(trunk.checkpoints, step), identity)
+    tree = checkpoint.load(checkpoint.folder_of(trunk.checkpoints, step), trunk.identity)
     temporary = target.with_name(f".{target.name}.tmp")
     shutil.rmtree(temporary, ignore_errors=True)
     try:
-        checkpoint.save(temporary / "checkpoints", step, {**tree, "logs": {}}, identity)
+        arm = RunDirectory(temporary, config)
+        checkpoint.save(arm.checkpoints, step, {**tree, "logs": {}}, arm.identity)
         write_json(temporary / "config.json", {**config, "versions": versions()})
         temporary.rename(target)
     except BaseException:

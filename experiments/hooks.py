@@ -20,7 +20,7 @@ class HookDriver:
     """
 
     def __init__(
-        self, hooks: Sequence[Hook], learners: Mapping[str, Learner], log: LogEvent, total: int, start: int
+        self, hooks: Sequence[Hook], learners: Mapping[str, Learner], log: LogEvent, total: int, start: int = 0
     ) -> None:
         """total, start: the run's planned steps and the step at which it begins. log: takes an event's fields."""
         self.hooks, self.learners, self.log = list(hooks), learners, log

@@ -1,21 +1,30 @@
-"""The run directory: config.json, the three logs, TensorBoard files and checkpoints.
+"""The run directory: config.json, the logs (TensorBoard's file among them) and checkpoints.
 
 The logs only grow while a run goes on. A checkpoint remembers how long they were, and resuming cuts them back
 to that length, so that a run which was killed writes the same bytes as one which was not.
 """
 
+import hashlib
 import json
 import os
 import platform
 import time
+from contextlib import ExitStack
 from importlib import metadata
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, BinaryIO
 
+from . import tensorboard
 from .checkpoint import sync
 from .errors import RunError, UsageError
 
-LOGS = ("metrics", "episodes", "events")
+LOGS = {
+    "metrics": "metrics.jsonl",
+    "episodes": "episodes.jsonl",
+    "events": "events.jsonl",
+    "tensorboard": tensorboard.FILE,
+}
+STATE = ("algorithm", "settings", "tasks", "start_step", "stop_step")  # what a state depends on, in config.json
 
 
 def versions() -> dict[str, str]:
@@ -30,55 +39,50 @@ def versions() -> dict[str, str]:
 
 
 class RunDirectory:
-    """One run on the disk. Make it with `create` or `open`."""
+    """One run on the disk. Make it with `create` or `open`; `close` it, or use it in a with statement."""
 
     def __init__(self, path: Path, config: dict[str, Any]) -> None:
         self.path, self.config = path, config
         self.checkpoints = path / "checkpoints"
-        self._files: dict[str, TextIO] = {}
-        self._board: Any = None
+        self._files: dict[str, BinaryIO] = {}
+        self._open = ExitStack()
         self._started = time.monotonic()
 
     @staticmethod
     def create(path: Path, config: dict[str, Any]) -> "RunDirectory":
         """Start a new run directory. Raises UsageError if the path already holds something."""
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
-            raise UsageError(
-                f"--out {path} already holds another run or other files: choose a new folder, "
-                f"or continue a run with `supple train --resume {path}`"
-            )
-        path.mkdir(parents=True, exist_ok=True)
-        write_json(path / "config.json", {**config, "versions": versions()})
+        start_folder(path, "config.json", {**config, "versions": versions()}, "supple train")
         return RunDirectory.open(path)
 
     @staticmethod
     def open(path: Path) -> "RunDirectory":
         """Open an existing run directory. Raises UsageError if there is none."""
-        try:
-            config = json.loads((path / "config.json").read_text())
-        except FileNotFoundError:
-            raise UsageError(f"{path} is no run directory: it has no config.json") from None
-        except ValueError as error:
-            raise RunError(f"{path / 'config.json'}: damaged ({error})") from error
+        config = read_json(path / "config.json", f"{path} is no run directory")
+        if missing := [key for key in STATE if key not in config]:
+            raise UsageError(f"{path} is no run directory: its config.json is not one of supple (no {missing[0]!r})")
         return RunDirectory(path, config)
 
-    def start_logs(self, lengths: dict[str, int], step: int, seconds: float) -> None:
+    @property
+    def identity(self) -> str:
+        """What a checkpoint carries that belongs to this run: a sum over all that its state depends on."""
+        return hashlib.sha256(json.dumps([self.config[key] for key in STATE]).encode()).hexdigest()
+
+    def start_logs(self, lengths: dict[str, int], seconds: float) -> None:
         """Open the logs for appending, cut back to the byte lengths that a checkpoint recorded.
 
         seconds: how long the run had taken by then; the logs' `time` goes on from there.
         """
         self._started = time.monotonic() - seconds
-        for name in LOGS:
-            file, length = self.path / f"{name}.jsonl", lengths.get(name, 0)
-            file.touch()
-            if (size := file.stat().st_size) < length:
-                raise RunError(f"{file}: {size} bytes, but its checkpoint recorded {length}: the log was cut short")
-            os.truncate(file, length)
-            self._files[name] = file.open("a")
-        # TensorBoard takes a second to import; only a run that trains needs it.
-        from torch.utils.tensorboard import SummaryWriter
-
-        self._board = SummaryWriter(str(self.path / "tensorboard"), purge_step=step)
+        (self.path / tensorboard.FILE).parent.mkdir(exist_ok=True)
+        for name, file in LOGS.items():
+            path, length = self.path / file, lengths.get(name, 0)
+            path.touch()
+            if (size := path.stat().st_size) < length:
+                raise RunError(f"{path}: {size} bytes, but its checkpoint recorded {length}: the log was cut short")
+            os.truncate(path, length)
+            self._files[name] = self._open.enter_context(path.open("ab"))
+        if not lengths.get("tensorboard"):
+            self._files["tensorboard"].write(tensorboard.header())
 
     def seconds(self) -> float:
         """Seconds of training so far, interruptions not counted."""
@@ -87,8 +91,7 @@ class RunDirectory:
     def metrics(self, step: int, values: dict[str, float]) -> None:
         """Append one line of numbers to metrics.jsonl, and to TensorBoard."""
         self._write("metrics", {"step": step, "time": round(self.seconds(), 3), **values})
-        for name, value in values.items():
-            self._board.add_scalar(name, value, step)
+        self._files["tensorboard"].write(tensorboard.scalars(step, values))
 
     def episode(self, **fields: Any) -> None:
         """Append one finished episode to episodes.jsonl."""
@@ -99,7 +102,7 @@ class RunDirectory:
         self._write("events", fields)
 
     def _write(self, log: str, fields: dict[str, Any]) -> None:
-        self._files[log].write(json.dumps(fields) + "\n")
+        self._files[log].write(json.dumps(fields).encode() + b"\n")
 
     def flush(self) -> None:
         """Hand what was logged to the operating system, so that others can read it."""
@@ -114,10 +117,49 @@ class RunDirectory:
         return {name: file.tell() for name, file in self._files.items()}
 
     def close(self) -> None:
-        for file in self._files.values():
-            file.close()
-        if self._board is not None:
-            self._board.close()
+        """Close every log, even where one of them cannot be written."""
+        self._open.close()
+
+    def __enter__(self) -> "RunDirectory":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def start_folder(path: Path, name: str, value: Any, command: str) -> None:
+    """Make a new folder that holds one JSON file, or make nothing.
+
+    command: what goes on with a folder that was made earlier. Raises UsageError if `path` holds something.
+    """
+    leftover = f"{name}.tmp"  # of a process that was killed while it began here
+    if path.exists() and (not path.is_dir() or any(entry.name != leftover for entry in path.iterdir())):
+        raise UsageError(
+            f"--out {path} already holds another run or other files: choose a new folder, "
+            f"or continue with `{command} --resume {path}`"
+        )
+    new = not path.exists()
+    path.mkdir(parents=True, exist_ok=True)
+    try:
+        write_json(path / name, value)
+    except BaseException:
+        if new:
+            path.rmdir()
+        raise
+
+
+def read_json(path: Path, otherwise: str) -> dict[str, Any]:
+    """Read a JSON object. Raises UsageError beginning with `otherwise` if there is no such file, RunError if
+    it is damaged."""
+    try:
+        value = json.loads(path.read_text())
+    except (FileNotFoundError, NotADirectoryError):
+        raise UsageError(f"{otherwise}: it has no {path.name}") from None
+    except ValueError as error:
+        raise RunError(f"{path}: damaged ({error})") from error
+    if not isinstance(value, dict):
+        raise RunError(f"{path}: damaged (not a JSON object)")
+    return value
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -3,7 +3,8 @@
 A field's string is its help line on the command line.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from math import isfinite
 from typing import Annotated
 
 import tyro
@@ -64,14 +65,16 @@ class RunSettings:
                 "--checkpoint-every": self.checkpoint_every,
                 "--keep-checkpoints": self.keep_checkpoints,
                 "--measure-every": self.measure_every,
+                "--eval-friction": self.eval_friction,
             }
         )
+        for field in fields(self):
+            if isinstance(value := getattr(self, field.name), float) and not isfinite(value):
+                raise UsageError(f"--{field.name.replace('_', '-')} must be a finite number, got {value}")
         if self.seed < 0:
             raise UsageError(f"--seed must be 0 or more, got {self.seed}")
         if self.eval_episodes < 0:
             raise UsageError(f"--eval-episodes must be 0 or more, got {self.eval_episodes}")
-        if not 0 < self.eval_friction < float("inf"):
-            raise UsageError(f"--eval-friction must be a positive number, got {self.eval_friction}")
 
 
 def positive(**values: float | None) -> None:

@@ -77,7 +77,7 @@ class Learner:
     probe: returns the positional arguments of one forward pass on recent inputs; None before there are any.
     loss: returns the training loss on a recent batch, differentiable in the parameters.
     generator: the source of every random draw that an intervention makes on this learner.
-    redraw: returns a fresh draw of the initial parameters, by name.
+    redraw: returns a fresh draw of the initial parameters, by name; one that it leaves out is as in `initial`.
     initial: the parameters at step 0, by name (copied from `module` when not given).
     followers: networks that track this one, such as target networks; same architecture.
     algorithm: whose released reset contract applies ("dqn", "sac"); "" where nothing was released.
@@ -105,6 +105,8 @@ class Learner:
         for name in (*(layer.name for layer in self.layers), *self.units):
             if name not in modules:
                 raise ValueError(f"'{self.name}' has no module '{name}'{did_you_mean(name, modules)}")
+        if strangers := [layer.name for layer in self.layers if modules[layer.name] is not layer.module]:
+            raise ValueError(f"'{self.name}': layer '{strangers[0]}' is a module of another network")
 
     def select(self, scope: Scope) -> list[Layer]:
         """The layers that a scope names.
@@ -169,7 +171,7 @@ def learner_for(
         raise ValueError("probe and loss go together: the inputs to measure on, and the loss on them")
     if probe and not units:
         raise ValueError(f"{kind} has no activation module between its layers: name its hidden units with units=")
-    generator, initial = torch.Generator().manual_seed(seed), snapshot(module)
+    generator = torch.Generator().manual_seed(seed)
     return Learner(
         name,
         module,
@@ -179,7 +181,6 @@ def learner_for(
         probe=probe or (lambda: None),
         loss=loss or (lambda: torch.zeros(())),
         generator=generator,
-        redraw=lambda: {**initial, **redraw(module, generator)},
-        initial=initial,
+        redraw=lambda: redraw(module, generator),
         followers=followers,
     )

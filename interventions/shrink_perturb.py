@@ -41,12 +41,7 @@ def shrink_perturb_(
     names: restrict it to these parameters (default: all).
     Raises ValueError, changing nothing, for values out of range or a parameter that `initial` lacks.
     """
-    if not 0.0 <= lam <= 1.0:
-        raise ValueError(f"snp: lam must lie in [0, 1], got {lam}")
-    if not 0.0 <= noise < float("inf"):
-        raise ValueError(f"snp: noise must be a standard deviation ≥ 0, got {noise}")
-    if toward not in ("initial", "fresh", "zero"):
-        raise ValueError(f"snp: unknown toward='{toward}' (known: initial, fresh, zero)")
+    _check(lam, toward, noise)
     start = dict(initial.named_parameters()) if isinstance(initial, nn.Module) else dict(initial)
     parameters = dict(module.named_parameters())
     chosen = list(parameters) if names is None else list(names)
@@ -69,6 +64,15 @@ def shrink_perturb_(
     return chosen
 
 
+def _check(lam: float, toward: str, noise: float) -> None:
+    if not 0.0 <= lam <= 1.0:
+        raise ValueError(f"snp: lam must lie in [0, 1], got {lam}")
+    if not 0.0 <= noise < float("inf"):
+        raise ValueError(f"snp: noise must be a standard deviation ≥ 0, got {noise}")
+    if toward not in ("initial", "fresh", "zero"):
+        raise ValueError(f"snp: unknown toward='{toward}' (known: initial, fresh, zero)")
+
+
 @interventions.register("snp")
 class ShrinkPerturb(Reinitialization):
     """Shrink & Perturb: θ ← (1−λ)θ + λθ₀ (+ noise) over the scope's parameters (Ash & Adams 2020)."""
@@ -82,7 +86,7 @@ class ShrinkPerturb(Reinitialization):
         contract: Preset = "uniform",
     ) -> None:
         super().__init__(scope, contract)
-        shrink_perturb_(nn.Module(), {}, lam, toward, noise)  # refuse bad values when the hook is read
+        _check(lam, toward, noise)
         self.lam, self.noise = lam, noise
         self.toward: Toward = toward
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import trim_mean
 
 Array = NDArray[np.float64]
 
@@ -156,6 +155,8 @@ def _normalize(values: Array, low: Array, high: Array) -> Array:
 
 def _bootstrap_interval(scores: Array, reps: int, confidence: float, seed: int) -> tuple[float, float]:
     """Percentile interval of the IQM; every environment draws its runs anew, with replacement."""
+    from scipy.stats import trim_mean  # takes half a second to import, which every run would pay
+
     # RandomState and not default_rng: the same draws as rliable's, so that the two can be compared exactly.
     rows = np.random.RandomState(seed).randint(len(scores), size=(reps, *scores.shape))
     resampled = np.take_along_axis(scores[None], rows, axis=1).reshape(reps, -1)

@@ -20,6 +20,7 @@ from rich.progress import TaskID
 from supple.agents.compare import Comparison, create, fork_step_of, open_comparison, run_comparison
 from supple.agents.presets import Preset
 from supple.agents.runs import ALGORITHMS
+from supple.experiments.errors import UsageError
 from supple.experiments.settings import positive
 from supple.scripts.console import parse, progress_display, run, screen, typed, warn
 from supple.scripts.report import show
@@ -52,7 +53,7 @@ def main(args: Sequence[str]) -> None:
         return
     if any(a == "--resume" or a.startswith("--resume=") for a in args):
         resume = parse(ResumeComparison, None, args, "supple compare", "Go on with a comparison.")
-        finish(resume.resume, open_comparison(resume.resume), resume.jobs)
+        finish(resume.resume, open_comparison(resume.resume), workers(resume.jobs))
         return
     algorithm = algorithm_of(args, "compare")
     kind, preset = ALGORITHMS[algorithm], preset_of(args, algorithm)
@@ -60,6 +61,7 @@ def main(args: Sequence[str]) -> None:
     prog = f"supple compare {algorithm}"
     options = parse(CompareOptions, kind, args[1:], prog, "Fork, and compare arms.", default)
     positive(**{"--seeds": options.seeds})
+    jobs = workers(options.jobs)
     arms = options.arm or (preset.arms if preset else ("none", "fire", "snp", "reset"))
     first = options.settings.seed
     comparison = Comparison(
@@ -71,7 +73,14 @@ def main(args: Sequence[str]) -> None:
         command=typed("supple compare", args),
     )
     create(options.out, comparison)
-    finish(options.out, comparison, options.jobs)
+    finish(options.out, comparison, jobs)
+
+
+def workers(jobs: int) -> int:
+    """How many processes `--jobs` asks for."""
+    if jobs < 0:
+        raise UsageError(f"--jobs must be 0 (one per core) or more, got {jobs}")
+    return jobs or os.cpu_count() or 1
 
 
 def defaults(kind: type[S], preset: Preset | None) -> CompareOptions[S]:
@@ -93,7 +102,7 @@ def finish(path: Path, comparison: Comparison, jobs: int) -> None:
                 bars[label] = display.add_task(label, total=end)
             display.update(bars[label], completed=step)
 
-        run_comparison(path, comparison, jobs or os.cpu_count() or 1, watch, warn)
+        run_comparison(path, comparison, jobs, watch, warn)
     screen.print()
     show(path)
 

@@ -2,9 +2,12 @@
 
 import contextlib
 import io
+import os
+import re
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from itertools import takewhile
 from typing import Any
 
 import tyro
@@ -20,7 +23,14 @@ from rich.progress import (
 
 from supple.experiments.errors import RunError, UsageError
 
-screen = Console()
+
+class Screen(Console):
+    def on_broken_pipe(self) -> None:
+        """Whoever read our output has seen enough, as in `supple list | head`; see `run`."""
+        raise BrokenPipeError
+
+
+screen = Screen()
 
 
 def run(main: Callable[[Sequence[str]], None]) -> None:
@@ -28,10 +38,16 @@ def run(main: Callable[[Sequence[str]], None]) -> None:
     code, message = 0, ""
     try:
         main(sys.argv[1:])
+        sys.stdout.flush()
     except UsageError as error:
         code, message = 2, str(error)
-    except (RunError, OSError) as error:
+    except RunError as error:
         code, message = 1, str(error)
+    except BrokenPipeError:
+        code = 141  # as the shell counts a process that SIGPIPE ended
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        code, message = 1, f"{error.filename}: {error.strerror}" if error.filename else str(error)
     except KeyboardInterrupt:
         code, message = 130, "interrupted; `--resume` goes on from the last checkpoint"
     if message:
@@ -62,10 +78,41 @@ def parse(
     except SystemExit as stop:
         if not stop.code:
             raise
-        # tyro draws a box of several lines; keep its words, up to the hint about --help.
-        words = " ".join(line.strip("│╭╮╰╯─ ") for line in errors.getvalue().splitlines())
-        message = " ".join(words.split()).removeprefix("Parsing error").removeprefix("Unrecognized options").strip(" ─")
-        raise UsageError(message.split(" For full helptext")[0].split("──")[0].strip()) from None
+        raise UsageError(plainly(errors.getvalue(), args)) from None
+
+
+# What tyro says, as a pattern whose first group is the option, and what to say instead.
+REFUSALS = (
+    (r"Error parsing (--[\w-]+).* \1 [^ ]*\[INT", "{0}: '{given}' is not made of integers"),
+    (r"Error parsing (--[\w-]+).* \1 [^ ]*INT", "{0}: '{given}' is not an integer"),
+    (r"Error parsing (--[\w-]+).* \1 [^ ]*FLOAT", "{0}: '{given}' is not a number"),
+    (r"invalid choice .* for argument '(--[\w-]+)'. Expected one of \((.*)\)", "{0}: '{given}' is none of {1}"),
+    (r"Missing value for argument '(--[\w-]+)'", "{0} needs a value"),
+    (r"Required options Missing from .*?: (--\S+) [A-Z]+ (.*?) \(required\)", "{0} is missing: {1}"),
+    (r"Required options Missing from (.*?): [A-Z]+ (.*?) \(required\)", "{0} what? {1}"),
+    (r"Unrecognized options: ([^\s,]+).*Perhaps you meant: (--[\w-]+)", "unknown option {0}, did you mean {1}?"),
+    (r"Unrecognized options: ([^\s,]+)", "unknown option {0}"),
+)
+
+
+def plainly(box: str, args: Sequence[str]) -> str:
+    """What tyro says in a box of several lines, in one."""
+    text = " ".join(" ".join(line.strip("│╭╮╰╯─ ") for line in box.splitlines()).split())
+    text = text.split("──")[0].split(" For full helptext")[0].strip(" ─")
+    for pattern, words in REFUSALS:
+        if found := re.search(pattern, text):
+            return words.format(*found.groups(), given=_given(args, found[1]))
+    return text
+
+
+def _given(args: Sequence[str], option: str) -> str:
+    """What the command line gives an option (the last time), as it was typed."""
+    places = [i for i, word in enumerate(args) if word.split("=")[0].replace("_", "-") == option]
+    if not places:
+        return ""
+    first = args[places[-1]].partition("=")[2]
+    rest = takewhile(lambda word: not word.startswith("--"), args[places[-1] + 1 :])
+    return " ".join([first, *rest]).strip()
 
 
 def typed(prog: str, args: Sequence[str]) -> str:

@@ -1,0 +1,208 @@
+"""`kill -9` at any moment, then `supple train --resume`: the same bytes as a run that was never killed.
+
+The kills are real ones of real processes. Importing PyTorch takes seconds, so this file, run as a script, is a
+nursery: it imports everything once and forks a process for each command line that it is sent.
+"""
+
+import contextlib
+import gc
+import importlib
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from safetensors.torch import load_file
+
+STREAM = [
+    "--sequence",
+    "hopper,walker2d",
+    "--cycles",
+    "2",
+    "--steps-per-task",
+    "512",
+    "--num-envs",
+    "4",
+    "--rollout-steps",
+    "32",
+    "--minibatch-size",
+    "64",
+    "--epochs",
+    "2",
+    "--hidden",
+    "16",
+    "16",
+    "--adapter",
+    "16",
+    "--checkpoint-every",
+    "200",
+    "--measure-every",
+    "256",
+    "--eval-episodes",
+    "1",
+]
+HOOKS = [
+    word for hook in ("fire@task", "snp@0.6", "reset(what=head)@when:weight_norm<8.6") for word in ("--hook", hook)
+]
+RUN = ["train", "ppo", *STREAM, *HOOKS, "--activation", "rand_smooth_leaky"]
+
+
+class Nursery:
+    """Processes of `supple`, one at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        self.output = folder / "output.txt"
+        command = [sys.executable, __file__]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def start(self, *args: object, die_at: int = 0) -> int:
+        """Begin `supple ARGS`; returns its process id. die_at: it kills itself at its n-th change of a file."""
+        order = {"args": [str(arg) for arg in args], "die_at": die_at, "output": str(self.output)}
+        assert self.process.stdin
+        assert self.process.stdout
+        print(json.dumps(order), file=self.process.stdin, flush=True)
+        return int(self.process.stdout.readline())
+
+    def wait(self) -> int:
+        """The exit code of the process; negative for a signal."""
+        assert self.process.stdout
+        return int(self.process.stdout.readline())
+
+    def run(self, *args: object, die_at: int = 0) -> int:
+        self.start(*args, die_at=die_at)
+        return self.wait()
+
+    def stderr(self) -> list[str]:
+        """What the last process said to stderr, line by line."""
+        return Path(f"{self.output}.err").read_text().splitlines()
+
+
+def serve() -> None:
+    for slow in ("torch._dynamo", "mujoco", "gymnasium.envs.mujoco", "tensorboard.compat.proto.event_pb2"):
+        importlib.import_module(slow)
+    import supple.scripts.train  # noqa: F401
+    from supple.scripts.console import run
+    from supple.scripts.main import dispatch
+
+    gc.freeze()
+    for line in sys.stdin:
+        order = json.loads(line)
+        if (child := os.fork()) == 0:
+            for stream, name in ((1, order["output"]), (2, order["output"] + ".err")):
+                os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), stream)
+            sys.argv = ["supple", *order["args"]]
+            if order["die_at"]:
+                sys.addaudithook(dying_at(order["die_at"]))
+            run(dispatch)
+        print(child, flush=True)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+
+
+def dying_at(n: int):
+    """An audit hook that kills the process right before it changes a file for the n-th time."""
+    changes = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.truncate", "shutil.rmtree"}
+    left = n
+
+    def hook(event: str, args: tuple) -> None:
+        nonlocal left
+        if event in changes or (event == "open" and "/runs/" in str(args[0])):
+            left -= 1
+            if not left:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    return hook
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("resume") / "runs"
+
+
+@pytest.fixture(scope="module")
+def nursery(folder: Path) -> Iterator[Nursery]:
+    folder.mkdir()
+    nursery = Nursery(folder)
+    yield nursery
+    nursery.process.communicate()
+
+
+@pytest.fixture(scope="module")
+def reference(nursery: Nursery, folder: Path) -> Path:
+    """The run that is never killed."""
+    assert nursery.run(*RUN, "--out", folder / "reference") == 0, nursery.stderr()
+    return folder / "reference"
+
+
+def timeless(log: Path) -> bytes:
+    return re.sub(rb'"(time|seconds)": [\d.e-]+', b"", log.read_bytes())
+
+
+def assert_same(run: Path, reference: Path) -> None:
+    steps = sorted(folder.name for folder in (run / "checkpoints").iterdir())
+    assert steps == sorted(folder.name for folder in (reference / "checkpoints").iterdir())
+    for step in steps:
+        ours, theirs = (load_file(path / "checkpoints" / step / "state.safetensors") for path in (run, reference))
+        assert ours.keys() == theirs.keys()
+        assert [k for k in ours if ours[k].numpy().tobytes() != theirs[k].numpy().tobytes()] == []
+    assert (run / "episodes.jsonl").read_bytes() == (reference / "episodes.jsonl").read_bytes()
+    for log in ("metrics.jsonl", "events.jsonl"):
+        assert timeless(run / log) == timeless(reference / log)
+
+
+def test_reference_run_is_one_that_could_go_wrong(reference: Path) -> None:
+    """Every hook fired, episodes ended, checkpoints lie within tasks, and there are fewer of them than were made."""
+    events = [json.loads(line) for line in (reference / "events.jsonl").read_text().splitlines()]
+    fired = {event["hook"].split("@")[1].split(":")[0] for event in events if event["event"] == "intervention"}
+    assert fired == {"task", "0.6", "when"}
+    assert len((reference / "episodes.jsonl").read_text().splitlines()) > 50
+    assert len(list((reference / "checkpoints").iterdir())) == 2
+
+
+def test_same_seed_gives_the_same_run_and_another_seed_another(nursery: Nursery, reference: Path, folder: Path) -> None:
+    assert nursery.run(*RUN, "--out", folder / "again") == 0
+    assert_same(folder / "again", reference)
+    assert nursery.run(*RUN, "--seed", 1, "--out", folder / "other") == 0
+    assert (folder / "other/episodes.jsonl").read_bytes() != (reference / "episodes.jsonl").read_bytes()
+
+
+def test_killed_before_every_change_of_a_file(nursery: Nursery, reference: Path, folder: Path) -> None:
+    """One run, killed again and again, each time one file operation later, until it gets through."""
+    run, kills = folder / "file-by-file", 0
+    while True:
+        known = (run / "config.json").exists()
+        args = ["train", "--resume", run] if known else [*RUN, "--out", run]
+        code = nursery.run(*args, die_at=kills + 1)
+        if code == 0:
+            break
+        assert code == -signal.SIGKILL, nursery.stderr()
+        kills += 1
+    print("kills", kills)
+    assert kills > 30
+    assert_same(run, reference)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_killed_at_random_moments(nursery: Nursery, reference: Path, folder: Path, seed: int) -> None:
+    moments, run, kills = random.Random(seed), folder / f"random-{seed}", 0
+    assert nursery.run(*RUN, "--out", run, die_at=5) == -signal.SIGKILL
+    while True:
+        pid = nursery.start("train", "--resume", run)
+        time.sleep(moments.uniform(0.1, 0.3 + 0.1 * kills))
+        with contextlib.suppress(ProcessLookupError):  # it was done already
+            os.kill(pid, signal.SIGKILL)
+        if nursery.wait() == 0:
+            break
+        kills += 1
+    print("kills", kills)
+    assert_same(run, reference)
+
+
+if __name__ == "__main__":
+    serve()

@@ -1,0 +1,348 @@
+import copy
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from supple.agents.ppo import PPO, PPOSettings
+from supple.agents.rollout import Batch
+from supple.interventions import (
+    AS_RELEASED,
+    UNIFORM,
+    Learner,
+    chain,
+    contract_for,
+    learner_for,
+    make,
+    snapshot,
+    zero_slots_,
+)
+
+HOOKS = {"fire": {"method": "polar"}, "snp": {"noise": 0.01}, "reset": {"what": "full"}}
+SLOTS = {"step", "exp_avg", "exp_avg_sq"}
+
+
+def step(learner: Learner, loss: Tensor) -> None:
+    learner.optimizer.zero_grad()
+    loss.backward()
+    learner.optimizer.step()
+
+
+def train(learner: Learner, *shape: int) -> Learner:
+    for _ in range(3):
+        step(learner, learner.module(torch.randn(16, *shape)).square().sum())
+    return learner
+
+
+def mlp() -> Learner:
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(4, 8), nn.LayerNorm(8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2))
+    return train(learner_for(module, torch.optim.Adam(module.parameters(), lr=1e-2)), 4)
+
+
+def dqn() -> Learner:
+    """A small Nature CNN with a target network that lags behind it."""
+    torch.manual_seed(0)
+    module = nn.Sequential(
+        nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Conv2d(4, 4, 3), nn.ReLU(), nn.Flatten(),
+        nn.Linear(64, 16), nn.ReLU(), nn.Linear(16, 3),
+    )  # fmt: skip
+    target = copy.deepcopy(module).requires_grad_(False)
+    learner = learner_for(module, torch.optim.Adam(module.parameters(), lr=1e-2), followers=(target,))
+    train(learner, 1, 8, 8)
+    target.load_state_dict(module.state_dict())
+    return train(replace(learner, algorithm="dqn"), 1, 8, 8)
+
+
+class Temperature(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.log_alpha = nn.Parameter(torch.tensor(-4.6))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.log_alpha + x
+
+
+def sac() -> Learner:
+    """A critic with a lagging target and a temperature that has moved."""
+    alpha = Temperature()
+    temperature = replace(mlp(), name="temperature", module=alpha, layers=(), units=(), initial={})
+    temperature.optimizer = torch.optim.Adam(alpha.parameters(), lr=1e-2)
+    train(temperature, 1)
+    critic = mlp()
+    target = copy.deepcopy(critic.module).requires_grad_(False)
+    critic = replace(critic, followers=(target,), algorithm="sac", temperature=temperature)
+    return train(critic, 4)
+
+
+def ppo() -> Learner:
+    settings = PPOSettings(env="any", steps=1, hidden=(8, 8), adapter=4, num_envs=2, compile="off")
+    agent = PPO(settings, {"a": (3, 2), "b": (5, 1)})
+    for key, (observation, action) in agent.spaces.items():
+        x = torch.randn(16, observation)
+        agent.probe = key, Batch(x, torch.randn(16, action), *(torch.randn(16) for _ in range(4)))
+        for _ in range(2):
+            step(agent.learners["agent"], agent.learners["agent"].loss())
+    return agent.learners["agent"]
+
+
+LEARNERS = {"mlp": mlp, "dqn": dqn, "sac": sac, "ppo": ppo}
+
+
+def slots(learner: Learner) -> dict[str, dict[str, Tensor]]:
+    """A copy of the optimizer's state by parameter name."""
+    named = {p: n for n, p in learner.module.named_parameters()}
+    return {named[p]: {k: v.clone() for k, v in state.items()} for p, state in learner.optimizer.state.items()}
+
+
+def same(a: dict[str, Tensor], b: dict[str, Tensor]) -> bool:
+    return a.keys() == b.keys() and all(torch.equal(a[key], b[key]) for key in a)
+
+
+def is_zero(state: dict[str, Tensor]) -> bool:
+    return state.keys() == SLOTS and not any(bool(value.any()) for value in state.values())
+
+
+# -- in place ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+@pytest.mark.parametrize(
+    ("kind", "contract"), [*((kind, "uniform") for kind in LEARNERS), ("dqn", "as_released"), ("sac", "as_released")]
+)
+def test_everything_is_written_in_place(kind, contract, hook):
+    learner = LEARNERS[kind]()
+    optimizer = learner.optimizer
+    objects = [*learner.module.parameters(), *(p for f in learner.followers for p in f.parameters())]
+    objects += [value for state in optimizer.state.values() for value in state.values()]
+    before = [(id(o), o.data_ptr()) for o in objects]
+    written = make(hook, contract=contract, **HOOKS[hook]).apply(learner)
+    assert written
+    assert len(set(written)) == len(written)
+    after = [*learner.module.parameters(), *(p for f in learner.followers for p in f.parameters())]
+    after += [value for state in optimizer.state.values() for value in state.values()]
+    assert learner.optimizer is optimizer
+    assert [(id(o), o.data_ptr()) for o in after] == before
+    assert all(parameter.requires_grad for parameter in learner.module.parameters())
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_a_compiled_module_and_captured_views_see_the_new_values(hook):
+    learner, x = mlp(), torch.randn(4, 4)
+    compiled = torch.compile(learner.module, backend="eager")
+    view, old = learner.module[0].weight.detach().view(-1), compiled(x).detach()
+    make(hook, **HOOKS[hook]).apply(learner)
+    assert not torch.allclose(compiled(x), old)
+    torch.testing.assert_close(compiled(x), learner.module(x))
+    assert torch.equal(view, learner.module[0].weight.detach().view(-1))
+
+
+@pytest.mark.parametrize("kind", LEARNERS)
+@pytest.mark.parametrize("hook", HOOKS)
+def test_training_goes_on_after_it(kind, hook):
+    learner = LEARNERS[kind]()
+    make(hook, **HOOKS[hook]).apply(learner)
+    before = snapshot(learner.module)
+    if kind == "ppo":
+        step(learner, learner.loss())
+    else:
+        train(learner, *((1, 8, 8) if kind == "dqn" else (4,)))
+    after = snapshot(learner.module)
+    assert all(value.isfinite().all() for value in after.values())
+    assert not same(before, after)
+
+
+# -- uniform -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("hook", "params"), [("fire", {"scope": "hidden"}), ("snp", {"scope": "head"}), ("reset", {"what": "encoder"})]
+)
+def test_uniform_zeroes_the_state_of_the_written_tensors_only(hook, params):
+    learner = mlp()
+    before = slots(learner)
+    written = make(hook, **params).apply(learner)
+    assert set(written) < set(before)
+    for name, state in slots(learner).items():
+        assert is_zero(state) if name in written else same(state, before[name]), name
+
+
+def test_a_zeroed_optimizer_steps_like_a_new_one():
+    learner = mlp()
+    make("reset").apply(learner)
+    twin = copy.deepcopy(learner.module)
+    new = learner_for(twin, optimizer=torch.optim.Adam(twin.parameters(), lr=1e-2))
+    x = torch.randn(16, 4)
+    for one in (learner, new):
+        for _ in range(3):
+            step(one, one.module(x).square().sum())
+    assert same(snapshot(learner.module), snapshot(twin))
+
+
+def test_uniform_makes_followers_the_online_network_buffers_included():
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 2))
+    target = copy.deepcopy(module)
+    learner = learner_for(module, torch.optim.SGD(module.parameters(), lr=0.1), followers=(target,))
+    train(learner, 4)
+    make("fire").apply(learner)
+    assert same(dict(target.state_dict()), dict(module.state_dict()))
+
+
+def test_uniform_leaves_the_temperature_alone():
+    learner = sac()
+    before, state = snapshot(learner.temperature.module), slots(learner.temperature)
+    make("fire").apply(learner)
+    assert same(snapshot(learner.temperature.module), before)
+    assert same(slots(learner.temperature)["log_alpha"], state["log_alpha"])
+
+
+def test_parameters_without_optimizer_state_and_learners_without_optimizer_are_served():
+    module = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+    optimizer = torch.optim.Adam(module[0].parameters())
+    assert make("fire").apply(learner_for(module, optimizer)) == ["0.weight", "2.weight"]
+    assert not optimizer.state
+    assert make("fire").apply(learner_for(module)) == ["0.weight", "2.weight"]
+
+
+@pytest.mark.parametrize("kind", [torch.optim.NAdam, torch.optim.Rprop, torch.optim.ASGD, torch.optim.LBFGS])
+def test_an_optimizer_for_which_zero_is_no_fresh_start_is_refused_at_attach(kind):
+    module = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+    learner = learner_for(module, kind(module.parameters()))
+    with pytest.raises(ValueError, match=f"state of {kind.__name__} does not start at zero"):
+        make("fire").attach(learner)
+    with pytest.raises(ValueError, match="does not start at zero"):
+        zero_slots_(learner.optimizer, list(module.parameters()))
+
+
+# -- as released: DQN ----------------------------------------------------------------------------------------
+
+CONV, LINEAR = ("0", "2"), ("5", "7")
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_as_released_dqn_keeps_the_whole_optimizer(hook):
+    learner = dqn()
+    before = slots(learner)
+    make(hook, contract="as_released").apply(learner)
+    assert all(same(state, before[name]) for name, state in slots(learner).items())
+
+
+@pytest.mark.parametrize("hook", ["fire", "snp"])
+def test_as_released_dqn_restores_linear_layers_with_biases_and_does_its_work_on_convolutions(hook):
+    learner = dqn()
+    before = snapshot(learner.module)
+    written = make(hook, contract="as_released").apply(learner)
+    after = snapshot(learner.module)
+    for name in (f"{layer}.{part}" for layer in LINEAR for part in ("weight", "bias")):
+        assert torch.equal(after[name], learner.initial[name]), name
+        assert name in written
+    for layer in CONV:
+        assert not torch.equal(after[f"{layer}.weight"], before[f"{layer}.weight"])
+        # FIRE rewrites matrices only; Shrink & Perturb takes the biases of its layers too
+        assert torch.equal(after[f"{layer}.bias"], before[f"{layer}.bias"]) == (hook == "fire")
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_as_released_dqn_applies_the_same_operation_to_the_target_network(hook):
+    learner = dqn()
+    (target,) = learner.followers
+    copied = copy.deepcopy(target)
+    twin = replace(dqn(), module=copied, layers=chain(copied), followers=())  # the target as an online network
+    online = snapshot(learner.module)
+    make(hook, contract="as_released").apply(learner)
+    make(hook, contract="as_released").apply(twin)
+    assert same(snapshot(target), snapshot(twin.module))
+    if hook == "fire":  # the two were different networks, and still are
+        assert not same(snapshot(target), snapshot(learner.module))
+    assert not same(snapshot(learner.module), online)
+
+
+def test_the_same_operation_on_the_target_network_uses_the_same_draws():
+    learner = dqn()
+    make("reset", what="full", toward="fresh", contract="as_released").apply(learner)
+    assert same(snapshot(learner.followers[0]), snapshot(learner.module))
+    learner = dqn()
+    online, target = snapshot(learner.module), snapshot(learner.followers[0])
+    make("snp", lam=0.0, noise=0.1, contract="as_released").apply(learner)
+    for layer in CONV:
+        name = f"{layer}.weight"
+        noise = [snapshot(learner.module)[name] - online[name], snapshot(learner.followers[0])[name] - target[name]]
+        assert noise[0].abs().max() > 0.05
+        torch.testing.assert_close(*noise, rtol=0, atol=1e-6)
+
+
+def test_a_scope_that_the_released_contract_would_override_is_refused():
+    with pytest.raises(ValueError, match="contract=as_released has the scope conv here, not head"):
+        make("fire", scope="head", contract="as_released").attach(dqn())
+    make("fire", scope="conv", contract="as_released").attach(dqn())
+
+
+def test_a_network_without_the_layers_that_the_contract_restores_is_refused_at_attach():
+    module = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Conv2d(4, 4, 3))
+    learner = replace(learner_for(module), algorithm="dqn")
+    with pytest.raises(ValueError, match="scope 'linear' names no layer"):
+        make("fire", contract="as_released").attach(learner)
+
+
+# -- as released: SAC ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_as_released_sac_freshens_every_slot_and_the_temperature_and_copies_to_the_target(hook):
+    learner = sac()
+    alpha = learner.temperature
+    assert float(alpha.module.log_alpha.detach()) != pytest.approx(-4.6, abs=1e-4)
+    make(hook, contract="as_released").apply(learner)
+    assert all(is_zero(state) for state in slots(learner).values())
+    assert same(snapshot(learner.followers[0]), snapshot(learner.module))
+    assert torch.equal(alpha.module.log_alpha, torch.tensor(-4.6))
+    assert is_zero(slots(alpha)["log_alpha"])
+
+
+# -- PPO, and words ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_as_released_is_refused_where_nothing_was_released(hook):
+    with pytest.raises(ValueError, match=f"no released code applies {hook} here; use contract=uniform") as refusal:
+        make(hook, contract="as_released").attach(ppo())
+    assert "\n" not in str(refusal.value)
+
+
+def test_contracts_by_name():
+    assert contract_for("fire", "uniform", "dqn") is UNIFORM
+    assert contract_for("fire", "as_released", "sac") is AS_RELEASED["sac", "fire"]
+    with pytest.raises(ValueError, match="unknown contract 'released'"):
+        contract_for("fire", "released", "dqn")
+
+
+def test_a_contract_is_described_in_words():
+    assert make("fire", scope=("conv", "head")).contract(dqn()) == {
+        "weights": "conv + head",
+        "optimizer state": "zeroed in place for the tensors that were written",
+        "target network": ":= online network",
+        "replay, observation statistics, generators": "kept",
+    }
+    assert make("fire", contract="as_released").contract(dqn()) == {
+        "weights": "conv; linear back to step 0",
+        "optimizer state": "kept",
+        "target network": "same operation applied to it",
+        "replay, observation statistics, generators": "kept",
+    }
+    assert make("snp", contract="as_released").contract(sac()) == {
+        "weights": "all",
+        "optimizer state": "fresh (every tensor)",
+        "target network": ":= online network",
+        "temperature": "back to its start value",
+        "replay, observation statistics, generators": "kept",
+    }
+
+
+def test_a_description_says_nothing_of_parts_that_the_learner_has_not():
+    assert make("reset", what="last", count=2, toward="fresh").contract(replace(mlp(), optimizer=None)) == {
+        "weights": "last 2 → fresh",
+        "replay, observation statistics, generators": "kept",
+    }
+    assert make("l2_init").contract(mlp()) == {}

@@ -1,0 +1,108 @@
+import pytest
+import torch
+from torch import nn
+
+from supple.interventions import AtStart, Fire, L2Init, Moment, Reset, learner_for, make, parse_hook
+from supple.interventions.schedule import AtFraction, AtTask
+
+
+def test_none_is_no_hook():
+    assert parse_hook("none") is None
+    assert parse_hook("none", default=AtStart()) is None
+
+
+def test_a_hook_is_an_intervention_and_a_schedule():
+    hook = parse_hook("fire(steps=5,scope=[conv,head])@0.5")
+    assert isinstance(hook.intervention, Fire)
+    assert (hook.intervention.steps, hook.intervention.scope) == (5, ("conv", "head"))
+    assert hook.schedule == AtFraction(0.5)
+    assert hook.memory == {}
+    assert isinstance(parse_hook("reset(what=layer,layer='trunk.0')@task").intervention, Reset)
+
+
+def test_a_continuous_intervention_has_no_schedule_even_where_there_is_a_default():
+    hook = parse_hook("l2_init(strength=1e-2)", default=AtStart())
+    assert isinstance(hook.intervention, L2Init)
+    assert hook.schedule is None
+    assert hook.text == "l2_init(strength=0.01)"
+
+
+def test_the_default_schedule_serves_a_hook_without_one():
+    assert parse_hook("fire", default=AtStart()).text == "fire@start"
+    assert parse_hook("fire@task", default=AtStart()).schedule == AtTask()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "fire@0.5",
+        "fire(method=polar,tolerance=none,scope=[conv,head])@250000",
+        "snp(lam=0.5,toward=fresh)@every:1000",
+        "reset(what=layer,layer='a b')@task:3",
+        "fire@when:dormant_fraction>0.3",
+        "l2_init(strength=0.001)",
+    ],
+)
+def test_the_text_of_a_hook_reads_back_to_the_same_hook(text):
+    hook = parse_hook(text)
+    again = parse_hook(hook.text)
+    assert again.text == hook.text
+    assert (again.schedule, again.intervention.params) == (hook.schedule, hook.intervention.params)
+    assert hook.text.startswith(str(hook.intervention))
+    assert type(again.intervention) is type(hook.intervention)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("fire", "'fire' needs a schedule: when"),
+        ("snp(lam=0.5)", "needs a schedule"),
+        ("l2_init@0.5", "l2_init acts all the time and takes no schedule; leave out @0.5"),
+        ("fier@0.5", "unknown intervention 'fier': did you mean 'fire'"),
+        ("fire(step=5)@0.5", "fire has no parameter 'step': did you mean 'steps'"),
+        ("fire(steps=many)@0.5", "fire: steps must be int, not 'many'"),
+        ("fire(method=polr)@0.5", "did you mean 'polar'"),
+        ("reset(what=haed)@0.5", "did you mean 'head'"),
+        ("snp(toward=freh)@0.5", "did you mean 'fresh'"),
+        ("fire@when:dormant", "expected"),
+    ],
+)
+def test_a_wrong_text_is_answered_with_one_line(text, message):
+    with pytest.raises(ValueError, match=message) as refusal:
+        parse_hook(text)
+    assert "\n" not in str(refusal.value)
+
+
+def test_moments_that_an_intervention_has_not_say_so():
+    module = nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 2))
+    learner = learner_for(module)
+    with pytest.raises(AttributeError, match="fire adds no loss term"):
+        make("fire").penalty(learner)
+    with pytest.raises(AttributeError, match="snp does nothing after an update"):
+        make("snp").after_update(learner)
+    with pytest.raises(AttributeError, match="l2_init is not applied by a schedule"):
+        make("l2_init").apply(learner)
+
+
+def test_a_hook_keeps_what_its_schedule_remembers_in_its_state():
+    def moment(value: float) -> Moment:
+        return Moment(10, 10, 100, metrics={"dormant_fraction": value})
+
+    hook = parse_hook("fire@when:dormant_fraction>0.3")
+    assert hook.schedule.due(moment(0.4), hook.memory)
+    state = hook.state_dict()
+    restored, fresh = (parse_hook(hook.text) for _ in range(2))
+    restored.load_state_dict(state)
+    assert not restored.schedule.due(moment(0.4), restored.memory)
+    assert fresh.schedule.due(moment(0.4), fresh.memory)
+    # neither side's later moments reach into the saved state
+    hook.schedule.due(moment(0.1), hook.memory)
+    restored.schedule.due(moment(0.1), restored.memory)
+    assert state == {"memory": {"held": True}, "intervention": {}}
+
+
+def test_making_an_intervention_twice_shares_nothing():
+    one, other = make("fire", scope="head"), make("fire")
+    assert (str(one), str(other)) == ("fire(scope=head)", "fire")
+    assert one.params is not other.params
+    assert torch.is_grad_enabled()

@@ -1,0 +1,171 @@
+import copy
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from supple.interventions import Learner, activation, chain, learner_for, make, redraw, snapshot, unit_names
+from supple.metrics import measure
+
+
+def network() -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Conv2d(4, 4, 3), nn.ReLU(), nn.Flatten(),
+        nn.Linear(64, 8), nn.ReLU(), nn.Linear(8, 3),
+    )  # fmt: skip
+
+
+class Actor(nn.Module):
+    """What a user may bring: a norm, a loose parameter, a squashed output, this package's activations."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(4, 8), activation("smooth_leaky"), nn.LayerNorm(8), nn.Linear(8, 8))
+        self.act = activation("prelu")
+        self.out = nn.Sequential(nn.Linear(8, 2), nn.Tanh())
+        self.log_std = nn.Parameter(torch.zeros(2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.out(self.act(self.body(x))) + self.log_std.exp()
+
+
+class Functional(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 8), nn.Linear(8, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.second(F.relu(self.first(x)))
+
+
+def names(learner: Learner, scope: str | tuple[str, ...]) -> list[str]:
+    return [layer.name for layer in learner.select(scope)]
+
+
+def test_chain_gives_roles_and_depths_in_order():
+    layers = chain(network())
+    assert [(layer.name, layer.role, layer.depth) for layer in layers] == [
+        ("0", "encoder", 0),
+        ("2", "hidden", 1),
+        ("5", "hidden", 2),
+        ("7", "head", 3),
+    ]
+    assert [layer.name for layer in chain(nn.Sequential(nn.Linear(2, 2)), "q.")] == ["q.0"]
+    assert chain(nn.Linear(2, 2))[0].role == "head"
+
+
+@pytest.mark.parametrize(
+    ("scope", "expected"),
+    [
+        ("all", ["0", "2", "5", "7"]),
+        ("encoder", ["0"]),
+        ("hidden", ["2", "5"]),
+        ("head", ["7"]),
+        ("conv", ["0", "2"]),
+        ("linear", ["5", "7"]),
+        (("head", "conv"), ["0", "2", "7"]),
+        (("hidden", "linear"), ["2", "5", "7"]),
+    ],
+)
+def test_scopes_name_layers_by_role_kind_or_several_words(scope, expected):
+    assert names(learner_for(network()), scope) == expected
+
+
+def test_scopes_that_name_nothing_are_refused_in_one_line():
+    with pytest.raises(ValueError, match=r"^unknown scope 'hiden': did you mean 'hidden'\? \(known: all, enc.*\)$"):
+        learner_for(network()).select("hiden")
+    with pytest.raises(ValueError, match=r"^unknown scope 'trunk' \(known"):
+        learner_for(network()).select(("head", "trunk"))
+    with pytest.raises(ValueError, match=r"^scope 'conv' names no layer of 'actor'$"):
+        learner_for(Actor(), name="actor").select("conv")
+
+
+def test_parameters_of_layers_are_their_weights_and_biases():
+    learner = learner_for(network())
+    assert learner.parameters_of(learner.select("head")) == ["7.weight", "7.bias"]
+
+
+def test_a_tied_weight_has_one_name():
+    module = nn.Sequential(nn.Embedding(5, 3), nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 5))
+    module[3].weight = module[0].weight
+    learner = learner_for(module)
+    assert learner.parameters_of(learner.select("head")) == ["0.weight", "3.bias"]
+    with torch.no_grad():
+        module[0].weight.mul_(2)
+    make("reset", what="head").apply(learner)
+    assert torch.equal(module[3].weight, learner.initial["0.weight"])
+
+
+def test_initial_parameters_are_copies_from_the_moment_of_building():
+    module = network()
+    learner, start = learner_for(module), snapshot(module)
+    with torch.no_grad():
+        module[0].weight.add_(1)
+    assert learner.initial.keys() == start.keys()
+    assert all(torch.equal(learner.initial[name], value) for name, value in start.items())
+
+
+def test_units_are_the_activations_between_layers_and_not_the_squashed_output():
+    assert unit_names(network()) == ("1", "3", "6")
+    assert unit_names(Actor()) == ("body.1", "act")
+    assert unit_names(nn.Sequential(nn.Linear(2, 2), nn.Softmax(-1), nn.Linear(2, 2))) == ()
+
+
+def test_one_line_makes_a_learner_that_interventions_and_metrics_work_on():
+    module, x, y = Actor(), torch.randn(32, 4), torch.randn(32, 2)
+    optimizer = torch.optim.Adam(module.parameters(), lr=1e-2)
+    learner = learner_for(module, optimizer, probe=lambda: (x,), loss=lambda: F.mse_loss(module(x), y))
+    for _ in range(3):
+        optimizer.zero_grad()
+        learner.loss().backward()
+        optimizer.step()
+    assert measure(learner)["gradient_norm"] > 0
+    assert make("fire", method="polar").apply(learner) == ["body.0.weight", "body.3.weight", "out.0.weight"]
+    assert measure(learner)["dfi_unscaled"] < 1e-8
+    make("reset").apply(learner)
+    assert all(torch.equal(p, learner.initial[name]) for name, p in module.named_parameters())
+
+
+def test_a_fresh_draw_covers_parameters_that_no_layer_redraws():
+    module = Actor()
+    learner = learner_for(module, seed=4)
+    with torch.no_grad():
+        module.log_std.fill_(7.0)
+    make("reset", toward="fresh").apply(learner)
+    expected = redraw(module, torch.Generator().manual_seed(4))
+    assert module.log_std.tolist() == [0.0, 0.0]
+    assert not torch.equal(module.out[0].weight, learner.initial["out.0.weight"])
+    assert all(torch.equal(dict(module.named_parameters())[name], value) for name, value in expected.items())
+
+
+def test_what_cannot_work_is_refused_when_the_learner_is_built():
+    def probe() -> tuple[Tensor, ...]:
+        return (torch.zeros(1, 4),)
+
+    def loss() -> Tensor:
+        return torch.zeros(())
+
+    with pytest.raises(ValueError, match="LayerNorm has no Linear or Conv layer"):
+        learner_for(nn.LayerNorm(3))
+    with pytest.raises(ValueError, match="probe and loss go together"):
+        learner_for(Actor(), probe=probe)
+    with pytest.raises(ValueError, match=r"Functional has no activation module .* units="):
+        learner_for(Functional(), probe=probe, loss=loss)
+    with pytest.raises(ValueError, match="'model' has no module 'frist': did you mean 'first'"):
+        learner_for(Functional(), units=("frist",), probe=probe, loss=loss)
+    with pytest.raises(ValueError, match="layer 'first' is a module of another network"):
+        learner_for(Functional(), layers=chain(Functional()))
+    learner_for(Functional(), units=("first",), probe=probe, loss=loss)
+
+
+def test_weights_can_be_measured_without_any_data():
+    assert measure(learner_for(Functional())).keys() == {"dfi", "dfi_per_dim", "dfi_unscaled", "weight_norm"}
+
+
+def test_followers_are_written_with_the_network():
+    module = network()
+    target = copy.deepcopy(module)
+    make("reset", toward="fresh").apply(learner_for(module, followers=(target,)))
+    assert all(torch.equal(a, b) for a, b in zip(module.parameters(), target.parameters(), strict=True))

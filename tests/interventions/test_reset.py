@@ -1,0 +1,124 @@
+import pytest
+import torch
+from torch import nn
+
+from supple.agents.ppo import PPO, PPOSettings
+from supple.interventions import Learner, learner_for, make, snapshot
+
+
+def learner() -> Learner:
+    """A network whose every parameter is off its start."""
+    torch.manual_seed(0)
+    module = nn.Sequential(
+        nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(144, 8), nn.LayerNorm(8), nn.ReLU(), nn.Linear(8, 3)
+    )
+    return moved(learner_for(module, seed=1))
+
+
+def agent() -> Learner:
+    settings = PPOSettings(env="any", steps=1, hidden=(8, 8), adapter=4, num_envs=2, compile="off")
+    return moved(PPO(settings, {"a": (3, 2), "b": (5, 1)}).learners["agent"])
+
+
+def moved(target: Learner) -> Learner:
+    with torch.no_grad():
+        for parameter in target.module.parameters():
+            parameter.add_(1.0)
+    return target
+
+
+def restored(target: Learner) -> set[str]:
+    """Names of the parameters at their step-0 value, after checking that all others are untouched."""
+    at_start = set()
+    for name, parameter in target.module.named_parameters():
+        if torch.equal(parameter, target.initial[name]):
+            at_start.add(name)
+        else:
+            assert torch.equal(parameter, target.initial[name] + 1.0), name
+    return at_start
+
+
+@pytest.mark.parametrize(
+    ("params", "layers"),
+    [
+        ({"what": "encoder"}, ["0"]),
+        ({"what": "hidden"}, ["3"]),
+        ({"what": "head"}, ["6"]),
+        ({"what": "conv"}, ["0"]),
+        ({"what": "linear"}, ["3", "6"]),
+        ({"what": "layer", "layer": "3"}, ["3"]),
+        ({"what": "last"}, ["6"]),
+        ({"what": "last", "count": 2}, ["3", "6"]),
+        ({"what": "last", "count": 9}, ["0", "3", "6"]),
+    ],
+    ids=str,
+)
+def test_a_part_goes_back_to_its_start_exactly_and_the_rest_stays(params, layers):
+    target = learner()
+    written = make("reset", **params).apply(target)
+    expected = {f"{layer}.{part}" for layer in layers for part in ("weight", "bias")}
+    assert set(written) == expected
+    assert restored(target) == expected
+
+
+def test_a_full_reset_restores_every_parameter_norms_and_loose_ones_included():
+    for target in (learner(), agent()):
+        make("reset").apply(target)
+        assert restored(target) == set(target.initial)
+
+
+def test_a_head_reset_takes_all_environments_heads_and_nothing_else():
+    target = agent()
+    make("reset", what="head").apply(target)
+    expected = {f"{head}.{env}.{part}" for head in ("policy", "value") for env in "ab" for part in ("weight", "bias")}
+    assert restored(target) == expected
+
+
+def test_heads_side_by_side_are_one_depth():
+    target = agent()
+    make("reset", what="last", count=2).apply(target)
+    assert {name.split(".")[0] for name in restored(target)} == {"policy", "value", "trunk"}
+    assert "trunk.0.weight" not in restored(target)
+
+
+def test_a_fresh_reset_is_a_new_draw_of_the_part_alone():
+    target, twin = learner(), learner()
+    before = snapshot(target.module)
+    for one in (target, twin):
+        make("reset", what="head", toward="fresh").apply(one)
+    after = snapshot(target.module)
+    assert {name for name in after if not torch.equal(after[name], before[name])} == {"6.weight", "6.bias"}
+    assert not torch.equal(after["6.weight"], target.initial["6.weight"])
+    assert torch.equal(after["6.weight"], twin.module[6].weight)
+
+
+def test_a_fresh_reset_of_an_agent_follows_its_own_initialisation():
+    target = agent()
+    make("reset", toward="fresh").apply(target)
+    weight = dict(target.module.named_parameters())["trunk.2.weight"].detach()
+    torch.testing.assert_close(weight @ weight.T, 2 * torch.eye(8))  # orthogonal with gain √2
+    assert not torch.allclose(weight, target.initial["trunk.2.weight"])
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"what": "haed"}, "did you mean 'head'"),
+        ({"what": "layer"}, "go together"),
+        ({"what": "head", "layer": "6"}, "go together"),
+        ({"what": "last", "count": 0}, "count must be at least 1"),
+        ({"what": "head", "count": 2}, "count goes with what=last"),
+        ({"toward": "zero"}, "toward must be"),
+    ],
+)
+def test_parameters_that_do_not_go_together_are_refused_when_it_is_made(params, message):
+    with pytest.raises(ValueError, match=message) as refusal:
+        make("reset", **params)
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_part_that_the_network_has_not_is_refused_at_attach():
+    with pytest.raises(ValueError, match=r"has no layer 'trunk' \(layers: 0, 3, 6\)"):
+        make("reset", what="layer", layer="trunk").attach(learner())
+    with pytest.raises(ValueError, match="scope 'conv' names no layer of 'agent'"):
+        make("reset", what="conv").attach(agent())
