@@ -11,6 +11,7 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -202,6 +203,75 @@ def test_killed_at_random_moments(nursery: Nursery, reference: Path, folder: Pat
         kills += 1
     print("kills", kills)
     assert_same(run, reference)
+
+
+def newest_file(run: Path, name: str) -> Path:
+    return max((run / "checkpoints").iterdir()) / name
+
+
+def test_damaged_checkpoint_is_named_and_the_one_before_it_leads_to_the_same_end(
+    nursery: Nursery, reference: Path, folder: Path
+) -> None:
+    run = shutil.copytree(reference, folder / "damaged")
+    damaged = newest_file(run, "state.safetensors")
+    data = bytearray(damaged.read_bytes())
+    data[len(data) // 2] ^= 1
+    damaged.write_bytes(data)
+    assert nursery.run("train", "--resume", run) == 0
+    assert len(nursery.stderr()) == 1
+    assert str(damaged) in nursery.stderr()[0]
+    assert_same(run, reference)
+
+
+def test_no_intact_checkpoint_is_one_line_and_exit_code_1(nursery: Nursery, reference: Path, folder: Path) -> None:
+    run = shutil.copytree(reference, folder / "all-damaged")
+    for checkpoint in (run / "checkpoints").iterdir():
+        os.truncate(checkpoint / "state.json", 1000)
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    assert nursery.run("train", "--resume", run) == 1
+    assert len(nursery.stderr()) == 1
+    assert str(newest_file(run, "state.json")) in nursery.stderr()[0]
+    assert before == {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+
+
+def test_finished_run_is_left_untouched(nursery: Nursery, reference: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in reference.rglob("*")}
+    assert nursery.run("train", "--resume", reference) == 0
+    assert before == {path: path.stat().st_mtime_ns for path in reference.rglob("*")}
+
+
+def test_full_disk_is_one_line_and_training_goes_on_when_there_is_room(
+    nursery: Nursery, reference: Path, folder: Path
+) -> None:
+    disk = folder / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(disk)]
+    if not shutil.which("mount") or subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("a small file system can only be mounted by root")
+    try:
+        run, ballast, refused = disk / "run", disk / "ballast", 0
+        for pages in (0, 1, 2, 4, 6, 9, 13, 20, 30, 40, 60, 80, 120, 1000):
+            leave_pages(disk, ballast, pages)
+            code = nursery.run(*(["train", "--resume", run] if run.exists() else [*RUN, "--out", run]))
+            print(pages, code, nursery.stderr())
+            if code == 0:
+                break
+            refused += 1
+            assert code == 1
+            assert len(nursery.stderr()) == 1
+            assert "No space left on device" in nursery.stderr()[0]
+        assert refused > 3
+        assert_same(run, reference)
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+
+
+def leave_pages(disk: Path, ballast: Path, pages: int) -> None:
+    """Fill the disk but for so many pages of 4096 bytes."""
+    ballast.unlink(missing_ok=True)
+    state = os.statvfs(disk)
+    with ballast.open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, state.f_bavail * state.f_frsize - pages * 4096)
 
 
 if __name__ == "__main__":

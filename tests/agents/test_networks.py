@@ -1,0 +1,98 @@
+import pytest
+import torch
+from torch import nn
+
+from supple.agents.networks import MultiHead
+
+SPACES = {"a": (5, 2), "b": (3, 4)}
+
+
+def network(adapter: int = 6, share_value: bool = True, activation: str = "tanh", seed: int = 0) -> MultiHead:
+    return MultiHead(SPACES, (8, 7), adapter, activation, share_value, torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize("share_value", [True, False])
+def test_means_and_values_are_the_plain_forward_pass_of_their_environment(share_value: bool) -> None:
+    net = network(share_value=share_value)
+    own = "" if share_value else "value_"
+    for key, (observation, action) in SPACES.items():
+        x = torch.randn(10, observation)
+        layers = dict(net.named_modules())
+
+        def hidden(prefix: str, x: torch.Tensor = x, key: str = key, layers: dict = layers) -> torch.Tensor:
+            x = layers[f"{prefix}adapters.{key}"](x)
+            for name in ("0", "2"):
+                x = torch.tanh(layers[f"{prefix}trunk.{name}"](x))
+            return x
+
+        mean, values = net(x, key)
+        assert mean.shape == (10, action)
+        torch.testing.assert_close(mean, net.policy[key](hidden("")))
+        torch.testing.assert_close(values, net.value[key](hidden(own))[:, 0])
+        assert torch.equal(mean, net.mean(x, key))
+        assert torch.equal(values, net.values(x, key))
+
+
+def test_every_environment_has_an_adapter_and_heads_of_its_own_and_shares_the_trunk() -> None:
+    net = network()
+    mean, values = net(torch.randn(4, 5), "a")
+    (mean.sum() + values.sum() + net.log_std["a"].sum()).backward()
+    reached = {name for name, p in net.named_parameters() if p.grad is not None}
+    expected = {n for n, _ in net.named_parameters() if ".b." not in f".{n}."}
+    assert reached == expected
+    assert {"trunk.0.weight", "adapters.a.weight", "policy.a.bias", "value.a.weight", "log_std.a"} <= reached
+
+
+def test_a_value_function_of_its_own_leaves_the_policy_alone() -> None:
+    net = network(share_value=False)
+    net.values(torch.randn(4, 5), "a").sum().backward()
+    assert {n.split(".")[0] for n, p in net.named_parameters() if p.grad is not None} == {
+        "value_adapters", "value_trunk", "value",
+    }  # fmt: skip
+
+
+def test_without_an_adapter_the_trunk_reads_the_observation() -> None:
+    net = MultiHead({"a": (5, 2), "b": (5, 1)}, (8,), 0, "relu", True, torch.Generator())
+    assert net.trunk[0].in_features == 5
+    assert not any("adapters" in name for name, _ in net.named_parameters())
+
+
+def test_without_an_adapter_observations_of_different_sizes_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"adapter=0 needs environments with equal observation sizes.*'b': 3"):
+        network(adapter=0)
+
+
+def test_layers_come_in_forward_order_with_their_roles() -> None:
+    net = network(share_value=False)
+    layers = net.layers()
+    assert {layer.name for layer in layers} == {n for n, m in net.named_modules() if isinstance(m, nn.Linear)}
+    assert [layer.role for layer in layers if layer.name.startswith(("adapters", "trunk", "policy"))] == [
+        "encoder", "encoder", "hidden", "hidden", "head", "head",
+    ]  # fmt: skip
+    depth = {layer.name: layer.depth for layer in layers}
+    assert depth["adapters.a"] == depth["value_adapters.b"] < depth["trunk.0"] < depth["trunk.2"] < depth["value.b"]
+    assert net.units() == ("value_trunk.1", "value_trunk.3", "trunk.1", "trunk.3")
+
+
+def test_initial_weights_are_orthogonal_with_the_usual_gains_and_zero_biases() -> None:
+    net = network()
+    for name, gain in {
+        "adapters.a": 1.0,
+        "trunk.0": 2**0.5,
+        "trunk.2": 2**0.5,
+        "policy.a": 0.01,
+        "value.b": 1.0,
+    }.items():
+        layer = net.get_submodule(name)
+        singular = torch.linalg.svdvals(layer.weight.detach())
+        torch.testing.assert_close(singular, torch.full_like(singular, gain), rtol=1e-4, atol=1e-6)
+        assert not layer.bias.any()
+    assert not net.log_std["a"].any()
+
+
+def test_initial_weights_come_from_the_given_generator_alone() -> None:
+    same, other = network(seed=1).state_dict(), network(seed=2).state_dict()
+    torch.manual_seed(5)
+    again = network(seed=1).state_dict()
+    assert all(torch.equal(same[name], again[name]) for name in same)
+    assert not torch.equal(same["trunk.0.weight"], other["trunk.0.weight"])
