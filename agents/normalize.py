@@ -36,10 +36,10 @@ class RunningMeanStd:
         return np.minimum(np.maximum(scaled, -clip), clip).astype(np.float32)
 
     def state_dict(self) -> dict[str, Any]:
-        return {"mean": self.mean, "variance": self.variance, "count": self.count}
+        return {"mean": self.mean.copy(), "variance": self.variance.copy(), "count": self.count}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.mean, self.variance, self.count = state["mean"], state["variance"], state["count"]
+        self.mean, self.variance, self.count = state["mean"].copy(), state["variance"].copy(), state["count"]
 
 
 class RewardScale:

@@ -13,7 +13,7 @@ from ..experiments.hooks import HookDriver, LogEvent
 from ..experiments.rundir import RunDirectory
 from ..interventions import AtStart, Hook, Learner, When, did_you_mean, parse_hook, parse_hook_text
 from ..interventions.schedule import AtTask
-from ..metrics import HELP
+from ..metrics import METRICS
 from .loop import Loop, Progress, spaces_of
 from .ppo import PPO, PPOSettings
 
@@ -74,9 +74,9 @@ def read_hooks(
 
 def measured(learners: Mapping[str, Learner]) -> list[str]:
     """The names that a condition can ask for: metrics, also by layer where they are, also by learner."""
-    names = [*HELP]
+    names = [*METRICS]
     for name, learner in learners.items():
-        own = [*HELP, *(f"dormant_fraction/{units}" for units in learner.units)]
+        own = [*METRICS, *(f"dormant_fraction/{units}" for units in learner.units)]
         names += own + [f"{name}/{metric}" for metric in own]
     return names
 

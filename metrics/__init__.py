@@ -2,15 +2,14 @@
 
 from .features import activity_scores, dormant_fraction, effective_rank, feature_covariance_distance, srank
 from .gaps import GeneralizationGap, generalization_gap
-from .probe import DATA_METRICS, HELP, WEIGHT_METRICS, measure, record
+from .probe import METRICS, Metric, measure, record
 from .scores import Score, final_window_return, iqm, plasticity_score
 from .weights import dfi, dfi_unscaled, gradient_norm, isometry_scale, sfe, weight_norm
 
 __all__ = [
-    "DATA_METRICS",
-    "HELP",
-    "WEIGHT_METRICS",
+    "METRICS",
     "GeneralizationGap",
+    "Metric",
     "Score",
     "activity_scores",
     "dfi",

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -87,43 +87,62 @@ def _per_dimension(weights: list[Tensor], value: Callable[[Tensor], float]) -> f
     return sum(size * value(w) for size, w in zip(sizes, weights, strict=True)) / sum(sizes)
 
 
-WEIGHT_METRICS: dict[str, Callable[[View], float]] = {
-    "dfi": lambda v: sum(dfi(w) for w in v.weights()),
-    "dfi_per_dim": lambda v: _per_dimension(v.weights(), lambda w: dfi(w, per_dimension=True)),
-    "dfi_unscaled": lambda v: _per_dimension(v.weights(), dfi_unscaled),
-    "weight_norm": lambda v: weight_norm(v.learner.module),
-}
-DATA_METRICS: dict[str, Callable[[View], float]] = {
-    "gradient_norm": _gradient_norm,
-    "dormant_fraction": lambda v: float(dormant_fraction(v.recording.units)),
-    "srank": lambda v: float(srank(v.recording.features)),
-    "effective_rank": lambda v: effective_rank(v.recording.features),
-}
+@dataclass(frozen=True)
+class Metric:
+    """A number that a learner has: what it is, what it can be taken from, and how."""
 
-HELP = {
-    "dfi": "deviation from isometry (FIRE eq. 2), summed over the weight matrices as they are",
-    "dfi_per_dim": "deviation from isometry per dimension: mean of (σ² − 1)² over all singular values of all matrices",
-    "dfi_unscaled": "the same of W / its FIRE scale: 0 when every matrix is a scaled isometry",
-    "weight_norm": "L2 norm of all parameters",
-    "gradient_norm": "L2 norm of the loss gradient on a recent batch",
-    "dormant_fraction": "share of units that are (nearly) always 0 on a recent batch, pooled over layers",
-    "srank": "smallest k whose singular values hold 99 % of the features' sum (Kumar et al. 2021)",
-    "effective_rank": "exp of the entropy of the features' singular values (Roy & Vetterli 2007)",
+    about: str
+    needs: Literal["weights", "batch", "units"]
+    value: Callable[[View], float]
+
+
+METRICS = {
+    "dfi": Metric(
+        "deviation from isometry (FIRE eq. 2), summed over the weight matrices as they are",
+        "weights",
+        lambda v: sum(dfi(w) for w in v.weights()),
+    ),
+    "dfi_per_dim": Metric(
+        "deviation from isometry per dimension: mean of (σ² − 1)² over all singular values of all matrices",
+        "weights",
+        lambda v: _per_dimension(v.weights(), lambda w: dfi(w, per_dimension=True)),
+    ),
+    "dfi_unscaled": Metric(
+        "the same of W / its FIRE scale: 0 when every matrix is a scaled isometry",
+        "weights",
+        lambda v: _per_dimension(v.weights(), dfi_unscaled),
+    ),
+    "weight_norm": Metric("L2 norm of all parameters", "weights", lambda v: weight_norm(v.learner.module)),
+    "gradient_norm": Metric("L2 norm of the loss gradient on a recent batch", "batch", _gradient_norm),
+    "dormant_fraction": Metric(
+        "share of units that are (nearly) always 0 on a recent batch, pooled over layers",
+        "units",
+        lambda v: dormant_fraction(v.recording.units),
+    ),
+    "srank": Metric(
+        "smallest k whose singular values hold 99 % of the features' sum (Kumar et al. 2021)",
+        "units",
+        lambda v: srank(v.recording.features),
+    ),
+    "effective_rank": Metric(
+        "exp of the entropy of the features' singular values (Roy & Vetterli 2007)",
+        "units",
+        lambda v: effective_rank(v.recording.features),
+    ),
 }
 
 
 def measure(learner: "Learner", per_layer: bool = False) -> dict[str, float]:
     """Every metric of a learner on its recent data: name → number.
 
-    Before it has seen any data, only what its weights tell. per_layer adds `dormant_fraction/<units>` for
-    each hidden layer.
+    Only what can be taken: before it has seen any data, what its weights tell; without hidden units, nothing
+    about units. per_layer adds `dormant_fraction/<units>` for each hidden layer.
     """
     view = View(learner)
-    values = {name: float(metric(view)) for name, metric in WEIGHT_METRICS.items()}
-    if learner.probe() is None:
-        return values
-    values |= {name: float(metric(view)) for name, metric in DATA_METRICS.items()}
-    if per_layer:
+    seen = learner.probe() is not None
+    there = {"weights": True, "batch": seen, "units": seen and bool(learner.units)}
+    values = {name: float(metric.value(view)) for name, metric in METRICS.items() if there[metric.needs]}
+    if per_layer and there["units"]:
         layers = dormant_fraction(view.recording.units, per_layer=True)
         values |= {f"dormant_fraction/{name}": share for name, share in layers.items()}
     return values

@@ -43,9 +43,10 @@ def activations() -> Rows:
 
 
 def metrics() -> Rows:
-    from supple.metrics import HELP
+    from supple.metrics import METRICS
 
-    yield from HELP.items()
+    for name, metric in METRICS.items():
+        yield name, metric.about
 
 
 def environments() -> Rows:

@@ -12,7 +12,6 @@ from .scores import ArmScores, Scores, score, to_json
 from .tables import summary_rows
 
 if TYPE_CHECKING:
-    from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
     from .style import Plot

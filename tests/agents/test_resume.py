@@ -1,12 +1,9 @@
 """`kill -9` at any moment, then `supple train --resume`: the same bytes as a run that was never killed.
 
-The kills are real ones of real processes. Importing PyTorch takes seconds, so this file, run as a script, is a
-nursery: it imports everything once and forks a process for each command line that it is sent.
+The processes and the kills are real; see the nursery in conftest.py.
 """
 
 import contextlib
-import gc
-import importlib
 import json
 import os
 import random
@@ -14,10 +11,9 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from safetensors.torch import load_file
@@ -55,87 +51,13 @@ HOOKS = [
 RUN = ["train", "ppo", *STREAM, *HOOKS, "--activation", "rand_smooth_leaky"]
 
 
-class Nursery:
-    """Processes of `supple`, one at a time."""
-
-    def __init__(self, folder: Path) -> None:
-        self.output = folder / "output.txt"
-        command = [sys.executable, __file__]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    def start(self, *args: object, die_at: int = 0) -> int:
-        """Begin `supple ARGS`; returns its process id. die_at: it kills itself at its n-th change of a file."""
-        order = {"args": [str(arg) for arg in args], "die_at": die_at, "output": str(self.output)}
-        assert self.process.stdin
-        assert self.process.stdout
-        print(json.dumps(order), file=self.process.stdin, flush=True)
-        return int(self.process.stdout.readline())
-
-    def wait(self) -> int:
-        """The exit code of the process; negative for a signal."""
-        assert self.process.stdout
-        return int(self.process.stdout.readline())
-
-    def run(self, *args: object, die_at: int = 0) -> int:
-        self.start(*args, die_at=die_at)
-        return self.wait()
-
-    def stderr(self) -> list[str]:
-        """What the last process said to stderr, line by line."""
-        return Path(f"{self.output}.err").read_text().splitlines()
-
-
-def serve() -> None:
-    for slow in ("torch._dynamo", "mujoco", "gymnasium.envs.mujoco", "tensorboard.compat.proto.event_pb2"):
-        importlib.import_module(slow)
-    import supple.scripts.train  # noqa: F401
-    from supple.scripts.console import run
-    from supple.scripts.main import dispatch
-
-    gc.freeze()
-    for line in sys.stdin:
-        order = json.loads(line)
-        if (child := os.fork()) == 0:
-            for stream, name in ((1, order["output"]), (2, order["output"] + ".err")):
-                os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), stream)
-            sys.argv = ["supple", *order["args"]]
-            if order["die_at"]:
-                sys.addaudithook(dying_at(order["die_at"]))
-            run(dispatch)
-        print(child, flush=True)
-        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
-
-
-def dying_at(n: int):
-    """An audit hook that kills the process right before it changes a file for the n-th time."""
-    changes = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.truncate", "shutil.rmtree"}
-    left = n
-
-    def hook(event: str, args: tuple) -> None:
-        nonlocal left
-        if event in changes or (event == "open" and "/runs/" in str(args[0])):
-            left -= 1
-            if not left:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-    return hook
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("resume") / "runs"
+    return tmp_path_factory.mktemp("resume")
 
 
 @pytest.fixture(scope="module")
-def nursery(folder: Path) -> Iterator[Nursery]:
-    folder.mkdir()
-    nursery = Nursery(folder)
-    yield nursery
-    nursery.process.communicate()
-
-
-@pytest.fixture(scope="module")
-def reference(nursery: Nursery, folder: Path) -> Path:
+def reference(nursery: Any, folder: Path) -> Path:
     """The run that is never killed."""
     assert nursery.run(*RUN, "--out", folder / "reference") == 0, nursery.stderr()
     return folder / "reference"
@@ -145,13 +67,18 @@ def timeless(log: Path) -> bytes:
     return re.sub(rb'"(time|seconds)": [\d.e-]+', b"", log.read_bytes())
 
 
-def assert_same(run: Path, reference: Path) -> None:
+def assert_same_states(run: Path, reference: Path) -> None:
+    """The same checkpoints, and the same bits in every tensor of each."""
     steps = sorted(folder.name for folder in (run / "checkpoints").iterdir())
     assert steps == sorted(folder.name for folder in (reference / "checkpoints").iterdir())
     for step in steps:
         ours, theirs = (load_file(path / "checkpoints" / step / "state.safetensors") for path in (run, reference))
         assert ours.keys() == theirs.keys()
         assert [k for k in ours if ours[k].numpy().tobytes() != theirs[k].numpy().tobytes()] == []
+
+
+def assert_same(run: Path, reference: Path) -> None:
+    assert_same_states(run, reference)
     assert (run / "episodes.jsonl").read_bytes() == (reference / "episodes.jsonl").read_bytes()
     for log in ("metrics.jsonl", "events.jsonl"):
         assert timeless(run / log) == timeless(reference / log)
@@ -166,14 +93,14 @@ def test_reference_run_is_one_that_could_go_wrong(reference: Path) -> None:
     assert len(list((reference / "checkpoints").iterdir())) == 2
 
 
-def test_same_seed_gives_the_same_run_and_another_seed_another(nursery: Nursery, reference: Path, folder: Path) -> None:
+def test_same_seed_gives_the_same_run_and_another_seed_another(nursery: Any, reference: Path, folder: Path) -> None:
     assert nursery.run(*RUN, "--out", folder / "again") == 0
     assert_same(folder / "again", reference)
     assert nursery.run(*RUN, "--seed", 1, "--out", folder / "other") == 0
     assert (folder / "other/episodes.jsonl").read_bytes() != (reference / "episodes.jsonl").read_bytes()
 
 
-def test_killed_before_every_change_of_a_file(nursery: Nursery, reference: Path, folder: Path) -> None:
+def test_killed_before_every_change_of_a_file(nursery: Any, reference: Path, folder: Path) -> None:
     """One run, killed again and again, each time one file operation later, until it gets through."""
     run, kills = folder / "file-by-file", 0
     while True:
@@ -184,13 +111,12 @@ def test_killed_before_every_change_of_a_file(nursery: Nursery, reference: Path,
             break
         assert code == -signal.SIGKILL, nursery.stderr()
         kills += 1
-    print("kills", kills)
     assert kills > 30
     assert_same(run, reference)
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_killed_at_random_moments(nursery: Nursery, reference: Path, folder: Path, seed: int) -> None:
+def test_killed_at_random_moments(nursery: Any, reference: Path, folder: Path, seed: int) -> None:
     moments, run, kills = random.Random(seed), folder / f"random-{seed}", 0
     assert nursery.run(*RUN, "--out", run, die_at=5) == -signal.SIGKILL
     while True:
@@ -201,7 +127,6 @@ def test_killed_at_random_moments(nursery: Nursery, reference: Path, folder: Pat
         if nursery.wait() == 0:
             break
         kills += 1
-    print("kills", kills)
     assert_same(run, reference)
 
 
@@ -210,7 +135,7 @@ def newest_file(run: Path, name: str) -> Path:
 
 
 def test_damaged_checkpoint_is_named_and_the_one_before_it_leads_to_the_same_end(
-    nursery: Nursery, reference: Path, folder: Path
+    nursery: Any, reference: Path, folder: Path
 ) -> None:
     run = shutil.copytree(reference, folder / "damaged")
     damaged = newest_file(run, "state.safetensors")
@@ -223,7 +148,7 @@ def test_damaged_checkpoint_is_named_and_the_one_before_it_leads_to_the_same_end
     assert_same(run, reference)
 
 
-def test_no_intact_checkpoint_is_one_line_and_exit_code_1(nursery: Nursery, reference: Path, folder: Path) -> None:
+def test_no_intact_checkpoint_is_one_line_and_exit_code_1(nursery: Any, reference: Path, folder: Path) -> None:
     run = shutil.copytree(reference, folder / "all-damaged")
     for checkpoint in (run / "checkpoints").iterdir():
         os.truncate(checkpoint / "state.json", 1000)
@@ -234,14 +159,14 @@ def test_no_intact_checkpoint_is_one_line_and_exit_code_1(nursery: Nursery, refe
     assert before == {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
 
 
-def test_finished_run_is_left_untouched(nursery: Nursery, reference: Path) -> None:
+def test_finished_run_is_left_untouched(nursery: Any, reference: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in reference.rglob("*")}
     assert nursery.run("train", "--resume", reference) == 0
     assert before == {path: path.stat().st_mtime_ns for path in reference.rglob("*")}
 
 
 def test_full_disk_is_one_line_and_training_goes_on_when_there_is_room(
-    nursery: Nursery, reference: Path, folder: Path
+    nursery: Any, reference: Path, folder: Path
 ) -> None:
     disk = folder / "disk"
     disk.mkdir()
@@ -250,16 +175,17 @@ def test_full_disk_is_one_line_and_training_goes_on_when_there_is_room(
         pytest.skip("a small file system can only be mounted by root")
     try:
         run, ballast, refused = disk / "run", disk / "ballast", 0
-        for pages in (0, 1, 2, 4, 6, 9, 13, 20, 30, 40, 60, 80, 120, 1000):
+        for pages in (0, 1, 3, 8, 16, 24, 1000):
             leave_pages(disk, ballast, pages)
             code = nursery.run(*(["train", "--resume", run] if run.exists() else [*RUN, "--out", run]))
-            print(pages, code, nursery.stderr())
             if code == 0:
                 break
             refused += 1
             assert code == 1
             assert len(nursery.stderr()) == 1
             assert "No space left on device" in nursery.stderr()[0]
+            assert not [path for path in disk.rglob("*") if "tmp" in path.name]
+            assert run.exists() == (pages > 0)
         assert refused > 3
         assert_same(run, reference)
     finally:
@@ -274,5 +200,13 @@ def leave_pages(disk: Path, ballast: Path, pages: int) -> None:
         os.posix_fallocate(file.fileno(), 0, state.f_bavail * state.f_frsize - pages * 4096)
 
 
-if __name__ == "__main__":
-    serve()
+def test_measurements_and_idle_hooks_leave_training_alone(nursery: Any, folder: Path) -> None:
+    short = ["train", "ppo", *STREAM, "--activation", "rand_smooth_leaky", "--cycles", "1"]
+    variants = {"plain": [], "measured": ["--measure-every", 128], "idle": ["--hook", "fire@when:dormant_fraction>2"]}
+    for name, options in variants.items():
+        assert nursery.run(*short, *options, "--out", folder / name) == 0
+    for name in ("measured", "idle"):
+        assert_same_states(folder / name, folder / "plain")
+        assert (folder / name / "episodes.jsonl").read_bytes() == (folder / "plain/episodes.jsonl").read_bytes()
+    assert timeless(folder / "idle/metrics.jsonl") == timeless(folder / "plain/metrics.jsonl")
+    assert len((folder / "measured/metrics.jsonl").read_bytes()) > len((folder / "plain/metrics.jsonl").read_bytes())

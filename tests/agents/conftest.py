@@ -1,0 +1,96 @@
+"""Real processes of `supple` that can really be killed, without waiting for PyTorch each time.
+
+Importing takes seconds, so this file, run as a script, is a nursery: it imports everything once and forks a
+process for each command line that it is sent.
+"""
+
+import gc
+import importlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+
+class Nursery:
+    """Processes of `supple`, one at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.output = folder / "output.txt"
+        command = [sys.executable, __file__]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def start(self, *args: object, die_at: int = 0) -> int:
+        """Begin `supple ARGS`; returns its process id. die_at: it kills itself at its n-th change of a file."""
+        words = [str(arg) for arg in args]
+        order = {"args": words, "die_at": die_at, "output": str(self.output), "folder": str(self.folder)}
+        assert self.process.stdin
+        assert self.process.stdout
+        print(json.dumps(order), file=self.process.stdin, flush=True)
+        return int(self.process.stdout.readline())
+
+    def wait(self) -> int:
+        """The exit code of the process; negative for a signal."""
+        assert self.process.stdout
+        return int(self.process.stdout.readline())
+
+    def run(self, *args: object, die_at: int = 0) -> int:
+        self.start(*args, die_at=die_at)
+        return self.wait()
+
+    def stderr(self) -> list[str]:
+        """What the last process said to stderr, line by line."""
+        return Path(f"{self.output}.err").read_text().splitlines()
+
+
+def serve() -> None:
+    for slow in ("torch._dynamo", "mujoco", "gymnasium.envs.mujoco", "tensorboard.compat.proto.event_pb2"):
+        importlib.import_module(slow)
+    import supple.scripts.train  # noqa: F401
+    from supple.scripts.console import run
+    from supple.scripts.main import dispatch
+
+    gc.freeze()
+    for line in sys.stdin:
+        order = json.loads(line)
+        if (child := os.fork()) == 0:
+            for stream, name in ((1, order["output"]), (2, order["output"] + ".err")):
+                os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), stream)
+            sys.argv = ["supple", *order["args"]]
+            if order["die_at"]:
+                sys.addaudithook(dying_at(order["die_at"], order["folder"]))
+            run(dispatch)
+        print(child, flush=True)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+
+
+def dying_at(n: int):
+    """An audit hook that kills the process right before it changes a file for the n-th time."""
+    changes = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.truncate", "shutil.rmtree"}
+    left = n
+
+    def hook(event: str, args: tuple) -> None:
+        nonlocal left
+        if event in changes or (event == "open" and str(args[0]).startswith(folder)):
+            left -= 1
+            if not left:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    return hook
+
+
+@pytest.fixture(scope="module")
+def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
+    nursery = Nursery(tmp_path_factory.getbasetemp())
+    yield nursery
+    nursery.process.communicate()
+
+
+if __name__ == "__main__":
+    serve()
