@@ -26,14 +26,14 @@ from supple.agents.ppo import PPOSettings
 from supple.agents.runs import create, train
 from supple.envs.make import quiet_mujoco
 
-ENVS, ROLLOUT = 8, 2048
+ENVS, ROLLOUT = 1, 2048  # SB3's defaults; with more environments, fewer rollouts fit into the same steps
 Episodes = list[tuple[int, float]]  # (step at its end, return)
 
 
 @dataclass(frozen=True)
 class Args:
     seeds: int = 3  # seeds 0 … seeds-1
-    iterations: int = 18  # of 8 × 2048 environment steps each; 18 are 294,912 steps
+    iterations: int = 146  # of 2048 environment steps each; 146 are 299,008 steps
     out: Path = Path("docs/results/ppo_learning.jsonl")  # one line per finished run
 
 

@@ -70,8 +70,8 @@ def serve() -> None:
         print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 
 
-def dying_at(n: int):
-    """An audit hook that kills the process right before it changes a file for the n-th time."""
+def dying_at(n: int, folder: str) -> Callable[[str, tuple], None]:
+    """An audit hook that kills the process right before it opens or changes a file for the n-th time."""
     changes = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.truncate", "shutil.rmtree"}
     left = n
 

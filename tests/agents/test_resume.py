@@ -8,6 +8,7 @@ import json
 import os
 import random
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -18,33 +19,10 @@ from typing import Any
 import pytest
 from safetensors.torch import load_file
 
-STREAM = [
-    "--sequence",
-    "hopper,walker2d",
-    "--cycles",
-    "2",
-    "--steps-per-task",
-    "512",
-    "--num-envs",
-    "4",
-    "--rollout-steps",
-    "32",
-    "--minibatch-size",
-    "64",
-    "--epochs",
-    "2",
-    "--hidden",
-    "16",
-    "16",
-    "--adapter",
-    "16",
-    "--checkpoint-every",
-    "200",
-    "--measure-every",
-    "256",
-    "--eval-episodes",
-    "1",
-]
+STREAM = shlex.split(
+    "--sequence hopper,walker2d --cycles 2 --steps-per-task 512 --num-envs 4 --rollout-steps 32 --minibatch-size 64 "
+    "--epochs 2 --hidden 16 16 --adapter 16 --checkpoint-every 200 --measure-every 256 --eval-episodes 1"
+)
 HOOKS = [
     word for hook in ("fire@task", "snp@0.6", "reset(what=head)@when:weight_norm<8.6") for word in ("--hook", hook)
 ]

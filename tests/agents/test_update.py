@@ -13,6 +13,7 @@ from supple.agents.update import GradientStep, LossSettings, can_compile, noise_
 from supple.envs import StepResult
 from supple.experiments.hooks import HookDriver
 from supple.interventions import parse_hook
+from supple.interventions.contract import zero_slots_
 
 OBSERVATION, ACTION, N = 5, 3, 48
 SB3_LOSS = LossSettings(0.2, False, 0.5, 0.01, True)
@@ -135,6 +136,28 @@ def test_eager_steps_equal_clipping_by_norm_and_the_optimizers_own_steps() -> No
             torch.testing.assert_close(optimizer.state[mine][slot], value, rtol=1e-4, atol=1e-7)
 
 
+@pytest.mark.skipif(not can_compile(), reason="torch.compile needs a C++ compiler")
+def test_adam_starts_anew_where_its_state_is_zeroed_between_two_steps() -> None:
+    ends = []
+    for compiled in (False, True):
+        net, fresh = nn.Linear(2, 1), nn.Linear(2, 1)
+        with torch.no_grad():
+            net.weight.copy_(torch.tensor([[1.0, 2.0]]))
+        optimizer = torch.optim.Adam(net.parameters(), lr=0.1, eps=1e-5)
+        step = GradientStep(optimizer, 1e9, compiled)
+        step.begin([net.weight])
+        for _ in range(3):
+            step(lambda x, net=net: ((net.weight * x).square().sum(), x.sum()), torch.tensor([[1.0, 3.0]]))
+        zero_slots_(optimizer, [net.weight])
+        fresh.load_state_dict(net.state_dict())
+        step(lambda x, net=net: ((net.weight * x).square().sum(), x.sum()), torch.tensor([[1.0, 3.0]]))
+        assert float(optimizer.state[net.weight]["step"]) == 1
+        # Adam's first step is the step size along the gradient's sign.
+        torch.testing.assert_close(fresh.weight - net.weight, 0.1 * fresh.weight.sign(), rtol=1e-4, atol=1e-5)
+        ends.append(net.weight.detach())
+    torch.testing.assert_close(*ends)
+
+
 def test_log_probability_from_noise_is_that_of_the_normal_distribution() -> None:
     g = torch.Generator().manual_seed(0)
     mean, log_std, noise = (torch.randn(n, ACTION, generator=g) for n in (20, 1, 20))
@@ -187,7 +210,8 @@ def trained(compile_mode: str, penalty: str | None) -> MultiHead:
     agent = PPO(settings, {"a": (4, 2), "b": (3, 1)})
     start = copy.deepcopy(agent.network)
     hooks = [hook for text in (penalty, "fire@10") if text and (hook := parse_hook(text))]
-    driver = HookDriver(hooks, agent.learners, lambda **_: None, 100)
+    events: list[dict[str, Any]] = []
+    driver = HookDriver(hooks, agent.learners, lambda **event: events.append(event), 100)
     rng = np.random.default_rng(0)
     torch.manual_seed(0)
     agent.begin_task("a")
@@ -200,8 +224,7 @@ def trained(compile_mode: str, penalty: str | None) -> MultiHead:
             agent.remember(StepResult(new, rng.normal(size=2), no, no, new, []))
         assert agent.update(driver, last=False) is not None
         driver.passed(moment - 1, moment)
-    moved = [
-        float((p - q).detach().abs().max()) for p, q in zip(agent.network.parameters(), start.parameters(), strict=True)
-    ]
-    assert max(moved) > 0.05
+    assert [event["step"] for event in events] == [10]
+    after = dict(agent.network.named_parameters())
+    assert max(float((after[name] - p).detach().abs().max()) for name, p in start.named_parameters()) > 0.05
     return agent.network

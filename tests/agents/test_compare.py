@@ -1,0 +1,114 @@
+"""Comparisons: arms depend on the fork and on themselves alone, whatever is killed and however many run at once."""
+
+import json
+import os
+import re
+import shlex
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from safetensors.torch import load_file
+
+SETTINGS = shlex.split(
+    "--sequence hopper,walker2d --cycles 2 --steps-per-task 512 --num-envs 4 --rollout-steps 32 --minibatch-size 64 "
+    "--epochs 2 --hidden 16 16 --adapter 16 --checkpoint-every 200 --measure-every 256 --eval-episodes 1 "
+    "--activation rand_smooth_leaky"
+)
+COMPARE = ["compare", "ppo", *SETTINGS, "--fork-at", "0.5"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("compare")
+
+
+@pytest.fixture(scope="module")
+def whole(nursery: Any, folder: Path) -> Path:
+    """A comparison that nothing happened to, two runs at a time."""
+    arms = [word for arm in ("none", "fire@task", "snp") for word in ("--arm", arm)]
+    assert nursery.run(*COMPARE, *arms, "--jobs", 2, "--out", folder / "whole") == 0, nursery.stderr()
+    return folder / "whole/seed-0"
+
+
+def last_state(run: Path) -> dict[str, bytes]:
+    tensors = load_file(max((run / "checkpoints").iterdir()) / "state.safetensors")
+    return {name: tensor.numpy().tobytes() for name, tensor in tensors.items()}
+
+
+def log(run: Path, name: str) -> bytes:
+    return re.sub(rb'"(time|seconds)": [\d.e-]+', b"", (run / f"{name}.jsonl").read_bytes())
+
+
+def test_arm_none_is_what_the_trunk_would_have_done(nursery: Any, folder: Path, whole: Path) -> None:
+    """Forked at a task boundary, where a plain run has a checkpoint too: state, episodes and metrics agree."""
+    plain = folder / "plain"
+    assert nursery.run("train", "ppo", *SETTINGS, "--out", plain) == 0
+    assert last_state(whole / "none") == last_state(plain)
+    for name in ("episodes", "metrics"):
+        assert log(whole / "trunk", name) + log(whole / "none", name) == log(plain, name)
+
+
+def test_interventions_change_their_arm_and_say_so(whole: Path) -> None:
+    for arm, steps in (("snp", {1024}), ("fire_task", {1024, 1536}), ("none", set())):
+        events = [json.loads(line) for line in (whole / arm / "events.jsonl").read_text().splitlines()]
+        assert {event["step"] for event in events if event["event"] == "intervention"} == steps
+        assert (last_state(whole / arm) == last_state(whole / "none")) == (arm == "none")
+
+
+def children(pid: int) -> dict[int, str]:
+    """Processes begun by a process: id → command line."""
+    found = {}
+    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        found[int(child)] = Path(f"/proc/{child}/cmdline").read_text()
+    return found
+
+
+def alive(pid: int) -> bool:
+    try:
+        return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def wait_until(condition: Callable[[], object], seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.005)
+
+
+@pytest.mark.skipif(not Path(f"/proc/self/task/{os.getpid()}/children").exists(), reason="children are found in /proc")
+def test_killed_comparison_goes_on_to_the_same_end(nursery: Any, folder: Path, whole: Path) -> None:
+    """Other jobs, other arms in another order; then a worker dies, then the parent; then it goes on."""
+    broken = folder / "broken"
+    trunk, first, second = (broken / "seed-0" / name for name in ("trunk", "snp", "none"))
+
+    parent = nursery.start(*COMPARE, "--arm", "snp", "--arm", "none", "--jobs", 1, "--out", broken)
+    wait_until((trunk / "episodes.jsonl").exists, 60)
+    [worker] = [pid for pid, command in children(parent).items() if "spawn_main" in command]
+    os.kill(worker, signal.SIGKILL)
+    assert nursery.wait() == 1
+    assert len(nursery.stderr()) == 1
+    assert "a worker process died" in nursery.stderr()[0]
+    assert "compare --resume" in nursery.stderr()[0]
+
+    parent = nursery.start("compare", "--resume", broken, "--jobs", 1)
+    wait_until((second / "episodes.jsonl").exists, 60)
+    workers = children(parent)
+    os.kill(parent, signal.SIGKILL)
+    assert nursery.wait() == -signal.SIGKILL
+    assert workers
+    wait_until(lambda: not any(map(alive, workers)), 5)
+    assert last_state(second) != last_state(whole / "none"), "killed too late to prove anything"
+
+    before = {path: path.stat().st_mtime_ns for path in [*trunk.rglob("*"), *first.rglob("*")]}
+    assert nursery.run("compare", "--resume", broken, "--jobs", 1) == 0
+    assert before == {path: path.stat().st_mtime_ns for path in [*trunk.rglob("*"), *first.rglob("*")]}
+    for arm in ("trunk", "snp", "none"):
+        assert last_state(broken / "seed-0" / arm) == last_state(whole / arm)
+        for name in ("episodes", "metrics", "events"):
+            assert log(broken / "seed-0" / arm, name) == log(whole / arm, name)

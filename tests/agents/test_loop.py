@@ -1,0 +1,69 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from supple.agents.ppo import PPOSettings
+from supple.agents.runs import create, train
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def run(path: Path, **changes: Any) -> list[int]:
+    """Train; returns the steps that were reported as progress."""
+    values = {
+        "env": "inverted_pendulum", "num_envs": 2, "rollout_steps": 64, "minibatch_size": 32, "hidden": (16, 16),
+        "adapter": 0, "epochs": 2, "eval_episodes": 0, "compile": "off", **changes,
+    }  # fmt: skip
+    create(path, "ppo", PPOSettings(**values), "")
+    steps: list[int] = []
+    train(path, steps.append, lambda line: None)
+    return steps
+
+
+def test_steps_are_those_of_all_environments_together(tmp_path: Path) -> None:
+    steps = run(tmp_path / "run", steps=700, measure_every=256, checkpoint_every=10_000)
+    assert steps == [0, 128, 256, 384, 512, 640, 700]  # the last rollout is cut short
+    assert [line["step"] for line in lines(tmp_path / "run" / "metrics.jsonl")] == [256, 512, 700]
+    episodes = lines(tmp_path / "run" / "episodes.jsonl")
+    # InvertedPendulum gives 1 a step, so returns count steps; two episodes at most are still running.
+    assert 700 - 2 * max(e["length"] for e in episodes) < sum(e["length"] for e in episodes) <= 700
+    assert all(e["step"] % 2 == 0 for e in episodes)
+    # The steps at which an environment's episodes end are its cumulated lengths, counted for both environments.
+    first = episodes[0]
+    assert first["step"] == 2 * first["length"]
+
+
+def test_a_checkpoint_ends_every_episode_and_steps_count_on(tmp_path: Path) -> None:
+    run(tmp_path / "run", steps=512, checkpoint_every=128, keep_checkpoints=2)
+    kept = sorted(int(p.name) for p in (tmp_path / "run" / "checkpoints").iterdir())
+    assert kept == [384, 512]
+    for episode in lines(tmp_path / "run" / "episodes.jsonl"):
+        begun = episode["step"] - 2 * episode["length"]
+        assert begun // 128 == (episode["step"] - 1) // 128  # no episode spans a checkpoint
+
+
+def test_each_task_of_a_stream_takes_its_share_of_the_steps(tmp_path: Path) -> None:
+    run(
+        tmp_path / "run", env=None, sequence="inverted_pendulum,inverted_double_pendulum", steps_per_task=300, cycles=2,
+        adapter=8,
+    )  # fmt: skip
+    tasks = [e for e in lines(tmp_path / "run" / "events.jsonl") if e["event"] == "task"]
+    assert [(e["step"], e["cycle"]) for e in tasks] == [(0, 0), (300, 0), (600, 1), (900, 1)]
+    for episode in lines(tmp_path / "run" / "episodes.jsonl"):
+        assert 300 * episode["task"] < episode["step"] <= 300 * (episode["task"] + 1)
+
+
+def test_ppo_learns_to_balance_a_pendulum(tmp_path: Path) -> None:
+    run(
+        tmp_path / "run", steps=12_288, rollout_steps=256, minibatch_size=64, epochs=10, learning_rate=1e-3, seed=0,
+        hidden=(32, 32),
+    )  # fmt: skip
+    episodes = lines(tmp_path / "run" / "episodes.jsonl")
+    early = np.mean([e["return"] for e in episodes if e["step"] < 2_000])
+    late = np.mean([e["return"] for e in episodes if e["step"] > 9_000])
+    assert early < 40
+    assert late > 100

@@ -1,0 +1,221 @@
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from supple.agents.ppo import PPO, PPOSettings
+from supple.envs import StepResult
+from supple.experiments.hooks import HookDriver
+
+SPACES = {"a": (4, 2), "b": (3, 1)}
+NO_HOOKS = HookDriver([], {}, lambda **_: None, 1)
+
+
+def agent_with(**changes: Any) -> PPO:
+    values = {
+        "env": "unused", "steps": 1, "num_envs": 2, "rollout_steps": 16, "epochs": 2, "minibatch_size": 8,
+        "hidden": (8,), "adapter": 6, "compile": "off", **changes,
+    }  # fmt: skip
+    return PPO(PPOSettings(**values), SPACES)
+
+
+def world(key: str, envs: int = 2, seed: int = 0, ends: bool = True) -> Iterator[StepResult]:
+    """An endless stream of random steps; with `ends`, a tenth terminate and a tenth are truncated."""
+    rng = np.random.default_rng(seed)
+    while True:
+        obs, final = rng.normal(size=(2, envs, SPACES[key][0]))
+        terminated, truncated = (rng.random((2, envs)) < 0.1) & ends
+        final = np.where((terminated | truncated)[:, None], final, obs)
+        yield StepResult(obs, rng.normal(size=envs), terminated, truncated, final, [])
+
+
+def live(agent: PPO, key: str, rollouts: int = 1, seed: int = 0, ends: bool = True) -> None:
+    """A task of some rollouts."""
+    steps = world(key, agent.settings.num_envs, seed, ends)
+    agent.begin_task(key)
+    agent.begin_episodes(next(steps).obs)
+    for _ in range(rollouts * agent.settings.rollout_steps):
+        agent.act()
+        agent.remember(next(steps))
+        agent.update(NO_HOOKS, last=False)
+
+
+def own_state(agent: PPO, key: str) -> dict[str, Tensor]:
+    """Everything that belongs to one environment alone: parameters, Adam's slots, statistics."""
+    found = {}
+    for name, p in agent.network.named_parameters():
+        if f".{key}." in f".{name}.":
+            found[name] = p.detach().clone()
+            found |= {f"{name}/{slot}": value.clone() for slot, value in agent.optimizer.state.get(p, {}).items()}
+    for what, statistics in (
+        ("observations", agent.observation_statistics[key]),
+        ("rewards", agent.reward_scales[key].statistics),
+    ):
+        found |= {f"{what}/{name}": torch.tensor(np.array(v)) for name, v in statistics.state_dict().items()}
+    return found
+
+
+def same(a: dict[str, Tensor], b: dict[str, Tensor]) -> bool:
+    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+
+
+def test_training_on_one_environment_leaves_what_belongs_to_another_untouched() -> None:
+    agent = agent_with()
+    start = own_state(agent, "b")
+    live(agent, "a", rollouts=2)
+    assert same(own_state(agent, "b"), start)
+    live(agent, "b", rollouts=2, seed=1)
+    learned = own_state(agent, "b")
+    assert len(learned) > len(start)  # Adam has slots for it now
+    assert not any(torch.equal(learned[name], start[name]) for name in start)
+    trunk = agent.network.trunk[0].weight.detach().clone()
+    live(agent, "a", rollouts=2, seed=2)
+    assert not torch.equal(agent.network.trunk[0].weight, trunk)
+    assert same(own_state(agent, "b"), learned)
+
+
+def test_stored_log_probabilities_are_those_of_the_policy_that_acted() -> None:
+    agent = agent_with(normalize_observations=False)
+    with torch.no_grad():
+        agent.network.log_std["a"].copy_(torch.tensor([-0.7, 0.4]))
+    before = copy.deepcopy(agent.network)
+    live(agent, "a")
+    _, batch = agent.probe or pytest.fail("no batch was kept")
+    with torch.no_grad():
+        normal = torch.distributions.Normal(before.mean(batch.observations, "a"), before.log_std["a"].exp())
+        torch.testing.assert_close(batch.log_probs, normal.log_prob(batch.actions).sum(-1))
+        torch.testing.assert_close(batch.values, before.values(batch.observations, "a"))
+
+
+def test_exploration_is_gaussian_around_the_mean_action() -> None:
+    agent = agent_with(num_envs=64, rollout_steps=100)
+    with torch.no_grad():
+        agent.network.log_std["a"].copy_(torch.tensor([-1.0, 0.5]))
+    agent.begin_task("a")
+    agent.begin_episodes(np.zeros((64, 4)))
+    step = next(world("a", 64, ends=False))._replace(obs=np.zeros((64, 4)), final_obs=np.zeros((64, 4)))
+    actions = []
+    for _ in range(100):
+        actions.append(agent.act())
+        agent.remember(step)
+    sample = np.concatenate(actions)
+    with agent.greedy("a") as policy:
+        mean = policy(np.zeros((1, 4)))[0]
+    np.testing.assert_allclose(sample.mean(0), mean, atol=0.08)
+    np.testing.assert_allclose(sample.std(0), np.exp([-1.0, 0.5]), rtol=0.05)
+
+
+def test_the_agent_learns_once_its_rollout_is_full() -> None:
+    agent, steps = agent_with(), world("a")
+    agent.begin_task("a")
+    agent.begin_episodes(next(steps).obs)
+    for t in range(1, 17):
+        agent.act()
+        agent.remember(next(steps))
+        assert (agent.update(NO_HOOKS, last=False) is None) == (t < 16)
+
+
+def test_every_row_is_visited_once_an_epoch_up_to_the_remainder() -> None:
+    agent = agent_with(rollout_steps=15, minibatch_size=8, epochs=3)  # 30 rows: three minibatches, six rows over
+    seen: list[list[float]] = []
+    real = agent.gradient_step.run
+
+    def record(loss: Any, *batch: Tensor) -> Tensor:
+        seen.append(batch[4].tolist())  # advantages tell rows apart
+        return real(loss, *batch)
+
+    agent.gradient_step.run = record
+    live(agent, "a")
+    assert [len(rows) for rows in seen] == 9 * [8]
+    every = set(agent.probe[1].advantages.tolist())  # type: ignore[index]
+    assert len(every) == 30
+    epochs = [[*seen[i], *seen[i + 1], *seen[i + 2]] for i in (0, 3, 6)]
+    for rows in epochs:
+        assert len(set(rows)) == 24
+        assert set(rows) <= every
+    assert len({tuple(rows) for rows in epochs}) == 3  # another order each time
+    assert len({frozenset(rows) for rows in epochs}) > 1  # and other rows left over
+
+
+@pytest.mark.parametrize("taken", [1, 5])
+def test_the_rollout_that_a_task_ends_in_is_learned_from_as_far_as_it_goes(taken: int) -> None:
+    agent, steps = agent_with(minibatch_size=8), world("a")
+    before = copy.deepcopy(agent.network.state_dict())
+    agent.begin_task("a")
+    agent.begin_episodes(next(steps).obs)
+    for _ in range(taken):
+        agent.act()
+        agent.remember(next(steps))
+    numbers = agent.update(NO_HOOKS, last=True)
+    assert numbers is not None
+    assert np.isfinite(list(numbers.values())).all()
+    assert len(agent.probe[1].returns) == 2 * taken  # type: ignore[index]
+    assert not torch.equal(agent.network.state_dict()["trunk.0.weight"], before["trunk.0.weight"])
+    assert agent.rollout.filled == 0
+
+
+def test_a_truncated_episode_is_valued_at_its_true_last_observation() -> None:
+    agent = agent_with(normalize_observations=False, normalize_rewards=False)
+    agent.begin_task("a")
+    agent.begin_episodes(np.zeros((2, 4)))
+    agent.act()
+    final, obs = np.full((2, 4), 3.0), np.full((2, 4), -3.0)
+    # Environment 0 is truncated; environment 1 is so too, but also terminates, which counts.
+    agent.remember(StepResult(obs, np.zeros(2), np.array([False, True]), np.array([True, True]), final, []))
+    seen = agent.rollout.seen(agent.current)
+    torch.testing.assert_close(seen, torch.tensor([0.0, 0.0, -3.0, -3.0, 3.0])[:, None].expand(5, 4))
+
+
+def test_rewards_are_scaled_only_where_asked() -> None:
+    for scaled in (True, False):
+        agent = agent_with(normalize_rewards=scaled)
+        steps = world("a")
+        agent.begin_task("a")
+        agent.begin_episodes(next(steps).obs)
+        rewards = []
+        for _ in range(10):
+            agent.act()
+            rewards.append((result := next(steps)).reward)
+            agent.remember(result)
+        assert np.array_equal(agent.rollout.rewards[:10], rewards) is not scaled
+        assert (agent.reward_scales["a"].statistics.count > 1) is scaled
+
+
+def test_observations_are_normalised_by_the_statistics_of_their_environment() -> None:
+    agent = agent_with()
+    first = np.random.default_rng(0).normal(5, 3, size=(2, 4))
+    agent.begin_task("a")
+    agent.begin_episodes(first)
+    np.testing.assert_allclose(agent.current, (first - first.mean(0)) / first.std(0), atol=1e-2)
+    assert agent.observation_statistics["b"].count < 1
+    raw = agent_with(normalize_observations=False)
+    raw.begin_task("a")
+    raw.begin_episodes(first)
+    np.testing.assert_array_equal(raw.current, first.astype(np.float32))
+
+
+def test_an_agent_goes_on_from_its_state_as_if_it_had_never_stopped() -> None:
+    agent, other = agent_with(), agent_with(seed=1)
+    live(agent, "a", rollouts=2)
+    other.load_state_dict(copy.deepcopy(agent.state_dict()))
+    for one in (agent, other):
+        live(one, "b", rollouts=2, seed=3)
+    for key in SPACES:
+        assert same(own_state(agent, key), own_state(other, key))
+    assert torch.equal(agent.network.trunk[0].weight, other.network.trunk[0].weight)
+
+
+def test_a_state_is_not_changed_by_training_on() -> None:
+    agent = agent_with()
+    live(agent, "a")
+    state = agent.state_dict()
+    slots = copy.deepcopy(state["optimizer"])
+    statistics = copy.deepcopy(state["observations"])
+    live(agent, "a", seed=1)
+    for index, values in slots.items():
+        assert all(torch.equal(value, state["optimizer"][index][name]) for name, value in values.items())
+    np.testing.assert_array_equal(statistics["a"]["mean"], state["observations"]["a"]["mean"])

@@ -1,0 +1,64 @@
+"""Forks take over the whole state of a trunk, and appear at once or not at all."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from supple.experiments import checkpoint
+from supple.experiments.errors import CheckpointError
+from supple.experiments.fork import fork
+from supple.experiments.rundir import RunDirectory
+
+CONFIG: dict[str, Any] = {"algorithm": "ppo", "settings": {"hook": []}, "tasks": [], "start_step": 0, "stop_step": 64}
+ARM = CONFIG | {"settings": {"hook": ["fire"]}, "start_step": 64, "stop_step": None}
+
+
+@pytest.fixture
+def trunk(tmp_path: Path) -> RunDirectory:
+    run = RunDirectory.create(tmp_path / "trunk", CONFIG)
+    tree = {"step": 64, "agent": {"w": torch.randn(3)}, "logs": {"metrics": 12, "episodes": 9}, "seconds": 2.0}
+    checkpoint.save(run.checkpoints, 64, tree, run.identity)
+    return run
+
+
+def test_an_arm_begins_with_the_state_of_the_trunk_and_empty_logs(tmp_path: Path, trunk: RunDirectory) -> None:
+    fork(trunk, 64, tmp_path / "arm", ARM)
+    arm = RunDirectory.open(tmp_path / "arm")
+    assert arm.config["start_step"] == 64
+    ours, theirs = (checkpoint.newest(run.checkpoints, run.identity, pytest.fail) for run in (arm, trunk))
+    assert ours is not None
+    assert theirs is not None
+    assert torch.equal(ours["agent"]["w"], theirs["agent"]["w"])
+    assert {**ours, "agent": None, "logs": None} == {**theirs, "agent": None, "logs": None}
+    assert ours["logs"] == {}
+
+
+def test_checkpoints_of_trunk_and_arm_are_not_taken_for_each_other(tmp_path: Path, trunk: RunDirectory) -> None:
+    fork(trunk, 64, tmp_path / "arm", ARM)
+    arm = RunDirectory.open(tmp_path / "arm")
+    with pytest.raises(CheckpointError, match="belongs to another run"):
+        checkpoint.newest(arm.checkpoints, trunk.identity, pytest.fail)
+
+
+def test_an_arm_that_exists_is_left_alone(tmp_path: Path, trunk: RunDirectory) -> None:
+    (tmp_path / "arm").mkdir()
+    fork(trunk, 64, tmp_path / "arm", ARM)
+    assert list((tmp_path / "arm").iterdir()) == []
+
+
+def test_what_a_killed_fork_left_is_cleared_away(tmp_path: Path, trunk: RunDirectory) -> None:
+    (tmp_path / ".arm.tmp/checkpoints/000000000001").mkdir(parents=True)
+    fork(trunk, 64, tmp_path / "arm", ARM)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["arm", "trunk"]
+    assert [path.name for path in (tmp_path / "arm/checkpoints").iterdir()] == ["000000000064"]
+
+
+def test_no_fork_from_a_damaged_trunk_or_with_a_bad_config(tmp_path: Path, trunk: RunDirectory) -> None:
+    with pytest.raises(TypeError):
+        fork(trunk, 64, tmp_path / "arm", ARM | {"bad": object()})
+    (checkpoint.folder_of(trunk.checkpoints, 64) / "state.safetensors").write_bytes(b"")
+    with pytest.raises(CheckpointError, match=r"state\.safetensors: damaged"):
+        fork(trunk, 64, tmp_path / "arm", ARM)
+    assert [path.name for path in tmp_path.iterdir()] == ["trunk"]

@@ -1,0 +1,155 @@
+"""The run directory: created whole or not at all, and logs that can be cut back to a checkpoint."""
+
+import json
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
+
+from supple.experiments.errors import RunError, UsageError
+from supple.experiments.rundir import LOGS, RunDirectory, read_json, start_folder, write_json
+
+CONFIG = {
+    "algorithm": "ppo",
+    "settings": {"seed": 0, "hidden": (8, 8)},
+    "tasks": [],
+    "start_step": 0,
+    "stop_step": None,
+}
+
+
+def contents(run: RunDirectory) -> dict[str, bytes]:
+    return {file: (run.path / file).read_bytes() for file in LOGS.values()}
+
+
+def log_some(run: RunDirectory, step: int) -> None:
+    run.metrics(step, {"loss": step / 3})
+    run.episode(step=step, **{"return": 1.5})
+    run.event(event="task", step=step)
+
+
+def test_created_directory_opens_with_config_and_versions(tmp_path: Path) -> None:
+    RunDirectory.create(tmp_path / "a/b", CONFIG)
+    run = RunDirectory.open(tmp_path / "a/b")
+    assert run.config["settings"] == {"seed": 0, "hidden": [8, 8]}
+    assert {"python", "torch", "numpy", "supple"} <= run.config["versions"].keys()
+
+
+def test_a_folder_that_holds_anything_is_refused_and_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    for path in (tmp_path, tmp_path / "notes.txt"):
+        with pytest.raises(UsageError, match="already holds another run or other files"):
+            RunDirectory.create(path, CONFIG)
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_an_empty_folder_and_one_where_a_beginning_was_killed_are_taken(tmp_path: Path) -> None:
+    (tmp_path / "config.json.tmp").write_text('{"algo')
+    RunDirectory.create(tmp_path, CONFIG)
+    assert [path.name for path in tmp_path.iterdir()] == ["config.json"]
+
+
+@pytest.mark.parametrize("make_first", [False, True])
+def test_a_config_that_cannot_be_written_leaves_nothing(tmp_path: Path, make_first: bool) -> None:
+    path = tmp_path / "run"
+    if make_first:
+        path.mkdir()
+    with pytest.raises(TypeError):
+        start_folder(path, "config.json", {"bad": object()}, "supple train")
+    assert path.exists() == make_first
+    assert not [*tmp_path.rglob("*.json*")]
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "words"),
+    [
+        (None, UsageError, "is no run directory: it has no config.json"),
+        ("{}", UsageError, "is no run directory: its config.json is not one of supple"),
+        ('{"model_type": "llama"}', UsageError, "not one of supple"),
+        ("[1]", RunError, "config.json: damaged"),
+        ('{"algorithm": "pp', RunError, "config.json: damaged"),
+    ],
+)
+def test_what_is_no_run_directory_is_refused(tmp_path: Path, text: str | None, error: Any, words: str) -> None:
+    if text is not None:
+        (tmp_path / "config.json").write_text(text)
+    with pytest.raises(error, match=words):
+        RunDirectory.open(tmp_path)
+
+
+def test_a_file_is_no_run_directory(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match=r"has no config\.json"):
+        read_json(tmp_path / "file" / "config.json", "it")
+
+
+def test_identity_is_that_of_the_stored_config_and_depends_on_what_training_depends_on(tmp_path: Path) -> None:
+    created = RunDirectory.create(tmp_path, CONFIG)
+    assert RunDirectory(tmp_path, CONFIG).identity == created.identity == RunDirectory.open(tmp_path).identity
+    assert RunDirectory(tmp_path, CONFIG | {"command": "other words"}).identity == created.identity
+    for other in ({"stop_step": 8}, {"start_step": 8}, {"algorithm": "x"}, {"settings": {"seed": 1, "hidden": (8, 8)}}):
+        assert RunDirectory(tmp_path, CONFIG | other).identity != created.identity
+
+
+def test_logs_cut_back_and_written_again_are_the_logs_that_were_never_cut(tmp_path: Path) -> None:
+    with RunDirectory.create(tmp_path, CONFIG) as run:
+        run.start_logs({}, 0.0)
+        log_some(run, 1)
+        lengths = run.log_lengths()
+        log_some(run, 2)
+    whole = contents(run)
+    (tmp_path / LOGS["episodes"]).write_bytes(whole[LOGS["episodes"]] + b'{"step": 3, "ret')
+    with RunDirectory.open(tmp_path) as run:
+        run.start_logs(lengths, 12.0)
+        assert run.log_lengths() == lengths
+        assert 12.0 <= run.seconds() < 13.0
+        log_some(run, 2)
+    for name in ("episodes", "events"):
+        assert contents(run)[LOGS[name]] == whole[LOGS[name]]
+    lines = [json.loads(line) for line in (tmp_path / LOGS["metrics"]).read_text().splitlines()]
+    assert [(line["step"], line["loss"]) for line in lines] == [(1, 1 / 3), (2, 2 / 3)]
+
+
+def test_a_log_shorter_than_its_checkpoint_says_is_an_error_that_names_it(tmp_path: Path) -> None:
+    run = RunDirectory.create(tmp_path, CONFIG)
+    with run, pytest.raises(RunError, match=r"episodes\.jsonl: 0 bytes, but its checkpoint recorded 9"):
+        run.start_logs({"episodes": 9}, 0.0)
+
+
+def test_tensorboard_reads_what_was_logged_each_step_once(tmp_path: Path) -> None:
+    with RunDirectory.create(tmp_path, CONFIG) as run:
+        run.start_logs({}, 0.0)
+        run.metrics(8, {"loss": 0.5, "agent/dfi": 2.0})
+        lengths = run.log_lengths()
+        run.metrics(16, {"loss": 0.25})
+    with RunDirectory.open(tmp_path) as run:
+        run.start_logs(lengths, 0.0)
+        run.metrics(16, {"loss": math.inf})
+    [file] = (tmp_path / "tensorboard").iterdir()
+    events = list(EventFileLoader(str(file)).Load())
+    read = [(e.step, v.tag, v.tensor.float_val[0]) for e in events for v in e.summary.value]
+    assert read == [(8, "loss", 0.5), (8, "agent/dfi", 2.0), (16, "loss", math.inf)]
+    assert events[0].file_version == "brain.Event:2"
+
+
+def test_every_log_is_closed_even_if_one_cannot_be_written(tmp_path: Path) -> None:
+    run = RunDirectory.create(tmp_path, CONFIG)
+    run.start_logs({}, 0.0)
+    log_some(run, 1)
+    os.close(run._files["metrics"].fileno())
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        run.close()
+    assert all(file.closed for name, file in run._files.items())
+    assert json.loads((tmp_path / LOGS["episodes"]).read_text()) == {"step": 1, "return": 1.5}
+
+
+def test_json_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    write_json(path, {"a": 1})
+    with pytest.raises(TypeError):
+        write_json(path, {"a": object()})
+    assert read_json(path, "") == {"a": 1}
+    assert [file.name for file in tmp_path.iterdir()] == ["x.json"]

@@ -1,0 +1,162 @@
+"""What is asked for wrongly is answered with exactly one line on stderr and exit code 2, and nothing is made."""
+
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+from supple.scripts.console import run
+from supple.scripts.main import dispatch
+
+TRAIN = "train ppo --env hopper --steps 800 --out OUT"
+STREAM = "train ppo --sequence hopper,walker2d --steps-per-task 800 --out OUT"
+COMPARE = "compare ppo --sequence hopper,walker2d --steps-per-task 800 --out OUT"
+
+WRONG = {
+    # commands and algorithms
+    "trian ppo": "unknown command 'trian': did you mean 'train'?",
+    "train": None,  # help, not an error
+    "train --env hopper": "which algorithm? (`supple train ALGORITHM …`; algorithms: ppo)",
+    "train pppo --env hopper": "unknown algorithm 'pppo': did you mean 'ppo'?",
+    "list nonsense": "nothing to list under 'nonsense'",
+    "list metric": "did you mean 'metrics'?",
+    # options
+    "train ppo --env hopper --steps abc --out OUT": "--steps: 'abc' is not an integer",
+    f"{TRAIN} --seed 1.5": "--seed: '1.5' is not an integer",
+    f"{TRAIN} --learning-rate=fast": "--learning-rate: 'fast' is not a number",
+    f"{TRAIN} --hidden 64 wide": "--hidden: '64 wide' is not made of integers",
+    f"{TRAIN} --compile maybe": "--compile: 'maybe' is none of 'auto', 'on', 'off'",
+    f"{TRAIN} --stepz 3": "unknown option --stepz, did you mean --steps?",
+    f"{TRAIN} more": "unknown option more",
+    "train ppo --env hopper --steps 800": "--out is missing",
+    "train ppo --env hopper --steps 800 --out": "--out needs a value",
+    "report": "Folder of a run or of a comparison",
+    # environments and lengths
+    "train ppo --steps 800 --out OUT": "give either --env",
+    f"{TRAIN} --env hoper": "unknown environment 'hoper': did you mean 'hopper'",
+    f"{STREAM} --sequence hopper,,ant": "empty item in sequence",
+    f"{TRAIN} --env CartPole-v1": "CartPole-v1: this agent needs vectors of real numbers as actions, not Discrete(2)",
+    f"{TRAIN} --env FrozenLake-v1": "as observations, not Discrete(16)",
+    f"{TRAIN} --steps 0": "--steps must be a positive number, got 0",
+    f"{TRAIN} --steps -8": "--steps must be a positive number, got -8",
+    f"{TRAIN} --steps 801": "--steps 801 is no multiple of --num-envs 8, which step together: 800 or 808 would be",
+    f"{TRAIN} --num-envs 0": "--num-envs must be a positive number, got 0",
+    f"{STREAM} --cycles 0": "--cycles must be a positive number",
+    f"{STREAM} --adapter 0": "adapter=0 needs environments with equal observation sizes",
+    # numbers
+    f"{TRAIN} --gamma 1.01": "--gamma must lie in [0, 1], got 1.01",
+    f"{TRAIN} --clip nan": "--clip must be",
+    f"{TRAIN} --value-coefficient inf": "--value-coefficient must be a finite number",
+    f"{TRAIN} --hidden 64 0": "--hidden must be a positive number",
+    f"{TRAIN} --keep-checkpoints 0": "--keep-checkpoints must be a positive number",
+    f"{TRAIN} --seed -1": "--seed must be 0 or more",
+    # interventions, schedules, activations, metrics, presets
+    f"{TRAIN} --hook fir@0.5": "--hook: unknown intervention 'fir': did you mean 'fire'?",
+    f"{TRAIN} --hook 'fire(step=3)@0.5'": "--hook: fire has no parameter 'step': did you mean 'steps'?",
+    f"{TRAIN} --hook 'fire(steps=x)@0.5'": "--hook: fire: steps must be",
+    f"{TRAIN} --hook fire@soon": "--hook: unknown schedule 'soon'",
+    f"{TRAIN} --hook fire": "needs a schedule: when?",
+    f"{TRAIN} --hook fire@0.5 --hook fire@0.5": "--hook: fire@0.5 is given twice",
+    f"{TRAIN} --hook fire@801": "--hook: fire@801 never fires: the run has 800 steps",
+    f"{TRAIN} --hook fire@every:801": "never fires",
+    f"{TRAIN} --hook fire@task": "--hook: fire@task never fires: the run has 0 task switches",
+    f"{STREAM} --hook fire@task:2": "never fires",
+    f"{TRAIN} --hook 'fire@when:dormant>1'": "unknown metric 'dormant': did you mean 'dormant_fraction'?",
+    f"{TRAIN} --hook 'fire@when:critic/dfi>1'": "unknown metric 'critic/dfi'",
+    f"{TRAIN} --hook ''": "--hook: unexpected end",
+    f"{TRAIN} --activation relo": "unknown activation 'relo': did you mean 'relu'?",
+    f"{TRAIN} --activation 'leaky_relu(slop=1)'": "leaky_relu has no parameter 'slop'",
+    "train ppo --preset deom --out OUT": "unknown preset 'deom': did you mean 'demo'?",
+    # comparisons
+    f"{COMPARE} --fork-at 1": "--fork-at must lie between 0 and 1",
+    f"{COMPARE} --fork-at 0.0001": "--fork-at 0.0001 would fork at step 0 of 1600",
+    f"{COMPARE} --arm fire --arm fire": "two arms would share a folder",
+    f"{COMPARE} --arm fire@100": "--arm: fire@100 never fires: the run starts at step 800",
+    f"{COMPARE} --fork-at 0.75 --arm fire@task": "fire@task never fires: there is no such task switch from step 1200 on",
+    f"{COMPARE} --arm 'none + fir'": "--arm: unknown intervention 'fir'",
+    f"{COMPARE} --hook fire@0.5": "--hook belongs to `supple train`",
+    f"{COMPARE} --seeds 0": "--seeds must be a positive number",
+    f"{COMPARE} --jobs -1": "--jobs must be 0 (one per core) or more",
+    # going on with what is no run
+    "train --resume OUT": "is no run directory: it has no config.json",
+    "compare --resume OUT": "is no comparison: it has no comparison.json",
+    "train --resume": "--resume needs a value",
+    "train --resume OUT --steps 8": "unknown option --steps",
+    "report OUT": "neither a run directory",
+}
+
+
+def ask(line: str, out: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> tuple[int, str]:
+    """Exit code and stderr of `supple LINE`."""
+    monkeypatch.setattr(sys, "argv", ["supple", *(str(out) if w == "OUT" else w for w in shlex.split(line))])
+    with pytest.raises(SystemExit) as stop:
+        run(dispatch)
+    assert isinstance(stop.value.code, int)
+    return stop.value.code, capsys.readouterr().err
+
+
+@pytest.mark.parametrize("line", WRONG)
+def test_wrong_usage_is_one_line_and_makes_nothing(
+    line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, stderr = ask(line, tmp_path / "out", capsys, monkeypatch)
+    if WRONG[line] is None:
+        assert (code, stderr) == (0, "")
+    else:
+        assert code == 2
+        assert stderr.startswith("supple: ")
+        assert stderr.count("\n") == 1
+        assert WRONG[line] in stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("line", [TRAIN, COMPARE])
+def test_a_folder_that_holds_something_is_refused_and_left_as_it_is(
+    line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    code, stderr = ask(line, tmp_path, capsys, monkeypatch)
+    assert code == 2
+    assert stderr.count("\n") == 1
+    assert f"--out {tmp_path} already holds another run or other files" in stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["config.json"]
+    assert (tmp_path / "config.json").read_text() == "{}"
+
+
+@pytest.mark.parametrize("text", ["{}", '{"model_type": "bert"}', "[]", "{", '{"algorithm": "ppo", "settings": {}}'])
+@pytest.mark.parametrize(("command", "file"), [("train", "config.json"), ("compare", "comparison.json")])
+def test_files_of_another_program_are_no_run(
+    command: str,
+    file: str,
+    text: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / file).write_text(text)
+    code, stderr = ask(f"{command} --resume OUT", tmp_path, capsys, monkeypatch)
+    assert code in (1, 2)
+    assert stderr.count("\n") == 1
+    assert file in stderr
+
+
+def test_a_folder_that_cannot_be_made_is_one_line_and_exit_code_1(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    code, stderr = ask(TRAIN, tmp_path / "file" / "run", capsys, monkeypatch)
+    assert code == 1
+    assert stderr == f"supple: {tmp_path}/file/run: Not a directory\n"
+
+
+def test_a_missing_simulator_is_one_line_that_names_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "mujoco", None)
+    code, stderr = ask(TRAIN, tmp_path / "out", capsys, monkeypatch)
+    assert code == 1
+    assert stderr.count("\n") == 1
+    assert "pip install supple[mujoco]" in stderr
+    assert list(tmp_path.iterdir()) == []
