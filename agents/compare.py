@@ -17,8 +17,8 @@ from typing import Any
 from ..experiments.errors import RunError, UsageError
 from ..experiments.fork import fork
 from ..experiments.rundir import RunDirectory, read_json, start_folder
-from .ppo import PPOSettings
-from .runs import build, configuration, plan, read_hooks, settings_of, train
+from ..experiments.settings import RunSettings
+from .runs import Warn, build, configuration, plan, read_hooks, settings_of, train
 
 Watch = Callable[[str, int, int], None]  # label, step, last step
 
@@ -28,7 +28,7 @@ class Comparison:
     """What is compared: `arms` are hook texts joined by ` + ` (or `none`)."""
 
     algorithm: str
-    settings: PPOSettings
+    settings: RunSettings
     arms: tuple[str, ...]
     seeds: tuple[int, ...]
     fork_step: int
@@ -38,7 +38,7 @@ class Comparison:
         return tuple(text.strip() for text in arm.split("+ "))
 
 
-def fork_step_of(settings: PPOSettings, fork_at: float) -> int:
+def fork_step_of(settings: RunSettings, fork_at: float) -> int:
     """The step of the fork: `fork_at` in (0, 1) of the planned total, at whole vector steps."""
     tasks = plan(settings)
     if not 0 < fork_at < 1:
@@ -54,7 +54,7 @@ def slug(arm: str) -> str:
     return re.sub(r"[^A-Za-z0-9._=-]+", "_", arm).strip("_")
 
 
-def create(path: Path, comparison: Comparison) -> None:
+def create(path: Path, comparison: Comparison, warn: Warn = print) -> None:
     """Check the whole comparison, then write comparison.json. Raises UsageError."""
     tasks = plan(comparison.settings)
     if comparison.settings.hook:
@@ -62,23 +62,24 @@ def create(path: Path, comparison: Comparison) -> None:
     if len({slug(arm) for arm in comparison.arms}) < len(comparison.arms):
         raise UsageError(f"two arms would share a folder: {', '.join(comparison.arms)}")
     for arm in comparison.arms:
-        agent = build(comparison.settings, tasks)
+        agent = build(comparison.algorithm, comparison.settings, tasks, warn)
         read_hooks(comparison.hooks_of(arm), tasks, agent.learners, comparison.fork_step)
     start_folder(path, "comparison.json", asdict(comparison), "supple compare")
 
 
 def open_comparison(path: Path) -> Comparison:
     """Read comparison.json back. Raises UsageError where there is none."""
-    data = read_json(path / "comparison.json", f"{path} is no comparison")
-    settings = settings_of(data)
+    file = path / "comparison.json"
+    data = read_json(file, f"{path} is no comparison")
+    settings = settings_of(data, file)
     try:
         lists = {name: tuple(data[name]) for name in ("arms", "seeds")}
         return Comparison(**{**data, **lists, "settings": settings})
     except (KeyError, TypeError) as error:
-        raise RunError(f"{path / 'comparison.json'} was written by another version of supple: {error}") from error
+        raise RunError(f"{file} was written by another version of supple: {error}") from error
 
 
-def run_comparison(path: Path, comparison: Comparison, jobs: int, watch: Watch, warn: Callable[[str], None]) -> None:
+def run_comparison(path: Path, comparison: Comparison, jobs: int, watch: Watch, warn: Warn) -> None:
     """Bring every trunk and arm to its end, `jobs` at a time; what is finished already is left as it is.
 
     Arms run in processes of their own with the environment's own threads; their number and their order

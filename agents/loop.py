@@ -12,10 +12,10 @@ from ..experiments.errors import RunError
 from ..experiments.hooks import HookDriver
 from ..experiments.rundir import RunDirectory
 from ..experiments.seeding import derive
+from ..experiments.settings import RunSettings
 from ..metrics import measure
 from .agent import Agent
 from .evaluate import evaluate
-from .ppo import PPOSettings
 
 Progress = Callable[[int], None]
 
@@ -30,7 +30,7 @@ class Loop:
     """
 
     run: RunDirectory
-    settings: PPOSettings
+    settings: RunSettings
     agent: Agent
     hooks: HookDriver
     tasks: tuple[Task, ...]

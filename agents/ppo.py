@@ -8,6 +8,7 @@ and are there again when it comes back.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import isfinite
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..envs import StepResult
-from ..experiments.errors import UsageError
+from ..experiments.errors import RunError, UsageError
 from ..experiments.hooks import HookDriver
 from ..experiments.seeding import generator
 from ..experiments.settings import RunSettings, positive
@@ -34,8 +35,6 @@ PROBE_ROWS = 512
 
 @dataclass(kw_only=True)
 class PPOSettings(RunSettings):
-    num_envs: int = 8
-    """Parallel copies of the environment."""
     rollout_steps: int = 256
     """Steps of each copy between updates; rollout_steps × num_envs transitions are one batch."""
     epochs: int = 10
@@ -74,15 +73,13 @@ class PPOSettings(RunSettings):
     """Normalise observations with running statistics, one set per environment."""
     normalize_rewards: bool = True
     """Divide rewards by the running standard deviation of the discounted return, per environment."""
-    clip_actions: bool = True
-    """Clip actions to the action space; off: as in the paper, whose control costs can then explode."""
     compile: Annotated[Literal["auto", "on", "off"], tyro.conf.arg(metavar="auto|on|off")] = "auto"
     """Compile the update: several times faster, 10-25 s per environment once; auto: on longer runs."""
 
     def check(self) -> None:
         super().check()
         for name in (
-            "num_envs", "rollout_steps", "epochs", "minibatch_size", "learning_rate", "adam_epsilon", "clip",
+            "rollout_steps", "epochs", "minibatch_size", "learning_rate", "adam_epsilon", "clip",
             "max_grad_norm",
         ):  # fmt: skip
             positive(**{f"--{name.replace('_', '-')}": getattr(self, name)})
@@ -93,12 +90,14 @@ class PPOSettings(RunSettings):
         if self.adapter < 0:
             raise UsageError(f"--adapter must be 0 or more, got {self.adapter}")
 
-    def resolve_compile(self) -> None:
-        """Turn `auto` into what this run will do, so that a resumed run does the same."""
+    def resolve(self) -> str | None:
         if self.compile == "auto":
             _, steps = self.stream()
-            long = steps * self.cycles >= COMPILE_PAYS_AFTER
-            self.compile = "on" if long and can_compile() else "off"
+            self.compile = "on" if steps * self.cycles >= COMPILE_PAYS_AFTER else "off"
+        if self.compile == "on" and not can_compile():
+            self.compile = "off"
+            return "torch.compile does not work here (is a C++ compiler installed?): updates run eagerly, and slower"
+        return None
 
 
 class PPO:
@@ -230,6 +229,8 @@ class PPO:
         rows = slice(0, n, -(-n // PROBE_ROWS))
         self.probe = self.key, Batch(*(tensor[rows].clone() for tensor in batch.tensors()))
         means = torch.stack(statistics).mean(0).tolist()
+        if not all(map(isfinite, means)):
+            raise RunError(f"training diverged on {self.key}: the loss is not finite; try a smaller --learning-rate")
         explained = 1 - (batch.returns - batch.values).var() / (batch.returns.var() + 1e-8)
         return dict(zip(STATISTICS, means, strict=True)) | {"value/explained_variance": float(explained)}
 

@@ -11,16 +11,18 @@ from ..envs import Task, parse_sequence, task_stream
 from ..experiments.errors import RunError, UsageError
 from ..experiments.hooks import HookDriver, LogEvent
 from ..experiments.rundir import RunDirectory
+from ..experiments.settings import RunSettings
 from ..interventions import AtStart, Hook, Learner, When, did_you_mean, parse_hook, parse_hook_text
 from ..interventions.schedule import AtTask
 from ..metrics import METRICS
+from .agent import Agent
+from .algorithms import ALGORITHMS
 from .loop import Loop, Progress, spaces_of
-from .ppo import PPO, PPOSettings
 
-ALGORITHMS: dict[str, type[PPOSettings]] = {"ppo": PPOSettings}
+Warn = Callable[[str], None]  # takes one line for the user
 
 
-def plan(settings: PPOSettings) -> tuple[Task, ...]:
+def plan(settings: RunSettings) -> tuple[Task, ...]:
     """Check settings and lay out their tasks. Raises UsageError in one line for what cannot work."""
     settings.check()
     text, steps = settings.stream()
@@ -83,7 +85,7 @@ def measured(learners: Mapping[str, Learner]) -> list[str]:
 
 def configuration(
     algorithm: str,
-    settings: PPOSettings,
+    settings: RunSettings,
     tasks: Sequence[Task],
     command: str,
     start: int = 0,
@@ -106,42 +108,43 @@ def configuration(
     }
 
 
-def create(path: Path, algorithm: str, settings: PPOSettings, command: str) -> None:
+def create(path: Path, algorithm: str, settings: RunSettings, command: str, warn: Warn = print) -> None:
     """Check everything that can be checked before training, then make the run directory. Raises UsageError."""
     tasks = plan(settings)
-    read_hooks(settings.hook, tasks, build(settings, tasks).learners)
+    read_hooks(settings.hook, tasks, build(algorithm, settings, tasks, warn).learners)
     RunDirectory.create(path, configuration(algorithm, settings, tasks, command))
 
 
-def build(settings: PPOSettings, tasks: Sequence[Task]) -> PPO:
-    """The agent of these settings, whose `compile` is decided here. Raises UsageError, or RunError where a
+def build(algorithm: str, settings: RunSettings, tasks: Sequence[Task], warn: Warn) -> Agent:
+    """The agent of these settings, which are resolved here. Raises UsageError, or RunError where a
     simulator is not installed."""
-    settings.resolve_compile()
+    if note := settings.resolve():
+        warn(note)
     torch.set_num_threads(settings.threads)
     try:
-        return PPO(settings, spaces_of(tuple(task.env for task in tasks)))
+        return ALGORITHMS[algorithm].agent(settings, spaces_of(tuple(task.env for task in tasks)))
     except ImportError as error:
         raise RunError(str(error)) from error
     except ValueError as error:
         raise UsageError(str(error)) from error
 
 
-def settings_of(config: dict[str, Any]) -> PPOSettings:
-    """The settings object that a config.json describes. Raises RunError if this version cannot read it."""
+def settings_of(config: dict[str, Any], file: Path) -> RunSettings:
+    """The settings object that the contents of a file describe. Raises RunError if this version cannot read it."""
     try:
         values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in config["settings"].items()}
-        return ALGORITHMS[config["algorithm"]](**values)
+        return ALGORITHMS[config["algorithm"]].settings(**values)
     except (KeyError, TypeError) as error:
-        raise RunError(f"config.json was written by another version of supple: {error}") from error
+        raise RunError(f"{file} was written by another version of supple: {error}") from error
 
 
-def train(path: Path, progress: Progress, warn: Callable[[str], None]) -> None:
+def train(path: Path, progress: Progress, warn: Warn) -> None:
     """Bring the run in `path` to its end, from wherever it stands. Raises RunError if it cannot go on."""
     try:
         with RunDirectory.open(path) as run:
-            settings = settings_of(run.config)
+            settings = settings_of(run.config, path / "config.json")
             tasks, start = plan(settings), run.config["start_step"]
-            agent = build(settings, tasks)
+            agent = build(run.config["algorithm"], settings, tasks, warn)
             hooks = read_hooks(settings.hook, tasks, agent.learners, start, run.event)
             Loop(run, settings, agent, hooks, tasks, start, planned(path), warn).train(progress)
     except OSError as error:  # a full disk, say

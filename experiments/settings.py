@@ -26,6 +26,10 @@ class RunSettings:
     """Environment steps in all, with --env."""
     hook: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
     """An intervention and its schedule, such as fire@0.5 or snp(lam=0.5)@task. May be given several times."""
+    num_envs: int = 8
+    """Parallel copies of the environment."""
+    clip_actions: bool = True
+    """Clip actions to the action space; off: as in the cycling-MuJoCo paper, whose control costs can then explode."""
     seed: int = 0
     """The run's seed: every random draw comes from it."""
     threads: int = 1
@@ -57,10 +61,16 @@ class RunSettings:
         positive(**{wanted: steps, "--cycles": self.cycles})
         return self.env or self.sequence or "", steps
 
+    def resolve(self) -> str | None:
+        """Decide what was left to be decided here, so that config.json says it and a resumed run does the same.
+        Returns a line for the user, if there is anything to say."""
+        return None
+
     def check(self) -> None:
         """Raise UsageError for values that cannot work."""
         positive(
             **{
+                "--num-envs": self.num_envs,
                 "--threads": self.threads,
                 "--checkpoint-every": self.checkpoint_every,
                 "--keep-checkpoints": self.keep_checkpoints,

@@ -17,9 +17,9 @@ from typing import Annotated
 import tyro
 from rich.progress import TaskID
 
+from supple.agents.algorithms import ALGORITHMS
 from supple.agents.compare import Comparison, create, fork_step_of, open_comparison, run_comparison
 from supple.agents.presets import Preset
-from supple.agents.runs import ALGORITHMS
 from supple.experiments.errors import UsageError
 from supple.experiments.settings import positive
 from supple.scripts.console import parse, progress_display, run, screen, typed, warn
@@ -56,7 +56,7 @@ def main(args: Sequence[str]) -> None:
         finish(resume.resume, open_comparison(resume.resume), workers(resume.jobs))
         return
     algorithm = algorithm_of(args, "compare")
-    kind, preset = ALGORITHMS[algorithm], preset_of(args, algorithm)
+    kind, preset = ALGORITHMS[algorithm].settings, preset_of(args, algorithm)
     default = defaults(kind, preset)
     prog = f"supple compare {algorithm}"
     options = parse(CompareOptions, kind, args[1:], prog, "Fork, and compare arms.", default)
@@ -72,7 +72,7 @@ def main(args: Sequence[str]) -> None:
         fork_step=fork_step_of(options.settings, options.fork_at),
         command=typed("supple compare", args),
     )
-    create(options.out, comparison)
+    create(options.out, comparison, warn)
     finish(options.out, comparison, jobs)
 
 

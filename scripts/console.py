@@ -97,8 +97,8 @@ REFUSALS = (
 
 def plainly(box: str, args: Sequence[str]) -> str:
     """What tyro says in a box of several lines, in one."""
-    text = " ".join(" ".join(line.strip("│╭╮╰╯─ ") for line in box.splitlines()).split())
-    text = text.split("──")[0].split(" For full helptext")[0].strip(" ─")
+    lines = re.sub("─{3,}|-{3,}", " ", box).splitlines()
+    text = " ".join(" ".join(line.strip("│╭╮╰╯─|+ ") for line in lines).split()).split(" For full helptext")[0]
     for pattern, words in REFUSALS:
         if found := re.search(pattern, text):
             return words.format(*found.groups(), given=_given(args, found[1]))

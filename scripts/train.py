@@ -13,8 +13,9 @@ from typing import Generic, TypeVar
 
 import tyro
 
+from supple.agents.algorithms import ALGORITHMS
 from supple.agents.presets import PRESETS, Preset
-from supple.agents.runs import ALGORITHMS, create, planned, train
+from supple.agents.runs import create, planned, train
 from supple.experiments.errors import UsageError
 from supple.interventions import did_you_mean
 from supple.scripts.console import parse, progress_display, run, screen, typed, warn
@@ -70,10 +71,10 @@ def main(args: Sequence[str]) -> None:
         finish(parse(Resume, None, args, "supple train", "Go on with a run.").resume)
         return
     algorithm = algorithm_of(args, "train")
-    kind, preset = ALGORITHMS[algorithm], preset_of(args, algorithm)
+    kind, preset = ALGORITHMS[algorithm].settings, preset_of(args, algorithm)
     default = Options(settings=kind(**(preset.settings if preset else {})), out=tyro.MISSING)
     options = parse(Options, kind, args[1:], f"supple train {algorithm}", "Train one agent, with hooks.", default)
-    create(options.out, algorithm, options.settings, typed("supple train", args))
+    create(options.out, algorithm, options.settings, typed("supple train", args), warn)
     finish(options.out)
 
 

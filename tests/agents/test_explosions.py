@@ -10,6 +10,7 @@ import pytest
 
 from supple.agents.ppo import PPOSettings
 from supple.agents.runs import create, train
+from supple.experiments.errors import RunError
 
 BAD = (math.nan, -1e7, math.inf)
 
@@ -55,3 +56,10 @@ def test_an_explosion_ends_the_episode_is_counted_and_the_run_goes_on(tmp_path: 
     metrics = lines("metrics")
     assert metrics[-1]["step"] == 200
     assert all(math.isfinite(value) for line in metrics for value in line.values())
+
+
+def test_a_network_that_diverges_stops_the_run_in_one_line(tmp_path: Path) -> None:
+    settings = PPOSettings(env="inverted_pendulum", steps=256, num_envs=2, rollout_steps=32, learning_rate=1e30)
+    create(tmp_path / "run", "ppo", settings, command="")
+    with pytest.raises(RunError, match="training diverged on InvertedPendulum-v5"):
+        train(tmp_path / "run", lambda step: None, print)

@@ -73,7 +73,7 @@ WRONG = {
     f"{COMPARE} --fork-at 0.0001": "--fork-at 0.0001 would fork at step 0 of 1600",
     f"{COMPARE} --arm fire --arm fire": "two arms would share a folder",
     f"{COMPARE} --arm fire@100": "--arm: fire@100 never fires: the run starts at step 800",
-    f"{COMPARE} --fork-at 0.75 --arm fire@task": "fire@task never fires: there is no such task switch from step 1200 on",
+    f"{COMPARE} --fork-at 0.75 --arm fire@task": "fire@task never fires: there is no such task switch from step 1200",
     f"{COMPARE} --arm 'none + fir'": "--arm: unknown intervention 'fir'",
     f"{COMPARE} --hook fire@0.5": "--hook belongs to `supple train`",
     f"{COMPARE} --seeds 0": "--seeds must be a positive number",
