@@ -90,7 +90,7 @@ def run_comparison(path: Path, comparison: Comparison, jobs: int, watch: Watch, 
     with lifeline, ProcessPoolExecutor(jobs, context, _begin_worker, (messages, alive)) as pool:
         pending: set[Future[tuple[int, str | None]]] = set()
         for seed in comparison.seeds:
-            pending.add(pool.submit(_run_one, path, comparison, seed, None))
+            pending.add(_submit(pool, path, comparison, seed, None))
         try:
             while pending:
                 done, pending = wait(pending, timeout=0.2, return_when=FIRST_COMPLETED)
@@ -100,12 +100,21 @@ def run_comparison(path: Path, comparison: Comparison, jobs: int, watch: Watch, 
                 for future in done:
                     seed, arm = future.result()
                     if arm is None:  # a trunk is done: its arms can begin
-                        pending |= {pool.submit(_run_one, path, comparison, seed, a) for a in comparison.arms}
+                        pending |= {_submit(pool, path, comparison, seed, a) for a in comparison.arms}
         except BaseException as error:
             lifeline.close()  # workers that are still busy exit at once
             if isinstance(error, BrokenProcessPool):
                 raise RunError(f"a worker process died; go on with `supple compare --resume {path}`") from None
             raise
+
+
+def _submit(pool: ProcessPoolExecutor, *work: Any) -> Future[tuple[int, str | None]]:
+    """Hand one run to the pool. Workers begin here, deaf to Ctrl-C: it reaches them too, but the parent decides."""
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        return pool.submit(_run_one, *work)
+    finally:
+        signal.signal(signal.SIGINT, handler)
 
 
 _messages: Any = None  # in a worker: the way to its parent
@@ -115,7 +124,6 @@ def _begin_worker(messages: Any, alive: Connection) -> None:
     """In a worker, once: keep the way to the parent, and exit when the parent lets go of it or is gone."""
     global _messages
     _messages = messages
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
 
     def watch() -> None:
         with contextlib.suppress(EOFError):
