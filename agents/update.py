@@ -1,4 +1,4 @@
-"""One minibatch update of PPO: loss, gradients, clipping, Adam; eager, or compiled into one call."""
+"""The gradient steps of PPO: loss, gradients, clipping, Adam; eager, or compiled."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -63,89 +63,97 @@ def ppo_loss(network: MultiHead, key: str, batch: tuple[Tensor, ...], s: LossSet
 
 
 class GradientStep:
-    """One gradient step on a minibatch: loss, gradients, clipping, Adam; eager, or compiled into one call.
+    """Gradient steps on minibatches: loss, gradients, clipping, Adam; eager, or several compiled into one call.
 
-    The optimizer's own `step` is not used: compiled together with the rest, Adam costs 0.05 ms instead of 0.15.
-    Its state stays in the optimizer, in PyTorch's form, which interventions and checkpoints rely on; and it
-    enters the compiled code as input, like the parameters, so writing to them in place needs no recompilation.
+    Networks are small, and a call into compiled code costs as much as its arithmetic: hence `unroll`, the steps
+    taken by one call, and Adam within it. Its state stays in the optimizer in PyTorch's form, which interventions
+    and checkpoints rely on. Parameters and state enter as inputs, so writing to them in place needs no
+    recompilation. No `.grad` is set.
     """
 
     def __init__(self, optimizer: torch.optim.Adam, max_norm: float, compiled: bool) -> None:
-        self.optimizer, self.max_norm = optimizer, max_norm
+        self.optimizer, self.max_norm, self.compiled = optimizer, max_norm, compiled
         (group,) = optimizer.param_groups
         self.learning_rate, self.epsilon = group["lr"], group["eps"]
         self.beta1, self.beta2 = group["betas"]
-        self.run = self._eager
         if compiled:
             # One graph per environment: shapes differ.
             torch._dynamo.config.recompile_limit = max(64, torch._dynamo.config.recompile_limit)
             torch._dynamo.config.trace_autograd_ops = True
-            self.fused = torch.compile(self._fused, fullgraph=True, dynamic=False, options=COMPILE_OPTIONS)
-            self.run = self._compiled
+            self._graph = torch.compile(self._unrolled, fullgraph=True, dynamic=False, options=COMPILE_OPTIONS)
 
-    def begin(self, parameters: list[Tensor]) -> None:
-        """The next steps are on these parameters. Call again after `optimizer.load_state_dict`."""
+    def begin(self, parameters: list[Tensor], unroll: int) -> None:
+        """The next steps are on these parameters, `unroll` to a call. Call again after `load_state_dict`.
+
+        Their Adam state moves into one tensor a kind, of which the optimizer keeps views: what an intervention
+        writes to a slot in place is seen here, and the compiled code has few inputs.
+        """
         slots = [self.optimizer.state[parameter] for parameter in parameters]
         for slot, parameter in zip(slots, parameters, strict=True):
             if not slot:
                 slot["step"] = torch.zeros(())
                 slot["exp_avg"], slot["exp_avg_sq"] = torch.zeros_like(parameter), torch.zeros_like(parameter)
-        self.parameters = parameters
-        self.averages = [slot["exp_avg"] for slot in slots]
-        self.squares = [slot["exp_avg_sq"] for slot in slots]
-        # All step counters in one tensor, of which the optimizer keeps views: one addition advances them all.
+        self.parameters, self.unroll = parameters, unroll
         self.steps = torch.stack([slot["step"] for slot in slots])
-        self.counters = list(self.steps)
-        for slot, counter in zip(slots, self.counters, strict=True):
-            slot["step"] = counter
+        self.average = torch.cat([slot["exp_avg"].flatten() for slot in slots])
+        self.square = torch.cat([slot["exp_avg_sq"].flatten() for slot in slots])
+        self.counters, self.averages, self.squares = [*self.steps], self._views(self.average), self._views(self.square)
+        for slot, step, average, square in zip(slots, self.counters, self.averages, self.squares, strict=True):
+            slot["step"], slot["exp_avg"], slot["exp_avg_sq"] = step, average, square
 
-    def __call__(self, loss: Loss, *batch: Tensor) -> Tensor:
-        """Take one step along the gradient of `loss(*batch)`; returns its statistics."""
-        return self.run(loss, *batch)
+    def _views(self, flat: Tensor) -> list[Tensor]:
+        """One view for each parameter, in its shape."""
+        parts = flat.split([parameter.numel() for parameter in self.parameters])
+        return [part.view_as(parameter) for part, parameter in zip(parts, self.parameters, strict=True)]
 
-    def _gradients(self, loss: Loss, parameters: list[Tensor], *batch: Tensor) -> tuple[list[Tensor], Tensor]:
+    def __call__(self, loss: Loss, size: int, *rows: Tensor) -> Tensor:
+        """One step along the gradient of `loss(*minibatch)` for each minibatch of `size` rows, in order.
+
+        Returns their statistics, (steps, 5). What is not `unroll` minibatches is done in eager mode.
+        """
+        count = len(rows[0]) // size
+        if self.compiled and count == self.unroll:
+            # Adam's bias corrections, in float64 as PyTorch's: η/(1 − β₁ᵗ) and 1/√(1 − β₂ᵗ), (steps, parameters).
+            t = self.steps.numpy().astype(np.float64) + np.arange(1, count + 1)[:, None]
+            self.steps += count
+            rates = torch.from_numpy((self.learning_rate / (1 - self.beta1**t)).astype(np.float32))
+            roots = torch.from_numpy((1 / np.sqrt(1 - self.beta2**t)).astype(np.float32))
+            return self._graph(loss, size, self.parameters, self.average, self.square, rates, roots, *rows)
+        statistics = []
+        for minibatch in zip(*(tensor.split(size) for tensor in rows), strict=True):
+            gradient, numbers = self._gradient(loss, self.parameters, *minibatch)
+            statistics.append(numbers)
+            with torch.no_grad():
+                adam(
+                    self.parameters, self._views(gradient), self.averages, self.squares, [], self.counters, fused=True,
+                    amsgrad=False, beta1=self.beta1, beta2=self.beta2, lr=self.learning_rate, weight_decay=0.0,
+                    eps=self.epsilon, maximize=False,
+                )  # fmt: skip
+        return torch.stack(statistics)
+
+    def _gradient(self, loss: Loss, parameters: list[Tensor], *batch: Tensor) -> tuple[Tensor, Tensor]:
+        """The clipped gradient, all parameters in one vector, and the statistics of the loss."""
         value, statistics = loss(*batch)
-        gradients = torch.autograd.grad(value, parameters)
-        norm = torch.stack([g.square().sum() for g in gradients]).sum().sqrt()
-        scale = (self.max_norm / (norm + 1e-6)).clamp(max=1.0)
-        return [g * scale for g in gradients], statistics
+        gradient = torch.cat([g.flatten() for g in torch.autograd.grad(value, parameters)])
+        norm = gradient.square().sum().sqrt()
+        return gradient * (self.max_norm / (norm + 1e-6)).clamp(max=1.0), statistics
 
-    def _eager(self, loss: Loss, *batch: Tensor) -> Tensor:
-        gradients, statistics = self._gradients(loss, self.parameters, *batch)
-        with torch.no_grad():
-            adam(
-                self.parameters, gradients, self.averages, self.squares, [], self.counters, fused=True, amsgrad=False,
-                beta1=self.beta1, beta2=self.beta2, lr=self.learning_rate, weight_decay=0.0, eps=self.epsilon,
-                maximize=False,
-            )  # fmt: skip
-        return statistics
-
-    def _compiled(self, loss: Loss, *batch: Tensor) -> Tensor:
-        self.steps += 1
-        # Adam's bias corrections, in float64 as PyTorch's: η/(1 − β₁ᵗ) and 1/√(1 − β₂ᵗ), one per parameter.
-        t = self.steps.numpy().astype(np.float64)
-        rates = (self.learning_rate / (1 - self.beta1**t)).astype(np.float32)
-        roots = (1 / np.sqrt(1 - self.beta2**t)).astype(np.float32)
-        corrections = torch.from_numpy(rates), torch.from_numpy(roots)
-        return self.fused(loss, self.parameters, self.averages, self.squares, *corrections, *batch)
-
-    def _fused(
-        self,
-        loss: Loss,
-        parameters: list[Tensor],
-        averages: list[Tensor],
-        squares: list[Tensor],
-        rates: Tensor,
-        roots: Tensor,
-        *batch: Tensor,
-    ) -> Tensor:
-        gradients, statistics = self._gradients(loss, parameters, *batch)
-        with torch.no_grad():
-            for i, (p, g, m, v) in enumerate(zip(parameters, gradients, averages, squares, strict=True)):
-                m.lerp_(g, 1 - self.beta1)
-                v.mul_(self.beta2).addcmul_(g, g, value=1 - self.beta2)
-                p.sub_(rates[i] * m / (v.sqrt() * roots[i] + self.epsilon))
-        return statistics
+    def _unrolled(
+        self, loss: Loss, size: int, parameters: list[Tensor], average: Tensor, square: Tensor, rates: Tensor,
+        roots: Tensor, *rows: Tensor,
+    ) -> Tensor:  # fmt: skip
+        sizes = [parameter.numel() for parameter in parameters]
+        statistics = []
+        for k, minibatch in enumerate(zip(*(tensor.split(size) for tensor in rows), strict=True)):
+            gradient, numbers = self._gradient(loss, parameters, *minibatch)
+            statistics.append(numbers)
+            with torch.no_grad():
+                average.lerp_(gradient, 1 - self.beta1)
+                square.mul_(self.beta2).addcmul_(gradient, gradient, value=1 - self.beta2)
+                parts = zip(parameters, average.split(sizes), square.split(sizes), strict=True)
+                for i, (p, m, v) in enumerate(parts):
+                    p.sub_((rates[k, i] * m / (v.sqrt() * roots[k, i] + self.epsilon)).view_as(p))
+        return torch.stack(statistics)
 
 
 @cache

@@ -36,6 +36,11 @@ class HookDriver:
         """Whether any hook adds a loss term."""
         return bool(self._penalties)
 
+    @property
+    def follows_updates(self) -> bool:
+        """Whether any hook acts after every optimizer step."""
+        return bool(self._after)
+
     def penalty(self, learner: Learner) -> Tensor:
         """The sum of all loss terms; only called where `penalizes`."""
         return torch.stack([intervention.penalty(learner) for intervention in self._penalties]).sum()

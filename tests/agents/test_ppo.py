@@ -122,13 +122,16 @@ def test_the_agent_learns_once_its_rollout_is_full() -> None:
 def test_every_row_is_visited_once_an_epoch_up_to_the_remainder() -> None:
     agent = agent_with(rollout_steps=15, minibatch_size=8, epochs=3)  # 30 rows: three minibatches, six rows over
     seen: list[list[float]] = []
-    real = agent.gradient_step.run
+    real = agent.gradient_step
 
-    def record(loss: Any, *batch: Tensor) -> Tensor:
-        seen.append(batch[4].tolist())  # advantages tell rows apart
-        return real(loss, *batch)
+    class Recorder:
+        begin = real.begin
 
-    agent.gradient_step.run = record
+        def __call__(self, loss: Any, size: int, *rows: Tensor) -> Tensor:
+            seen.extend(part.tolist() for part in rows[4].split(size))  # advantages tell rows apart
+            return real(loss, size, *rows)
+
+    agent.gradient_step = Recorder()  # type: ignore[assignment]
     live(agent, "a")
     assert [len(rows) for rows in seen] == 9 * [8]
     every = set(agent.probe[1].advantages.tolist())  # type: ignore[index]
