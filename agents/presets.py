@@ -35,7 +35,7 @@ PRESETS = {
         {
             "sequence": "halfcheetah,hopper,walker2d,ant",
             "cycles": 2,
-            "steps_per_task": 32_768,
+            "steps_per_task": 24_576,
             "minibatch_size": 256,
             "activation": "relu",
             "measure_every": 8_192,

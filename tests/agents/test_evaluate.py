@@ -1,3 +1,8 @@
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from itertools import chain, repeat
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -49,17 +54,27 @@ def test_train_mode_returns_even_where_evaluation_fails(agent: PPO) -> None:
     assert agent.network.training
 
 
-def test_the_score_is_the_mean_of_one_episode_for_each_seed(agent: PPO) -> None:
+class Pusher:
+    """Pushes in the first environment, which soon ends its episode, then less, which takes longer; waits in the
+    others."""
+
+    def greedy(self, env: str) -> AbstractContextManager[Callable[[np.ndarray], np.ndarray]]:
+        pushes = chain(10 * [3.0], repeat(0.5))
+        return nullcontext(lambda observations: np.array([[next(pushes)], [0.0], [0.0]]))
+
+
+def test_the_score_is_the_mean_of_the_first_episode_of_each_seed() -> None:
     returns = []
-    for seed in (1, 2, 3):
+    for seed, action in ((1, 3.0), (2, 0.0), (3, 0.0)):
         env = make_env(ENV)
-        observation, _ = env.reset(seed=seed)
+        env.reset(seed=seed)
         total, done = 0.0, False
-        with agent.greedy(ENV) as policy:
-            while not done:
-                observation, reward, terminated, truncated, _ = env.step(policy(observation[None])[0])
-                total += float(reward)
-                done = terminated or truncated
+        while not done:
+            _, reward, terminated, truncated, _ = env.step(np.array([action]))
+            total += float(reward)
+            done = terminated or truncated
         returns.append(total)
         env.close()
+    assert returns[0] < 10 < 30 < max(returns)  # so its environment ends another episode before the last one ends
+    agent: Any = Pusher()
     assert evaluate(agent, ENV, (1, 2, 3), 1.0, True) == pytest.approx(np.mean(returns))

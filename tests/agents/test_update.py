@@ -122,17 +122,18 @@ def test_one_update_with_clipping_and_adam_equals_that_of_stable_baselines3() ->
         torch.testing.assert_close(mine.detach(), theirs.detach(), rtol=0, atol=2e-6)  # a step is 3e-4
 
 
-def test_eager_steps_equal_clipping_by_norm_and_the_optimizers_own_steps() -> None:
+@pytest.mark.parametrize("max_norm", [0.5, 1e9])
+def test_eager_steps_equal_clipping_by_norm_and_the_optimizers_own_steps(max_norm: float) -> None:
     ours, reference = network(), network()
     optimizer = torch.optim.Adam(ours.parameters(), lr=1e-2, eps=1e-5)
-    step = GradientStep(optimizer, 0.5, compiled=False)
+    step = GradientStep(optimizer, max_norm, compiled=False)
     step.begin(list(ours.parameters()), 1)
     plain = torch.optim.Adam(reference.parameters(), lr=1e-2, eps=1e-5)
     for _ in range(4):
         step(lambda *b: ppo_loss(ours, "env", b, SB3_LOSS), N, *batch())
         plain.zero_grad()
         ppo_loss(reference, "env", batch(), SB3_LOSS)[0].backward()
-        nn.utils.clip_grad_norm_(reference.parameters(), 0.5)
+        nn.utils.clip_grad_norm_(reference.parameters(), max_norm)
         plain.step()
     for mine, theirs in zip(ours.parameters(), reference.parameters(), strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-6)
