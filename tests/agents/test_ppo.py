@@ -10,6 +10,7 @@ from torch import Tensor
 from supple.agents.ppo import PPO, PPOSettings
 from supple.envs import StepResult
 from supple.experiments.hooks import HookDriver
+from supple.interventions import Hook, Intervention, Learner
 
 SPACES = {"a": (4, 2), "b": (3, 1)}
 NO_HOOKS = HookDriver([], {}, lambda **_: None, 1)
@@ -222,3 +223,29 @@ def test_a_state_is_not_changed_by_training_on() -> None:
     for index, values in slots.items():
         assert all(torch.equal(value, state["optimizer"][index][name]) for name, value in values.items())
     np.testing.assert_array_equal(statistics["a"]["mean"], state["observations"]["a"]["mean"])
+
+
+class Count(Intervention):
+    """Counts optimizer steps, as an intervention that acts after each would see them."""
+
+    name, params = "count", {}
+
+    def __init__(self) -> None:
+        self.steps: list[float] = []
+
+    def after_update(self, learner: Learner) -> None:
+        slots = learner.optimizer.state[learner.module.trunk[0].weight]
+        self.steps.append(float(slots["step"]))
+
+
+def test_a_hook_that_acts_after_updates_sees_every_single_one() -> None:
+    agent, count = agent_with(rollout_steps=64), Count()  # 16 minibatches an epoch: enough to unroll, if allowed
+    hooks = HookDriver([Hook("count", count, None)], agent.learners, lambda **_: None, 1)
+    steps = world("a")
+    agent.begin_task("a")
+    agent.begin_episodes(next(steps).obs)
+    for _ in range(64):
+        agent.act()
+        agent.remember(next(steps))
+        agent.update(hooks, last=False)
+    assert count.steps == list(range(1, 2 * 16 + 1))
