@@ -65,8 +65,7 @@ def make_env(name: str, friction: float = 1.0, clip_actions: bool = True) -> gym
         gives no factor.
     clip_actions: clip each action to the bounds of the action space before the environment sees it, as
         CleanRL and Stable-Baselines3 do. MuJoCo clips its motors in any case, but the control cost in the
-        reward is computed from the action as given: unclipped it grows without bound, as in paper 002's
-        exploding runs.
+        reward is computed from the action as given: unclipped it grows without bound.
 
     Raises ValueError for an unknown name, a friction that is not a positive finite number, or a friction
     other than 1 without MuJoCo physics; ImportError where MuJoCo is needed and missing.

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from ..interventions import Hook, Learner, Moment, snapshot
 from ..metrics import feature_covariance_distance, measure, record, sfe
+from .errors import RunError
 
 LogEvent = Callable[..., None]
 
@@ -72,7 +73,10 @@ class HookDriver:
     def _apply(self, hook: Hook, learner: Learner, moment: Moment) -> None:
         before, weights, features = measure(learner), snapshot(learner.module), _features(learner)
         started = time.perf_counter()
-        written = hook.intervention.apply(learner)
+        try:
+            written = hook.intervention.apply(learner)
+        except ValueError as error:  # a layer that died or diverged, say: nothing was written
+            raise RunError(f"{hook.text} on {learner.name} at step {moment.step}: {error}") from error
         seconds = time.perf_counter() - started
         after = snapshot(learner.module)
         change = {"sfe": sfe(weights, after), "sfe_normalized": sfe(weights, after, normalized=True)}
@@ -105,4 +109,4 @@ class HookDriver:
 def _features(learner: Learner) -> Tensor | None:
     """The last hidden layer's units on the learner's recent inputs."""
     inputs = learner.probe()
-    return None if inputs is None else record(learner.module, learner.units, inputs).features
+    return None if inputs is None or not learner.units else record(learner.module, learner.units, inputs).features

@@ -11,6 +11,7 @@ import platform
 import time
 from contextlib import ExitStack
 from importlib import metadata
+from math import isfinite
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -102,7 +103,7 @@ class RunDirectory:
         self._write("events", fields)
 
     def _write(self, log: str, fields: dict[str, Any]) -> None:
-        self._files[log].write(json.dumps(fields).encode() + b"\n")
+        self._files[log].write(json.dumps(_strict(fields), allow_nan=False).encode() + b"\n")
 
     def flush(self) -> None:
         """Hand what was logged to the operating system, so that others can read it."""
@@ -174,3 +175,12 @@ def write_json(path: Path, value: Any) -> None:
         if isinstance(error, OSError):
             raise OSError(error.errno, error.strerror, str(path)) from error
         raise
+
+
+def _strict(value: Any) -> Any:
+    """JSON has no NaN and no infinity: they become null."""
+    if isinstance(value, float):
+        return value if isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _strict(item) for key, item in value.items()}
+    return value

@@ -14,22 +14,22 @@ from .errors import UsageError
 
 @dataclass(kw_only=True)
 class RunSettings:
-    env: str | None = None
+    env: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
     """One environment: a short name (halfcheetah) or any Gymnasium id (HalfCheetah-v5)."""
-    sequence: str | None = None
+    sequence: Annotated[str | None, tyro.conf.arg(metavar="NAMES")] = None
     """A stream of environments instead: names joined by commas, or a named sequence (see `supple list`)."""
     cycles: int = 1
     """How often the sequence is gone through."""
-    steps_per_task: int | None = None
+    steps_per_task: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
     """Environment steps on each environment of a sequence, per cycle."""
-    steps: int | None = None
+    steps: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
     """Environment steps in all, with --env."""
-    hook: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
+    hook: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="HOOK")] = ()
     """An intervention and its schedule, such as fire@0.5 or snp(lam=0.5)@task. May be given several times."""
     num_envs: int = 8
     """Parallel copies of the environment."""
     clip_actions: bool = True
-    """Clip actions to the action space; off: as in the cycling-MuJoCo paper, whose control costs can then explode."""
+    """Clip actions to the action space; off: control costs, computed from the action as given, have no bound."""
     seed: int = 0
     """The run's seed: every random draw comes from it."""
     threads: int = 1

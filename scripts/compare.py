@@ -29,7 +29,7 @@ from supple.scripts.train import Options, S, algorithm_of, preset_of
 
 @dataclass(kw_only=True)
 class CompareOptions(Options[S]):
-    arm: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
+    arm: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="HOOKS")] = ()
     """One way to go on from the fork: none, a hook, or hooks joined by " + ". May be given several times."""
     fork_at: float = 0.5
     """Where the arms part, as a fraction of the planned steps."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Annotated, Generic, TypeVar
 
 import tyro
 
@@ -28,7 +28,7 @@ class Options(Generic[S]):
     settings: tyro.conf.OmitArgPrefixes[S]
     out: Path
     """Folder of the run; must be new or empty."""
-    preset: str | None = None
+    preset: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
     """Start from a whole experiment's settings (see `supple list presets`); other options override it."""
 
 

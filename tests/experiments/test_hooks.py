@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from supple.experiments import checkpoint
+from supple.experiments.errors import RunError
 from supple.experiments.hooks import HookDriver
 from supple.interventions import Intervention, Learner, learner_for, parse_hook, snapshot
 from supple.metrics import METRICS, feature_covariance_distance, record, sfe
@@ -213,6 +214,18 @@ def test_an_intervention_that_changes_nothing_is_logged_as_no_change():
     (event,) = events
     assert event["change"] == {"sfe": 0.0, "sfe_normalized": 0.0, "feature_covariance_distance": 0.0}
     assert event["before"] == event["after"]
+
+
+def test_an_intervention_that_a_layer_refuses_stops_the_run_in_one_line_that_names_it():
+    target = learner()
+    with torch.no_grad():
+        next(target.module.parameters()).zero_()
+    before = state_of(target)
+    driver, events = drive("fire@start", learners={"model": target})
+    with pytest.raises(RunError, match=r"^fire@start on model at step 0: 0\.weight is zero$"):
+        driver.passed(-1, 0)
+    assert not events
+    assert all(torch.equal(a, b) for a, b in zip(before, state_of(target), strict=True))
 
 
 def test_a_learner_that_has_seen_no_data_is_intervened_on_all_the_same():

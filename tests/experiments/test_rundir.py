@@ -153,3 +153,14 @@ def test_json_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
         write_json(path, {"a": object()})
     assert read_json(path, "") == {"a": 1}
     assert [file.name for file in tmp_path.iterdir()] == ["x.json"]
+
+
+def test_numbers_that_json_does_not_have_are_logged_as_null(tmp_path: Path) -> None:
+    with RunDirectory.create(tmp_path, CONFIG) as run:
+        run.start_logs({}, 0.0)
+        run.metrics(1, {"loss": math.nan, "norm": 2.0})
+        run.event(event="intervention", step=1, after={"srank": math.inf})
+    metrics, event = (json.loads((tmp_path / f"{name}.jsonl").read_text()) for name in ("metrics", "events"))
+    assert metrics["loss"] is None
+    assert metrics["norm"] == 2.0
+    assert event["after"] == {"srank": None}
