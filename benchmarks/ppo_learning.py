@@ -1,6 +1,7 @@
 """Does PPO learn as well as Stable-Baselines3's? The same settings, SB3's defaults, on HalfCheetah-v5.
 
     python benchmarks/ppo_learning.py --seeds 3
+    python benchmarks/ppo_learning.py --seeds 3 --envs 8 --iterations 18
 
 Each run appends one JSON line to --out; runs that are there already are not repeated, so an interrupted
 benchmark goes on where it stopped. The score of a run is the mean return of the episodes that ended in its last
@@ -26,18 +27,19 @@ from supple.agents.ppo import PPOSettings
 from supple.agents.runs import create, train
 from supple.envs.make import quiet_mujoco
 
-ENVS, ROLLOUT = 1, 2048  # SB3's defaults; with more environments, fewer rollouts fit into the same steps
+ROLLOUT = 2048  # SB3's default
 Episodes = list[tuple[int, float]]  # (step at its end, return)
 
 
 @dataclass(frozen=True)
 class Args:
     seeds: int = 3  # seeds 0 … seeds-1
-    iterations: int = 146  # of 2048 environment steps each; 146 are 299,008 steps
+    envs: int = 1  # parallel environments; 1 is SB3's default
+    iterations: int = 146  # of 2048 steps in each environment; 146 are 299,008 steps of one
     out: Path = Path("docs/results/ppo_learning.jsonl")  # one line per finished run
 
 
-def with_sb3(seed: int, steps: int) -> Episodes:
+def with_sb3(seed: int, envs: int, steps: int) -> Episodes:
     from stable_baselines3 import PPO
     from stable_baselines3.common.callbacks import BaseCallback
     from stable_baselines3.common.env_util import make_vec_env
@@ -54,13 +56,13 @@ def with_sb3(seed: int, steps: int) -> Episodes:
             return True
 
     record = Record()
-    PPO("MlpPolicy", make_vec_env("HalfCheetah-v5", ENVS, seed=seed), seed=seed).learn(steps, record)
+    PPO("MlpPolicy", make_vec_env("HalfCheetah-v5", envs, seed=seed), seed=seed).learn(steps, record)
     return record.episodes
 
 
-def with_supple(seed: int, steps: int) -> Episodes:
+def with_supple(seed: int, envs: int, steps: int) -> Episodes:
     settings = PPOSettings(
-        env="HalfCheetah-v5", steps=steps, seed=seed, num_envs=ENVS, rollout_steps=ROLLOUT, hidden=(64, 64), adapter=0,
+        env="HalfCheetah-v5", steps=steps, seed=seed, num_envs=envs, rollout_steps=ROLLOUT, hidden=(64, 64), adapter=0,
         share_value=False, clip_value=False, normalize_observations=False, normalize_rewards=False,
         eval_episodes=0, checkpoint_every=steps,
     )  # fmt: skip
@@ -72,7 +74,7 @@ def with_supple(seed: int, steps: int) -> Episodes:
         return [(line["step"], line["return"]) for line in lines]
 
 
-LIBRARIES: dict[str, Callable[[int, int], Episodes]] = {"Stable-Baselines3": with_sb3, "supple": with_supple}
+LIBRARIES: dict[str, Callable[[int, int, int], Episodes]] = {"Stable-Baselines3": with_sb3, "supple": with_supple}
 
 
 def score(episodes: Episodes, steps: int) -> float:
@@ -84,27 +86,31 @@ def main(args: Args) -> bool:
     torch.set_num_threads(1)
     gym.logger.min_level = gym.logger.ERROR
     quiet_mujoco()
-    steps = args.iterations * ENVS * ROLLOUT
+    steps = args.iterations * args.envs * ROLLOUT
     args.out.parent.mkdir(parents=True, exist_ok=True)
     args.out.touch()
     done = [json.loads(line) for line in args.out.read_text().splitlines()]
     scores: dict[str, list[float]] = {}
     for library, learn in LIBRARIES.items():
         for seed in range(args.seeds):
-            found = [r for r in done if (r["library"], r["seed"], r["steps"]) == (library, seed, steps)]
+            found = [
+                r for r in done if (r["library"], r["envs"], r["seed"], r["steps"]) == (library, args.envs, seed, steps)
+            ]
             if found:
                 result = found[0]
             else:
                 start = time.perf_counter()
-                episodes = learn(seed, steps)
+                episodes = learn(seed, args.envs, steps)
                 result = {
-                    "library": library, "env": "HalfCheetah-v5", "seed": seed, "steps": steps,
+                    "library": library, "env": "HalfCheetah-v5", "envs": args.envs, "seed": seed, "steps": steps,
                     "return": round(score(episodes, steps), 2), "seconds": round(time.perf_counter() - start, 1),
                 }  # fmt: skip
                 with args.out.open("a") as file:
                     file.write(json.dumps(result) + "\n")
             scores.setdefault(library, []).append(result["return"])
-    table = Table(title=f"PPO on HalfCheetah-v5, {steps:,} steps, {args.seeds} seeds: return in the last tenth")
+    table = Table(
+        title=f"PPO on {args.envs} × HalfCheetah-v5, {steps:,} steps, {args.seeds} seeds: return in the last tenth"
+    )
     for column in ("library", "mean", "sd", "seeds"):
         table.add_column(column, justify="left" if column == "library" else "right")
     summary = {name: (statistics.fmean(v), statistics.stdev(v) if len(v) > 1 else 0.0) for name, v in scores.items()}
