@@ -1,4 +1,4 @@
-# make demo    train, fork, intervene, report: three to five minutes on two cores, once installed
+# make demo    train, fork, intervene, report: about three minutes on two idle cores, once installed
 # make test    format check, lint, types, tests
 PYTHON ?= python3
 BIN := .venv/bin

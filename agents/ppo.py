@@ -29,8 +29,8 @@ from .rollout import Batch, Rollout
 from .update import STATISTICS, GradientStep, Loss, LossSettings, can_compile, noise_log_prob, ppo_loss
 
 Array = NDArray[np.float64]
-COMPILE_PAYS_AFTER = 250_000  # environment steps per environment: saves 0.15–0.3 ms a step, costs 20–50 s once
-UNROLL = 4  # gradient steps in one compiled call: 1 → 4 takes 0.40 → 0.25 ms a step, and twice as long to compile
+COMPILE_PAYS_AFTER = 250_000  # environment steps per environment: saves about 0.2 ms a step, costs about 30 s once
+UNROLL = 4  # gradient steps in one compiled call; more take longer to compile
 PROBE_ROWS = 512
 
 
@@ -75,7 +75,7 @@ class PPOSettings(RunSettings):
     normalize_rewards: bool = True
     """Divide rewards by the running standard deviation of the discounted return, per environment."""
     compile: Annotated[Literal["auto", "on", "off"], tyro.conf.arg(metavar="auto|on|off")] = "auto"
-    """Compile the update: several times faster, 20-50 s per environment once; auto: on longer runs."""
+    """Compile the update: 2 to 5 times faster, about 30 s per environment once; auto: on longer runs."""
 
     def check(self) -> None:
         super().check()

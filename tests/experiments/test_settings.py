@@ -50,3 +50,5 @@ def test_seed_and_evaluation_episodes_may_be_0_but_not_less() -> None:
 
 def test_positive_lets_what_was_not_given_pass() -> None:
     positive(**{"--a": None, "--b": 1e-9})
+    with pytest.raises(UsageError, match="--c must be a positive number, got 0"):
+        positive(**{"--a": None, "--b": 1e-9, "--c": 0})
