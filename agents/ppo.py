@@ -75,7 +75,7 @@ class PPOSettings(RunSettings):
     normalize_rewards: bool = True
     """Divide rewards by the running standard deviation of the discounted return, per environment."""
     compile: Annotated[Literal["auto", "on", "off"], tyro.conf.arg(metavar="auto|on|off")] = "auto"
-    """Compile the update: 2 to 5 times faster, about 30 s per environment once; auto: on longer runs."""
+    """Compile the update: 2 to 6 times faster, about 30 s per environment once; auto: on longer runs."""
 
     def check(self) -> None:
         super().check()
