@@ -22,21 +22,27 @@ class Agent(Protocol):
     def begin_task(self, env: str) -> None:
         """Act in this environment from now on."""
 
-    def begin_episodes(self, observations: NDArray[np.float64]) -> None:
-        """All environments were reset to these first observations, (num_envs, d)."""
+    def begin_episodes(self, observations: NDArray[Any]) -> None:
+        """All environments were reset to these first observations, (num_envs, …)."""
 
     def act(self) -> np.ndarray:
-        """Actions for the current observations, (num_envs, a)."""
+        """Actions for the current observations, (num_envs, …)."""
 
     def remember(self, result: StepResult) -> None:
         """What those actions led to."""
 
-    def update(self, hooks: HookDriver, last: bool) -> dict[str, float] | None:
-        """Learn if it is time to; `last` says that the task ends here. Numbers to log where the run may be
-        interrupted, intervened in and saved; None where it may not."""
+    def update(self, hooks: HookDriver, last: bool) -> bool:
+        """Learn if it is time to; `last` says that the task ends here. Whether the run may be intervened in,
+        measured and saved now."""
+
+    def numbers(self) -> dict[str, float]:
+        """What there is to log about learning since the last call. Raises RunError if it diverged."""
+
+    def check_room(self, runs: int) -> None:
+        """Raise ValueError if so many runs at a time need more memory than there is."""
 
     def greedy(self, env: str) -> AbstractContextManager[Policy]:
-        """The policy without exploration, for evaluation."""
+        """The policy of evaluations."""
 
     def state_dict(self) -> dict[str, Any]:
         """All that training goes on from, as a tree for `experiments.checkpoint`."""

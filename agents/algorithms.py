@@ -1,22 +1,71 @@
-"""The algorithms that scripts can name."""
+"""The algorithms that scripts can name, and the environments that each lives in."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import gymnasium as gym
+
+from ..envs import Envs, Vector, has_friction, make_env, make_pixels
 from ..experiments.settings import RunSettings
 from .agent import Agent
+from .dqn import DQN, DQNSettings, Pixels
 from .ppo import PPO, PPOSettings
-
-Spaces = Mapping[str, tuple[int, int]]  # environment → (observation size, action size)
 
 
 @dataclass(frozen=True)
 class Algorithm:
-    """An algorithm's settings, and the agent that they make."""
+    """Everything that depends on which algorithm it is.
+
+    settings: their class, extended from RunSettings.
+    agent: made from settings and from environment → what `space` says of it.
+    envs: copies of an environment, from (settings, environment, how many).
+    held_out: the same of its perturbed variant for evaluations, or None if it has none.
+    space: what the agent must know of an environment. Raises ValueError, by name, for one that it cannot serve.
+    """
 
     settings: type[RunSettings]
-    agent: Callable[[Any, Spaces], Agent]
+    agent: Callable[[Any, Mapping[str, Any]], Agent]
+    envs: Callable[[Any, str, int], Envs]
+    held_out: Callable[[Any, str, int], Envs | None]
+    space: Callable[[Any, str], Any]
 
 
-ALGORITHMS = {"ppo": Algorithm(PPOSettings, PPO)}
+def control(s: PPOSettings, env: str, copies: int) -> Envs:
+    return Vector(lambda: make_env(env, clip_actions=s.clip_actions), copies)
+
+
+def other_friction(s: PPOSettings, env: str, copies: int) -> Envs | None:
+    if not has_friction(env):
+        return None
+    return Vector(lambda: make_env(env, friction=s.eval_friction, clip_actions=s.clip_actions), copies)
+
+
+def vector_sizes(s: PPOSettings, name: str) -> tuple[int, int]:
+    """(observation size, action size)."""
+    env = make_env(name)
+    observation, action = env.observation_space, env.action_space
+    env.close()
+    for what, space in (("observations", observation), ("actions", action)):
+        if not isinstance(space, gym.spaces.Box) or len(space.shape) != 1:
+            raise ValueError(f"{name}: this agent needs vectors of real numbers as {what}, not {space}")
+    return gym.spaces.flatdim(observation), gym.spaces.flatdim(action)
+
+
+def pixels(s: DQNSettings, env: str, copies: int) -> Envs:
+    return make_pixels(
+        env, copies, sticky=s.sticky, sticky_per=s.sticky_per, max_frames=s.max_frames, threads=s.threads
+    )
+
+
+def pixel_sizes(s: DQNSettings, name: str) -> Pixels:
+    envs = pixels(s, name, 1)
+    sizes = Pixels(*envs.single_observation_space.shape, int(envs.single_action_space.n))
+    envs.close()
+    return sizes
+
+
+ALGORITHMS = {
+    "ppo": Algorithm(PPOSettings, PPO, control, other_friction, vector_sizes),
+    "dqn": Algorithm(DQNSettings, DQN, pixels, lambda s, env, copies: None, pixel_sizes),
+}

@@ -54,8 +54,10 @@ def slug(arm: str) -> str:
     return re.sub(r"[^A-Za-z0-9._=-]+", "_", arm).strip("_")
 
 
-def create(path: Path, comparison: Comparison, warn: Warn = print) -> None:
-    """Check the whole comparison, then write comparison.json. Raises UsageError."""
+def create(path: Path, comparison: Comparison, jobs: int, warn: Warn = print) -> None:
+    """Check the whole comparison, of which `jobs` runs go on at a time, then write comparison.json.
+
+    Raises UsageError."""
     tasks = plan(comparison.settings)
     if comparison.settings.hook:
         raise UsageError("--hook belongs to `supple train`; in a comparison every --arm names its hooks")
@@ -64,6 +66,10 @@ def create(path: Path, comparison: Comparison, warn: Warn = print) -> None:
     for arm in comparison.arms:
         agent = build(comparison.algorithm, comparison.settings, tasks, warn)
         read_hooks(comparison.hooks_of(arm), tasks, agent.learners, comparison.fork_step)
+    try:
+        agent.check_room(min(jobs, len(comparison.seeds) * len(comparison.arms)))
+    except ValueError as error:
+        raise UsageError(str(error)) from error
     start_folder(path, "comparison.json", asdict(comparison), "supple compare")
 
 

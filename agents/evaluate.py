@@ -4,17 +4,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..envs import Vector, make_env
+from ..envs import Envs
 from .agent import Agent
 
 
-def evaluate(agent: Agent, env: str, seeds: Sequence[int], friction: float, clip_actions: bool) -> float:
-    """Mean return of the greedy policy over one episode per seed, all run side by side.
+def evaluate(agent: Agent, env: str, envs: Envs, seeds: Sequence[int]) -> float:
+    """Mean return of the policy of evaluations over one episode per seed, all run side by side in `envs`.
 
     Each seed counts once, however long its episode: taking the first n episodes to finish would favour short
-    ones. friction: factor on sliding friction (1 is the training environment).
+    ones. Closes `envs`.
     """
-    envs = Vector(lambda: make_env(env, friction=friction, clip_actions=clip_actions), len(seeds))
     returns: dict[int, float] = {}
     with agent.greedy(env) as policy:
         observations = envs.reset(seeds)

@@ -2,19 +2,20 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
-import gymnasium as gym
 import torch
 
-from ..envs import Task, Vector, has_friction, make_env
+from ..envs import Envs, Task
 from ..experiments import checkpoint
 from ..experiments.errors import RunError
 from ..experiments.hooks import HookDriver
 from ..experiments.rundir import RunDirectory
 from ..experiments.seeding import derive
 from ..experiments.settings import RunSettings
-from ..metrics import measure
+from ..metrics import human_normalized, measure
 from .agent import Agent
+from .algorithms import Algorithm
 from .evaluate import evaluate
 
 Progress = Callable[[int], None]
@@ -30,6 +31,7 @@ class Loop:
     """
 
     run: RunDirectory
+    algorithm: Algorithm
     settings: RunSettings
     agent: Agent
     hooks: HookDriver
@@ -39,6 +41,7 @@ class Loop:
     warn: Callable[[str], None]
     step: int = 0
     number: int = 0  # of the next checkpoint
+    saved: Path | None = None  # the last checkpoint, which the next one need not repeat
 
     def train(self, progress: Progress) -> None:
         """Go on from the newest intact checkpoint, or from the beginning, to the end."""
@@ -53,7 +56,7 @@ class Loop:
     def _live_in(self, task: Task, progress: Progress) -> None:
         s = self.settings
         until = min(task.end, self.end)
-        envs = Vector(lambda: make_env(task.env, clip_actions=s.clip_actions), s.num_envs)
+        envs = self.algorithm.envs(s, task.env, s.num_envs)
         self.agent.begin_task(task.env)
         if self.step == task.start:
             self.run.event(event="task", step=self.step, task=task.index, env=task.env, cycle=task.cycle)
@@ -67,17 +70,17 @@ class Loop:
             self.step += s.num_envs
             for episode in result.episodes:
                 self._log_episode(task, episode.ret, episode.length, episode.explosion)
-            numbers = self.agent.update(self.hooks, last=self.step >= until)
-            if numbers is None:
+            if not self.agent.update(self.hooks, last=self.step >= until):
                 continue
             self.hooks.passed(previous, self.step)
             if self._crossed(previous, s.measure_every) or self.step >= until:
-                numbers |= self._measurements()
+                numbers = self.agent.numbers() | self._measurements()
                 self.run.metrics(self.step, numbers)
                 self.run.flush()
                 self.hooks.measured(self.step, numbers)
-            if self.step >= until:
+            if s.eval_episodes and (self.step >= task.end or self._crossed(previous, s.eval_every)):
                 self._evaluate(task)
+            if self.step >= until:
                 self._save()
             elif self._crossed(previous, s.checkpoint_every):
                 self._save()
@@ -86,12 +89,12 @@ class Loop:
             progress(self.step)
         envs.close()
 
-    def _begin_episodes(self, envs: Vector) -> None:
+    def _begin_episodes(self, envs: Envs) -> None:
         seeds = [derive(self.settings.seed, "episodes", self.number, i) for i in range(envs.num_envs)]
         self.agent.begin_episodes(envs.reset([seed % 2**31 for seed in seeds]))
 
     def _crossed(self, previous: int, period: int) -> bool:
-        return self.step // period > previous // period
+        return period > 0 and self.step // period > previous // period
 
     def _log_episode(self, task: Task, ret: float, length: int, explosion: float | str | None) -> None:
         where = {"step": self.step, "env": task.env, "task": task.index, "cycle": task.cycle}
@@ -108,14 +111,14 @@ class Loop:
         }
 
     def _evaluate(self, task: Task) -> None:
-        """At the end of a task: the greedy policy on the environment itself and on its held-out friction."""
+        """The policy of evaluations on new copies of the environment, and of its held-out variant if it has one."""
         s = self.settings
-        if not s.eval_episodes or self.step < task.end:
-            return
         seeds = [derive(s.seed, "evaluation", task.index, i) % 2**31 for i in range(s.eval_episodes)]
-        values = {"eval/return": evaluate(self.agent, task.env, seeds, 1.0, s.clip_actions)}
-        if has_friction(task.env):
-            values["eval/return_friction"] = evaluate(self.agent, task.env, seeds, s.eval_friction, s.clip_actions)
+        values = {"eval/return": evaluate(self.agent, task.env, self.algorithm.envs(s, task.env, len(seeds)), seeds)}
+        if (score := human_normalized(task.env, values["eval/return"])) is not None:
+            values["eval/human_normalized"] = score
+        if (held_out := self.algorithm.held_out(s, task.env, len(seeds))) is not None:
+            values["eval/return_friction"] = evaluate(self.agent, task.env, held_out, seeds)
         self.run.metrics(self.step, {"task": task.index, "cycle": task.cycle, **values})
 
     # -- checkpoints ---------------------------------------------------------------------------------------
@@ -131,7 +134,7 @@ class Loop:
             "logs": self.run.log_lengths(),
             "seconds": self.run.seconds(),
         }
-        checkpoint.save(self.run.checkpoints, self.step, tree, self.run.identity)
+        self.saved = checkpoint.save(self.run.checkpoints, self.step, tree, self.run.identity, self.saved)
         checkpoint.prune(self.run.checkpoints, self.settings.keep_checkpoints, self.step)
 
     def _restore(self) -> None:
@@ -143,26 +146,10 @@ class Loop:
             self.run.start_logs({}, 0.0)
             return
         self.step, self.number = tree["step"], tree["number"]
+        self.saved = checkpoint.folder_of(self.run.checkpoints, self.step)
         self.agent.load_state_dict(tree["agent"])
         self.hooks.load_state_dict(tree["hooks"])
         torch.set_rng_state(tree["torch_generator"])
         checkpoint.prune(self.run.checkpoints, self.settings.keep_checkpoints, self.step)
         if self.step < self.end:  # a finished run is left untouched
             self.run.start_logs(tree["logs"], tree["seconds"])
-
-
-def spaces_of(envs: tuple[str, ...]) -> dict[str, tuple[int, int]]:
-    """Environment → (observation size, action size), in order, each once.
-
-    Raises ValueError for spaces that a Gaussian policy over vectors cannot serve.
-    """
-    spaces: dict[str, tuple[int, int]] = {}
-    for name in dict.fromkeys(envs):
-        env = make_env(name)
-        observation, action = env.observation_space, env.action_space
-        env.close()
-        for what, space in (("observations", observation), ("actions", action)):
-            if not isinstance(space, gym.spaces.Box) or len(space.shape) != 1:
-                raise ValueError(f"{name}: this agent needs vectors of real numbers as {what}, not {space}")
-        spaces[name] = (gym.spaces.flatdim(observation), gym.spaces.flatdim(action))
-    return spaces

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
-from ..interventions import Layer, parse_activation
+from ..interventions import Layer, Wiring, parse_activation
 
 
 def orthogonal_(layer: nn.Linear, gain: float, generator: torch.Generator) -> nn.Linear:
@@ -116,3 +116,17 @@ class MultiHead(nn.Module):
         return tuple(
             f"{name}.{n}" for name, trunk in trunks for n, m in trunk.named_children() if not isinstance(m, nn.Linear)
         )
+
+    def wiring(self) -> dict[str, Wiring]:
+        """Each unit module lies between two layers of its trunk, the last one before all the heads that read it."""
+        policy, value = tuple(f"policy.{key}" for key in self.policy), tuple(f"value.{key}" for key in self.value)
+        trunks = [("trunk", self.trunk, (*policy, *value))]
+        if not self.share_value:
+            trunks = [("value_trunk", self.value_trunk, value), ("trunk", self.trunk, policy)]
+        found = {}
+        for trunk, module, heads in trunks:
+            names = [f"{trunk}.{n}" for n, _ in module.named_children()]
+            linears, units = names[::2], names[1::2]
+            for i, unit in enumerate(units):
+                found[unit] = Wiring((linears[i],), (linears[i + 1],) if i + 1 < len(units) else heads)
+        return found

@@ -74,6 +74,10 @@ class PPOSettings(RunSettings):
     """Normalise observations with running statistics, one set per environment."""
     normalize_rewards: bool = True
     """Divide rewards by the running standard deviation of the discounted return, per environment."""
+    clip_actions: bool = True
+    """Clip actions to the action space; off: control costs, computed from the action as given, have no bound."""
+    eval_friction: float = 0.5
+    """Factor on every sliding friction in the perturbed evaluation environment."""
     compile: Annotated[Literal["auto", "on", "off"], tyro.conf.arg(metavar="auto|on|off")] = "auto"
     """Compile the update: 2 to 6 times faster, about 30 s per environment once; auto: on longer runs."""
 
@@ -81,7 +85,7 @@ class PPOSettings(RunSettings):
         super().check()
         for name in (
             "rollout_steps", "epochs", "minibatch_size", "learning_rate", "adam_epsilon", "clip",
-            "max_grad_norm",
+            "max_grad_norm", "eval_friction",
         ):  # fmt: skip
             positive(**{f"--{name.replace('_', '-')}": getattr(self, name)})
         positive(**{"--hidden": min(self.hidden, default=0)})
@@ -141,6 +145,7 @@ class PPO:
             generator=generator(self.settings.seed, "interventions"),
             redraw=redraw,
             algorithm="ppo",
+            wiring=self.network.wiring(),
         )
 
     def _probe_loss(self) -> Tensor:
@@ -200,14 +205,11 @@ class PPO:
 
     # -- learning ------------------------------------------------------------------------------------------
 
-    def update(self, hooks: HookDriver, last: bool) -> dict[str, float] | None:
-        """Learn from the rollout once it is full, or when the task ends with it (`last`).
-
-        Returns the mean statistics of the update, or None if there was nothing to learn yet.
-        """
+    def update(self, hooks: HookDriver, last: bool) -> bool:
+        """Learn from the rollout once it is full, or when the task ends with it (`last`); whether it did."""
         s = self.settings
         if self.rollout.filled < s.rollout_steps and not last:
-            return None
+            return False
         with torch.no_grad():
             values = self.network.values(self.rollout.seen(self.current), self.key)
             noise = torch.from_numpy(self._noise[: self.rollout.filled]).flatten(0, 1)
@@ -235,7 +237,15 @@ class PPO:
         if not all(map(isfinite, means)):
             raise RunError(f"training diverged on {self.key}: the loss is not finite; try a smaller --learning-rate")
         explained = 1 - (batch.returns - batch.values).var() / (batch.returns.var() + 1e-8)
-        return dict(zip(STATISTICS, means, strict=True)) | {"value/explained_variance": float(explained)}
+        self._numbers = dict(zip(STATISTICS, means, strict=True)) | {"value/explained_variance": float(explained)}
+        return True
+
+    def numbers(self) -> dict[str, float]:
+        """The mean statistics of the last update."""
+        return dict(self._numbers)
+
+    def check_room(self, runs: int) -> None:
+        """A rollout is small."""
 
     def _trained(self, all_of_them: bool) -> list[Tensor]:
         """The parameters that the current environment's loss reaches; a penalty reaches all."""

@@ -14,6 +14,10 @@ CLEANRL: dict[str, Any] = {
     "hidden": (256, 256),
 }
 CYCLING = {**CLEANRL, "cycles": 3, "steps_per_task": 1_000_000, "activation": "relu", "eval_episodes": 10}
+# FIRE paper, Table 4 and the released code: 10 × 250k agent steps, replay ratio 1, four environments. The defaults
+# of DQNSettings are the rest of that table.
+FIRE_ATARI: dict[str, Any] = {"env": "ALE/Asterix-v5", "steps": 2_500_000, "eval_episodes": 10}
+FIRE_ARMS = ("none", "fire", "snp", "reset", "injection")
 
 
 @dataclass(frozen=True)
@@ -55,5 +59,28 @@ PRESETS = {
         "ppo",
         {**CYCLING, "sequence": "cycling-tables"},
         fork_at=1 / 3,
+    ),
+    "fire-atari": Preset(
+        "paper size: DQN on Asterix (--env for BeamRider, DemonAttack), 2.5M steps, five arms from the midpoint",
+        "dqn",
+        FIRE_ATARI,
+        FIRE_ARMS,
+    ),
+    "fire-atari-small": Preset(
+        "the same with 80k steps, three seeds and a schedule scaled to it; about six hours on two cores",
+        "dqn",
+        {
+            **FIRE_ATARI,
+            "steps": 80_000,
+            "replay_size": 80_000,
+            "learning_starts": 2_000,
+            "exploration_steps": 10_000,
+            "target_period": 500,
+            "eval_every": 10_000,
+            "measure_every": 2_000,
+            "checkpoint_every": 10_000,
+        },
+        FIRE_ARMS,
+        seeds=3,
     ),
 }

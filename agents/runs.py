@@ -17,7 +17,7 @@ from ..interventions.schedule import AtTask
 from ..metrics import METRICS
 from .agent import Agent
 from .algorithms import ALGORITHMS
-from .loop import Loop, Progress, spaces_of
+from .loop import Loop, Progress
 
 Warn = Callable[[str], None]  # takes one line for the user
 
@@ -36,6 +36,8 @@ def plan(settings: RunSettings) -> tuple[Task, ...]:
         return task_stream(parse_sequence(text), settings.cycles, steps)
     except ValueError as error:
         raise UsageError(str(error)) from error
+    except ImportError as error:
+        raise RunError(str(error)) from error
 
 
 def read_hooks(
@@ -118,11 +120,15 @@ def create(path: Path, algorithm: str, settings: RunSettings, command: str, warn
 def build(algorithm: str, settings: RunSettings, tasks: Sequence[Task], warn: Warn) -> Agent:
     """The agent of these settings, which are resolved here. Raises UsageError, or RunError where a
     simulator is not installed."""
+    kind = ALGORITHMS[algorithm]
     if note := settings.resolve():
         warn(note)
     torch.set_num_threads(settings.threads)
     try:
-        return ALGORITHMS[algorithm].agent(settings, spaces_of(tuple(task.env for task in tasks)))
+        spaces = {name: kind.space(settings, name) for name in dict.fromkeys(task.env for task in tasks)}
+        agent = kind.agent(settings, spaces)
+        agent.check_room(runs=1)
+        return agent
     except ImportError as error:
         raise RunError(str(error)) from error
     except ValueError as error:
@@ -146,7 +152,8 @@ def train(path: Path, progress: Progress, warn: Warn) -> None:
             tasks, start = plan(settings), run.config["start_step"]
             agent = build(run.config["algorithm"], settings, tasks, warn)
             hooks = read_hooks(settings.hook, tasks, agent.learners, start, run.event)
-            Loop(run, settings, agent, hooks, tasks, start, planned(path), warn).train(progress)
+            kind = ALGORITHMS[run.config["algorithm"]]
+            Loop(run, kind, settings, agent, hooks, tasks, start, planned(path), warn).train(progress)
     except OSError as error:  # a full disk, say
         where = error.filename or path
         raise RunError(f"{where}: {error.strerror or error}; `--resume` goes on from the last checkpoint") from error

@@ -1,21 +1,26 @@
 """Environments: tasks by name, guarded against exploding physics, stepped together, in sequences."""
 
+from .atari import AtariVector, make_pixels
 from .guard import ClipActions, Guard
-from .make import environment_names, has_friction, make_env, resolve_env
+from .make import environment_names, games, has_friction, make_env, resolve_env
 from .sequence import SEQUENCES, Task, parse_sequence, task_at, task_stream
-from .vector import Episode, StepResult, Vector
+from .vector import Envs, Episode, StepResult, Vector
 
 __all__ = [
     "SEQUENCES",
+    "AtariVector",
     "ClipActions",
+    "Envs",
     "Episode",
     "Guard",
     "StepResult",
     "Task",
     "Vector",
     "environment_names",
+    "games",
     "has_friction",
     "make_env",
+    "make_pixels",
     "parse_sequence",
     "resolve_env",
     "task_at",

@@ -10,6 +10,8 @@ and Walker2d, an unhealthy height ends Ant and Humanoid, and HalfCheetah always 
 import difflib
 import logging
 import math
+import re
+from types import ModuleType
 from typing import Any
 
 import gymnasium as gym
@@ -39,21 +41,73 @@ def environment_names() -> tuple[str, ...]:
 
 
 def resolve_env(name: str) -> str:
-    """The Gymnasium id that `name` stands for: a short name in any case (`hopper`), or a registered id.
+    """The Gymnasium id that `name` stands for: a short name (`hopper`), an Atari game, or a registered id.
 
-    Raises ValueError, with the nearest names, for anything else.
+    Short names may be written in any case, games also with or without separators (`beam_rider`, `BeamRider`).
+    Of Atari's many ids only `ALE/<Game>-v5` count: the older ones differ in settings that are made here.
+    ale-py is imported only for a name that is nothing else.
+
+    Raises ValueError, with the nearest names, for anything else; ImportError, while ale-py is missing, for
+    `ALE/…` and for a name that is near no other, since only ale-py knows which games there are.
     """
     if name.lower() in SHORT_NAMES:
         return SHORT_NAMES[name.lower()]
-    if name in gym.registry:
+    ids = _ids_but_atari()
+    if name in ids:
         return name
-    known = {known.lower(): known for known in (*gym.registry, *SHORT_NAMES)}
-    near = difflib.get_close_matches(name.lower(), known, n=3)
+    atari = name.lower().startswith("ale/")
+    others = {} if atari else {known.lower(): known for known in (*ids, *SHORT_NAMES)}
+    try:
+        short = games()
+    except ImportError as error:
+        if atari:
+            raise
+        if not difflib.get_close_matches(name.lower(), others):
+            raise ImportError(f"no environment {name!r} is known here, and {error}") from error
+        short = {}
+    known = {_squash(known): env_id for known, env_id in short.items()}
+    known |= {_squash(env_id): env_id for env_id in short.values()}
+    if _squash(name) in known:
+        return known[_squash(name)]
+    shown = {env_id.lower(): env_id for env_id in short.values()} if atari else {game: game for game in short} | others
+    near = difflib.get_close_matches(name.lower(), shown, n=3)
     if near:
-        hint = f"did you mean {' or '.join(repr(known[match]) for match in near)}?"
+        hint = f"did you mean {' or '.join(repr(shown[match]) for match in near)}?"
     else:
         hint = f"use one of {', '.join(SHORT_NAMES)}, or a registered Gymnasium id"
-    raise ValueError(f"unknown environment {name!r}: {hint}")
+    raise ValueError(f"unknown environment {name!r}: {hint} (Atari games: `supple list games`)")
+
+
+def games() -> dict[str, str]:
+    """The Atari games that ale-py brings: short name (the ROM's, `beam_rider`) → id (`ALE/BeamRider-v5`).
+
+    Raises ImportError, in one line, if ale-py is not installed.
+    """
+    ale()
+    specs = [spec for spec in gym.registry.values() if spec.namespace == "ALE" and spec.version == 5]
+    return {spec.kwargs["game"]: spec.id for spec in specs if spec.kwargs.get("obs_type") != "ram"}
+
+
+def ale() -> ModuleType:
+    """The module `ale_py`, which registers its environments when it is imported, and then keeps quiet.
+
+    It prints a banner at the first `gym.make`, unless told before to report errors only.
+    Raises ImportError, in one line, if it is not installed: it is under the GPL, so not among the dependencies.
+    """
+    try:
+        import ale_py
+    except ImportError as error:
+        raise ImportError("Atari needs ale-py (GPL-2.0, an extra of its own): pip install supple[atari]") from error
+    ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
+    return ale_py
+
+
+def _ids_but_atari() -> list[str]:
+    return [env_id for env_id, spec in gym.registry.items() if not str(spec.entry_point).startswith("ale_py")]
+
+
+def _squash(name: str) -> str:
+    return re.sub("[^a-z0-9]", "", name.lower())
 
 
 def make_env(name: str, friction: float = 1.0, clip_actions: bool = True) -> gym.Env:

@@ -7,7 +7,7 @@ built and taken apart again, and a subclass that returned anything else would br
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import gymnasium as gym
 import numpy as np
@@ -48,6 +48,23 @@ class StepResult(NamedTuple):
     truncated: np.ndarray
     final_obs: np.ndarray
     episodes: list[Episode]
+
+
+class Envs(Protocol):
+    """What the interaction loop steps: `Vector` and `AtariVector` are such. The contract is `Vector`'s.
+
+    single_observation_space, single_action_space: the `gymnasium.Space`s of one environment.
+    """
+
+    num_envs: int
+    single_observation_space: Any
+    single_action_space: Any
+
+    def reset(self, seeds: Sequence[int]) -> np.ndarray: ...
+
+    def step(self, actions: np.ndarray) -> StepResult: ...
+
+    def close(self) -> None: ...
 
 
 class Vector:

@@ -1,16 +1,21 @@
 """Exact checkpoints without pickle: a tree of plain values and tensors as JSON + safetensors.
 
-A checkpoint is one folder, `checkpoints/<step>/`, with `state.safetensors` (every tensor) and `state.json`
-(everything else, the tree's shape, and SHA-256 sums of both parts). It is written under a temporary name,
-flushed to the disk and renamed, so a folder with a step for a name is complete, or was damaged later, which the
-sums tell.
+A checkpoint is one folder, `checkpoints/<step>/`, with `state.safetensors` (every tensor), `rows-….safetensors` (parts
+of data that only grows, see rows.py) and `state.json` (everything else, the tree's shape, and SHA-256 sums of all
+files). It is written under a temporary name, flushed to the disk and renamed, so a folder with a step for a name is
+complete, or was damaged later, which the sums tell.
+
+A folder needs no other: parts that several checkpoints share are hard links, which cost no space and outlive the
+folder they were written for. The price of writing data only once is that it is there only once: damage to such a part
+damages every checkpoint that shares it, the arms of a fork among them.
 """
 
-import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +25,13 @@ from safetensors import SafetensorError
 from safetensors.torch import load as from_bytes
 from safetensors.torch import save as to_bytes
 
+from . import files, rows
 from .errors import CheckpointError
+from .rows import Part, Rows
 
-FORMAT = "supple checkpoint 1"
-TENSOR, ARRAY = "__tensor__", "__array__"
+FORMAT = "supple checkpoint 2"
+MANIFEST, WEIGHTS = "state.json", "state.safetensors"
+TENSOR, ARRAY, ROWS = "__tensor__", "__array__", "__rows__"
 
 
 def folder_of(checkpoints: Path, step: int) -> Path:
@@ -31,56 +39,71 @@ def folder_of(checkpoints: Path, step: int) -> Path:
     return checkpoints / f"{step:012d}"
 
 
-def save(checkpoints: Path, step: int, tree: dict[str, Any], identity: str) -> Path:
+def save(checkpoints: Path, step: int, tree: dict[str, Any], identity: str, since: Path | None = None) -> Path:
     """Write a checkpoint atomically; returns its folder.
 
-    tree: nested dicts and lists of tensors, numpy arrays, numbers, strings, booleans and None.
+    tree: nested dicts and lists of tensors, numpy arrays, `Rows`, numbers, strings, booleans and None.
     identity: what `load` will compare, so that another run's checkpoint is refused.
+    since: the folder in which this very run was saved last, or from which it was loaded: the parts of its rows are
+    taken over from there, and only newer rows are written. All rows are written where it is None, or where its
+    parts do not fit. It has to be told, for the newest folder need not be the one: a run that went back behind a
+    damaged checkpoint may since have lived through other things.
     Raises OSError (a full disk, say) leaving nothing behind.
     """
-    target, temporary = folder_of(checkpoints, step), checkpoints / f"tmp-{step}-{os.getpid()}"
     tensors: dict[str, torch.Tensor] = {}
-    body = {"step": step, "identity": identity, "tree": _split(tree, "", tensors)}
+    growing: dict[str, Rows] = {}
+    body = {"step": step, "identity": identity, "tree": _split(tree, "", tensors, growing)}
     data = to_bytes(tensors)
-    body["tensors_sha256"] = _sha256(data)
-    text = json.dumps(body)
-    head = {"format": FORMAT, "body_sha256": _sha256(text.encode())}
-    checkpoints.mkdir(parents=True, exist_ok=True)
-    try:
-        temporary.mkdir()
-        (temporary / "state.safetensors").write_bytes(data)
-        (temporary / "state.json").write_text(json.dumps(head) + "\n" + text + "\n")
-        for file in temporary.iterdir():
-            sync(file)
-        sync(temporary)
-        if target.exists():
-            shutil.rmtree(target)
-        temporary.rename(target)
-        sync(checkpoints)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
+    body["tensors_sha256"] = files.sha256(data)
+    target = folder_of(checkpoints, step)
+    old = _earlier_parts(since, identity) if since and since != target else {}
+    with _appearing(target) as folder:
+        (folder / WEIGHTS).write_bytes(data)
+        body["rows"] = {}
+        for i, (path, leaf) in enumerate(growing.items()):
+            parts = rows.take_over(since, old[path], folder, leaf) if since and path in old else []
+            parts += rows.write(folder, f"rows-{step}-{i}", leaf, parts[-1].stop if parts else leaf.first)
+            body["rows"][path] = {"first": leaf.first, "end": leaf.end, "parts": [asdict(part) for part in parts]}
+        _write_manifest(folder, body)
     return target
 
 
 def load(folder: Path, identity: str) -> dict[str, Any]:
-    """Read a checkpoint back. Raises CheckpointError naming the file that is missing, damaged or foreign."""
-    manifest, weights = folder / "state.json", folder / "state.safetensors"
-    head_line, _, body_line = _read(manifest).partition(b"\n")
-    if _object(head_line).get("format") != FORMAT:
-        raise CheckpointError(f"{manifest}: not a checkpoint of this program (wanted '{FORMAT}')")
-    if _sha256(body_line.rstrip(b"\n")) != _object(head_line).get("body_sha256"):
-        raise CheckpointError(f"{manifest}: damaged (its checksum does not match)")
-    body = _object(body_line)
-    if body.get("identity") != identity:
-        raise CheckpointError(f"{manifest}: belongs to another run (other settings or another seed)")
-    data = _read(weights)
-    if _sha256(data) != body.get("tensors_sha256"):
+    """Read a checkpoint back; its `Rows` stay in the files, and can be read as long as the folder exists.
+
+    Raises CheckpointError naming the file that is missing, damaged or foreign.
+    """
+    body, weights = _manifest(folder, identity), folder / WEIGHTS
+    data = files.read(weights)
+    if files.sha256(data) != body["tensors_sha256"]:
         raise CheckpointError(f"{weights}: damaged (its checksum does not match)")
+    rows.verify(folder, [part for parts in _parts(body).values() for part in parts])
+    growing = {
+        path: rows.stored(folder, body["rows"][path]["first"], body["rows"][path]["end"], parts)
+        for path, parts in _parts(body).items()
+    }
     try:
-        return _join(body["tree"], from_bytes(data))
+        return _join(body["tree"], from_bytes(data), growing)
     except (SafetensorError, KeyError) as error:
-        raise CheckpointError(f"{weights}: not what {manifest.name} describes ({error})") from error
+        raise CheckpointError(f"{weights}: not what {MANIFEST} describes ({error})") from error
+
+
+def adopt(source: Path, identity: str, checkpoints: Path, new_identity: str, **changes: Any) -> Path:
+    """Make another run's checkpoint out of the folder `source`, whose files it shares; returns the new folder.
+
+    Nothing is written but a manifest, in which `changes` (plain values) replace entries of the tree.
+    The parts of its rows are only looked for: their sums are compared when the new checkpoint is loaded.
+    Raises CheckpointError naming the file of `source` that is missing, damaged or foreign.
+    """
+    body = _manifest(source, identity)
+    parts = [part for parts in _parts(body).values() for part in parts]
+    files.verify(source / WEIGHTS, body["tensors_sha256"])
+    rows.require(source, parts)
+    with _appearing(folder_of(checkpoints, body["step"])) as folder:
+        for file in (WEIGHTS, *(part.file for part in parts)):
+            files.link(source / file, folder / file)
+        _write_manifest(folder, {**body, "identity": new_identity, "tree": {**body["tree"], **changes}})
+    return folder_of(checkpoints, body["step"])
 
 
 def newest(checkpoints: Path, identity: str, warn: Callable[[str], None]) -> dict[str, Any] | None:
@@ -110,22 +133,57 @@ def prune(checkpoints: Path, keep: int, step: int) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def sync(path: Path) -> None:
-    """Force a file or a folder's entries to the disk."""
-    handle = os.open(path, os.O_RDONLY)
+@contextmanager
+def _appearing(target: Path) -> Iterator[Path]:
+    """A temporary folder, which becomes `target` once it is filled and on the disk, or else vanishes."""
+    temporary = target.with_name(f"tmp-{target.name}-{os.getpid()}")
+    target.parent.mkdir(parents=True, exist_ok=True)
     try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+        temporary.mkdir()
+        yield temporary
+        for file in temporary.iterdir():
+            files.sync(file)
+        files.sync(temporary)
+        if target.exists():
+            shutil.rmtree(target)
+        temporary.rename(target)
+        files.sync(target.parent)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
 
 
-def _read(file: Path) -> bytes:
+def _write_manifest(folder: Path, body: dict[str, Any]) -> None:
+    text = json.dumps(body)
+    head = {"format": FORMAT, "body_sha256": files.sha256(text.encode())}
+    (folder / MANIFEST).write_text(json.dumps(head) + "\n" + text + "\n")
+
+
+def _manifest(folder: Path, identity: str) -> dict[str, Any]:
+    """What state.json says. Raises CheckpointError if it is missing, damaged or foreign."""
+    file = folder / MANIFEST
+    head_line, _, body_line = files.read(file).partition(b"\n")
+    if _object(head_line).get("format") != FORMAT:
+        raise CheckpointError(f"{file}: not a checkpoint of this program (wanted '{FORMAT}')")
+    if files.sha256(body_line.rstrip(b"\n")) != _object(head_line).get("body_sha256"):
+        raise CheckpointError(f"{file}: damaged (its checksum does not match)")
+    body = _object(body_line)
+    if body.get("identity") != identity:
+        raise CheckpointError(f"{file}: belongs to another run (other settings or another seed)")
+    return body
+
+
+def _parts(body: dict[str, Any]) -> dict[str, list[Part]]:
+    """Path in the tree → the files that hold these rows."""
+    return {path: [Part(**part) for part in leaf["parts"]] for path, leaf in body["rows"].items()}
+
+
+def _earlier_parts(folder: Path, identity: str) -> dict[str, list[Part]]:
+    """The parts of an earlier checkpoint of this run; none where there is no such checkpoint."""
     try:
-        return file.read_bytes()
-    except FileNotFoundError:
-        raise CheckpointError(f"{file}: missing") from None
-    except OSError as error:
-        raise CheckpointError(f"{file}: unreadable ({error.strerror})") from error
+        return _parts(_manifest(folder, identity))
+    except CheckpointError:
+        return {}
 
 
 def _object(line: bytes) -> dict[str, Any]:
@@ -137,36 +195,37 @@ def _object(line: bytes) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _sha256(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
-
-
-def _split(value: Any, path: str, tensors: dict[str, torch.Tensor]) -> Any:
-    """The JSON side of a tree; tensors and arrays move to `tensors` and leave a marker behind."""
+def _split(value: Any, path: str, tensors: dict[str, torch.Tensor], growing: dict[str, Rows]) -> Any:
+    """The JSON side of a tree; tensors and arrays move to `tensors`, rows to `growing`, and leave a marker behind."""
     if isinstance(value, torch.Tensor):
         tensors[path] = value.detach().cpu().clone(memory_format=torch.contiguous_format)
         return {TENSOR: path}
     if isinstance(value, np.ndarray):
         tensors[path] = torch.from_numpy(np.array(value, order="C"))
         return {ARRAY: path}
+    if isinstance(value, Rows):
+        growing[path] = value
+        return {ROWS: path}
     if isinstance(value, dict):
         if bad := [key for key in value if not isinstance(key, str)]:
             raise TypeError(f"checkpoint keys must be strings, got {bad[0]!r} in '{path}'")
-        return {key: _split(item, f"{path}/{key}", tensors) for key, item in value.items()}
+        return {key: _split(item, f"{path}/{key}", tensors, growing) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_split(item, f"{path}/{i}", tensors) for i, item in enumerate(value)]
+        return [_split(item, f"{path}/{i}", tensors, growing) for i, item in enumerate(value)]
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     raise TypeError(f"a checkpoint cannot hold {type(value).__name__} (at '{path}')")
 
 
-def _join(value: Any, tensors: dict[str, torch.Tensor]) -> Any:
+def _join(value: Any, tensors: dict[str, torch.Tensor], growing: dict[str, Rows]) -> Any:
     if isinstance(value, dict):
         if TENSOR in value:
             return tensors[value[TENSOR]].clone()  # aligned memory of its own, which results may depend on
         if ARRAY in value:
             return tensors[value[ARRAY]].numpy().copy()
-        return {key: _join(item, tensors) for key, item in value.items()}
+        if ROWS in value:
+            return growing[value[ROWS]]
+        return {key: _join(item, tensors, growing) for key, item in value.items()}
     if isinstance(value, list):
-        return [_join(item, tensors) for item in value]
+        return [_join(item, tensors, growing) for item in value]
     return value

@@ -11,18 +11,19 @@ from .rundir import RunDirectory, versions, write_json
 def fork(trunk: RunDirectory, step: int, target: Path, config: dict[str, Any]) -> None:
     """Make the run directory `target`, which begins at the trunk's checkpoint of `step`.
 
-    Everything of that state is taken over (weights, optimizer, memory, generators, statistics); the logs
-    begin empty. The directory appears at once or not at all; an existing one is left alone.
+    Everything of that state is taken over (weights, optimizer, memory, generators, statistics), by links to the
+    trunk's files, so that a large memory costs nothing; the logs begin empty. The directory appears at once or
+    not at all; an existing one is left alone.
     Raises CheckpointError if the trunk's checkpoint is missing or damaged.
     """
     if target.exists():
         return
-    tree = checkpoint.load(checkpoint.folder_of(trunk.checkpoints, step), trunk.identity)
     temporary = target.with_name(f".{target.name}.tmp")
     shutil.rmtree(temporary, ignore_errors=True)
     try:
         arm = RunDirectory(temporary, config)
-        checkpoint.save(arm.checkpoints, step, {**tree, "logs": {}}, arm.identity)
+        source = checkpoint.folder_of(trunk.checkpoints, step)
+        checkpoint.adopt(source, trunk.identity, arm.checkpoints, arm.identity, logs={})
         write_json(temporary / "config.json", {**config, "versions": versions()})
         temporary.rename(target)
     except BaseException:

@@ -72,16 +72,19 @@ class HookDriver:
 
     def _apply(self, hook: Hook, learner: Learner, moment: Moment) -> None:
         before, weights, features = measure(learner), snapshot(learner.module), _features(learner)
+        architecture = len(learner.changes)
         started = time.perf_counter()
         try:
             written = hook.intervention.apply(learner)
         except ValueError as error:  # a layer that died or diverged, say: nothing was written
             raise RunError(f"{hook.text} on {learner.name} at step {moment.step}: {error}") from error
         seconds = time.perf_counter() - started
-        after = snapshot(learner.module)
-        change = {"sfe": sfe(weights, after), "sfe_normalized": sfe(weights, after, normalized=True)}
-        if features is not None and (new := _features(learner)) is not None:
-            change["feature_covariance_distance"] = feature_covariance_distance(features, new)
+        change = {}
+        if len(learner.changes) == architecture:  # else there is no old weight for each new one
+            after = snapshot(learner.module)
+            change = {"sfe": sfe(weights, after), "sfe_normalized": sfe(weights, after, normalized=True)}
+            if features is not None and (new := _features(learner)) is not None:
+                change["feature_covariance_distance"] = feature_covariance_distance(features, new)
         self.log(
             event="intervention",
             step=moment.step,

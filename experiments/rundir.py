@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from . import tensorboard
-from .checkpoint import sync
 from .errors import RunError, UsageError
+from .files import sync
 
 LOGS = {
     "metrics": "metrics.jsonl",

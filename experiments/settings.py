@@ -15,7 +15,7 @@ from .errors import UsageError
 @dataclass(kw_only=True)
 class RunSettings:
     env: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
-    """One environment: a short name (halfcheetah) or any Gymnasium id (HalfCheetah-v5)."""
+    """One environment: a short name (halfcheetah, asterix) or any Gymnasium id (HalfCheetah-v5)."""
     sequence: Annotated[str | None, tyro.conf.arg(metavar="NAMES")] = None
     """A stream of environments instead: names joined by commas, or a named sequence (see `supple list`)."""
     cycles: int = 1
@@ -28,22 +28,20 @@ class RunSettings:
     """An intervention and its schedule, such as fire@0.5 or snp(lam=0.5)@task. May be given several times."""
     num_envs: int = 8
     """Parallel copies of the environment."""
-    clip_actions: bool = True
-    """Clip actions to the action space; off: control costs, computed from the action as given, have no bound."""
     seed: int = 0
     """The run's seed: every random draw comes from it."""
     threads: int = 1
-    """Threads of PyTorch. Small networks are fastest with one."""
+    """Threads of PyTorch, and of Atari's emulators. Small networks are fastest with one."""
     checkpoint_every: int = 250_000
     """Environment steps between checkpoints. A checkpoint ends the running episodes, in every run alike."""
     keep_checkpoints: int = 2
     """How many checkpoints to keep."""
     measure_every: int = 20_000
     """Environment steps between two lines of metrics.jsonl."""
+    eval_every: int = 0
+    """Environment steps between evaluations; 0: at the end of each task only."""
     eval_episodes: int = 5
-    """Episodes of evaluation at the end of each task, on the training and on the perturbed environment; 0: none."""
-    eval_friction: float = 0.5
-    """Factor on every sliding friction in the perturbed evaluation environment."""
+    """Episodes of an evaluation, on environments of its own; 0: none."""
 
     def stream(self) -> tuple[str, int]:
         """(sequence text, steps per task) from either --env and --steps or --sequence and --steps-per-task."""
@@ -75,7 +73,6 @@ class RunSettings:
                 "--checkpoint-every": self.checkpoint_every,
                 "--keep-checkpoints": self.keep_checkpoints,
                 "--measure-every": self.measure_every,
-                "--eval-friction": self.eval_friction,
             }
         )
         for field in fields(self):
@@ -83,8 +80,9 @@ class RunSettings:
                 raise UsageError(f"--{field.name.replace('_', '-')} must be a finite number, got {value}")
         if self.seed < 0:
             raise UsageError(f"--seed must be 0 or more, got {self.seed}")
-        if self.eval_episodes < 0:
-            raise UsageError(f"--eval-episodes must be 0 or more, got {self.eval_episodes}")
+        for name, value in (("--eval-episodes", self.eval_episodes), ("--eval-every", self.eval_every)):
+            if value < 0:
+                raise UsageError(f"{name} must be 0 or more, got {value}")
 
 
 def positive(**values: float | None) -> None:

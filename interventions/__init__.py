@@ -2,15 +2,17 @@
 
 from .activations import activation, initial_gain, parse_activation
 from .activations import activations as activation_registry
-from .base import Intervention, Reinitialization, interventions, make
+from .base import Intervention, Reinitialization, interventions, make, restructure
 from .contract import AS_RELEASED, UNIFORM, ResetContract, contract_for, settle, zero_slots_
 from .fire import Fire
 from .grammar import HookSyntaxError, HookText, parse_call, parse_hook_text
 from .hook import Hook, parse_hook
+from .injection import Injected, Injection
 from .isometry import fire_
 from .l2_init import L2Init
-from .learner import Layer, Learner, chain, learner_for, snapshot, unit_names
+from .learner import Layer, Learner, Wiring, chain, learner_for, plain_wiring, snapshot, unit_names
 from .orthogonalize import orthogonalize
+from .redo import Redo, redo_
 from .redraw import redraw
 from .registry import Registry, UnknownName, did_you_mean
 from .reset import Reset
@@ -25,11 +27,14 @@ __all__ = [
     "Hook",
     "HookSyntaxError",
     "HookText",
+    "Injected",
+    "Injection",
     "Intervention",
     "L2Init",
     "Layer",
     "Learner",
     "Moment",
+    "Redo",
     "Registry",
     "Reinitialization",
     "Reset",
@@ -38,6 +43,7 @@ __all__ = [
     "ShrinkPerturb",
     "UnknownName",
     "When",
+    "Wiring",
     "activation",
     "activation_registry",
     "chain",
@@ -53,7 +59,10 @@ __all__ = [
     "parse_call",
     "parse_hook",
     "parse_hook_text",
+    "plain_wiring",
+    "redo_",
     "redraw",
+    "restructure",
     "settle",
     "shrink_perturb_",
     "snapshot",

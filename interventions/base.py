@@ -1,13 +1,13 @@
 """The contract of an intervention: a name, parameters, a reset contract and up to four moments."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torch import Tensor, nn
 
 from .contract import Preset, check_optimizer, contract_for, settle
-from .grammar import Call
+from .grammar import Call, parse_call
 from .learner import Learner, Scope
 from .registry import Registry, bind
 
@@ -19,6 +19,8 @@ class Intervention:
     penalty(learner)       a differentiable term added to every training loss
     after_update(learner)  after every optimizer step
     apply(learner)         when the schedule fires; returns the names of the parameters it wrote
+
+    One that changes the architecture overrides `restructure` besides.
     """
 
     name: str = ""
@@ -35,6 +37,10 @@ class Intervention:
 
     def apply(self, learner: Learner) -> list[str]:
         raise AttributeError(f"{self.name} is not applied by a schedule")
+
+    def restructure(self, learner: Learner) -> None:
+        """The part of `apply` that changes the architecture, with arbitrary values in what is new; appends its
+        text to `learner.changes`. Whatever was recorded of the network, such as a CUDA graph, is then stale."""
 
     def contract(self, learner: Learner) -> dict[str, str]:
         """What it resets, in words, for reports."""
@@ -83,13 +89,7 @@ class Reinitialization(Intervention, ABC):
             check_optimizer(learner.optimizer)
 
     def contract(self, learner: Learner) -> dict[str, str]:
-        terms = contract_for(self.name, self.preset, learner.algorithm).describe(_words(self.scope))
-        has = {
-            "optimizer state": learner.optimizer is not None,
-            "target network": bool(learner.followers),
-            "temperature": learner.temperature is not None,
-        }
-        return {term: words for term, words in terms.items() if has.get(term, True)}
+        return contract_for(self.name, self.preset, learner.algorithm).describe(_words(self.scope), learner)
 
     def apply(self, learner: Learner) -> list[str]:
         contract = contract_for(self.name, self.preset, learner.algorithm)
@@ -132,3 +132,19 @@ def make(name: str, **params: Any) -> Intervention:
     intervention = factory(**bind(factory, params, name))
     intervention.name, intervention.params = name, dict(params)
     return intervention
+
+
+def restructure(learner: Learner, changes: Sequence[str]) -> None:
+    """Give a learner the architecture that these interventions left behind (`Learner.changes` of a checkpoint), so
+    that the checkpoint's values fit: the same parameters by name, and in the same order in the optimizer.
+
+    Call it on a freshly built learner before values are loaded; what it has of the changes already is not
+    repeated. Raises ValueError if it was changed in another way before.
+    """
+    done = len(learner.changes)
+    if list(changes[:done]) != learner.changes:
+        had, needed = ", ".join(learner.changes), ", ".join(changes) or "none"
+        raise ValueError(f"the architecture of '{learner.name}' was changed by {had}; the checkpoint needs {needed}")
+    for text in changes[done:]:
+        call = parse_call(text)
+        make(call.name, **call.params).restructure(learner)

@@ -5,7 +5,7 @@ Adam's moments, the SAC runs discard them, which confounds its comparison of met
 carries its contract openly, and every report prints it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -24,30 +24,33 @@ _NOT_FROM_ZERO = (torch.optim.ASGD, torch.optim.LBFGS, torch.optim.NAdam, torch.
 class ResetContract:
     """What happens to everything but the rewritten weights.
 
-    optimizer: `kept`; `zeroed` (the slots and step counters of the rewritten tensors, in place); `fresh`
-        (the slots of every tensor of the learner, in place: the same as a new optimizer, without a new one).
+    optimizer: `kept`; `zeroed` (the slots and step counters of the rewritten tensors, in place); `moments` (the
+        same without step counters, and for weight matrices and kernels alone); `fresh` (the slots of every tensor
+        of the learner, in place: the same as a new optimizer, without a new one). Where only some entries of a
+        tensor were rewritten, only their moments are zeroed; a step counter is the whole tensor's.
     target: followers are `kept`; become the `online` network; or get the `same` operation themselves.
     temperature: `kept`, or back to its `start` value with a fresh optimizer.
     weights, restore: override the scope of the intervention; a scope put back to its step-0 values besides.
     Replay memory, observation statistics and generators are kept by every contract.
     """
 
-    optimizer: Literal["kept", "zeroed", "fresh"] = "zeroed"
+    optimizer: Literal["kept", "zeroed", "moments", "fresh"] = "zeroed"
     target: Literal["kept", "online", "same"] = "online"
     temperature: Literal["kept", "start"] = "kept"
     weights: str | None = None
     restore: str | None = None
 
-    def describe(self, scope: str) -> dict[str, str]:
-        """The contract as a table row: column name → words."""
+    def describe(self, scope: str, learner: Learner) -> dict[str, str]:
+        """The contract as a table row: column name → words; nothing of parts that the learner has not."""
         weights = self.weights or scope
         if self.restore:
             weights += f"; {self.restore} back to step 0"
-        return {
+        terms = {
             "weights": weights,
             "optimizer state": {
                 "kept": "kept",
                 "zeroed": "zeroed in place for the tensors that were written",
+                "moments": "moments zeroed in place for the weights that were written",
                 "fresh": "fresh (every tensor)",
             }[self.optimizer],
             "target network": {
@@ -58,17 +61,28 @@ class ResetContract:
             "temperature": {"kept": "kept", "start": "back to its start value"}[self.temperature],
             "replay, observation statistics, generators": "kept",
         }
+        has = {
+            "optimizer state": learner.optimizer is not None,
+            "target network": bool(learner.followers),
+            "temperature": learner.temperature is not None,
+        }
+        return {term: words for term, words in terms.items() if has.get(term, True)}
 
 
 UNIFORM = ResetContract()
 
 _DQN = ResetContract(optimizer="kept", target="same")
 _SAC = ResetContract(optimizer="fresh", target="online", temperature="start")
-# Read from the code released with FIRE, by (algorithm, intervention).
+# Read from released code, by (algorithm, intervention): FIRE's, and Dopamine's for redo. FIRE's DQN gives the target
+# network the online one's new convolution weights, which is the same operation while the two agree, as at its fork.
+# Its injection makes a new optimizer. Dopamine's ReDo zeroes the moments of the weights it rewrote, and touches
+# neither those of biases, nor Adam's step count, nor the target network, which waits for its next copy.
 AS_RELEASED: dict[tuple[str, str], ResetContract] = {
     ("dqn", "fire"): ResetContract(optimizer="kept", target="same", weights="conv", restore="linear"),
     ("dqn", "snp"): ResetContract(optimizer="kept", target="same", weights="conv", restore="linear"),
     ("dqn", "reset"): _DQN,
+    ("dqn", "injection"): ResetContract(optimizer="fresh", target="same"),
+    ("dqn", "redo"): ResetContract(optimizer="moments", target="kept"),
     ("sac", "fire"): _SAC,
     ("sac", "snp"): _SAC,
     ("sac", "reset"): _SAC,
@@ -98,19 +112,32 @@ def check_optimizer(optimizer: torch.optim.Optimizer | None) -> None:
 
 
 @torch.no_grad()
-def zero_slots_(optimizer: torch.optim.Optimizer, parameters: Sequence[Tensor]) -> None:
-    """Zero the optimizer's state of these parameters in place, step counters included.
+def zero_slots_(
+    optimizer: torch.optim.Optimizer,
+    parameters: Sequence[Tensor],
+    masks: Sequence[Tensor | None] | None = None,
+    counters: bool = True,
+) -> None:
+    """Zero the optimizer's state of these parameters in place: as it was before its first step.
 
-    It is then as it was before its first step; ValueError for ASGD, LBFGS, NAdam and Rprop, where it is not.
+    masks: for each parameter None, or a boolean mask (broadcastable to it) of the entries whose state is zeroed.
+    counters: zero step counters too; one belongs to the whole tensor, so a mask does not restrict it.
+    Raises ValueError for ASGD, LBFGS, NAdam and Rprop, whose state does not start at zero.
     """
     check_optimizer(optimizer)
-    for parameter in parameters:
+    for parameter, mask in zip(parameters, masks or [None] * len(parameters), strict=True):
         slots = optimizer.state.get(parameter, {})
         for key, value in slots.items():
-            if isinstance(value, Tensor):
-                value.zero_()
-            elif isinstance(value, (int, float)):
+            counter = key == "step"
+            if counter and not counters:
+                continue
+            if isinstance(value, (int, float)):
                 slots[key] = type(value)(0)
+            elif isinstance(value, Tensor):
+                if mask is None or counter:
+                    value.zero_()
+                elif value.shape == parameter.shape:
+                    value.masked_fill_(mask, 0)
 
 
 @torch.no_grad()
@@ -123,12 +150,19 @@ def copy_module_(target: nn.Module, source: nn.Module) -> None:
 
 
 @torch.no_grad()
-def settle(learner: Learner, written: list[str], contract: ResetContract) -> None:
-    """Carry out the contract after the parameters named in `written` were rewritten."""
+def settle(learner: Learner, written: Sequence[str], contract: ResetContract, masks: Mapping[str, Tensor] = {}) -> None:
+    """Carry out the contract after the parameters named in `written` were rewritten.
+
+    masks: name → which entries of that parameter were rewritten, as in `zero_slots_`; default: all.
+    """
     named = dict(learner.module.named_parameters())
     if learner.optimizer is not None and contract.optimizer != "kept":
-        names = written if contract.optimizer == "zeroed" else list(named)
-        zero_slots_(learner.optimizer, [named[name] for name in names])
+        if contract.optimizer == "fresh":
+            written, masks = list(named), {}
+        elif contract.optimizer == "moments":
+            written = [name for name in written if named[name].ndim > 1]
+        parameters, where = [named[name] for name in written], [masks.get(name) for name in written]
+        zero_slots_(learner.optimizer, parameters, where, counters=contract.optimizer != "moments")
     if contract.target == "online":
         for follower in learner.followers:
             copy_module_(follower, learner.module)

@@ -1,5 +1,6 @@
 """What an intervention or a metric sees of a training run, whatever the track: a `Learner`."""
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -33,6 +34,14 @@ class Layer:
         return self.module.get_parameter("weight")
 
 
+@dataclass(frozen=True)
+class Wiring:
+    """How hidden units are connected: the layers whose outputs pass through them, and those that read them."""
+
+    incoming: tuple[str, ...]
+    outgoing: tuple[str, ...]
+
+
 def chain(module: nn.Module, prefix: str = "") -> tuple[Layer, ...]:
     """The Linear and Conv layers of a plain feed-forward module, in the order in which they were defined:
     the first is the encoder, the last the head, those between are hidden."""
@@ -56,6 +65,20 @@ def unit_names(module: nn.Module) -> tuple[str, ...]:
         elif type(part).__module__ in homes and not isinstance(part, _NO_UNITS):
             found.append(name)
     return tuple(found[:hidden])
+
+
+def plain_wiring(module: nn.Module, layers: Sequence[Layer], units: Sequence[str]) -> dict[str, Wiring]:
+    """The wiring of a plain stack: units lie between the last layer before them and the next one after, in the
+    order in which modules were defined. Where there is none, nothing is named."""
+    position = {name: i for i, (name, _) in enumerate(module.named_modules())}
+    places = sorted((position[layer.name], layer.name) for layer in layers)
+    wiring = {}
+    for unit in units:
+        end = max(i for name, i in position.items() if name == unit or name.startswith(f"{unit}."))
+        before = [name for place, name in places if place <= end]
+        after = [name for place, name in places if place > end]
+        wiring[unit] = Wiring(tuple(before[-1:]), tuple(after[:1]))
+    return wiring
 
 
 def snapshot(module: nn.Module) -> dict[str, Tensor]:
@@ -82,6 +105,10 @@ class Learner:
     followers: networks that track this one, such as target networks; same architecture.
     algorithm: whose released reset contract applies ("dqn", "sac"); "" where nothing was released.
     temperature: the entropy temperature of a SAC agent as a learner of its own, or None.
+    wiring: between which layers each of `units` lies; default: `plain_wiring`, right for a plain stack.
+    injectable: qualified name of the submodule that plasticity injection duplicates, or None.
+    changes: the interventions that changed the architecture so far, as texts in their order; belongs to the
+        checkpoint (see `restructure`).
     """
 
     name: str
@@ -97,16 +124,29 @@ class Learner:
     followers: tuple[nn.Module, ...] = ()
     algorithm: str = ""
     temperature: "Learner | None" = None
+    wiring: Mapping[str, Wiring] = field(default_factory=dict)
+    injectable: str | None = None
+    changes: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         if not self.initial:
             self.initial = snapshot(self.module)
         modules = dict(self.module.named_modules())
-        for name in (*(layer.name for layer in self.layers), *self.units):
+        part = () if self.injectable is None else (self.injectable,)
+        for name in (*(layer.name for layer in self.layers), *self.units, *part):
             if name not in modules:
                 raise ValueError(f"'{self.name}' has no module '{name}'{did_you_mean(name, modules)}")
         if strangers := [layer.name for layer in self.layers if modules[layer.name] is not layer.module]:
             raise ValueError(f"'{self.name}': layer '{strangers[0]}' is a module of another network")
+        if not self.wiring:
+            self.wiring = plain_wiring(self.module, self.layers, self.units)
+        for unit in self.units:
+            if unit not in self.wiring:
+                raise ValueError(f"'{self.name}': the wiring says nothing of '{unit}'{did_you_mean(unit, self.wiring)}")
+            for name in (*self.wiring[unit].incoming, *self.wiring[unit].outgoing):
+                if name not in modules:
+                    hint = did_you_mean(name, modules)
+                    raise ValueError(f"'{self.name}': the wiring of '{unit}' names no module: '{name}'{hint}")
 
     def select(self, scope: Scope) -> list[Layer]:
         """The layers that a scope names.
@@ -147,6 +187,8 @@ def learner_for(
     layers: tuple[Layer, ...] | None = None,
     units: tuple[str, ...] | None = None,
     followers: tuple[nn.Module, ...] = (),
+    wiring: Mapping[str, Wiring] | None = None,
+    injectable: str | None = None,
     name: str = "model",
     seed: int = 0,
 ) -> Learner:
@@ -159,6 +201,8 @@ def learner_for(
     layers: default `chain(module)`, right for a plain stack; name the roles yourself where heads branch off.
     units: default `unit_names(module)`. A network whose nonlinearities are functions (F.relu) has none to find:
         name the modules whose outputs count as units. Of a module used twice in one pass, the last use counts.
+    wiring: default `plain_wiring`; name it yourself where layers branch off, for interventions on single units.
+    injectable: the submodule that plasticity injection duplicates, such as "mlp" with the last layers in it.
     seed: of the generator that fresh draws and noise come from.
     Raises ValueError for a module without layers, or without units where they are to be measured.
     """
@@ -172,6 +216,8 @@ def learner_for(
     if probe and not units:
         raise ValueError(f"{kind} has no activation module between its layers: name its hidden units with units=")
     generator = torch.Generator().manual_seed(seed)
+    # an injection changes the module, and a fresh draw is one of what it was
+    plain = module if injectable is None else copy.deepcopy(module)
     return Learner(
         name,
         module,
@@ -181,6 +227,8 @@ def learner_for(
         probe=probe or (lambda: None),
         loss=loss or (lambda: torch.zeros(())),
         generator=generator,
-        redraw=lambda: redraw(module, generator),
+        redraw=lambda: redraw(plain, generator),
         followers=followers,
+        wiring=wiring or {},
+        injectable=injectable,
     )

@@ -11,12 +11,12 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Score:
-    """One method's plasticity score: IQM, its confidence interval [low, high], and the cells behind it."""
+    """One method's score: IQM, its confidence interval [low, high], and the cells behind it."""
 
     iqm: float
     low: float
     high: float
-    normalized: Array  # (runs, environments), each in [0, 1]
+    normalized: Array  # (runs, environments); for the plasticity score each in [0, 1]
 
 
 def iqm(scores: ArrayLike) -> float:
@@ -80,7 +80,7 @@ def plasticity_score(
     result = {}
     for name, values in alive.items():
         scores = _normalize(values, low, high)
-        interval = _bootstrap_interval(scores, reps, confidence, seed)
+        interval = bootstrap_interval(scores, reps, confidence, seed)
         result[name] = Score(iqm(scores), *interval, normalized=scores)
     return result
 
@@ -110,6 +110,19 @@ def final_window_return(
         )
     inside = (at > end - fraction * (end - start)) & (at <= end)
     return float(values[inside].mean()) if inside.any() else float("nan")
+
+
+def bootstrap_interval(scores: Array, reps: int = 2000, confidence: float = 0.95, seed: int = 0) -> tuple[float, float]:
+    """Percentile interval (low, high) of the IQM of scores, (runs, environments), by a stratified bootstrap: every
+    environment draws its runs anew, with replacement."""
+    from scipy.stats import trim_mean  # takes half a second to import, which every run would pay
+
+    # RandomState and not default_rng: the same draws as rliable's, so that the two can be compared exactly.
+    rows = np.random.RandomState(seed).randint(len(scores), size=(reps, *scores.shape))
+    resampled = np.take_along_axis(scores[None], rows, axis=1).reshape(reps, -1)
+    tail = 50 * (1 - confidence)
+    low, high = np.percentile(trim_mean(resampled, 0.25, axis=1), (tail, 100 - tail))
+    return float(low), float(high)
 
 
 def _check_settings(percentiles: tuple[float, float], reps: int, confidence: float) -> None:
@@ -151,15 +164,3 @@ def _normalize(values: Array, low: Array, high: Array) -> Array:
     at_limit = (values > high).astype(np.float64)
     scores = np.divide(values - low, span, out=at_limit, where=span > 0)
     return np.clip(np.nan_to_num(scores, nan=0.0), 0.0, 1.0)
-
-
-def _bootstrap_interval(scores: Array, reps: int, confidence: float, seed: int) -> tuple[float, float]:
-    """Percentile interval of the IQM; every environment draws its runs anew, with replacement."""
-    from scipy.stats import trim_mean  # takes half a second to import, which every run would pay
-
-    # RandomState and not default_rng: the same draws as rliable's, so that the two can be compared exactly.
-    rows = np.random.RandomState(seed).randint(len(scores), size=(reps, *scores.shape))
-    resampled = np.take_along_axis(scores[None], rows, axis=1).reshape(reps, -1)
-    tail = 50 * (1 - confidence)
-    low, high = np.percentile(trim_mean(resampled, 0.25, axis=1), (tail, 100 - tail))
-    return float(low), float(high)

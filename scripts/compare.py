@@ -72,7 +72,7 @@ def main(args: Sequence[str]) -> None:
         fork_step=fork_step_of(options.settings, options.fork_at),
         command=typed("supple compare", args),
     )
-    create(options.out, comparison, warn)
+    create(options.out, comparison, jobs, warn)
     finish(options.out, comparison, jobs)
 
 

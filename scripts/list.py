@@ -2,11 +2,13 @@
 
 supple list
 supple list interventions
+supple list games
 """
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 
+from rich.markup import escape
 from rich.table import Table
 
 from supple.experiments.errors import UsageError
@@ -54,7 +56,17 @@ def environments() -> Rows:
 
     for name in environment_names():
         yield name, resolve_env(name)
-    yield "…", "any other registered Gymnasium id with vectors as observations and actions"
+    yield "…", "any other registered Gymnasium id: vectors for ppo, images and discrete actions for dqn"
+    yield "…", "Atari games for dqn: supple list games"
+
+
+def games() -> Rows:
+    from supple.envs import games as atari
+
+    try:
+        yield from sorted(atari().items())
+    except ImportError as error:
+        yield "…", str(error)
 
 
 def sequences() -> Rows:
@@ -71,11 +83,13 @@ def presets() -> Rows:
         yield name, f"{preset.algorithm}: {preset.about}"
 
 
+LONG = ("games",)  # shown only when asked for
 TOPICS: dict[str, Callable[[], Rows]] = {
     "interventions": interventions,
     "activations": activations,
     "metrics": metrics,
     "environments": environments,
+    "games": games,
     "sequences": sequences,
     "presets": presets,
 }
@@ -85,7 +99,7 @@ def main(args: Sequence[str]) -> None:
     if args and args[0] in ("-h", "--help"):
         print((__doc__ or "").strip() + f"\n\ntopics: {', '.join(TOPICS)}")
         return
-    for topic in args or TOPICS:
+    for topic in args or (name for name in TOPICS if name not in LONG):
         if topic not in TOPICS:
             raise UsageError(
                 f"nothing to list under {topic!r}{did_you_mean(topic, TOPICS)} (topics: {', '.join(TOPICS)})"
@@ -94,7 +108,7 @@ def main(args: Sequence[str]) -> None:
         table.add_column(style="cyan")
         table.add_column()
         for name, about in TOPICS[topic]():
-            table.add_row(name, about)
+            table.add_row(escape(name), escape(about))
         screen.print(table, highlight=False)
         screen.print()
 

@@ -47,12 +47,16 @@ def build_report(directory: Path) -> ReportPaths:
 
     scores.json is strict JSON; what was not measured is null. Keys:
     `supple`, `algorithm`, `total_steps`, `fork_step` (null for a single run), `environments` (a label for each
-    position in the sequence), `cycles`, `notes` (what is missing, in words), and `arms`: label →
+    position in the sequence), `cycles`, `notes` (what is missing, in words), `human_normalized_from` ("evaluation"
+    or "training", the returns that were human-normalised, see `scores.score`), and `arms`: label →
         `seeds`: the seeds, in the order of every list below;
         `plasticity_score`, `plasticity_score_interval`: IQM and [low, high] at 95 % (null with one seed);
+        `human_normalized`, `human_normalized_interval`: the same of the human-normalised scores, and their
+        `human_normalized_per_seed`: (seeds, environments), null for a run that did not enter;
         `final_return`: last cycle's mean training return in the final 15 % of each environment, mean over seeds;
         `final_return_per_seed`: (seeds, environments);
-        `train_return`, `test_return`: (seeds, cycles, environments), final 15 % and held-out friction;
+        `train_return`, `evaluation_return`, `test_return`: (seeds, cycles, environments), training in the final 15 %,
+        the last evaluation there, and the same on the held-out friction;
         `generalization_gap`: (cycles, environments), train − test, mean over seeds, failures 0;
         `gap_change_iqm`: ΔGAP, last − first cycle, IQM over seeds and environments;
         `explosions`, `interventions`: counts over all seeds;
@@ -94,7 +98,7 @@ def summary_table(directory: Path) -> "Table":
 
     header, rows = summary_rows(score(load(Path(directory))))
     table = Table(title=str(directory), title_justify="left", header_style="bold", box=SIMPLE_HEAD)
-    table.add_column()
+    table.add_column(no_wrap=True)
     for row in rows:
         table.add_column(row[0], justify="right", overflow="fold")
     for name, *values in list(zip(header, *rows, strict=True))[1:]:
@@ -104,12 +108,15 @@ def summary_table(directory: Path) -> "Table":
 
 def _plots(data: ComparisonData, scores: Scores) -> list["Plot"]:
     """Every figure that the data allow, in the order of the page."""
+    from .aggregates import human, plasticity
     from .diagnostics import before_and_after, gap_heatmap, metrics_over_time
-    from .plots import by_cycle, final_returns, learning_curves, plasticity
+    from .plots import by_cycle, evaluation_curves, final_returns, learning_curves
 
     makers: list[Callable[[ComparisonData, Scores], Plot | None]] = [
         plasticity,
+        human,
         learning_curves,
+        evaluation_curves,
         final_returns,
         by_cycle,
         metrics_over_time,

@@ -66,9 +66,10 @@ class RunData:
         """The events of one kind: `intervention`, `explosion`, `task`."""
         return [row for row in self.events if row.get("event") == event]
 
-    def series(self, name: str) -> tuple[Array, Array]:
-        """(steps, values) of a metric, where it was logged as a finite number."""
-        pairs = [(row["step"], row[name]) for row in self.metrics if _is_number(row.get(name))]
+    def series(self, name: str, task: int | None = None) -> tuple[Array, Array]:
+        """(steps, values) of a metric, where it was logged as a finite number; only those of one task, if named."""
+        rows = self.metrics if task is None else [row for row in self.metrics if row.get("task") == task]
+        pairs = [(row["step"], row[name]) for row in rows if _is_number(row.get(name))]
         steps, values = np.array(pairs, dtype=np.float64).reshape(-1, 2).T
         return steps, values
 

@@ -37,8 +37,13 @@ TITLES = {
     "dfi": "DfI (summed)",
     "weight_norm": "weight norm",
     "gradient_norm": "gradient norm",
+    "mean": "mean Q(s, a) of the batches",
 }
 COMPARED = ("dfi_unscaled", "dormant_fraction", "srank", "effective_rank", "weight_norm")
+INJECTED = (
+    "After plasticity injection the layers and units measured are those of the new head, while the weight norm counts "
+    "the frozen heads too, so what comes after does not compare with what was before. "
+)
 MOST_ROWS = 24  # of the before/after figure; more are averaged per arm
 
 
@@ -73,10 +78,10 @@ def metrics_over_time(data: ComparisonData, scores: Scores) -> Plot | None:
         axes.set_xlabel(steps_label, fontsize=9)
         axes.tick_params(labelbottom=True)
     legend(figure, list(data.arms), fork=bool(data.fork_step))
+    switches = "; hairlines are task switches, where the data change too" if len(data.first.tasks) > 1 else ""
     caption = (
-        "Measured on recent data while training; hairlines are task switches, where the data change too. "
-        "They describe the network and are not performance: none of them alone proves a loss of plasticity. "
-        + seeds_phrase(data.seeds)
+        f"Measured on recent data while training{switches}. They describe the network and are not performance: none "
+        "of them alone proves a loss of plasticity. " + _of_injection(data) + seeds_phrase(data.seeds)
     )
     return Plot("metrics", "Inside the network", caption, figure)
 
@@ -140,9 +145,16 @@ def before_and_after(data: ComparisonData, scores: Scores) -> Plot | None:
     several = "mean over seeds" if data.seeds > 1 else "1 seed"
     caption = (
         f"The same probe batch measured right before and right after each intervention ({several}). It shows what "
-        "the operation did to the network at once, not whether learning went better for it afterwards."
-    )
+        "the operation did to the network at once, not whether learning went better for it afterwards. "
+        + _of_injection(data)
+    ).strip()
     return Plot("before_and_after", "Before and after each intervention", caption, figure)
+
+
+def _of_injection(data: ComparisonData) -> str:
+    """What a caption must say where a run's architecture changed; "" otherwise."""
+    events = (event for runs in data.arms.values() for run in runs for event in run.of_kind("intervention"))
+    return INJECTED if any(str(event.get("intervention")).startswith("injection") for event in events) else ""
 
 
 def _event_rows(data: ComparisonData) -> list[tuple[str, str, tuple[Row, Row]]]:

@@ -9,7 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from .collect import ComparisonData
 from .scores import Scores
 from .style import Plot
-from .tables import bare, contracts, event_rows, summary_rows
+from .tables import bare, contracts, event_rows, summary_rows, summary_words
 
 TIMES = {1: "once", 2: "twice"}
 
@@ -26,6 +26,7 @@ def render(data: ComparisonData, scores: Scores, plots: Sequence[Plot]) -> str:
         notes=scores.notes,
         header=header,
         rows=rows,
+        words=summary_words(scores),
         plots=plots,
         resets=resets,
         terms=list(dict.fromkeys(name for contract in resets for name in contract.terms)),

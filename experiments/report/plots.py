@@ -1,15 +1,16 @@
-"""Figures of returns: learning curves along the stream, what each visit ended with, and the scores."""
+"""Figures of returns: learning curves along the stream, and what each visit ended with."""
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
 from .collect import ComparisonData, RunData, Segment
-from .scores import ArmScores, Scores, mean
+from .scores import Scores, mean
 from .style import (
     FAINT,
     INK,
@@ -29,22 +30,54 @@ from .style import (
 from .tables import bare
 
 Array = NDArray[np.float64]
+Curve = Callable[[RunData, Segment, int, int], tuple[Array, Array]]  # (steps, values) between two steps of a task
 WINDOW, POINTS = 0.10, 40  # trailing window of the curves as a share of a task; points along a task
+# Events worth a mark: title, marker, size.
+MARKS = {"intervention": ("Interventions  |", "|", 60), "explosion": ("explosions  ×", "x", 22)}
 
 
 def learning_curves(data: ComparisonData, scores: Scores) -> Plot | None:
-    """One row an environment, each with its own scale; the stream of steps runs through all rows."""
-    run, styles = data.first, arm_styles(list(data.arms))
-    if not any(r.episodes.steps.size for runs in data.arms.values() for r in runs):
+    """Training returns: one row an environment, each with its own scale; steps run through all rows."""
+    if not any(run.episodes.steps.size for runs in data.arms.values() for run in runs):
         return None
+    figure = _along_the_stream(data, scores, _training, marks=_marks(data), dots=False)
+    burst = " and leave out episodes that ended in exploding physics (×)" if "explosion" in _marks(data) else ""
+    rows = "; each row has its own scale" if len(scores.environments) > 1 else ""
+    caption = (
+        f"Mean training return of the episodes that ended in the preceding {100 * WINDOW:.0f} % of a task{rows}. "
+        f"These are returns of the exploring policy, not an evaluation{',' if burst else ''}{burst}. "
+        + seeds_phrase(data.seeds)
+    )
+    return Plot("learning_curves", "Learning curves", caption, figure)
+
+
+def evaluation_curves(data: ComparisonData, scores: Scores) -> Plot | None:
+    """The same of the evaluations, if a task has more than one: alone, the one at its end makes no curve."""
+    runs = [run for arm in data.arms.values() for run in arm]
+    if not any(run.series("eval/return", task.index)[0].size > 1 for run in runs for task in run.tasks):
+        return None
+    figure = _along_the_stream(data, scores, _evaluations, marks=[], dots=True)
+    settings = data.first.config.get("settings", {})
+    episodes = f" of {n} episodes" if (n := settings.get("eval_episodes")) else ""
+    policy = f"ε = {epsilon:g}" if (epsilon := settings.get("eval_epsilon")) else "no exploration"
+    caption = (
+        f"Mean return{episodes} with {policy}, on environments of their own, at each dot; the lines only join the "
+        "dots. One checkpoint and few episodes each, so part of the ups and downs is chance, which the intervals over "
+        "seeds contain but do not tell apart. " + seeds_phrase(data.seeds)
+    )
+    return Plot("evaluation", "Evaluation", caption, figure)
+
+
+def _along_the_stream(data: ComparisonData, scores: Scores, curve: Curve, marks: list[str], dots: bool) -> Figure:
+    """One row an environment, and below them the marks of the named events if there are any."""
+    run = data.first
     divisor, steps_label, _ = step_unit(run.total_steps)
-    rows = len(scores.environments)
-    marks = _has_marks(data)
+    rows, extra = len(scores.environments), bool(marks)
     strip = 0.35 + 0.2 * len(data.arms) if marks else 0.0
     height = 1.55 if rows > 1 else 3.4
     figure = new_figure(0.75 + rows * height + strip)
     grid = figure.subplots(
-        rows + marks, 1, sharex=True, squeeze=False, height_ratios=[height] * rows + [strip] * marks
+        rows + extra, 1, sharex=True, squeeze=False, height_ratios=[height] * rows + [strip] * extra
     )[:, 0]
 
     for position, axes in enumerate(grid[:rows]):
@@ -52,40 +85,36 @@ def learning_curves(data: ComparisonData, scores: Scores) -> Plot | None:
         mark_stream(axes, run, divisor, data.fork_step)
         for task in run.tasks:
             if task.index % rows == position:
-                _shade(axes, task, divisor, label=scores.cycles > 1)
-                _draw_task(axes, data, task, divisor)
+                if len(run.tasks) > 1:
+                    _shade(axes, task, divisor, label=scores.cycles > 1)
+                _draw_task(axes, data, task, divisor, curve, dots)
         axes.margins(y=0.12)
-    grid[rows // 2].set_ylabel("episode return", fontsize=9.5, color=INK)
+    grid[rows // 2 if rows > 1 else 0].set_ylabel("episode return", fontsize=9.5, color=INK)
     if marks:
-        _draw_marks(grid[-1], data, divisor)
+        _draw_marks(grid[-1], data, divisor, marks)
         mark_stream(grid[-1], run, divisor, data.fork_step)
     grid[-1].set_xlabel(steps_label, fontsize=9.5, color=INK)
-    legend(figure, list(styles), fork=bool(data.fork_step))
-    caption = (
-        f"Mean training return of the episodes that ended in the preceding {100 * WINDOW:.0f} % of a task; each row "
-        "has its own scale. These are returns of the exploring policy, not an evaluation, and leave out episodes that "
-        "ended in exploding physics (×). " + seeds_phrase(data.seeds)
-    )
-    return Plot("learning_curves", "Learning curves", caption, figure)
+    legend(figure, list(data.arms), fork=bool(data.fork_step))
+    return figure
 
 
-def _draw_task(axes: Axes, data: ComparisonData, task: Segment, divisor: float) -> None:
+def _draw_task(axes: Axes, data: ComparisonData, task: Segment, divisor: float, curve: Curve, dots: bool) -> None:
     fork, styles = data.fork_step, arm_styles(list(data.arms))
     split = fork is not None and task.start < fork
     if split and fork is not None:
         # Up to the fork all arms of a seed are the same run: it is drawn once.
         trunks = {run.seed: run for runs in data.arms.values() for run in runs}
-        steps, values = on_common_steps([_curve(r, task, task.start, min(fork, task.end)) for r in trunks.values()])
-        draw_band(axes, steps / divisor, values, {"color": FAINT, "linestyle": "-"})
+        steps, values = on_common_steps([curve(r, task, task.start, min(fork, task.end)) for r in trunks.values()])
+        draw_band(axes, steps / divisor, values, {"color": FAINT, "linestyle": "-"}, dots)
     begin = max(task.start, fork or 0)
     if begin < task.end:
         for label, runs in data.arms.items():
-            steps, values = on_common_steps([_curve(run, task, begin, task.end) for run in runs])
-            draw_band(axes, steps / divisor, values, styles[label])
+            steps, values = on_common_steps([curve(run, task, begin, task.end) for run in runs])
+            draw_band(axes, steps / divisor, values, styles[label], dots)
 
 
-def _curve(run: RunData, task: Segment, start: int, end: int) -> tuple[Array, Array]:
-    """Windowed mean return between two steps of a task, where the window holds an episode."""
+def _training(run: RunData, task: Segment, start: int, end: int) -> tuple[Array, Array]:
+    """Windowed mean return of training episodes, where the window holds one."""
     own = (run.episodes.tasks == task.index) & ~run.episodes.exploded
     own &= (run.episodes.steps > start) & (run.episodes.steps <= end)
     at, returns = run.episodes.steps[own], run.episodes.returns[own]
@@ -98,6 +127,13 @@ def _curve(run: RunData, task: Segment, start: int, end: int) -> tuple[Array, Ar
     since = np.searchsorted(at[order], grid - WINDOW * length, side="right")
     count = upto - since
     return grid[count > 0], (sums[upto] - sums[since])[count > 0] / count[count > 0]
+
+
+def _evaluations(run: RunData, task: Segment, start: int, end: int) -> tuple[Array, Array]:
+    """What evaluations returned."""
+    steps, values = run.series("eval/return", task.index)
+    inside = (steps > start) & (steps <= end)
+    return steps[inside], values[inside]
 
 
 def _shade(axes: Axes, task: Segment, divisor: float, label: bool) -> None:
@@ -118,20 +154,21 @@ def _shade(axes: Axes, task: Segment, divisor: float, label: bool) -> None:
         )
 
 
-def _has_marks(data: ComparisonData) -> bool:
-    kinds = ("intervention", "explosion")
-    return any(run.of_kind(kind) for runs in data.arms.values() for run in runs for kind in kinds)
+def _marks(data: ComparisonData) -> list[str]:
+    """The kinds of events to mark that any run has."""
+    return [kind for kind in MARKS if any(run.of_kind(kind) for runs in data.arms.values() for run in runs)]
 
 
-def _draw_marks(axes: Axes, data: ComparisonData, divisor: float) -> None:
+def _draw_marks(axes: Axes, data: ComparisonData, divisor: float, kinds: list[str]) -> None:
     """When each arm was intervened in, and where physics exploded: one thin row an arm."""
     styles, labels = arm_styles(list(data.arms)), list(data.arms)
     for row, label in enumerate(labels):
-        for kind, marker, size in (("intervention", "|", 60), ("explosion", "x", 22)):
+        for kind in kinds:
+            _, marker, size = MARKS[kind]
             steps = {event["step"] / divisor for run in data.arms[label] for event in run.of_kind(kind)}
             look = {"color": styles[label]["color"], "s": size, "linewidths": 1.6, "clip_on": False}
             axes.scatter(list(steps), [row] * len(steps), marker=marker, zorder=3, **look)
-    tidy(axes, "Interventions  |   explosions  ×", grid="x")
+    tidy(axes, "   ".join(MARKS[kind][0] for kind in kinds), grid="x")
     axes.title.set_fontsize(9)
     axes.grid(False)
     axes.set_yticks(range(len(labels)), labels, fontsize=8)
@@ -210,46 +247,8 @@ def final_returns(data: ComparisonData, scores: Scores) -> Plot | None:
     for axes in grid[panels:]:
         axes.set_axis_off()
     dots = "dots: seeds" if data.seeds > 1 else "1 seed: no interval, and no evidence beyond these very runs"
+    scales = "; scales differ between environments" if panels > 1 else ""
     caption = (
-        "Mean training return in the last 15 % of the last cycle; scales differ between environments; "
-        f"{dots}. It does not show how quickly that level was reached."
+        f"Mean training return in {scores.end}{scales}; {dots}. It does not show how quickly that level was reached."
     )
     return Plot("final_returns", "Final returns", caption, figure)
-
-
-def plasticity(data: ComparisonData, scores: Scores) -> Plot | None:
-    """The aggregate over environments, with its bootstrap interval."""
-    known = [(label, arm, arm.plasticity) for label, arm in scores.arms.items() if arm.plasticity]
-    if not known:
-        return None
-    figure = new_figure(0.75 + 0.42 * len(known), width=8.0)
-    axes = figure.subplots()
-    tidy(axes, grid="x")
-    styles = arm_styles(list(scores.arms))
-    for row, (label, arm, value) in enumerate(known):
-        color = styles[label]["color"]
-        if _several([arm]):
-            axes.plot([value.low, value.high], [row, row], color=color, linewidth=5, alpha=0.35, solid_capstyle="butt")
-        axes.scatter(value.iqm, row, s=64, color=color, zorder=3, edgecolor="white")
-        place = max(value.iqm, value.high if _several([arm]) else value.iqm)
-        axes.annotate(
-            f"{value.iqm:.2f}", (place, row), xytext=(9, 0), textcoords="offset points", va="center", fontsize=9.5
-        )
-    axes.set_yticks(range(len(known)), [label for label, _, _ in known], fontsize=10)
-    axes.set_ylim(len(known) - 0.4, -0.6)
-    axes.set_xlim(-0.02, 1.08)
-    axes.set_xlabel("plasticity score (IQM of min–max normalised final returns)", fontsize=9.5, color=INK)
-    how = (
-        "bars: 95 % stratified bootstrap over seeds"
-        if _several([arm for _, arm, _ in known])
-        else "1 seed: no interval, so differences may be chance"
-    )
-    caption = (
-        f"Interquartile mean over seeds and environments; {how}. 0 and 1 are the worst and best of the runs "
-        "shown here (5th and 95th percentile), so scores of different reports do not compare."
-    )
-    return Plot("plasticity_score", "Plasticity score", caption, figure)
-
-
-def _several(arms: Sequence[ArmScores]) -> bool:
-    return any(len(arm.seeds) > 1 for arm in arms)

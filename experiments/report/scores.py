@@ -1,16 +1,25 @@
 """From histories to numbers: plasticity score, final returns, generalization gap, interventions, per arm."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...metrics import Score, final_window_return, generalization_gap, iqm, plasticity_score
+from ...metrics import (
+    Score,
+    final_window_return,
+    generalization_gap,
+    human_normalized,
+    human_normalized_score,
+    iqm,
+    plasticity_score,
+)
 from .collect import ComparisonData, Row, RunData, Segment
 
 Array = NDArray[np.float64]
+Masks = Mapping[str, NDArray[np.bool_]]  # of each arm, over its seeds
 FINAL = 0.15  # share of a task's steps that counts as its steady state (activations paper, section 7)
 
 
@@ -18,14 +27,16 @@ FINAL = 0.15  # share of a task's steps that counts as its steady state (activat
 class ArmScores:
     """One arm's numbers. Shapes are (seeds, cycles, environments); NaN where nothing was measured.
 
-    finals: mean return of the episodes that ended in the last 15 % of a task. tests: mean return on the held-out
-    friction at the end of that task. gaps: finals − tests, 0 for failures. gap_change: IQM of the last minus the
-    first cycle's gap over seeds and environments. exploded: physics exploded at least once in the task.
-    plasticity: None where it cannot be told (see `score`). at_events: mean over all interventions.
+    finals: mean return of the episodes that ended in the last 15 % of a task. evaluations: mean return of the last
+    evaluation in those 15 %. tests: the same on the held-out friction. gaps: finals − tests, 0 for failures.
+    gap_change: IQM of the last minus the first cycle's gap over seeds and environments. exploded: physics exploded
+    at least once in the task. at_events: mean over all interventions. plasticity, human: None where they cannot be
+    told (see `score`). human_cells: the human-normalised scores behind `human`, (seeds, environments).
     """
 
     seeds: tuple[int, ...]
     finals: Array
+    evaluations: Array
     tests: Array
     gaps: Array
     gap_change: float
@@ -34,6 +45,11 @@ class ArmScores:
     interventions: int
     at_events: dict[str, float]
     plasticity: Score | None = None
+    human: Score | None = None
+    human_cells: Array = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.human_cells = np.full_like(self.last, np.nan)
 
     @property
     def last(self) -> Array:
@@ -43,12 +59,22 @@ class ArmScores:
 
 @dataclass(eq=False)
 class Scores:
-    """All arms of a report. environments: one label for each position in the sequence."""
+    """All arms of a report. environments: one label for each position in the sequence.
+
+    human_from: what the human-normalised scores were taken from, "evaluation" or "training"; None without any.
+    end: in words, the steps that final returns are of.
+    """
 
     environments: tuple[str, ...]
     cycles: int
     arms: dict[str, ArmScores]
     notes: list[str] = field(default_factory=list)
+    human_from: str | None = None
+
+    @property
+    def end(self) -> str:
+        of = "the last cycle" if self.cycles > 1 else "each environment" if len(self.environments) > 1 else "the run"
+        return f"the last {100 * FINAL:.0f} % of {of}"
 
 
 def score(data: ComparisonData) -> Scores:
@@ -60,12 +86,19 @@ def score(data: ComparisonData) -> Scores:
     The plasticity score is relative to the runs shown: it is left out with fewer than two finished runs, whose
     returns span no scale. Unfinished runs do not enter it, and neither do environments in which no run finished
     an episode in its final window; a single run without one counts as a failure there. `notes` says all this.
+
+    The human-normalised score is of the last cycle and of finished runs too, and only where every environment is in
+    the table of `human_normalized`. It is taken from the last evaluation in the final 15 % if every finished run has
+    one in every environment, else from the training returns of those 15 %: one source for all arms, since the
+    exploring policy scores lower. A run that finished no episode there has no such score, which `notes` says.
     """
     labels = position_labels(data.first.tasks)
     cycles = 1 + max(task.cycle for task in data.first.tasks)
     arms = {label: _score_arm(runs, (len(runs), cycles, len(labels))) for label, runs in data.arms.items()}
     scores = Scores(labels, cycles, arms, list(data.notes))
-    _add_plasticity(scores, data)
+    finished = {label: _finished(runs) for label, runs in data.arms.items()}
+    _add_plasticity(scores, data, finished)
+    _add_human(scores, data, finished)
     return scores
 
 
@@ -78,26 +111,30 @@ def position_labels(tasks: Sequence[Segment]) -> tuple[str, ...]:
 
 
 def _score_arm(runs: Sequence[RunData], shape: tuple[int, int, int]) -> ArmScores:
-    finals, tests = np.full(shape, np.nan), np.full(shape, np.nan)
+    finals, evaluations, tests = (np.full(shape, np.nan) for _ in range(3))
     exploded = np.zeros(shape, dtype=bool)
     for seed, run in enumerate(runs):
         burst = {event.get("task") for event in run.of_kind("explosion")}
-        evaluated = {r["task"]: r["eval/return_friction"] for r in run.metrics if _has_test(r)}
         for task in run.tasks:
             cell = seed, task.cycle, task.index % shape[2]
             own = run.episodes.tasks == task.index
             finals[cell] = final_window_return(
                 run.episodes.steps[own], run.episodes.returns[own], task.start, task.end, FINAL
             )
-            tests[cell] = evaluated.get(task.index, np.nan)
+            evaluations[cell] = _last_evaluation(run, "eval/return", task)
+            tests[cell] = _last_evaluation(run, "eval/return_friction", task)
             exploded[cell] = task.index in burst or run.episodes.exploded[own].any()
-    gaps = [generalization_gap(*cells) for cells in zip(finals, tests, exploded, strict=True)]
+    # Where nothing was tested there is no gap, not even the 0 of a failure.
+    tested = np.isfinite(tests)
+    trained = np.where(tested, finals, np.nan)
+    gaps = [generalization_gap(*cells) for cells in zip(trained, tests, exploded & tested, strict=True)]
     changes = np.concatenate([gap.change for gap in gaps])
     changes = changes[~np.isnan(changes)]
     events = [event for run in runs for event in run.of_kind("intervention")]
     return ArmScores(
         seeds=tuple(run.seed for run in runs),
         finals=finals,
+        evaluations=evaluations,
         tests=tests,
         gaps=np.stack([gap.gap for gap in gaps]),
         gap_change=iqm(changes) if changes.size else float("nan"),
@@ -108,11 +145,23 @@ def _score_arm(runs: Sequence[RunData], shape: tuple[int, int, int]) -> ArmScore
     )
 
 
-def _add_plasticity(scores: Scores, data: ComparisonData) -> None:
-    finished = {}
-    for label, runs in data.arms.items():
-        ends = [run.tasks[-1].end - FINAL * (run.tasks[-1].end - run.tasks[-1].start) for run in runs]
-        finished[label] = np.array([run.last_step >= end for run, end in zip(runs, ends, strict=True)])
+def _last_evaluation(run: RunData, name: str, task: Segment) -> float:
+    """The task's last logged value, if it lies in the final 15 %; NaN otherwise."""
+    steps, values = run.series(name, task.index)
+    late = values[steps > _window(task)]
+    return float(late[-1]) if late.size else float("nan")
+
+
+def _window(task: Segment) -> float:
+    return task.end - FINAL * (task.end - task.start)
+
+
+def _finished(runs: Sequence[RunData]) -> NDArray[np.bool_]:
+    """Which runs came into the final window of their last task."""
+    return np.array([run.last_step >= _window(run.tasks[-1]) for run in runs])
+
+
+def _add_plasticity(scores: Scores, data: ComparisonData, finished: Masks) -> None:
     seen = np.stack([np.isfinite(row) for arm in scores.arms.values() for row in arm.last]).any(axis=0)
     if sum(mask.sum() for mask in finished.values()) < 2:
         scores.notes.append("no plasticity score: it places runs on a common scale, and needs two finished ones")
@@ -123,12 +172,40 @@ def _add_plasticity(scores: Scores, data: ComparisonData) -> None:
     if not seen.any():
         return
     arms = {label: arm for label, arm in scores.arms.items() if finished[label].any()}
+    # So low a return means broken physics; a game may count down from far below (Skiing: −17,098 at random).
+    games = all(task.env.startswith("ALE/") for task in data.first.tasks)
+    floor = -np.inf if games else -500.0
     result = plasticity_score(
         {label: arm.last[finished[label]][:, seen] for label, arm in arms.items()},
         {label: arm.exploded[finished[label], -1][:, seen] for label, arm in arms.items()},
+        floor,
     )
     for label, arm in arms.items():
         arm.plasticity = result[label]
+
+
+def _add_human(scores: Scores, data: ComparisonData, finished: Masks) -> None:
+    games = [task.env for task in data.first.tasks[: len(scores.environments)]]
+    if any(human_normalized(game, 0.0) is None for game in games) or not any(m.any() for m in finished.values()):
+        return
+    arms = scores.arms.items()
+    evaluated = all(np.isfinite(arm.evaluations[finished[label], -1]).all() for label, arm in arms)
+    scores.human_from = "evaluation" if evaluated else "training"
+    for label, arm in arms:
+        returns = arm.evaluations[:, -1] if evaluated else arm.last
+        usable = finished[label] & np.isfinite(returns).all(axis=1)
+        for i in np.flatnonzero(finished[label] & ~usable):
+            scores.notes.append(
+                f"{label}, seed {arm.seeds[i]}: no episode ended in the last 15 %, so no human-normalised score"
+            )
+        if usable.any():
+            arm.human = human_normalized_score(returns[usable], games)
+            arm.human_cells[usable] = arm.human.normalized
+
+
+def interval(score: Score | None) -> list[float] | None:
+    """[low, high] at 95 %; None where one run, or none, gives no interval."""
+    return [score.low, score.high] if score is not None and len(score.normalized) > 1 else None
 
 
 def _event_means(events: Sequence[Row]) -> dict[str, float]:
@@ -148,10 +225,6 @@ def _explosions(run: RunData) -> int:
     return max(len(run.of_kind("explosion")), int(run.episodes.exploded.sum()))
 
 
-def _has_test(row: Row) -> bool:
-    return "task" in row and isinstance(row.get("eval/return_friction"), (int, float))
-
-
 def mean(values: Array, axis: int | None = None) -> Any:
     """Mean of what was measured; NaN, without a warning, where nothing was."""
     count = np.isfinite(values).sum(axis=axis)
@@ -169,6 +242,7 @@ def to_json(data: ComparisonData, scores: Scores) -> dict[str, Any]:
         "fork_step": data.fork_step,
         "environments": scores.environments,
         "cycles": scores.cycles,
+        "human_normalized_from": scores.human_from,
         "notes": scores.notes,
         "arms": {label: _arm_json(arm) for label, arm in scores.arms.items()},
     }
@@ -177,14 +251,17 @@ def to_json(data: ComparisonData, scores: Scores) -> dict[str, Any]:
 
 
 def _arm_json(arm: ArmScores) -> dict[str, Any]:
-    known, several = arm.plasticity, len(arm.seeds) > 1
     return {
         "seeds": arm.seeds,
-        "plasticity_score": known and known.iqm,
-        "plasticity_score_interval": [known.low, known.high] if known and several else None,
+        "plasticity_score": arm.plasticity and arm.plasticity.iqm,
+        "plasticity_score_interval": interval(arm.plasticity),
+        "human_normalized": arm.human and arm.human.iqm,
+        "human_normalized_interval": interval(arm.human),
+        "human_normalized_per_seed": arm.human_cells,
         "final_return": mean(arm.last, axis=0),
         "final_return_per_seed": arm.last,
         "train_return": arm.finals,
+        "evaluation_return": arm.evaluations,
         "test_return": arm.tests,
         "generalization_gap": mean(arm.gaps, axis=0),
         "gap_change_iqm": arm.gap_change,

@@ -112,8 +112,8 @@ def on_common_steps(series: Sequence[tuple[Array, Array]]) -> tuple[Array, Array
     return steps, np.stack([np.interp(steps, s, v) for s, v in series])
 
 
-def draw_band(axes: Axes, steps: Array, values: Array, style: dict[str, Any], **line: Any) -> None:
-    """Mean line over seeds and, with two or more, its interval."""
+def draw_band(axes: Axes, steps: Array, values: Array, style: dict[str, Any], dots: bool = False) -> None:
+    """Mean line over seeds and, with two or more, its interval. dots: mark the points that the line joins."""
     if not steps.size:
         return
     middle, low, high = mean_and_interval(values)
@@ -123,8 +123,8 @@ def draw_band(axes: Axes, steps: Array, values: Array, style: dict[str, Any], **
         band = PolyCollection([edge], facecolor=style["color"], alpha=0.14, linewidth=0)
         axes.add_collection(band, autolim=False)
         axes.update_datalim([(steps[0], values.min()), (steps[-1], values.max())])
-    marker = "o" if len(steps) == 1 else None
-    axes.plot(steps, middle, linewidth=1.8, marker=marker, markersize=3.5, **style, **line)
+    marker = "o" if dots or len(steps) == 1 else None
+    axes.plot(steps, middle, linewidth=1.8, marker=marker, markersize=3.5, clip_on=not dots, **style)
 
 
 def mark_stream(axes: Axes, run: RunData, divisor: float, fork: int | None) -> None:

@@ -5,10 +5,15 @@ from typing import Any
 
 import numpy as np
 
+from ...metrics import Score
 from .collect import ComparisonData, Row
-from .scores import ArmScores, Scores, mean
+from .scores import ArmScores, Scores, interval, mean
 
 MISSING = "–"
+PLASTICITY, HUMAN, GAP, EXPLOSIONS = "plasticity score", "human-normalised score", "ΔGAP (IQM)", "explosions"
+SFE, DFI = "SFE", "DfI (scale-free)"
+# Cells that say nothing: a column of them alone is left out.
+NOTHING = {name: {MISSING} for name in (PLASTICITY, HUMAN, GAP, SFE, DFI)} | {EXPLOSIONS: {"0"}}
 
 
 def bare(env: str) -> str:
@@ -26,33 +31,58 @@ def number(value: Any, digits: int = 3) -> str:
 
 
 def summary_rows(scores: Scores) -> tuple[list[str], list[list[str]]]:
-    """(header, one row an arm), ready to print."""
-    returns = [bare(env) for env in scores.environments]
-    header = ["arm", "seeds", "plasticity score", *returns, "ΔGAP (IQM)", "explosions", "SFE", "DfI (scale-free)"]
-    return header, [_summary_row(label, arm) for label, arm in scores.arms.items()]
-
-
-def _summary_row(label: str, arm: ArmScores) -> list[str]:
-    at = arm.at_events
-    before, after = (number(at[f"dfi_unscaled_{side}"], 2) for side in ("before", "after"))
-    return [
-        label,
-        str(len(arm.seeds)),
-        plasticity_text(arm),
-        *[number(float(value)) for value in mean(arm.last, axis=0)],
-        number(arm.gap_change),
-        str(arm.explosions),
-        number(at["sfe"]),
-        MISSING if before == after == MISSING else f"{before} → {after}",
+    """(header, one row an arm), ready to print; a measure that no arm has anything of is left out."""
+    arms = list(scores.arms.values())
+    returns = np.stack([mean(arm.last, axis=0) for arm in arms])
+    columns: list[tuple[str, list[str]]] = [
+        ("arm", list(scores.arms)),
+        ("seeds", [str(len(arm.seeds)) for arm in arms]),
+        (PLASTICITY, [score_text(arm.plasticity, 2) for arm in arms]),
+        (HUMAN, [score_text(arm.human, 3) for arm in arms]),
+        *((bare(env), [number(float(v)) for v in returns[:, i]]) for i, env in enumerate(scores.environments)),
+        (GAP, [number(arm.gap_change) for arm in arms]),
+        (EXPLOSIONS, [str(arm.explosions) for arm in arms]),
+        (SFE, [number(arm.at_events["sfe"]) for arm in arms]),
+        (DFI, [_dfi_text(arm) for arm in arms]),
     ]
+    shown = [(name, cells) for name, cells in columns if set(cells) - NOTHING.get(name, set())]
+    return [name for name, _ in shown], [list(row) for row in zip(*(cells for _, cells in shown), strict=True)]
 
 
-def plasticity_text(arm: ArmScores) -> str:
-    """`0.61 [0.52, 0.70]`, without the interval where one seed gives none."""
-    if arm.plasticity is None:
+def summary_words(scores: Scores) -> str:
+    """What the columns of the summary mean, those that are there."""
+    header, _ = summary_rows(scores)
+    words = {
+        PLASTICITY: "Plasticity score: interquartile mean of min–max normalised final returns [95 % interval over "
+        "seeds], relative to the runs in this table.",
+        HUMAN: f"Human-normalised score: interquartile mean of (return − random) / (human − random) "
+        f"[95 % interval over seeds]; returns of {human_source(scores)}.",
+        "arm": f"{', '.join(map(bare, scores.environments))}: mean training return in {scores.end}.",
+        GAP: "ΔGAP: change of the train–test gap from the first cycle to the last; positive means it widened.",
+        SFE: "SFE (squared change of the weights, those that are there before and after) and DfI before → after: "
+        "means over the arm’s interventions.",
+    }
+    return " ".join([text for name, text in words.items() if name in header] + [f"{MISSING} was not measured."])
+
+
+def human_source(scores: Scores) -> str:
+    """Which returns were human-normalised."""
+    if scores.human_from == "evaluation":
+        return f"the last evaluation in {scores.end}"
+    return f"training episodes in {scores.end}, so of the exploring policy (not every run has an evaluation there)"
+
+
+def _dfi_text(arm: ArmScores) -> str:
+    before, after = (number(arm.at_events[f"dfi_unscaled_{side}"], 2) for side in ("before", "after"))
+    return MISSING if before == after == MISSING else f"{before} → {after}"
+
+
+def score_text(score: Score | None, digits: int) -> str:
+    """`0.61 [0.52, 0.70]`, with so many digits after the point, and no interval where one seed gives none."""
+    if score is None:
         return MISSING
-    low, high = arm.plasticity.low, arm.plasticity.high
-    return f"{arm.plasticity.iqm:.2f}" + (f" [{low:.2f}, {high:.2f}]" if len(arm.seeds) > 1 else "")
+    ends = ", ".join(f"{end:.{digits}f}" for end in interval(score) or [])
+    return (f"{score.iqm:.{digits}f}" + (f" [{ends}]" if ends else "")).replace("-", "−")
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,13 @@ import torch
 
 from supple.agents.evaluate import evaluate
 from supple.agents.ppo import PPO, PPOSettings
-from supple.envs import make_env
+from supple.envs import Vector, make_env
 
 ENV = "inverted_pendulum"
+
+
+def environments(seeds: tuple[int, ...]) -> Vector:
+    return Vector(lambda: make_env(ENV), len(seeds))
 
 
 @pytest.fixture
@@ -26,16 +30,16 @@ def agent() -> PPO:
 
 
 def test_evaluation_is_deterministic(agent: PPO) -> None:
-    returns = [evaluate(agent, ENV, (1, 2, 3), 1.0, True) for _ in range(2)]
+    returns = [evaluate(agent, ENV, environments((1, 2, 3)), (1, 2, 3)) for _ in range(2)]
     assert returns[0] == returns[1]
-    assert evaluate(agent, ENV, (4, 5, 6), 1.0, True) != returns[0]
+    assert evaluate(agent, ENV, environments((4, 5, 6)), (4, 5, 6)) != returns[0]
 
 
 def test_evaluation_leaves_training_as_it_was(agent: PPO) -> None:
     state = agent.state_dict()
     parameters = {name: p.clone() for name, p in agent.network.state_dict().items()}
     current, global_state = agent.current.copy(), torch.get_rng_state()
-    evaluate(agent, ENV, (1, 2), 1.0, True)
+    evaluate(agent, ENV, environments((1, 2)), (1, 2))
     assert agent.network.training
     assert all(module.training for module in agent.network.modules())
     after = agent.state_dict()
@@ -77,4 +81,4 @@ def test_the_score_is_the_mean_of_the_first_episode_of_each_seed() -> None:
         env.close()
     assert returns[0] < 10 < 20 < max(returns)  # so its environment ends another episode before the last one ends
     agent: Any = Pusher()
-    assert evaluate(agent, ENV, (1, 2, 3), 1.0, True) == pytest.approx(np.mean(returns))
+    assert evaluate(agent, ENV, environments((1, 2, 3)), (1, 2, 3)) == pytest.approx(np.mean(returns))

@@ -254,7 +254,7 @@ def test_unfinished_arm_stays_out_of_the_plasticity_score(tmp_path):
 
 
 def test_second_report_replaces_the_first_and_leaves_nothing_beside_it(tmp_path):
-    run = write_run(tmp_path / "run", envs=("Hopper-v5",), cycles=1, per_task=5_000)
+    run = write_run(tmp_path / "run", envs=("Hopper-v5",), cycles=1, stop=0)
     build_report(run)
     (run / "report" / "stale.png").touch()
     build_report(run)
@@ -263,7 +263,7 @@ def test_second_report_replaces_the_first_and_leaves_nothing_beside_it(tmp_path)
 
 
 def test_failing_report_leaves_the_old_one(tmp_path, monkeypatch):
-    run = write_run(tmp_path / "run", envs=("Hopper-v5",), cycles=1, per_task=5_000)
+    run = write_run(tmp_path / "run", envs=("Hopper-v5",), cycles=1, stop=0)
     before = build_report(run).html.read_bytes()
     monkeypatch.setattr("supple.experiments.report.page.render", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
@@ -273,20 +273,31 @@ def test_failing_report_leaves_the_old_one(tmp_path, monkeypatch):
 
 
 def test_names_from_files_are_escaped(tmp_path):
-    run = write_run(tmp_path / "run", hooks=["<b>bold</b>"], envs=("Hopper-v5",), cycles=1, per_task=5_000)
+    run = write_run(tmp_path / "run", hooks=["<b>bold</b>"], envs=("Hopper-v5",), cycles=1, stop=0)
     text = build_report(run).html.read_text(encoding="utf-8")
     assert "<b>bold" not in text
     assert "&lt;b&gt;bold" in text
 
 
-def test_summary_table_has_a_row_an_arm_and_a_dash_for_what_is_missing(tmp_path):
-    folder = write_comparison(tmp_path / "c", envs=("Hopper-v5",), cycles=1, per_task=20_000, fork=10_000)
+def printed(folder):
     console = Console(width=200, record=True, file=io.StringIO())
     console.print(summary_table(folder))
-    text = console.export_text()
-    assert all(label in text for label in ARMS)
-    assert "ΔGAP" in text
-    assert "–" in text  # one cycle: there is no change of the gap
+    return console.export_text()
+
+
+def test_summary_table_has_a_row_an_arm_and_a_dash_for_what_is_missing(three_seeds):
+    text = printed(three_seeds[0])
+    assert all(label in text for label in (*ARMS, "ΔGAP", "explosions"))
+    assert "–" in text  # nothing was done to `none`
+
+
+def test_summary_leaves_out_what_no_arm_has_anything_of(tmp_path):
+    folder = write_comparison(tmp_path / "c", envs=("Hopper-v5",), cycles=1, per_task=20_000, fork=10_000)
+    for events in folder.glob("*/*/events.jsonl"):
+        events.write_text("")
+    text = printed(folder)
+    assert "Hopper" in text
+    assert not any(name in text for name in ("ΔGAP", "explosions", "SFE", "DfI", "human-normalised"))
 
 
 @pytest.mark.parametrize("seeds", [1, 2, 3, 5])

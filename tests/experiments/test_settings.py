@@ -34,7 +34,7 @@ def test_streams_that_cannot_be_are_refused(values: dict[str, Any], words: str) 
         RunSettings(**values).stream()
 
 
-@pytest.mark.parametrize("name", ["threads", "checkpoint_every", "keep_checkpoints", "measure_every", "eval_friction"])
+@pytest.mark.parametrize("name", ["threads", "checkpoint_every", "keep_checkpoints", "measure_every"])
 @pytest.mark.parametrize("value", [0, -1, math.nan, math.inf])
 def test_what_counts_must_be_positive(name: str, value: float) -> None:
     with pytest.raises(UsageError, match=f"--{name.replace('_', '-')} must be"):

@@ -206,6 +206,19 @@ def test_parameters_without_optimizer_state_and_learners_without_optimizer_are_s
     assert make("fire").apply(learner_for(module)) == ["0.weight", "2.weight"]
 
 
+def test_a_mask_restricts_what_is_zeroed_to_some_entries_and_counters_can_stay():
+    learner = mlp()
+    before, mask = slots(learner), torch.arange(8)[:, None] < 3
+    zero_slots_(learner.optimizer, [learner.module[0].weight], [mask], counters=False)
+    after = slots(learner)
+    assert after["0.weight"]["step"] == before["0.weight"]["step"] == 3
+    for key in ("exp_avg", "exp_avg_sq"):
+        assert torch.equal(after["0.weight"][key], before["0.weight"][key].masked_fill(mask, 0))
+    zero_slots_(learner.optimizer, [learner.module[0].weight, learner.module[0].bias], [mask, None])
+    assert slots(learner)["0.weight"]["step"] == 0
+    assert is_zero(slots(learner)["0.bias"])
+
+
 @pytest.mark.parametrize("kind", [torch.optim.NAdam, torch.optim.Rprop, torch.optim.ASGD, torch.optim.LBFGS])
 def test_an_optimizer_for_which_zero_is_no_fresh_start_is_refused_at_attach(kind):
     module = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
@@ -257,6 +270,22 @@ def test_as_released_dqn_applies_the_same_operation_to_the_target_network(hook):
     if hook == "fire":  # the two were different networks, and still are
         assert not same(snapshot(target), snapshot(learner.module))
     assert not same(snapshot(learner.module), online)
+
+
+@pytest.mark.parametrize("contract", ["uniform", "as_released"])
+def test_a_head_reset_of_dqn_takes_back_the_head_alone_and_in_the_target_its_own(contract):
+    learner = dqn()
+    (target,) = learner.followers
+    before, old, state = snapshot(learner.module), snapshot(target), slots(learner)
+    written = make("reset", what="head", contract=contract).apply(learner)
+    assert written == ["7.weight", "7.bias"]
+    after = snapshot(learner.module)
+    for name in before:
+        assert torch.equal(after[name], learner.initial[name] if name in written else before[name]), name
+        zeroed = contract == "uniform" and name in written
+        assert is_zero(slots(learner)[name]) if zeroed else same(slots(learner)[name], state[name]), name
+    expected = after if contract == "uniform" else old | {name: after[name] for name in written}
+    assert same(snapshot(target), expected)
 
 
 def test_the_same_operation_on_the_target_network_uses_the_same_draws():

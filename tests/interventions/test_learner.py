@@ -5,7 +5,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from supple.interventions import Learner, activation, chain, learner_for, make, redraw, snapshot, unit_names
+from supple.agents.networks import MultiHead
+from supple.interventions import (
+    Learner,
+    Wiring,
+    activation,
+    chain,
+    learner_for,
+    make,
+    redraw,
+    snapshot,
+    unit_names,
+)
 from supple.metrics import measure
 
 
@@ -111,6 +122,47 @@ def test_units_are_the_activations_between_layers_and_not_the_squashed_output():
     assert unit_names(network()) == ("1", "3", "6")
     assert unit_names(Actor()) == ("body.1", "act")
     assert unit_names(nn.Sequential(nn.Linear(2, 2), nn.Softmax(-1), nn.Linear(2, 2))) == ()
+
+
+def test_units_lie_between_the_layer_before_them_and_the_one_after():
+    assert learner_for(network()).wiring == {
+        "1": Wiring(("0",), ("2",)),
+        "3": Wiring(("2",), ("5",)),
+        "6": Wiring(("5",), ("7",)),
+    }
+    assert learner_for(Actor()).wiring == {
+        "body.1": Wiring(("body.0",), ("body.3",)),
+        "act": Wiring(("body.3",), ("out.0",)),
+    }
+    blocks = nn.Sequential(nn.Linear(4, 8), nn.Sequential(nn.Linear(8, 8), nn.ReLU()), nn.Linear(8, 1))
+    wiring = {"1": Wiring(("1.0",), ("2",))}
+    assert learner_for(blocks, units=("1",)).wiring == wiring  # a whole block: what comes out of it
+    assert learner_for(Functional(), units=("first",)).wiring == {"first": Wiring(("first",), ("second",))}
+
+
+def test_an_actor_critic_knows_its_wiring():
+    def network(share_value: bool) -> MultiHead:
+        return MultiHead({"a": (3, 2), "b": (5, 1)}, (8, 8), 4, "relu", share_value, torch.Generator())
+
+    policy, value = ("policy.a", "policy.b"), ("value.a", "value.b")
+    assert network(True).wiring() == {
+        "trunk.1": Wiring(("trunk.0",), ("trunk.2",)),
+        "trunk.3": Wiring(("trunk.2",), policy + value),
+    }
+    assert network(False).wiring() == {
+        "value_trunk.1": Wiring(("value_trunk.0",), ("value_trunk.2",)),
+        "value_trunk.3": Wiring(("value_trunk.2",), value),
+        "trunk.1": Wiring(("trunk.0",), ("trunk.2",)),
+        "trunk.3": Wiring(("trunk.2",), policy),
+    }
+
+
+def test_a_wiring_that_does_not_fit_is_refused_when_the_learner_is_built():
+    right = learner_for(network()).wiring
+    with pytest.raises(ValueError, match="'model': the wiring says nothing of '6'"):
+        learner_for(network(), wiring={unit: right[unit] for unit in ("1", "3")})
+    with pytest.raises(ValueError, match="'model': the wiring of '6' names no module: '8'"):
+        learner_for(network(), wiring={**right, "6": Wiring(("5",), ("8",))})
 
 
 def test_one_line_makes_a_learner_that_interventions_and_metrics_work_on():

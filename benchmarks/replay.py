@@ -1,0 +1,150 @@
+"""How fast and how large is the replay memory? Beside its floor, and beside Stable-Baselines3's.
+
+    python benchmarks/replay.py --threads 1
+
+Fills a memory of `--capacity` transitions of 84×84×4 (7.1 GB for a million), then times samples from it. The
+floor of a sample is the time to copy its images once, at the rate of one long copy on this machine.
+Stable-Baselines3's buffer is filled as far as fits into `--sb3-capacity`; its size grows in proportion, and its
+sampling does not get faster. All times are medians; noise is the distance between the quartiles over the median.
+"""
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+import torch
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from supple.agents.replay import FrameMemory, bytes_needed, check_room
+
+FRAME, STACK = (84, 84), 4
+IMAGE = FRAME[0] * FRAME[1]
+
+
+@dataclass(frozen=True)
+class Args:
+    capacity: int = 1_000_000  # transitions
+    num_envs: int = 8  # environments that fill it
+    sizes: tuple[int, ...] = (32, 128)  # transitions in a sample
+    repeats: int = 1000  # timed samples of each line, after 20 that are not timed
+    sb3_capacity: int = 20_000  # transitions in Stable-Baselines3's buffer: 1.1 GB
+    threads: int = 1  # threads of torch
+    folder: Path | None = None  # keep the images in a file here instead of in RAM
+
+
+@dataclass(frozen=True)
+class Timing:
+    seconds: float  # median
+    noise: float  # interquartile range / median
+
+    def __str__(self) -> str:
+        return f"{1e6 * self.seconds:,.0f} µs ± {self.noise:.0%}"
+
+
+def measure(call: Callable[[], object], repeats: int, warm: int = 20) -> Timing:
+    for _ in range(warm):
+        call()
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    low, median, high = statistics.quantiles(times, n=4, method="inclusive")
+    return Timing(median, (high - low) / median)
+
+
+def copy_rate() -> float:
+    """Bytes copied per second, by one thread, in one piece that no cache holds."""
+    source, target = np.ones(2**28, np.uint8), np.ones(2**28, np.uint8)
+    return source.nbytes / measure(lambda: np.copyto(target, source), 15, warm=2).seconds
+
+
+def fill(memory: FrameMemory, num_envs: int, steps: int) -> Timing:
+    """Every image is written, so every page is taken; an episode ends every 500 steps, one in ten by truncation."""
+    rng = np.random.default_rng(0)
+    observations = rng.integers(0, 256, (16, num_envs, STACK, *FRAME), np.uint8)
+    actions, rewards = rng.integers(0, 18, num_envs), rng.normal(size=num_envs)
+    memory.begin(observations[0])
+    times = []
+    for step in range(steps):
+        ended = rng.random(num_envs) < 1 / 500
+        truncated = ended & (rng.random(num_envs) < 0.1)
+        obs = observations[step % 16]
+        start = time.perf_counter()
+        memory.add(actions, rewards, ended & ~truncated, truncated, obs, obs)
+        times.append(time.perf_counter() - start)
+    low, median, high = statistics.quantiles(times, n=4, method="inclusive")
+    return Timing(median, (high - low) / median)
+
+
+def sb3(capacity: int, sizes: tuple[int, ...], repeats: int) -> tuple[dict[bool, float], dict[int, Timing]]:
+    """Bytes per transition without and with `optimize_memory_usage`, and the time to sample without it."""
+    from stable_baselines3.common.buffers import ReplayBuffer
+
+    images, actions = gym.spaces.Box(0, 255, (STACK, *FRAME), np.uint8), gym.spaces.Discrete(18)
+
+    def buffer(rows: int, optimize: bool) -> ReplayBuffer:
+        return ReplayBuffer(
+            rows, images, actions, "cpu", optimize_memory_usage=optimize, handle_timeout_termination=not optimize
+        )
+
+    def bytes_of(optimize: bool) -> float:
+        return sum(v.nbytes for v in vars(buffer(100, optimize)).values() if isinstance(v, np.ndarray)) / 100
+
+    peer = buffer(capacity, False)
+    peer.observations[:], peer.next_observations[:], peer.full = 1, 1, True
+    times = {size: measure(partial(peer.sample, size), repeats) for size in sizes}
+    return {optimize: bytes_of(optimize) for optimize in (False, True)}, times
+
+
+def main(args: Args) -> None:
+    torch.set_num_threads(args.threads)
+    needed = bytes_needed(args.capacity, args.num_envs, FRAME, STACK)
+    check_room(needed, args.capacity, args.folder)
+    console = Console(width=110)
+    rate = copy_rate()
+    peer_bytes, peer_times = sb3(args.sb3_capacity, args.sizes, args.repeats)
+
+    memory = FrameMemory(args.capacity, args.num_envs, FRAME, STACK, args.folder)
+    adding = fill(memory, args.num_envs, memory.rows)
+    generator = torch.Generator().manual_seed(0)
+    table = Table(title=f"Samples from {len(memory):,} transitions of 84×84×4, {args.threads} thread(s)")
+    for column in ("transitions", "time", "floor", "of floor", "transitions/s", f"SB3 ({args.sb3_capacity:,} stored)"):
+        table.add_column(column, justify="right")
+    for size in args.sizes:
+        out = torch.empty((size, STACK + 1, *FRAME), dtype=torch.uint8)
+        timing = measure(partial(memory.sample, size, generator, out), args.repeats)
+        floor = out.nbytes / rate
+        table.add_row(
+            f"{size}",
+            str(timing),
+            f"{1e6 * floor:,.0f} µs",
+            f"{floor / timing.seconds:.0%}",
+            f"{size / timing.seconds:,.0f}",
+            str(peer_times[size]),
+        )
+    console.print(table)
+    console.print(
+        f"Floor: each image copied once at {rate / 1e9:.1f} GB/s. "
+        f"One step of {args.num_envs} environments is stored in {adding}."
+    )
+
+    table = Table(title=f"Memory for {args.capacity:,} transitions")
+    for column in ("memory", "GB", "bytes per transition", "images per transition"):
+        table.add_column(column, justify="left" if column == "memory" else "right")
+    lines = {"one image a step: the floor": float(IMAGE), "supple": needed / args.capacity}
+    lines |= {"SB3, optimize_memory_usage": peer_bytes[True], "SB3": peer_bytes[False]}
+    for name, each in lines.items():
+        table.add_row(name, f"{each * args.capacity / 1e9:.2f}", f"{each:,.0f}", f"{each / IMAGE:.2f}")
+    console.print(table)
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Args))

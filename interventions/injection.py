@@ -1,0 +1,161 @@
+"""Plasticity injection (Nikishin et al. 2023, "Deep Reinforcement Learning with Plasticity Injection").
+
+    h(x) = h_old(x) + h_new(x) − h_twin(x)
+
+The old head is frozen; a new one learns, and its frozen twin, equal to it at first, cancels it: the outputs are
+the same at that moment, bit for bit (with a randomised activation: in evaluation mode). Gradients still reach the
+encoder through all three. FIRE's experiments (FIRE paper, Appendix D) inject into DQN's linear layers.
+
+It takes nothing away, and resets only what its contract says. Cost: two more copies of the head, in memory and in
+every pass. The architecture changes: recorded graphs must be captured again (compare `len(learner.changes)`),
+and a checkpoint is loaded after `restructure`.
+"""
+
+import copy
+from dataclasses import replace
+from typing import Literal
+
+from torch import Tensor, nn
+
+from .base import Intervention, interventions, restore_
+from .contract import Preset, check_optimizer, contract_for, settle
+from .learner import Learner, Wiring
+
+
+class Injected(nn.Module):
+    """A head after injection: old(x) + (new(x) − twin(x)), of which only `new` is trained.
+
+    head: the head so far, plain or injected itself; it is frozen and becomes `old`. `new` and `twin` are copies
+    of the plain head (of the one that was trained last), frozen parameters included.
+    """
+
+    old: nn.Module
+    new: nn.Module
+    twin: nn.Module
+
+    def __init__(self, head: nn.Module) -> None:
+        super().__init__()
+        plain = head.new if isinstance(head, Injected) else head
+        new = copy.deepcopy(plain)
+        head.zero_grad()  # a gradient left behind would count in a global norm
+        self.old = head.requires_grad_(False)
+        self.new = new
+        self.twin = copy.deepcopy(new).requires_grad_(False)
+        self.training = head.training
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Whatever the head maps x to."""
+        return self.old(x) + (self.new(x) - self.twin(x))
+
+
+@interventions.register("injection")
+class Injection(Intervention):
+    """Plasticity injection: freeze the head and add a new one that starts as a change of zero (Nikishin et al. 2023).
+
+    toward: the new head starts from the step-0 values (`initial`, as in the code released with FIRE) or from a
+        `fresh` draw (as Nikishin et al. describe it). A second injection freezes all that the first one made.
+
+    What comes later works on the live parts: layers and units of the new head go by names such as "mlp.new.0",
+    and scopes leave the frozen ones alone. Interventions on every parameter (`reset` without `what`, `snp` with
+    scope all) include the frozen ones, so that they lead to the network of step 0.
+    """
+
+    def __init__(self, toward: Literal["initial", "fresh"] = "initial", contract: Preset = "uniform") -> None:
+        self.toward, self.preset = toward, contract
+
+    def attach(self, learner: Learner) -> None:
+        contract_for(self.name, self.preset, learner.algorithm)
+        _head(learner)
+        check_optimizer(learner.optimizer)
+
+    def contract(self, learner: Learner) -> dict[str, str]:
+        start = {"initial": "the step-0 values", "fresh": "a fresh draw"}[self.toward]
+        words = f"{learner.injectable} frozen; a new one and its frozen twin added, both from {start}"
+        terms = contract_for(self.name, self.preset, learner.algorithm).describe(words, learner)
+        own = {
+            "uniform": {"optimizer state": "kept; that of the new head starts fresh"},
+            "as_released": {"target network": "wrapped around its own old head"},
+        }[self.preset]
+        return terms | {term: text for term, text in own.items() if term in terms}
+
+    def restructure(self, learner: Learner) -> None:
+        path, head = _head(learner)
+        live = f"{path}.new" if isinstance(head, Injected) else path
+
+        def copies(name: str) -> tuple[str, ...]:
+            """What a module or parameter is called now, in old, new and twin; one outside the head as before."""
+            if not _within(name, path):
+                return (name,)
+            old = f"{path}.old{name[len(path) :]}"
+            rest = name[len(live) :]
+            return (old, f"{path}.new{rest}", f"{path}.twin{rest}") if _within(name, live) else (old,)
+
+        def spread(values: dict[str, Tensor]) -> dict[str, Tensor]:
+            return {new: value for name, value in values.items() for new in copies(name)}
+
+        def now(name: str) -> str:
+            return copies(name)[1] if _within(name, live) else name
+
+        def rewire(unit: str, wires: Wiring) -> Wiring:
+            if _within(unit, live):
+                return Wiring(tuple(map(now, wires.incoming)), tuple(map(now, wires.outgoing)))
+            # the encoder's units are read by the frozen heads as well
+            incoming, outgoing = ([c for n in names for c in copies(n)] for names in (wires.incoming, wires.outgoing))
+            return Wiring(tuple(incoming), tuple(outgoing))
+
+        leaving = list(learner.module.get_submodule(live).parameters())
+        for module in (learner.module, *learner.followers):
+            _swap(module, path)
+        modules = dict(learner.module.named_modules())
+        learner.layers = tuple(
+            replace(layer, name=now(layer.name), module=modules[now(layer.name)]) for layer in learner.layers
+        )
+        learner.wiring = {now(unit): rewire(unit, wires) for unit, wires in learner.wiring.items()}
+        learner.units = tuple(map(now, learner.units))
+        learner.initial = {name: value.clone() for name, value in spread(learner.initial).items()}
+        draw = learner.redraw
+        learner.redraw = lambda: spread(dict(draw()))
+        if learner.optimizer is not None:
+            joining = dict(zip(leaving, learner.module.get_submodule(f"{path}.new").parameters(), strict=True))
+            for group in learner.optimizer.param_groups:
+                group["params"][:] = [joining.get(parameter, parameter) for parameter in group["params"]]
+            for parameter in leaving:
+                learner.optimizer.state.pop(parameter, None)
+        learner.changes.append(str(self))
+
+    def apply(self, learner: Learner) -> list[str]:
+        path, _ = _head(learner)
+        contract = contract_for(self.name, self.preset, learner.algorithm)
+        self.restructure(learner)
+        names = [name for name, _ in learner.module.get_submodule(f"{path}.new").named_parameters()]
+        first = f"{path}.old"  # the head of step 0 lies innermost
+        while f"{first}.old.{names[0]}" in learner.initial:
+            first += ".old"
+        start = {name: learner.initial[f"{first}.{name}"] for name in names}
+        if self.toward == "fresh":
+            draws = learner.redraw()
+            start |= {name: draws[f"{path}.new.{name}"] for name in names if f"{path}.new.{name}" in draws}
+        values = {f"{path}.{part}.{name}": start[name] for part in ("new", "twin") for name in names}
+        learner.initial |= {name: value.to(learner.initial[name], copy=True) for name, value in values.items()}
+        for module in (learner.module, *(learner.followers if contract.target == "same" else ())):
+            restore_(module, values)
+        settle(learner, list(values), contract)
+        return list(values)
+
+
+def _head(learner: Learner) -> tuple[str, nn.Module]:
+    """The path of the part that is duplicated, and the part; ValueError where none is named."""
+    if learner.injectable is None:
+        raise ValueError(
+            f"injection: '{learner.name}' has no part to duplicate: Learner.injectable names one, as DQN's does"
+        )
+    return learner.injectable, learner.module.get_submodule(learner.injectable)
+
+
+def _within(name: str, path: str) -> bool:
+    return name == path or name.startswith(f"{path}.")
+
+
+def _swap(module: nn.Module, path: str) -> None:
+    parent, _, name = path.rpartition(".")
+    setattr(module.get_submodule(parent), name, Injected(module.get_submodule(path)))

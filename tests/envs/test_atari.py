@@ -1,0 +1,296 @@
+"""Atari against ALE itself: pixels, rewards, ends of episodes, stickiness, seeds."""
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode
+from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
+
+from supple.envs import AtariVector, Envs, Episode, StepResult, make_pixels
+from supple.envs.atari import stick
+
+ale_py = pytest.importorskip("ale_py")
+
+
+def reference(game: str, max_frames: int = 108_000) -> gym.Env:
+    ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
+    raw = gym.make(f"ALE/{game}-v5", frameskip=1, repeat_action_probability=0.0, max_num_frames_per_episode=max_frames)
+    grey = AtariPreprocessing(
+        raw, noop_max=0, frame_skip=4, terminal_on_life_loss=False, screen_size=84, grayscale_obs=True
+    )
+    return FrameStackObservation(grey, 4, padding_type="zero")
+
+
+def play(envs: Envs, seeds: Sequence[int], steps: int) -> tuple[np.ndarray, list[StepResult]]:
+    """First observations, and the results of random actions that are the same in every call."""
+    rng = np.random.default_rng(0)
+    first = envs.reset(seeds)
+    return first, [envs.step(rng.integers(envs.single_action_space.n, size=len(seeds))) for _ in range(steps)]
+
+
+def assert_same(one: tuple[np.ndarray, list[StepResult]], other: tuple[np.ndarray, list[StepResult]]) -> None:
+    np.testing.assert_array_equal(one[0], other[0])
+    for ours, theirs in zip(one[1], other[1], strict=True):
+        for a, b in zip(ours[:5], theirs[:5], strict=True):
+            np.testing.assert_array_equal(a, b)
+        assert ours.episodes == theirs.episodes
+
+
+# Enough steps to reach beyond one game over with the actions of this seed; and a cap on frames that is no multiple
+# of the four of a step.
+@pytest.mark.parametrize(
+    ("game", "seed", "steps", "max_frames"),
+    [
+        ("Asterix", 0, 330, 108_000),
+        ("BeamRider", 0, 1120, 108_000),
+        ("DemonAttack", 1, 355, 108_000),
+        ("Asterix", 0, 120, 402),
+    ],
+)
+def test_every_pixel_reward_and_end_is_that_of_gymnasiums_preprocessing(
+    game: str, seed: int, steps: int, max_frames: int
+):
+    env, envs = reference(game, max_frames), AtariVector(f"ALE/{game}-v5", 1, sticky=0.0, max_frames=max_frames)
+    observation, _ = env.reset(seed=7)
+    first = envs.reset([7])
+    np.testing.assert_array_equal(first[0], observation)
+    assert not first[0, :-1].any()
+    rng = np.random.default_rng(seed)
+    ret, length, lives, lost, ends, episodes = 0.0, 0, None, 0, 0, []
+    for _ in range(steps):
+        action = int(rng.integers(env.action_space.n))
+        observation, reward, terminated, truncated, info = env.step(action)
+        result = envs.step(np.array([action]))
+        np.testing.assert_array_equal(result.final_obs[0], observation)
+        assert (result.reward[0], result.terminated[0], result.truncated[0]) == (reward, terminated, truncated)
+        ret, length = ret + float(reward), length + 1
+        lost += lives is not None and info["lives"] < lives and not terminated
+        lives = info["lives"]
+        if terminated or truncated:
+            assert result.episodes == [Episode(0, ret, length)]
+            episodes.append(result.episodes[0])
+            ret, length, lives, ends = 0.0, 0, None, ends + 1
+            observation, _ = env.reset()
+        else:
+            assert result.episodes == []
+        np.testing.assert_array_equal(result.obs[0], observation)
+    assert ends == 1
+    if max_frames == 108_000:
+        assert lost > 0  # lives were lost, and the episode went on
+        assert episodes[0].ret > 9  # returns are of true rewards, which are 50 and 44 and 10 a hit
+
+
+def test_an_end_leaves_every_row_valid():
+    envs = AtariVector("asterix", 3, sticky=0.25)
+    last, results = play(envs, [1, 2, 3], 320)
+    assert any(len(result.episodes) in (1, 2) for result in results)
+    for obs, reward, terminated, truncated, final_obs, episodes in results:
+        done = terminated | truncated
+        assert [episode.index for episode in episodes] == list(np.flatnonzero(done))
+        np.testing.assert_array_equal(final_obs[:, :-1], last[:, 1:])  # the stack goes on to the true last frame
+        np.testing.assert_array_equal(obs[~done], final_obs[~done])
+        assert not obs[done, :-1].any()
+        assert obs[:, -1].any(axis=(1, 2)).all()
+        assert reward.dtype == np.float64
+        last = obs
+
+
+def test_the_cap_truncates_and_does_not_terminate():
+    envs = AtariVector("beam_rider", 2, max_frames=400)
+    last, results = play(envs, [0, 1], 205)
+    ends = [t for t, result in enumerate(results, 1) if result.episodes]
+    assert ends == [100, 200]
+    for t in ends:
+        result = results[t - 1]
+        assert result.truncated.all()
+        assert not result.terminated.any()
+        assert [episode.length for episode in result.episodes] == [100, 100]
+        np.testing.assert_array_equal(result.final_obs[:, :-1], results[t - 2].obs[:, 1:])
+        np.testing.assert_array_equal(result.obs, last)
+
+
+def test_every_setting_reaches_ale(monkeypatch: pytest.MonkeyPatch):
+    given: dict[str, Any] = {}
+
+    class Recorder(ale_py.AtariVectorEnv):
+        def __init__(self, game: str, num_envs: int, **settings: Any) -> None:
+            given.update(settings, game=game, num_envs=num_envs)
+            super().__init__(game, num_envs, **settings)
+
+    monkeypatch.setattr(ale_py, "AtariVectorEnv", Recorder)
+    AtariVector("ALE/Asterix-v5", 1)
+    assert given == {
+        "game": "asterix",
+        "num_envs": 1,
+        "batch_size": 0,
+        "num_threads": 1,
+        "thread_affinity_offset": -1,
+        "max_num_frames_per_episode": 108_000,  # 27,000 agent steps
+        "repeat_action_probability": 0.25,
+        "full_action_space": False,
+        "continuous": False,
+        "autoreset_mode": AutoresetMode.SAME_STEP,
+        "img_height": 84,
+        "img_width": 84,
+        "grayscale": True,
+        "stack_num": 4,
+        "frameskip": 4,
+        "maxpool": True,
+        "noop_max": 0,
+        "episodic_life": False,
+        "life_loss_info": False,
+        "reward_clipping": False,
+        "use_fire_reset": False,
+    }
+    AtariVector("ALE/Asterix-v5", 1, sticky=0.5, sticky_per="step", max_frames=400, threads=2)
+    assert given["repeat_action_probability"] == 0.0
+    assert (given["max_num_frames_per_episode"], given["num_threads"]) == (400, 2)
+
+
+@pytest.mark.parametrize("per", ["frame", "step"])
+def test_stickiness_changes_the_game_and_repeats_with_its_seeds_and_any_threads(per: Any):
+    envs = AtariVector("asterix", 2, sticky_per=per, max_frames=240)
+    first = play(envs, [3, 4], 100)
+    assert first[1][59].episodes
+    assert_same(first, play(envs, [3, 4], 100))
+    assert_same(first, play(AtariVector("asterix", 2, sticky_per=per, max_frames=240, threads=2), [3, 4], 100))
+
+    def last_frames(envs: AtariVector, seeds: list[int]) -> np.ndarray:
+        return play(envs, seeds, 50)[1][-1].obs
+
+    frames = first[1][49].obs
+    assert not np.array_equal(frames, last_frames(envs, [3, 5]))
+    assert not np.array_equal(frames, last_frames(AtariVector("asterix", 2, sticky=0.0, sticky_per=per), [3, 4]))
+
+
+def test_without_stickiness_the_seed_changes_nothing():
+    envs = AtariVector("demon_attack", 2, sticky=0.0)
+    assert_same(play(envs, [3, 4], 50), play(envs, [5, 6], 50))
+
+
+class Spy:
+    """In place of ALE: writes down the actions that reach it; environment 0 ends at every tenth step."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        self.single_observation_space = gym.spaces.Box(0, 255, (4, 84, 84), np.uint8)
+        self.single_action_space = gym.spaces.Discrete(1000)
+        self.actions: list[np.ndarray] = []
+
+    def reset(self, seed: np.ndarray) -> tuple[np.ndarray, dict]:
+        self.actions = []
+        return np.zeros((len(seed), 1)), {}
+
+    def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict]:
+        self.actions.append(actions.copy())
+        n, obs = len(actions), np.zeros((len(actions), 1))
+        done = (np.arange(n) == 0) & (len(self.actions) % 10 == 0)
+        return obs, np.zeros(n, np.int32), done, np.zeros(n, bool), {"final_obs": obs}
+
+
+def test_stickiness_per_step_repeats_a_quarter_of_all_actions(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(ale_py, "AtariVectorEnv", Spy)
+    n, steps = 4, 2000
+    envs = AtariVector("asterix", n, sticky=0.25, sticky_per="step")
+    envs.reset(range(n))
+    for t in range(1, steps + 1):
+        envs.step(np.full(n, t % 1000))  # never the same twice in a row
+    sent = np.stack(envs._envs.actions)
+    chosen = np.arange(1, steps + 1)[:, None] % 1000
+    previous = np.concatenate([np.zeros((1, n), int), sent[:-1]])
+    previous[10::10, 0] = 0  # a new episode begins as if after a no-op
+    repeated = sent != chosen
+    np.testing.assert_array_equal(sent[repeated], previous[repeated])
+    assert (sent[10::10, 0] == 0).any()
+    sigma = (0.25 * 0.75 * steps) ** 0.5
+    counts = repeated.sum(axis=0)
+    assert (np.abs(counts - 0.25 * steps) < 4 * sigma).all(), counts
+    both = (repeated[:, 0] & repeated[:, 1]).mean()  # a draw for each environment: independent
+    assert abs(both - 1 / 16) < 4 * (1 / 16 * 15 / 16 / steps) ** 0.5
+
+    envs.reset(range(n))
+    for t in range(1, 101):
+        envs.step(np.full(n, t))
+    np.testing.assert_array_equal(np.stack(envs._envs.actions), sent[:100])
+    envs.reset(range(1, n + 1))
+    for t in range(1, 101):
+        envs.step(np.full(n, t))
+    assert not np.array_equal(np.stack(envs._envs.actions), sent[:100])
+
+
+def test_a_stuck_action_is_the_previous_one():
+    np.testing.assert_array_equal(
+        stick(np.array([1, 2, 3]), np.array([7, 8, 9]), np.array([True, False, True])), [7, 2, 9]
+    )
+
+
+def test_results_are_never_overwritten():
+    envs = AtariVector("asterix", 1)
+    rng = np.random.default_rng(0)
+    kept = [envs.reset([0])]
+    copies = [kept[0].copy()]
+    for _ in range(60):
+        kept.append(envs.step(rng.integers(9, size=1)).obs)
+        copies.append(kept[-1].copy())
+    for array, copy in zip(kept, copies, strict=True):
+        np.testing.assert_array_equal(array, copy)
+    assert len(np.unique(np.stack(kept), axis=0)) > 30
+
+
+def test_a_reset_drops_the_running_episode():
+    envs = AtariVector("asterix", 1, max_frames=40)
+    play(envs, [0], 5)
+    _, results = play(envs, [0], 10)
+    assert [len(result.episodes) for result in results] == [0] * 9 + [1]
+    assert results[-1].episodes[0].length == 10
+
+
+def test_spaces_are_those_of_the_game():
+    envs = make_pixels("Beam Rider", 2)
+    assert isinstance(envs, AtariVector)
+    assert envs.single_observation_space == gym.spaces.Box(0, 255, (4, 84, 84), np.uint8)
+    assert envs.single_action_space == gym.spaces.Discrete(9)
+    assert envs.num_envs == 2
+    envs.close()
+
+
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [
+        ({"num_envs": 0}, "num_envs must be at least 1, got 0"),
+        ({"threads": 0}, "threads must be at least 1, got 0"),
+        ({"max_frames": 0}, "max_frames must be at least 1, got 0"),
+        ({"sticky": 1.5}, "sticky is a probability, from 0 to 1, got 1.5"),
+        ({"sticky_per": "episode"}, "sticky_per must be 'frame' or 'step', got 'episode'"),
+        ({"env": "CartPole-v1"}, "CartPole-v1 is no Atari game: `supple list games`"),
+        ({"env": "ALE/Asterix-ram-v5"}, "unknown environment 'ALE/Asterix-ram-v5': did you mean 'ALE/Asterix-v5'"),
+    ],
+)
+def test_bad_settings_are_refused_in_one_line(settings: dict[str, Any], complaint: str):
+    with pytest.raises(ValueError, match=complaint) as error:
+        AtariVector(**{"env": "asterix", "num_envs": 2, **settings})
+    assert "\n" not in str(error.value)
+
+
+def test_actions_and_seeds_that_ale_would_misread_are_refused():
+    envs = AtariVector("asterix", 2)
+    with pytest.raises(ValueError, match="2 environments need as many seeds, got 1"):
+        envs.reset([0])
+    for seed in (-1, 2**31):
+        with pytest.raises(ValueError, match=r"seeds from 0 to 2\*\*31 - 1"):
+            envs.reset([0, seed])
+    envs.reset([0, 2**31 - 1])
+    for actions in ([0, 9], [-1, 0]):
+        with pytest.raises(ValueError, match="actions must be from 0 to 8, got"):
+            envs.step(np.array(actions))
+    with pytest.raises(ValueError, match=r"2 environments need as many actions, got shape \(1,\)"):
+        envs.step(np.zeros(1, int))
+
+
+def test_missing_ale_py_is_one_line_that_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "ale_py", None)
+    with pytest.raises(ImportError, match=r"^Atari needs ale-py .*: pip install supple\[atari\]$"):
+        AtariVector("ALE/Asterix-v5", 1)

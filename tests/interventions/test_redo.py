@@ -1,0 +1,322 @@
+import copy
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from supple.agents.ppo import PPO, PPOSettings
+from supple.agents.rollout import Batch
+from supple.interventions import Learner, Wiring, learner_for, make, redo_, redraw, snapshot
+from supple.metrics import activity_scores
+
+
+def mlp() -> tuple[nn.Sequential, Tensor]:
+    module = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 7), nn.ReLU(), nn.Linear(7, 2))
+    return module, torch.randn(32, 4)
+
+
+def cnn() -> tuple[nn.Sequential, Tensor]:
+    """Convolution → convolution → (2 × 3 places) → linear → linear."""
+    module = nn.Sequential(
+        nn.Conv2d(1, 6, 3), nn.ReLU(), nn.Conv2d(6, 5, 3), nn.ReLU(), nn.Flatten(),
+        nn.Linear(30, 7), nn.ReLU(), nn.Linear(7, 2),
+    )  # fmt: skip
+    return module, torch.randn(16, 1, 6, 7)
+
+
+NETWORKS = {"mlp": mlp, "cnn": cnn}
+ADAM, SGD = torch.optim.Adam, lambda parameters: torch.optim.SGD(parameters, lr=1e-3, momentum=0.9)
+
+
+def build(kind: str, seed: int = 0, share: float = 0.4, optimizer=ADAM) -> Learner:
+    """A trained network of which a share of the hidden units never fires, with a target network."""
+    torch.manual_seed(seed)
+    module, x = NETWORKS[kind]()
+    learner = learner_for(
+        module, optimizer(module.parameters()), probe=lambda: (x,), loss=lambda: (module(x) - 1).square().mean(),
+        followers=(copy.deepcopy(module).requires_grad_(False),), seed=seed,
+    )  # fmt: skip
+    for _ in range(2):
+        learner.optimizer.zero_grad()
+        learner.loss().backward()
+        learner.optimizer.step()
+    with torch.no_grad():
+        for layer in learner.layers[:-1]:
+            layer.module.bias[torch.rand(len(layer.module.bias)) < share] = -100.0
+    return learner
+
+
+def dormant_units(learner: Learner, tau: float) -> dict[str, list[bool]]:
+    """unit module → which units are dormant, one at a time."""
+    x, found = learner.probe()[0], {}
+    with torch.no_grad():
+        for name, part in learner.module.named_children():
+            x = part(x)
+            if name in learner.units:
+                means = [float(x.select(1, i).abs().mean()) for i in range(x.shape[1])]
+                found[name] = [m / (sum(means) / len(means) + 1e-9) <= tau for m in means]
+    return found
+
+
+def slow_redo(learner: Learner, tau: float, fresh: dict[str, Tensor]) -> dict[str, Tensor]:
+    """All parameters after ReDo on a plain stack, weight by weight."""
+    values = snapshot(learner.module)
+    names = [layer.name for layer in learner.layers]
+    dormant = dormant_units(learner, tau)
+    for before, units in zip(names[:-1], dormant.values(), strict=True):
+        for i, asleep in enumerate(units):
+            if asleep:
+                values[f"{before}.weight"][i] = fresh[f"{before}.weight"][i]
+                values[f"{before}.bias"][i] = 0
+    for after, units in zip(names[1:], dormant.values(), strict=True):
+        weight = values[f"{after}.weight"]
+        places = weight.shape[1] // len(units)
+        for column in range(weight.shape[1]):
+            if units[column // places]:
+                weight[:, column] = 0
+    return values
+
+
+def state_of(learner: Learner) -> dict[str, dict[str, Tensor]]:
+    named = {p: n for n, p in learner.module.named_parameters()}
+    return {named[p]: {k: v.clone() for k, v in s.items()} for p, s in learner.optimizer.state.items()}
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.sampled_from(["mlp", "cnn"]), st.integers(0, 1000), st.sampled_from([0.0, 0.1, 0.5]))
+def test_it_equals_a_plain_loop_over_units(kind, seed, tau):
+    learner = build(kind, seed)
+    fresh = redraw(learner.module, torch.Generator().manual_seed(seed))
+    expected, before = slow_redo(learner, tau, fresh), snapshot(learner.module)
+    written = make("redo", tau=tau).apply(learner)
+    after = snapshot(learner.module)
+    for name, value in expected.items():
+        assert torch.equal(after[name], value), name
+    assert {name for name in after if not torch.equal(after[name], before[name])} <= set(written)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.sampled_from(["mlp", "cnn"]), st.integers(0, 1000), st.floats(0.1, 1.0))
+def test_recycling_units_that_never_fire_changes_no_output_on_the_recent_inputs(kind, seed, share):
+    learner = build(kind, seed, share)
+    (x,) = learner.probe()
+    before, silent = learner.module(x), sum(map(sum, dormant_units(learner, 0.0).values()))
+    written = make("redo", tau=0.0).apply(learner)
+    torch.testing.assert_close(learner.module(x), before, rtol=1e-5, atol=1e-6)
+    assert bool(written) == bool(silent)
+
+
+def test_layers_that_are_all_dead_come_back_from_below_one_at_a_time():
+    learner = build("mlp", share=1.0)
+    for revived in (1, 2):
+        assert make("redo", tau=0.0).apply(learner)
+        silent = [all(units) for units in dormant_units(learner, 0.0).values()]
+        assert silent == [False] * revived + [True] * (2 - revived)
+
+
+def test_scores_are_those_of_the_metric():
+    learner = build("cnn")
+    x, tau = learner.probe()[0], 0.3
+    asleep = activity_scores(learner.module[:2](x)) <= tau
+    assert 0 < asleep.sum() < len(asleep)
+    before = snapshot(learner.module)
+    make("redo", tau=tau).apply(learner)
+    rewritten = (learner.module[0].weight != before["0.weight"]).flatten(1).any(1)
+    assert torch.equal(rewritten, asleep)
+
+
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_a_dead_layer_is_drawn_anew_as_a_whole(kind):
+    learner = build(kind, share=0.0)
+    with torch.no_grad():
+        learner.module[2].bias.fill_(-100.0)
+    make("redo", tau=0.0).apply(learner)
+    assert all(value.isfinite().all() for value in snapshot(learner.module).values())
+    assert learner.module[2].bias.eq(0).all()
+    assert learner.layers[2].weight.eq(0).all()
+
+
+def test_nothing_dormant_means_that_nothing_happens_not_even_to_the_target():
+    learner = build("mlp", share=0.0)
+    before = [copy.deepcopy(m.state_dict()) for m in (learner.module, *learner.followers)]
+    slots, generator = state_of(learner), learner.generator.get_state()
+    assert make("redo", tau=0.0).apply(learner) == []
+    for module, values in zip((learner.module, *learner.followers), before, strict=True):
+        assert all(torch.equal(value, values[name]) for name, value in module.state_dict().items())
+    after = state_of(learner)
+    assert all(torch.equal(after[name][key], slots[name][key]) for name in slots for key in slots[name])
+    assert torch.equal(learner.generator.get_state(), generator)
+
+
+# -- the contract --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("contract", ["uniform", "as_released"])
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_moments_of_the_rewritten_entries_are_zeroed_and_the_counters_by_contract(kind, contract):
+    learner = replace(build(kind), algorithm="dqn")
+    slots, names = state_of(learner), [layer.name for layer in learner.layers]
+    dormant = {unit: torch.tensor(units) for unit, units in dormant_units(learner, 0.0).items()}
+    assert all(units.any() for units in dormant.values())
+    written = make("redo", tau=0.0, contract=contract).apply(learner)
+    after = state_of(learner)
+    masks = {name: torch.zeros_like(p, dtype=torch.bool) for name, p in learner.module.named_parameters()}
+    for before_, after_, units in zip(names, names[1:], dormant.values(), strict=False):
+        masks[f"{before_}.weight"][units] = True
+        masks[f"{before_}.bias"][units] = True
+        columns = masks[f"{after_}.weight"]
+        columns[:, units.repeat_interleave(columns.shape[1] // len(units))] = True
+    assert set(written) == {name for name, mask in masks.items() if mask.any()}
+    assert f"{names[-1]}.bias" not in written
+    for name, mask in masks.items():
+        if contract == "as_released" and name.endswith("bias"):
+            mask = torch.zeros_like(mask)
+        for key in ("exp_avg", "exp_avg_sq"):
+            assert torch.equal(after[name][key], slots[name][key].masked_fill(mask, 0)), (name, key)
+        restarted = contract == "uniform" and name in written
+        assert after[name]["step"] == (0 if restarted else slots[name]["step"]), name
+
+
+def test_momentum_of_sgd_is_zeroed_where_weights_were_rewritten():
+    learner = build("mlp", optimizer=SGD)
+    slots, dormant = state_of(learner), torch.tensor(dormant_units(learner, 0.0)["1"])
+    make("redo", tau=0.0).apply(learner)
+    momentum = state_of(learner)["0.weight"]["momentum_buffer"]
+    assert momentum[dormant].eq(0).all()
+    assert torch.equal(momentum[~dormant], slots["0.weight"]["momentum_buffer"][~dormant])
+
+
+def test_the_target_becomes_the_online_network_or_is_kept():
+    for contract in ("uniform", "as_released"):
+        learner = replace(build("cnn"), algorithm="dqn")
+        before = snapshot(learner.followers[0])
+        make("redo", contract=contract).apply(learner)
+        expected = snapshot(learner.module) if contract == "uniform" else before
+        assert all(torch.equal(value, expected[name]) for name, value in snapshot(learner.followers[0]).items())
+
+
+def test_its_contract_in_words():
+    learner = replace(build("mlp"), algorithm="dqn")
+    assert make("redo").contract(learner) == {
+        "weights": "of dormant units: incoming re-drawn, bias and outgoing 0",
+        "optimizer state": "moments of the rewritten entries and step counters zeroed in place",
+        "target network": ":= online network",
+        "replay, observation statistics, generators": "kept",
+    }
+    released = make("redo", contract="as_released").contract(learner)
+    assert released["target network"] == "kept"
+    assert released["optimizer state"] == "moments of the rewritten weights zeroed in place"
+
+
+def test_everything_is_written_in_place():
+    learner = build("cnn")
+    objects = [*learner.module.parameters(), *(v for s in learner.optimizer.state.values() for v in s.values())]
+    before = [(id(o), o.data_ptr()) for o in objects]
+    make("redo").apply(learner)
+    after = [*learner.module.parameters(), *(v for s in learner.optimizer.state.values() for v in s.values())]
+    assert [(id(o), o.data_ptr()) for o in after] == before
+
+
+# -- other networks ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("share_value", [True, False])
+def test_on_an_actor_critic_all_heads_that_read_a_unit_stop_hearing_it(share_value):
+    config = PPOSettings(
+        env="any", steps=1, hidden=(8, 8), adapter=4, num_envs=2, compile="off", activation="relu",
+        share_value=share_value,
+    )  # fmt: skip
+    agent = PPO(config, {"a": (3, 2), "b": (5, 1)})
+    learner, network = agent.learners["agent"], agent.network
+    agent.probe = "a", Batch(torch.randn(64, 3), torch.randn(64, 2), *(torch.randn(64) for _ in range(4)))
+    with torch.no_grad():
+        for trunk in (network.trunk, getattr(network, "value_trunk", network.trunk)):
+            trunk[0].bias.fill_(100.0)
+            trunk[2].bias.fill_(1e3)
+        network.trunk[2].bias[:3] = -1e4
+    before = network(agent.probe[1].observations, "a")
+    redo = make("redo", tau=0.0)
+    redo.attach(learner)
+    written = redo.apply(learner)
+    for heads, hears in ((network.policy, False), (network.value, not share_value)):
+        for head in heads.values():
+            assert bool(head.weight[:, :3].any()) == hears
+            assert head.weight[:, 3:].all()
+    expected = {"trunk.2.weight", "trunk.2.bias", "policy.a.weight", "policy.b.weight"}
+    assert set(written) == expected | ({"value.a.weight", "value.b.weight"} if share_value else set())
+    assert network.trunk[2].bias.tolist() == [0.0] * 3 + [1e3] * 5
+    after = network(agent.probe[1].observations, "a")
+    torch.testing.assert_close(after, before)
+
+
+def test_units_after_tokens_are_the_last_dimension():
+    module = nn.Sequential(nn.Linear(3, 6), nn.ReLU(), nn.Linear(6, 2))
+    x = torch.randn(4, 5, 3)
+    with torch.no_grad():
+        module[0].bias[1] = -100.0
+    learner = learner_for(module, probe=lambda: (x,), loss=lambda: module(x).mean())
+    make("redo", tau=0.0).apply(learner)
+    assert module[2].weight.eq(0).any(0).tolist() == [False, True, False, False, False, False]
+
+
+def test_the_tensor_function_serves_any_module():
+    module = nn.ModuleDict({"a": nn.Linear(2, 3), "left": nn.Linear(3, 4), "right": nn.Linear(3, 5)})
+    before = snapshot(module)
+    masks = redo_(
+        module, {"a": torch.tensor([True, False, False])}, {"a": Wiring(("a",), ("left", "right"))}, redraw(module)
+    )
+    assert list(masks) == ["a.weight", "a.bias", "left.weight", "right.weight"]
+    for name, value in snapshot(module).items():
+        mask = masks.get(name, torch.tensor(False)).expand_as(value)
+        assert torch.equal(value[~mask], before[name][~mask])
+    assert module["left"].weight[:, 0].eq(0).all()
+    with pytest.raises(ValueError, match="'a' has 2 units, but a has 3 outputs"):
+        redo_(module, {"a": torch.tensor([True, False])}, {"a": Wiring(("a",), ("left",))}, redraw(module))
+
+
+# -- refusals ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("module", "message"),
+    [
+        (nn.Sequential(nn.Linear(4, 8), nn.GLU(), nn.Linear(4, 2)), "'2' has 4 inputs, which do not fit the 8 units"),
+        (nn.Sequential(nn.ReLU(), nn.Linear(4, 2), nn.ReLU(), nn.Linear(2, 1)), "'0' has no layer before it"),
+        (nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Conv2d(4, 4, 3, groups=2)), "'2', .* is a grouped conv"),
+        (nn.Sequential(nn.Linear(4, 2), nn.Linear(2, 1)), "'model' has no hidden units"),
+    ],
+)
+def test_networks_that_it_does_not_understand_are_refused_at_attach_in_one_line(module, message):
+    with pytest.raises(ValueError, match=f"^redo: {message}") as refusal:
+        make("redo").attach(learner_for(module, units=("1",) if isinstance(module[1], nn.GLU) else None))
+    assert "\n" not in str(refusal.value)
+
+
+class Doubled(nn.Module):
+    """Concatenated ReLU: twice as many units as inputs."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.cat([x, -x], 1).relu()
+
+
+def test_an_activation_that_changes_the_width_is_refused_when_it_is_seen():
+    module, x = nn.Sequential(nn.Conv2d(1, 3, 3), Doubled(), nn.Flatten(), nn.Linear(6, 2)), torch.randn(4, 1, 3, 3)
+    learner = learner_for(module, units=("1",), probe=lambda: (x,), loss=lambda: module(x).mean())
+    before = snapshot(module)
+    redo = make("redo", tau=0.9)
+    redo.attach(learner)  # 6 inputs could be 3 channels of 2 places
+    with pytest.raises(ValueError, match="redo: '1' has 6 units, but 0 has 3 outputs"):
+        redo.apply(learner)
+    assert all(torch.equal(value, before[name]) for name, value in snapshot(module).items())
+
+
+def test_values_out_of_range_and_missing_data_are_refused_in_one_line():
+    with pytest.raises(ValueError, match=r"redo: tau must lie in \[0, 1\), got 1.0"):
+        make("redo", tau=1.0)
+    with pytest.raises(ValueError, match="redo needs recent inputs, and 'model' has none yet: schedule it later"):
+        make("redo").apply(learner_for(mlp()[0]))
+    with pytest.raises(ValueError, match="no released code applies redo here"):
+        make("redo", contract="as_released").attach(build("mlp"))
