@@ -60,9 +60,10 @@ def pixels(s: DQNSettings, env: str, copies: int) -> Envs:
 
 def pixel_sizes(s: DQNSettings, name: str) -> Pixels:
     envs = pixels(s, name, 1)
-    sizes = Pixels(*envs.single_observation_space.shape, int(envs.single_action_space.n))
+    stack, height, width = envs.single_observation_space.shape
+    actions = int(envs.single_action_space.n)
     envs.close()
-    return sizes
+    return Pixels(stack, height, width, actions)
 
 
 ALGORITHMS = {

@@ -53,7 +53,8 @@ class NatureCNN(nn.Module):
             parse_activation(activation),
             xavier_(nn.Linear(hidden, actions), generator),
         )
-        self.to(memory_format=torch.channels_last)
+        for convolution in (m for m in encoder if isinstance(m, nn.Conv2d)):
+            convolution.weight.data = convolution.weight.contiguous(memory_format=torch.channels_last)
 
     def forward(self, frames: Tensor) -> Tensor:
         """(n, stack, H, W) uint8 → action values (n, actions)."""

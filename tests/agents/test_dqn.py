@@ -156,7 +156,7 @@ def test_a_gradient_step_is_that_of_stable_baselines3(monkeypatch: pytest.Monkey
         "CnnPolicy", Box(), learning_rate=1e-3, batch_size=32, max_grad_norm=1e9, device="cpu", buffer_size=10,
         policy_kwargs={"optimizer_kwargs": {"eps": 1.5e-4}, "normalize_images": True}, gamma=0.99,
     )  # fmt: skip
-    ours = [p for p in agent.network.parameters()]
+    ours = list(agent.network.parameters())
     with torch.no_grad():
         for theirs, mine in zip(peer.policy.q_net.parameters(), ours, strict=True):
             theirs.copy_(mine)
