@@ -137,6 +137,7 @@ class DQN:
         self.exploration, self.sampling = generator(s.seed, "exploration"), generator(s.seed, "replay")
         folder = Path(s.replay_folder) if s.replay_folder else None
         shape = (self.pixels.height, self.pixels.width)
+        self.check_room(runs=1)
         self.memory = FrameMemory(s.replay_size, s.num_envs, shape, self.pixels.stack, folder)
         self.feed = Feed(self.memory, self.device)
         self.captured = Captured(self._learn_from) if on_gpu and s.capture else None

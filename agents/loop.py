@@ -130,7 +130,7 @@ class Loop:
             "number": self.number,
             "agent": self.agent.state_dict(),
             "hooks": self.hooks.state_dict(),
-            "torch_generator": torch.get_rng_state(),  # random activations draw from it
+            "torch_generators": _global_generators(),
             "logs": self.run.log_lengths(),
             "seconds": self.run.seconds(),
         }
@@ -149,7 +149,14 @@ class Loop:
         self.saved = checkpoint.folder_of(self.run.checkpoints, self.step)
         self.agent.load_state_dict(tree["agent"])
         self.hooks.load_state_dict(tree["hooks"])
-        torch.set_rng_state(tree["torch_generator"])
+        torch.set_rng_state(tree["torch_generators"][0])
+        if gpus := tree["torch_generators"][1:]:
+            torch.cuda.set_rng_state_all(gpus)
         checkpoint.prune(self.run.checkpoints, self.settings.keep_checkpoints, self.step)
         if self.step < self.end:  # a finished run is left untouched
             self.run.start_logs(tree["logs"], tree["seconds"])
+
+
+def _global_generators() -> list[torch.Tensor]:
+    """PyTorch's own generators, of the CPU and of the GPUs that are in use: random activations draw from them."""
+    return [torch.get_rng_state(), *(torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else ())]

@@ -126,9 +126,7 @@ def build(algorithm: str, settings: RunSettings, tasks: Sequence[Task], warn: Wa
     torch.set_num_threads(settings.threads)
     try:
         spaces = {name: kind.space(settings, name) for name in dict.fromkeys(task.env for task in tasks)}
-        agent = kind.agent(settings, spaces)
-        agent.check_room(runs=1)
-        return agent
+        return kind.agent(settings, spaces)
     except ImportError as error:
         raise RunError(str(error)) from error
     except ValueError as error:

@@ -31,7 +31,7 @@ STATE = ("algorithm", "settings", "tasks", "start_step", "stop_step")  # what a 
 def versions() -> dict[str, str]:
     """Versions of everything that a result depends on."""
     found = {"python": platform.python_version()}
-    for name in ("supple", "torch", "numpy", "gymnasium", "mujoco"):
+    for name in ("supple", "torch", "numpy", "gymnasium", "mujoco", "ale-py"):
         try:
             found[name] = metadata.version(name)
         except metadata.PackageNotFoundError:

@@ -1,13 +1,15 @@
-"""Real processes of `supple` that can really be killed, without waiting for PyTorch each time.
+"""Real processes of `supple` that can really be killed, without waiting for PyTorch each time; runs compared.
 
 Importing takes seconds, so this file, run as a script, is a nursery: it imports everything once and forks a
 process for each command line that it is sent.
 """
 
+import contextlib
 import gc
 import importlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,6 +17,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from safetensors.torch import load_file
+
+PROBE_ROWS = 16  # on which DQN is measured in the nursery; measuring on its own 256 would take most of the time
 
 
 class Nursery:
@@ -52,10 +57,14 @@ class Nursery:
 def serve() -> None:
     for slow in ("torch._dynamo", "mujoco", "gymnasium.envs.mujoco", "tensorboard.compat.proto.event_pb2"):
         importlib.import_module(slow)
-    import supple.scripts.train  # noqa: F401
+    with contextlib.suppress(ImportError):  # an extra
+        importlib.import_module("ale_py")
+    import supple.agents.dqn
+    import supple.scripts.train
     from supple.scripts.console import run
     from supple.scripts.main import dispatch
 
+    supple.agents.dqn.PROBE_ROWS = PROBE_ROWS
     gc.freeze()
     for line in sys.stdin:
         order = json.loads(line)
@@ -83,6 +92,42 @@ def dying_at(n: int, folder: str) -> Callable[[str, tuple], None]:
                 os.kill(os.getpid(), signal.SIGKILL)
 
     return hook
+
+
+class Same:
+    """Runs compared byte for byte; only clocks may differ."""
+
+    def log(self, run: Path, name: str) -> bytes:
+        """The log of that name without its times."""
+        return re.sub(rb'"(time|seconds)": [\d.e-]+', b"", (run / f"{name}.jsonl").read_bytes())
+
+    def state(self, checkpoint: Path) -> dict[str, bytes]:
+        """The bytes of every tensor in a checkpoint's folder, by file and name."""
+        files = sorted(checkpoint.glob("*.safetensors"))
+        return {f"{f.name}{name}": t.numpy().tobytes() for f in files for name, t in load_file(f).items()}
+
+    def last_state(self, run: Path) -> dict[str, bytes]:
+        return self.state(max((run / "checkpoints").iterdir()))
+
+    def assert_states(self, run: Path, reference: Path) -> None:
+        """The same checkpoints, and the same bits in every tensor of each."""
+        steps = sorted(folder.name for folder in (run / "checkpoints").iterdir())
+        assert steps == sorted(folder.name for folder in (reference / "checkpoints").iterdir())
+        for step in steps:
+            ours, theirs = (self.state(path / "checkpoints" / step) for path in (run, reference))
+            assert ours.keys() == theirs.keys()
+            assert [k for k in ours if ours[k] != theirs[k]] == []
+
+    def assert_runs(self, run: Path, reference: Path) -> None:
+        """The same checkpoints and logs."""
+        self.assert_states(run, reference)
+        for name in ("episodes", "metrics", "events"):
+            assert self.log(run, name) == self.log(reference, name)
+
+
+@pytest.fixture(scope="session")
+def same() -> Same:
+    return Same()
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shlex
 import signal
 import time
@@ -11,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from safetensors.torch import load_file
 
 SETTINGS = shlex.split(
     "--sequence hopper,walker2d --cycles 2 --steps-per-task 512 --num-envs 4 --rollout-steps 32 --minibatch-size 64 "
@@ -34,29 +32,20 @@ def whole(nursery: Any, folder: Path) -> Path:
     return folder / "whole/seed-0"
 
 
-def last_state(run: Path) -> dict[str, bytes]:
-    tensors = load_file(max((run / "checkpoints").iterdir()) / "state.safetensors")
-    return {name: tensor.numpy().tobytes() for name, tensor in tensors.items()}
-
-
-def log(run: Path, name: str) -> bytes:
-    return re.sub(rb'"(time|seconds)": [\d.e-]+', b"", (run / f"{name}.jsonl").read_bytes())
-
-
-def test_arm_none_is_what_the_trunk_would_have_done(nursery: Any, folder: Path, whole: Path) -> None:
+def test_arm_none_is_what_the_trunk_would_have_done(nursery: Any, same: Any, folder: Path, whole: Path) -> None:
     """Forked at a task boundary, where a plain run has a checkpoint too: state, episodes and metrics agree."""
     plain = folder / "plain"
     assert nursery.run("train", "ppo", *SETTINGS, "--out", plain) == 0
-    assert last_state(whole / "none") == last_state(plain)
+    assert same.last_state(whole / "none") == same.last_state(plain)
     for name in ("episodes", "metrics"):
-        assert log(whole / "trunk", name) + log(whole / "none", name) == log(plain, name)
+        assert same.log(whole / "trunk", name) + same.log(whole / "none", name) == same.log(plain, name)
 
 
-def test_interventions_change_their_arm_and_say_so(whole: Path) -> None:
+def test_interventions_change_their_arm_and_say_so(same: Any, whole: Path) -> None:
     for arm, steps in (("snp", {1024}), ("fire_task", {1024, 1536}), ("none", set())):
         events = [json.loads(line) for line in (whole / arm / "events.jsonl").read_text().splitlines()]
         assert {event["step"] for event in events if event["event"] == "intervention"} == steps
-        assert (last_state(whole / arm) == last_state(whole / "none")) == (arm == "none")
+        assert (same.last_state(whole / arm) == same.last_state(whole / "none")) == (arm == "none")
 
 
 def children(pid: int) -> dict[int, str]:
@@ -82,7 +71,7 @@ def wait_until(condition: Callable[[], object], seconds: float) -> None:
 
 
 @pytest.mark.skipif(not Path(f"/proc/self/task/{os.getpid()}/children").exists(), reason="children are found in /proc")
-def test_killed_comparison_goes_on_to_the_same_end(nursery: Any, folder: Path, whole: Path) -> None:
+def test_killed_comparison_goes_on_to_the_same_end(nursery: Any, same: Any, folder: Path, whole: Path) -> None:
     """Other jobs, other arms in another order; then a worker dies, then the parent; then it goes on."""
     broken = folder / "broken"
     trunk, first, second = (broken / "seed-0" / name for name in ("trunk", "snp", "none"))
@@ -103,12 +92,12 @@ def test_killed_comparison_goes_on_to_the_same_end(nursery: Any, folder: Path, w
     assert nursery.wait() == -signal.SIGKILL
     assert workers
     wait_until(lambda: not any(map(alive, workers)), 5)
-    assert last_state(second) != last_state(whole / "none"), "killed too late to prove anything"
+    assert same.last_state(second) != same.last_state(whole / "none"), "killed too late to prove anything"
 
     before = {path: path.stat().st_mtime_ns for path in [*trunk.rglob("*"), *first.rglob("*")]}
     assert nursery.run("compare", "--resume", broken, "--jobs", 1) == 0
     assert before == {path: path.stat().st_mtime_ns for path in [*trunk.rglob("*"), *first.rglob("*")]}
     for arm in ("trunk", "snp", "none"):
-        assert last_state(broken / "seed-0" / arm) == last_state(whole / arm)
+        assert same.last_state(broken / "seed-0" / arm) == same.last_state(whole / arm)
         for name in ("episodes", "metrics", "events"):
-            assert log(broken / "seed-0" / arm, name) == log(whole / arm, name)
+            assert same.log(broken / "seed-0" / arm, name) == same.log(whole / arm, name)

@@ -353,7 +353,7 @@ def test_the_network_is_the_nature_cnn() -> None:
     for layer in network.layers():
         taps = layer.weight[0, 0].numel()
         bound = (6 / ((layer.weight.shape[0] + layer.weight.shape[1]) * taps)) ** 0.5
-        assert 0.9 * bound < float(layer.weight.abs().max()) <= bound
+        assert 0.9 * bound < float(layer.weight.detach().abs().max()) <= bound
         assert not layer.module.get_parameter("bias").any()
     frames = torch.randint(0, 256, (2, 4, 84, 84), dtype=torch.uint8)
     x = frames.float() / 255

@@ -7,7 +7,6 @@ import contextlib
 import json
 import os
 import random
-import re
 import shlex
 import shutil
 import signal
@@ -17,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from safetensors.torch import load_file
 
 STREAM = shlex.split(
     "--sequence hopper,walker2d --cycles 2 --steps-per-task 512 --num-envs 4 --rollout-steps 32 --minibatch-size 64 "
@@ -41,27 +39,6 @@ def reference(nursery: Any, folder: Path) -> Path:
     return folder / "reference"
 
 
-def timeless(log: Path) -> bytes:
-    return re.sub(rb'"(time|seconds)": [\d.e-]+', b"", log.read_bytes())
-
-
-def assert_same_states(run: Path, reference: Path) -> None:
-    """The same checkpoints, and the same bits in every tensor of each."""
-    steps = sorted(folder.name for folder in (run / "checkpoints").iterdir())
-    assert steps == sorted(folder.name for folder in (reference / "checkpoints").iterdir())
-    for step in steps:
-        ours, theirs = (load_file(path / "checkpoints" / step / "state.safetensors") for path in (run, reference))
-        assert ours.keys() == theirs.keys()
-        assert [k for k in ours if ours[k].numpy().tobytes() != theirs[k].numpy().tobytes()] == []
-
-
-def assert_same(run: Path, reference: Path) -> None:
-    assert_same_states(run, reference)
-    assert (run / "episodes.jsonl").read_bytes() == (reference / "episodes.jsonl").read_bytes()
-    for log in ("metrics.jsonl", "events.jsonl"):
-        assert timeless(run / log) == timeless(reference / log)
-
-
 def test_reference_run_is_one_that_could_go_wrong(reference: Path) -> None:
     """Every hook fired, episodes ended, checkpoints lie within tasks, and there are fewer of them than were made."""
     events = [json.loads(line) for line in (reference / "events.jsonl").read_text().splitlines()]
@@ -71,14 +48,16 @@ def test_reference_run_is_one_that_could_go_wrong(reference: Path) -> None:
     assert len(list((reference / "checkpoints").iterdir())) == 2
 
 
-def test_same_seed_gives_the_same_run_and_another_seed_another(nursery: Any, reference: Path, folder: Path) -> None:
+def test_same_seed_gives_the_same_run_and_another_seed_another(
+    nursery: Any, same: Any, reference: Path, folder: Path
+) -> None:
     assert nursery.run(*RUN, "--out", folder / "again") == 0
-    assert_same(folder / "again", reference)
+    same.assert_runs(folder / "again", reference)
     assert nursery.run(*RUN, "--seed", 1, "--out", folder / "other") == 0
     assert (folder / "other/episodes.jsonl").read_bytes() != (reference / "episodes.jsonl").read_bytes()
 
 
-def test_killed_before_every_change_of_a_file(nursery: Any, reference: Path, folder: Path) -> None:
+def test_killed_before_every_change_of_a_file(nursery: Any, same: Any, reference: Path, folder: Path) -> None:
     """One run, killed again and again, each time one file operation later, until it gets through."""
     run, kills = folder / "file-by-file", 0
     while True:
@@ -90,11 +69,11 @@ def test_killed_before_every_change_of_a_file(nursery: Any, reference: Path, fol
         assert code == -signal.SIGKILL, nursery.stderr()
         kills += 1
     assert kills > 30
-    assert_same(run, reference)
+    same.assert_runs(run, reference)
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_killed_at_random_moments(nursery: Any, reference: Path, folder: Path, seed: int) -> None:
+def test_killed_at_random_moments(nursery: Any, same: Any, reference: Path, folder: Path, seed: int) -> None:
     moments, run, kills = random.Random(seed), folder / f"random-{seed}", 0
     assert nursery.run(*RUN, "--out", run, die_at=5) == -signal.SIGKILL
     while True:
@@ -105,7 +84,7 @@ def test_killed_at_random_moments(nursery: Any, reference: Path, folder: Path, s
         if nursery.wait() == 0:
             break
         kills += 1
-    assert_same(run, reference)
+    same.assert_runs(run, reference)
 
 
 def newest_file(run: Path, name: str) -> Path:
@@ -113,7 +92,7 @@ def newest_file(run: Path, name: str) -> Path:
 
 
 def test_damaged_checkpoint_is_named_and_the_one_before_it_leads_to_the_same_end(
-    nursery: Any, reference: Path, folder: Path
+    nursery: Any, same: Any, reference: Path, folder: Path
 ) -> None:
     run = shutil.copytree(reference, folder / "damaged")
     damaged = newest_file(run, "state.safetensors")
@@ -123,7 +102,7 @@ def test_damaged_checkpoint_is_named_and_the_one_before_it_leads_to_the_same_end
     assert nursery.run("train", "--resume", run) == 0
     assert len(nursery.stderr()) == 1
     assert str(damaged) in nursery.stderr()[0]
-    assert_same(run, reference)
+    same.assert_runs(run, reference)
 
 
 def test_no_intact_checkpoint_is_one_line_and_exit_code_1(nursery: Any, reference: Path, folder: Path) -> None:
@@ -144,7 +123,7 @@ def test_finished_run_is_left_untouched(nursery: Any, reference: Path) -> None:
 
 
 def test_full_disk_is_one_line_and_training_goes_on_when_there_is_room(
-    nursery: Any, reference: Path, folder: Path
+    nursery: Any, same: Any, reference: Path, folder: Path
 ) -> None:
     disk = folder / "disk"
     disk.mkdir()
@@ -165,7 +144,7 @@ def test_full_disk_is_one_line_and_training_goes_on_when_there_is_room(
             assert not [path for path in disk.rglob("*") if "tmp" in path.name]
             assert run.exists() == (pages > 0)
         assert refused > 3
-        assert_same(run, reference)
+        same.assert_runs(run, reference)
     finally:
         subprocess.run(["umount", str(disk)], check=True)
 
@@ -178,13 +157,13 @@ def leave_pages(disk: Path, ballast: Path, pages: int) -> None:
         os.posix_fallocate(file.fileno(), 0, state.f_bavail * state.f_frsize - pages * 4096)
 
 
-def test_measurements_and_idle_hooks_leave_training_alone(nursery: Any, folder: Path) -> None:
+def test_measurements_and_idle_hooks_leave_training_alone(nursery: Any, same: Any, folder: Path) -> None:
     short = ["train", "ppo", *STREAM, "--activation", "rand_smooth_leaky", "--cycles", "1"]
     variants = {"plain": [], "measured": ["--measure-every", 128], "idle": ["--hook", "fire@when:dormant_fraction>2"]}
     for name, options in variants.items():
         assert nursery.run(*short, *options, "--out", folder / name) == 0
     for name in ("measured", "idle"):
-        assert_same_states(folder / name, folder / "plain")
+        same.assert_states(folder / name, folder / "plain")
         assert (folder / name / "episodes.jsonl").read_bytes() == (folder / "plain/episodes.jsonl").read_bytes()
-    assert timeless(folder / "idle/metrics.jsonl") == timeless(folder / "plain/metrics.jsonl")
+    assert same.log(folder / "idle", "metrics") == same.log(folder / "plain", "metrics")
     assert len((folder / "measured/metrics.jsonl").read_bytes()) > len((folder / "plain/metrics.jsonl").read_bytes())
