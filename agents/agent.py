@@ -1,4 +1,4 @@
-"""What the interaction loop asks of an agent; PPO is the first, others follow the same form."""
+"""What the interaction loop asks of an agent."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager

@@ -35,7 +35,7 @@ class Comparison:
     command: str
 
     def hooks_of(self, arm: str) -> tuple[str, ...]:
-        return tuple(text.strip() for text in arm.split("+ "))
+        return tuple(re.split(r"\s+\+\s+", arm.strip()))
 
 
 def fork_step_of(settings: RunSettings, fork_at: float) -> int:
@@ -61,16 +61,25 @@ def create(path: Path, comparison: Comparison, jobs: int, warn: Warn = print) ->
     tasks = plan(comparison.settings)
     if comparison.settings.hook:
         raise UsageError("--hook belongs to `supple train`; in a comparison every --arm names its hooks")
+    for arm in comparison.arms:
+        if "none" in (parts := comparison.hooks_of(arm)) and len(parts) > 1:
+            raise UsageError(f"--arm '{arm}': none goes with no other hook")
     if len({slug(arm) for arm in comparison.arms}) < len(comparison.arms):
         raise UsageError(f"two arms would share a folder: {', '.join(comparison.arms)}")
     for arm in comparison.arms:
         agent = build(comparison.algorithm, comparison.settings, tasks, warn)
         read_hooks(comparison.hooks_of(arm), tasks, agent.learners, comparison.fork_step)
+    require_room(comparison, jobs, warn)
+    start_folder(path, "comparison.json", asdict(comparison), "supple compare")
+
+
+def require_room(comparison: Comparison, jobs: int, warn: Warn) -> None:
+    """Raise UsageError if `jobs` runs at a time need more memory than there is."""
+    agent = build(comparison.algorithm, comparison.settings, plan(comparison.settings), warn)
     try:
         agent.check_room(min(jobs, len(comparison.seeds) * len(comparison.arms)))
     except ValueError as error:
         raise UsageError(str(error)) from error
-    start_folder(path, "comparison.json", asdict(comparison), "supple compare")
 
 
 def open_comparison(path: Path) -> Comparison:
@@ -89,8 +98,9 @@ def run_comparison(path: Path, comparison: Comparison, jobs: int, watch: Watch, 
     """Bring every trunk and arm to its end, `jobs` at a time; what is finished already is left as it is.
 
     Arms run in processes of their own with the environment's own threads; their number and their order
-    change nothing in any result. Raises RunError if a worker dies.
+    change nothing in any result. Raises UsageError if there is no room for them, RunError if a worker dies.
     """
+    require_room(comparison, jobs, warn)
     context = multiprocessing.get_context("spawn")
     messages, (alive, lifeline) = context.SimpleQueue(), context.Pipe(duplex=False)
     with lifeline, ProcessPoolExecutor(jobs, context, _begin_worker, (messages, alive)) as pool:

@@ -31,6 +31,7 @@ from .graph import Captured
 from .nature import NatureCNN
 from .replay import FrameMemory, Sample, bytes_needed, check_room
 
+BATCHES_AT_ONCE = 16  # at most, drawn and valued together: a high replay ratio must not need more memory
 PROBE_ROWS = 256  # transitions on which metrics and ReDo look at the network
 
 
@@ -111,7 +112,9 @@ class DQNSettings(RunSettings):
         if self.device == "auto":
             self.device = "cuda" if torch.cuda.is_available() else "cpu"
         elif self.device == "cuda" and not torch.cuda.is_available():
-            raise UsageError("--device cuda: PyTorch finds no CUDA GPU here; use --device cpu")
+            raise UsageError(
+                "--device cuda: PyTorch finds no CUDA GPU here; use --device cpu, or go on where this run was begun"
+            )
         return None
 
 
@@ -142,10 +145,10 @@ class DQN:
         self.feed = Feed(self.memory, self.device)
         self.captured = Captured(self._learn_from) if on_gpu and s.capture else None
         self.steps = 0  # environment steps so far
-        self.owed = 0.0  # gradient steps that the replay ratio asks for and that were not taken yet
+        self.taken = 0  # gradient steps so far
         self.sums = torch.zeros(2, dtype=torch.float64, device=self.device)  # of loss and of Q(s, a), since `numbers`
         self.updates = 0  # since `numbers`
-        self._probe: tuple[int, Sample] | None = None
+        self._looked_at: tuple[int, Sample] | None = None
         self.learner = self._learner()
         self.learners = {"q": self.learner}
 
@@ -163,7 +166,7 @@ class DQN:
             self.optimizer,
             self.network.layers(),
             self.network.units(),
-            probe=lambda: (batch := self._recent()) and (batch.frames[:, :-1],),
+            probe=self._probe,
             loss=self._probe_loss,
             generator=generator(self.settings.seed, "interventions"),
             redraw=redraw,
@@ -176,11 +179,15 @@ class DQN:
         """Transitions to look at the network on: the same ones all through a step, drawn without a trace."""
         if not len(self.memory):
             return None
-        if self._probe is None or self._probe[0] != self.steps:
+        if self._looked_at is None or self._looked_at[0] != self.steps:
             draws = generator(self.settings.seed, f"probe {self.steps}")
             sample = self.memory.sample(PROBE_ROWS, draws)
-            self._probe = self.steps, Sample(*(tensor.to(self.device) for tensor in sample))
-        return self._probe[1]
+            self._looked_at = self.steps, Sample(*(tensor.to(self.device) for tensor in sample))
+        return self._looked_at[1]
+
+    def _probe(self) -> tuple[Tensor] | None:
+        sample = self._recent()
+        return None if sample is None else (sample.frames[:, :-1],)
 
     def _probe_loss(self) -> Tensor:
         if (sample := self._recent()) is None:
@@ -211,11 +218,12 @@ class DQN:
 
     def act(self) -> NDArray[np.int64]:
         """An action for each current observation, (num_envs,); each environment draws for itself."""
-        self.actions = self._epsilon_greedy(self.current, self.epsilon, self.exploration)
+        self.actions = self.epsilon_greedy(self.current, self.epsilon, self.exploration)
         return self.actions
 
     @torch.no_grad()
-    def _epsilon_greedy(self, observations: np.ndarray, epsilon: float, draws: torch.Generator) -> NDArray[np.int64]:
+    def epsilon_greedy(self, observations: np.ndarray, epsilon: float, draws: torch.Generator) -> NDArray[np.int64]:
+        """Random actions with probability `epsilon`, else the best: (n, stack, H, W) → (n,)."""
         n = len(observations)
         actions = torch.randint(self.pixels.actions, (n,), generator=draws)
         greedy = torch.rand(n, generator=draws) >= epsilon
@@ -240,11 +248,9 @@ class DQN:
     def update(self, hooks: HookDriver, last: bool) -> bool:
         """Take the gradient steps that the replay ratio asks for; always a place to stop at."""
         s = self.settings
-        if self.steps > s.learning_starts and len(self.memory) >= s.batch_size:
-            self.owed += s.replay_ratio * s.num_envs
-            if count := int(self.owed):
-                self.owed -= count
-                self._learn(count, hooks)
+        due = int(s.replay_ratio * max(0, self.steps - s.learning_starts) + 1e-9)  # 0.3 · 40 is 11.999…
+        while self.taken < due:
+            self._learn(min(due - self.taken, BATCHES_AT_ONCE), hooks)
         if self.steps // s.target_period > (self.steps - s.num_envs) // s.target_period:
             copy_module_(self.target, self.network)
         return True
@@ -252,6 +258,7 @@ class DQN:
     def _learn(self, count: int, hooks: HookDriver) -> None:
         """`count` gradient steps, on batches drawn at once: nothing enters the memory between them."""
         sample = self.feed(count * self.settings.batch_size, self.sampling)
+        self.taken += count
         self.updates += count
         if self.captured and not (hooks.penalizes or hooks.follows_updates):
             self.captured(sample, structure=len(self.learner.changes))
@@ -275,7 +282,11 @@ class DQN:
 
     @torch.no_grad()
     def _targets(self, sample: Sample) -> Tensor:
-        """r + γ·(1 − terminated)·max Q⁻(s′), (n,)."""
+        """r + γ·(1 − terminated)·max Q⁻(s′), (n,).
+
+        The target network is in evaluation mode: a random activation takes its mean slope, so that targets are not
+        noisy and measuring the loss draws nothing that training would miss."""
+        self.target.eval()
         values = self.target(sample.frames[:, 1:]).amax(1)
         return sample.rewards + self.settings.gamma * values * ~sample.terminated
 
@@ -309,7 +320,7 @@ class DQN:
             "memory": self.memory.state_dict(),
             "generators": {name: g.get_state() for name, g in self._generators().items()},
             "steps": self.steps,
-            "owed": self.owed,
+            "taken": self.taken,
             "sums": self.sums,
             "updates": self.updates,
         }
@@ -323,7 +334,7 @@ class DQN:
         self.memory.load_state_dict(state["memory"])
         for name, random in self._generators().items():
             random.set_state(state["generators"][name])
-        self.steps, self.owed, self.updates = state["steps"], state["owed"], state["updates"]
+        self.steps, self.taken, self.updates = state["steps"], state["taken"], state["updates"]
         self.sums.copy_(state["sums"])
 
     def _load_optimizer(self, state: dict[str, dict[str, Tensor]]) -> None:
@@ -361,4 +372,4 @@ class Greedy:
 
     def __call__(self, observations: NDArray[np.uint8]) -> NDArray[np.int64]:
         """(n, stack, H, W) → (n,)."""
-        return self.agent._epsilon_greedy(observations, self.epsilon, self.draws)
+        return self.agent.epsilon_greedy(observations, self.epsilon, self.draws)

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 import torch
-from torch import Tensor
 
 from .replay import Sample
 
@@ -32,7 +31,8 @@ class Captured:
         size = len(sample.actions)
         if size in self._graphs:
             graph, inputs = self._graphs[size]
-            _copy(inputs, sample)
+            for ours, theirs in zip(inputs, sample, strict=True):
+                ours.copy_(theirs, non_blocking=True)
             graph.replay()
             return
         if (calls := self._calls.get(size, 0)) < WARM_UP:
@@ -52,9 +52,3 @@ class Captured:
         with torch.cuda.stream(side):
             self.learn(sample)
         torch.cuda.current_stream().wait_stream(side)
-
-
-def _copy(inputs: Sample, sample: Sample) -> None:
-    for ours, theirs in zip(inputs, sample, strict=True):
-        tensor: Tensor = ours
-        tensor.copy_(theirs, non_blocking=True)

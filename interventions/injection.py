@@ -107,6 +107,9 @@ class Injection(Intervention):
         for module in (learner.module, *learner.followers):
             _swap(module, path)
         modules = dict(learner.module.named_modules())
+        learner.origins = {
+            now(name): learner.origins.get(name, name) for name in (*(x.name for x in learner.layers), *learner.units)
+        }
         learner.layers = tuple(
             replace(layer, name=now(layer.name), module=modules[now(layer.name)]) for layer in learner.layers
         )
@@ -129,7 +132,7 @@ class Injection(Intervention):
         self.restructure(learner)
         names = [name for name, _ in learner.module.get_submodule(f"{path}.new").named_parameters()]
         first = f"{path}.old"  # the head of step 0 lies innermost
-        while f"{first}.old.{names[0]}" in learner.initial:
+        while f"{first}.{names[0]}" not in learner.initial:
             first += ".old"
         start = {name: learner.initial[f"{first}.{name}"] for name in names}
         if self.toward == "fresh":

@@ -107,6 +107,8 @@ class Learner:
     temperature: the entropy temperature of a SAC agent as a learner of its own, or None.
     wiring: between which layers each of `units` lies; default: `plain_wiring`, right for a plain stack.
     injectable: qualified name of the submodule that plasticity injection duplicates, or None.
+    origins: name of a layer or of units → its name at the start, where an intervention moved it since. What people
+        write and what logs say is the name at the start.
     changes: the interventions that changed the architecture so far, as texts in their order; belongs to the
         checkpoint (see `restructure`).
     """
@@ -126,6 +128,7 @@ class Learner:
     temperature: "Learner | None" = None
     wiring: Mapping[str, Wiring] = field(default_factory=dict)
     injectable: str | None = None
+    origins: dict[str, str] = field(default_factory=dict)
     changes: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:

@@ -49,9 +49,10 @@ class Reset(Reinitialization):
             return list(learner.initial)
         layers = learner.select(self.scope)
         if self.what == "layer":
-            layers = [layer for layer in layers if layer.name == self.layer]
+            names = {layer: learner.origins.get(layer.name, layer.name) for layer in layers}
+            layers = [layer for layer, name in names.items() if name == self.layer]
             if not layers:
-                known = ", ".join(layer.name for layer in learner.layers)
+                known = ", ".join(names.values())
                 raise ValueError(f"reset: '{learner.name}' has no layer '{self.layer}' (layers: {known})")
         elif self.what == "last":
             deepest = sorted({layer.depth for layer in layers})[-self.count :]

@@ -144,5 +144,6 @@ def measure(learner: "Learner", per_layer: bool = False) -> dict[str, float]:
     values = {name: float(metric.value(view)) for name, metric in METRICS.items() if there[metric.needs]}
     if per_layer and there["units"]:
         layers = dormant_fraction(view.recording.units, per_layer=True)
-        values |= {f"dormant_fraction/{name}": share for name, share in layers.items()}
+        names = learner.origins  # a curve goes on under one name, whatever an intervention moved
+        values |= {f"dormant_fraction/{names.get(name, name)}": share for name, share in layers.items()}
     return values

@@ -3,6 +3,7 @@
   supple compare ppo --preset demo --out runs/demo
   supple compare ppo --sequence hopper,ant --cycles 2 --steps-per-task 500_000 \\
       --fork-at 0.5 --arm none --arm fire@task --arm "snp(lam=0.5)@task" --seeds 5 --out runs/y
+  supple compare dqn --preset fire-atari-small --out runs/z
   supple compare --resume runs/y
 
 An arm is a hook, or several joined by " + ". Without a schedule it is applied at the fork.

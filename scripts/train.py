@@ -1,6 +1,7 @@
 """supple train: train one agent, with hooks.
 
 supple train ppo --env halfcheetah --steps 1_000_000 --hook fire@0.5 --out runs/a
+supple train dqn --env asterix --steps 2_500_000 --hook fire@0.5 --out runs/c
 supple train ppo --preset cycling-mujoco --activation rand_smooth_leaky --out runs/b
 supple train --resume runs/a
 """

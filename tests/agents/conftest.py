@@ -13,6 +13,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -49,9 +50,46 @@ class Nursery:
         self.start(*args, die_at=die_at)
         return self.wait()
 
+    def kill_parent(self, pid: int) -> int:
+        """Kill a process that was started here; the number of its workers, which are gone then, too."""
+        workers = children(pid)
+        os.kill(pid, signal.SIGKILL)
+        assert self.wait() == -signal.SIGKILL
+        wait_until(lambda: not any(map(alive, workers)), 5)
+        return len(workers)
+
+    def workers(self, pid: int) -> list[int]:
+        """The processes in which a comparison that was started here trains."""
+        return [child for child, command in children(pid).items() if "spawn_main" in command]
+
+    def wait_until(self, condition: Callable[[], object]) -> None:
+        wait_until(condition)
+
     def stderr(self) -> list[str]:
         """What the last process said to stderr, line by line."""
         return Path(f"{self.output}.err").read_text().splitlines()
+
+
+def children(pid: int) -> dict[int, str]:
+    """Processes begun by a process: id → command line."""
+    found = {}
+    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        found[int(child)] = Path(f"/proc/{child}/cmdline").read_text()
+    return found
+
+
+def alive(pid: int) -> bool:
+    try:
+        return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def wait_until(condition: Callable[[], object], seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.005)
 
 
 def serve() -> None:
@@ -81,7 +119,7 @@ def serve() -> None:
 
 def dying_at(n: int, folder: str) -> Callable[[str, tuple], None]:
     """An audit hook that kills the process right before it opens or changes a file for the n-th time."""
-    changes = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.truncate", "shutil.rmtree"}
+    changes = {"os.mkdir", "os.link", "os.rename", "os.remove", "os.rmdir", "os.truncate", "shutil.rmtree"}
     left = n
 
     def hook(event: str, args: tuple) -> None:

@@ -4,8 +4,6 @@ import json
 import os
 import shlex
 import signal
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -48,28 +46,6 @@ def test_interventions_change_their_arm_and_say_so(same: Any, whole: Path) -> No
         assert (same.last_state(whole / arm) == same.last_state(whole / "none")) == (arm == "none")
 
 
-def children(pid: int) -> dict[int, str]:
-    """Processes begun by a process: id → command line."""
-    found = {}
-    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-        found[int(child)] = Path(f"/proc/{child}/cmdline").read_text()
-    return found
-
-
-def alive(pid: int) -> bool:
-    try:
-        return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
-def wait_until(condition: Callable[[], object], seconds: float) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.005)
-
-
 @pytest.mark.skipif(not Path(f"/proc/self/task/{os.getpid()}/children").exists(), reason="children are found in /proc")
 def test_killed_comparison_goes_on_to_the_same_end(nursery: Any, same: Any, folder: Path, whole: Path) -> None:
     """Other jobs, other arms in another order; then a worker dies, then the parent; then it goes on."""
@@ -77,8 +53,8 @@ def test_killed_comparison_goes_on_to_the_same_end(nursery: Any, same: Any, fold
     trunk, first, second = (broken / "seed-0" / name for name in ("trunk", "snp", "none"))
 
     parent = nursery.start(*COMPARE, "--arm", "snp", "--arm", "none", "--jobs", 1, "--out", broken)
-    wait_until((trunk / "episodes.jsonl").exists, 60)
-    [worker] = [pid for pid, command in children(parent).items() if "spawn_main" in command]
+    nursery.wait_until((trunk / "episodes.jsonl").exists)
+    [worker] = nursery.workers(parent)
     os.kill(worker, signal.SIGKILL)
     assert nursery.wait() == 1
     assert len(nursery.stderr()) == 1
@@ -86,12 +62,8 @@ def test_killed_comparison_goes_on_to_the_same_end(nursery: Any, same: Any, fold
     assert "compare --resume" in nursery.stderr()[0]
 
     parent = nursery.start("compare", "--resume", broken, "--jobs", 1)
-    wait_until((second / "episodes.jsonl").exists, 60)
-    workers = children(parent)
-    os.kill(parent, signal.SIGKILL)
-    assert nursery.wait() == -signal.SIGKILL
-    assert workers
-    wait_until(lambda: not any(map(alive, workers)), 5)
+    nursery.wait_until((second / "episodes.jsonl").exists)
+    assert nursery.kill_parent(parent) > 0
     assert same.last_state(second) != same.last_state(whole / "none"), "killed too late to prove anything"
 
     before = {path: path.stat().st_mtime_ns for path in [*trunk.rglob("*"), *first.rglob("*")]}

@@ -105,15 +105,26 @@ def test_evaluation_acts_nearly_greedily_and_leaves_no_trace() -> None:
 # -- learning ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("ratio", "steps", "updates"), [(0.25, 20, 10), (1.0, 20, 40), (4.0, 5, 40), (0.3, 50, 30)])
+@pytest.mark.parametrize(("ratio", "steps", "updates"), [(0.25, 20, 10), (1.0, 20, 40), (4.0, 5, 40), (0.3, 60, 36)])
 def test_replay_ratio_is_gradient_steps_per_environment_step(ratio: float, steps: int, updates: int) -> None:
-    agent = agent_with(replay_ratio=ratio)
-    world_ = begun(agent)
-    live(agent, world_, 10)  # fills the memory up to a batch
-    start = agent.optimizer.state[next(agent.network.parameters())]["step"].item() if agent.updates else 0.0
-    live(agent, world_, steps)
-    taken = agent.optimizer.state[next(agent.network.parameters())]["step"].item() - start
-    assert taken == pytest.approx(updates, abs=1)
+    agent = agent_with(replay_ratio=ratio, batch_size=4)
+    live(agent, begun(agent), steps)
+    assert agent.optimizer.state[next(agent.network.parameters())]["step"].item() == updates
+
+
+@pytest.mark.parametrize("activation", ["relu", "rand_smooth_leaky"])
+def test_measuring_changes_nothing_in_training(activation: str) -> None:
+    from supple.metrics import measure
+
+    agents = [agent_with(activation=activation) for _ in range(2)]
+    for measured, agent in enumerate(agents):
+        torch.manual_seed(0)
+        steps = begun(agent)
+        for _ in range(10):
+            live(agent, steps, 3)
+            if measured:
+                measure(agent.learner, per_layer=True)
+    assert same(*map(parameters, agents))
 
 
 def test_nothing_is_learned_before_learning_starts() -> None:
@@ -281,7 +292,15 @@ def test_interventions_write_in_place(name: str, contract: str) -> None:
     agent.numbers()
 
 
-@pytest.mark.parametrize("changes", [(), ("injection",), ("injection", "injection"), ("injection", "fire", "reset")])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        (),
+        ("injection",),
+        ("injection", "injection", "injection"),
+        ("injection", "fire", "reset:what=layer,layer=mlp.2"),
+    ],
+)
 def test_an_agent_goes_on_from_its_state_bit_for_bit(changes: tuple[str, ...]) -> None:
     agent = agent_with(activation="rand_smooth_leaky")
     steps = begun(agent)

@@ -64,9 +64,9 @@ def under(values: dict[str, Tensor], path: str) -> dict[str, Tensor]:
 
 
 @pytest.mark.parametrize("toward", ["initial", "fresh"])
-def test_outputs_are_the_same_bit_for_bit_after_one_injection_and_after_a_second(toward):
+def test_outputs_are_the_same_bit_for_bit_after_every_injection(toward):
     learner = trained()
-    for _ in range(2):
+    for _ in range(4):
         before = outputs(learner)[0]
         written = make("injection", toward=toward).apply(learner)
         assert torch.equal(outputs(learner)[0], before)
@@ -333,3 +333,17 @@ def test_a_learner_that_names_no_part_is_refused_at_attach_in_one_line():
     with pytest.raises(ValueError, match="'model' has no module 'mpl'"):
         learner_for(nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1)), injectable="mpl")
     make("injection", contract="as_released").attach(build())
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_parts_keep_the_names_that_people_wrote_at_the_start(times):
+    """A reset planned for a layer by name finds it after injections too, and curves go on under one name."""
+    learner = trained()
+    before, metrics = [layer.name for layer in learner.layers], measure(learner, per_layer=True).keys()
+    for _ in range(times):
+        make("injection").apply(learner)
+    assert [learner.origins[layer.name] for layer in learner.layers] == before
+    assert measure(learner, per_layer=True).keys() == metrics
+    reset = make("reset", what="layer", layer="mlp.2")
+    reset.attach(learner)
+    assert reset.apply(learner) == ["mlp.new.2.weight", "mlp.new.2.bias"]

@@ -1,10 +1,13 @@
 """What is asked for wrongly is answered with exactly one line on stderr and exit code 2, and nothing is made."""
 
+import importlib.util
+import json
 import shlex
 import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from supple.scripts.console import run
 from supple.scripts.main import dispatch
@@ -12,6 +15,8 @@ from supple.scripts.main import dispatch
 TRAIN = "train ppo --env hopper --steps 800 --out OUT"
 STREAM = "train ppo --sequence hopper,walker2d --steps-per-task 800 --out OUT"
 COMPARE = "compare ppo --sequence hopper,walker2d --steps-per-task 800 --out OUT"
+ATARI = "train dqn --env asterix --steps 800 --replay-size 400 --device cpu --out OUT"
+ATARI_STREAM = "train dqn --sequence asterix,pong --steps-per-task 800 --replay-size 400 --device cpu --out OUT"
 
 WRONG = {
     # commands and algorithms
@@ -43,6 +48,13 @@ WRONG = {
     f"{TRAIN} --steps 801": "--steps 801 is no multiple of --num-envs 8, which step together: 800 or 808 would be",
     f"{TRAIN} --num-envs 0": "--num-envs must be a positive number, got 0",
     f"{STREAM} --cycles 0": "--cycles must be a positive number",
+    f"{ATARI} --env asterx": "unknown environment 'asterx': did you mean 'asterix' or 'asteroids'? (Atari games: "
+    "`supple list games`)",
+    f"{ATARI} --env ALE/Asterx-v5": "did you mean 'ALE/Asterix-v5'",
+    f"{ATARI} --env halfcheetah": "DQN needs discrete actions; HalfCheetah-v5 has Box(",
+    f"{ATARI} --env CartPole-v1": "DQN needs grey images, (height, width) uint8; CartPole-v1 shows Box(",
+    ATARI_STREAM: "DQN has one network for all tasks, but ALE/Asterix-v5 is Pixels(",
+    f"{ATARI} --steps 802": "--steps 802 is no multiple of --num-envs 4, which step together: 800 or 804 would be",
     f"{STREAM} --adapter 0": "adapter=0 needs environments with equal observation sizes",
     # numbers
     f"{TRAIN} --gamma 1.01": "--gamma must lie in [0, 1], got 1.01",
@@ -51,6 +63,15 @@ WRONG = {
     f"{TRAIN} --hidden 64 0": "--hidden must be a positive number",
     f"{TRAIN} --keep-checkpoints 0": "--keep-checkpoints must be a positive number",
     f"{TRAIN} --seed -1": "--seed must be 0 or more",
+    f"{ATARI} --sticky 1.5": "--sticky must lie in [0, 1], got 1.5",
+    f"{ATARI} --sticky-per life": "--sticky-per: 'life' is none of 'frame', 'step'",
+    f"{ATARI} --replay-ratio 0": "--replay-ratio must be a positive number, got 0",
+    f"{ATARI} --learning-starts -1": "--learning-starts must be 0 or more, got -1",
+    f"{ATARI} --replay-size 31": "--replay-size 31 holds less than one batch of 32",
+    f"{ATARI} --replay-folder nowhere": "--replay-folder nowhere: there is no such folder",
+    f"{ATARI} --replay-size 1_000_000_000": "replay of 1,000,000,000 transitions needs 7065.0 GB, but ",
+    f"{ATARI} --replay-size 100_000_000_000 --replay-folder .": "needs 706500.0 GB, but ",
+    f"{ATARI} --device tpu": "--device: 'tpu' is none of 'auto', 'cpu', 'cuda'",
     # interventions, schedules, activations, metrics, presets
     f"{TRAIN} --hook fir@0.5": "--hook: unknown intervention 'fir': did you mean 'fire'?",
     f"{TRAIN} --hook 'fire(step=3)@0.5'": "--hook: fire has no parameter 'step': did you mean 'steps'?",
@@ -65,8 +86,12 @@ WRONG = {
     f"{TRAIN} --hook 'fire@when:dormant>1'": "unknown metric 'dormant': did you mean 'dormant_fraction'?",
     f"{TRAIN} --hook 'fire@when:critic/dfi>1'": "unknown metric 'critic/dfi'",
     f"{TRAIN} --hook ''": "--hook: unexpected end",
+    f"{TRAIN} --hook injection@0.5": "--hook: injection: 'agent' has no part to duplicate",
+    f"{TRAIN} --hook 'fire(contract=as_released)@0.5'": "no released code applies fire here; use contract=uniform",
+    f"{ATARI} --hook 'l2_init(contract=as_released)'": "l2_init has no parameter 'contract'",
     f"{TRAIN} --activation relo": "unknown activation 'relo': did you mean 'relu'?",
     f"{TRAIN} --activation 'leaky_relu(slop=1)'": "leaky_relu has no parameter 'slop'",
+    f"{ATARI} --preset demo": "preset 'demo' is one for ppo, not for dqn",
     "train ppo --preset deom --out OUT": "unknown preset 'deom': did you mean 'demo'?",
     # comparisons
     f"{COMPARE} --fork-at 1": "--fork-at must lie between 0 and 1",
@@ -74,7 +99,8 @@ WRONG = {
     f"{COMPARE} --arm fire --arm fire": "two arms would share a folder",
     f"{COMPARE} --arm fire@100": "--arm: fire@100 never fires: the run starts at step 800",
     f"{COMPARE} --fork-at 0.75 --arm fire@task": "fire@task never fires: there is no such task switch from step 1200",
-    f"{COMPARE} --arm 'none + fir'": "--arm: unknown intervention 'fir'",
+    f"{COMPARE} --arm 'fire + fir'": "--arm: unknown intervention 'fir'",
+    f"{COMPARE} --arm 'none + fire'": "none goes with no other hook",
     f"{COMPARE} --hook fire@0.5": "--hook belongs to `supple train`",
     f"{COMPARE} --seeds 0": "--seeds must be a positive number",
     f"{COMPARE} --jobs -1": "--jobs must be 0 (one per core) or more",
@@ -85,6 +111,10 @@ WRONG = {
     "train --resume OUT --steps 8": "unknown option --steps",
     "report OUT": "neither a run directory",
 }
+has_ale = importlib.util.find_spec("ale_py") is not None
+needs_ale = pytest.mark.skipif(not has_ale, reason="ale-py is an extra")
+if not has_ale:
+    WRONG = {line: answer for line, answer in WRONG.items() if not line.startswith("train dqn")}
 
 
 def ask(line: str, out: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> tuple[int, str]:
@@ -160,3 +190,55 @@ def test_a_missing_simulator_is_one_line_that_names_it(
     assert stderr.count("\n") == 1
     assert "pip install supple[mujoco]" in stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_missing_ale_py_is_one_line_that_installs_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ale_py", None)
+    for line in (ATARI, f"{ATARI} --env ALE/Asterix-v5", f"{ATARI} --env beam_rider"):
+        code, stderr = ask(line, tmp_path / "out", capsys, monkeypatch)
+        assert code == 1
+        assert stderr.count("\n") == 1
+        assert "Atari needs ale-py" in stderr
+        assert "pip install supple[atari]" in stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@needs_ale
+def test_memory_for_every_run_at_a_time_is_asked_for_before_a_comparison_begins(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One replay of 100,000 transitions takes 0.7 GB."""
+    monkeypatch.setattr("supple.agents.replay._free_memory", lambda: 10**9)
+    begun: list[Path] = []
+    monkeypatch.setattr("supple.scripts.compare.finish", lambda path, *_: begun.append(path))
+    line = "compare dqn --env asterix --steps 800 --replay-size 100_000 --device cpu --out OUT --arm none --arm fire"
+    code, stderr = ask(f"{line} --jobs 4", tmp_path / "out", capsys, monkeypatch)
+    assert code == 2
+    assert stderr.count("\n") == 1
+    assert "2 runs at a time, each with a replay of 100,000 transitions need 1.4 GB" in stderr
+    assert "lower --jobs" in stderr
+    assert list(tmp_path.iterdir()) == []
+    assert ask(f"{line} --jobs 1", tmp_path / "out", capsys, monkeypatch) == (0, "")
+    assert begun == [tmp_path / "out"]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA GPU")
+def test_a_gpu_that_is_not_there_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, stderr = ask(f"{ATARI} --device cuda", tmp_path / "out", capsys, monkeypatch)
+    assert code == 2
+    assert stderr.count("\n") == 1
+    assert "--device cuda: PyTorch finds no CUDA GPU here; use --device cpu" in stderr
+
+
+@needs_ale
+@pytest.mark.parametrize("hook", ["fire(contract=as_released)@0.5", "injection(contract=as_released)@0.5"])
+def test_dqn_takes_the_contracts_of_released_code(
+    hook: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("supple.scripts.train.finish", lambda path: None)
+    assert ask(f"{ATARI} --hook '{hook}'", tmp_path / "out", capsys, monkeypatch) == (0, "")
+    assert json.loads((tmp_path / "out/config.json").read_text())["hooks"] == [hook]

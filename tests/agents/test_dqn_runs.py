@@ -1,0 +1,209 @@
+"""Whole runs of DQN on a real game: killed and resumed, forked, repeated, evaluated, with everything that can vary.
+
+The processes and the kills are real; see the nursery in conftest.py. Sizes are the smallest at which episodes end,
+the replay memory wraps around, every hook fires and the target network is copied.
+"""
+
+import contextlib
+import json
+import os
+import random
+import shlex
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("ale_py", reason="ale-py is an extra")
+
+GAME = shlex.split(
+    "dqn --env asterix --steps 240 --num-envs 2 --learning-starts 60 --replay-size 150 --batch-size 4 --hidden 16 "
+    "--exploration-steps 60 --target-period 40 --replay-ratio 0.25 --max-frames 120 --eval-episodes 0 "
+    "--measure-every 120 --checkpoint-every 80 --activation rand_smooth_leaky --device cpu"
+)
+HOOKS = [word for hook in ("injection@0.4", "redo(tau=0.1)@every:90", "snp@0.7") for word in ("--hook", hook)]
+RUN = ["train", *GAME, *HOOKS]
+FORKED = "--steps 160 --learning-starts 20 --checkpoint-every 40 --measure-every 160 --replay-size 400"
+COMPARE = ["compare", *GAME, *FORKED.split()]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("dqn")
+
+
+@pytest.fixture(scope="module")
+def reference(nursery: Any, folder: Path) -> Path:
+    """The run that nothing happens to."""
+    assert nursery.run(*RUN, "--out", folder / "reference") == 0, nursery.stderr()
+    return folder / "reference"
+
+
+def lines(run: Path, log: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (run / f"{log}.jsonl").read_text().splitlines()]
+
+
+def test_reference_run_is_one_that_could_go_wrong(reference: Path) -> None:
+    """Every hook fired, between checkpoints too; ReDo found something to do; the memory wrapped around."""
+    fired = {e["step"]: e for e in lines(reference, "events") if e["event"] == "intervention"}
+    assert [(step, e["intervention"].split("(")[0]) for step, e in fired.items()] == [
+        (90, "redo"), (96, "injection"), (168, "snp"), (180, "redo"),
+    ]  # fmt: skip
+    state = json.loads((max((reference / "checkpoints").iterdir()) / "state.json").read_text().splitlines()[1])
+    assert all(rows["first"] > 0 for rows in state["rows"].values())
+    assert state["tree"]["agent"]["changes"] == ["injection"]
+    assert len(list((reference / "checkpoints").iterdir())) == 2
+
+
+# -- killed, repeated, with other means to the same end ----------------------------------------------------
+
+
+def test_killed_before_changes_of_files(nursery: Any, same: Any, reference: Path, folder: Path) -> None:
+    """One run, killed again and again before a file is opened, linked, renamed or removed, until it gets through."""
+    run, moments, kills = folder / "file-by-file", random.Random(0), 0
+    while True:
+        args = ["train", "--resume", run] if (run / "config.json").exists() else [*RUN, "--out", run]
+        code = nursery.run(*args, die_at=1 + 20 * kills + moments.randrange(20))
+        if code == 0:
+            break
+        assert code == -signal.SIGKILL, nursery.stderr()
+        kills += 1
+    assert kills > 2
+    same.assert_runs(run, reference)
+
+
+def test_killed_at_random_moments(nursery: Any, same: Any, reference: Path, folder: Path) -> None:
+    run, moments, kills = folder / "random", random.Random(0), 0
+    assert nursery.run(*RUN, "--out", run, die_at=5) == -signal.SIGKILL
+    while True:
+        pid = nursery.start("train", "--resume", run)
+        time.sleep(moments.uniform(0.8, 1.6 + kills))
+        with contextlib.suppress(ProcessLookupError):  # it was done already
+            os.kill(pid, signal.SIGKILL)
+        if nursery.wait() == 0:
+            break
+        kills += 1
+    assert kills
+    same.assert_runs(run, reference)
+
+
+def test_same_seed_gives_the_same_run_also_with_frames_in_a_file(
+    nursery: Any, same: Any, reference: Path, folder: Path
+) -> None:
+    frames = folder / "frames"
+    frames.mkdir()
+    assert nursery.run(*RUN, "--replay-folder", frames, "--out", folder / "again") == 0, nursery.stderr()
+    same.assert_runs(folder / "again", reference)
+    assert list(frames.iterdir()) == []
+
+
+def test_the_number_of_threads_leaves_the_games_alone_and_another_seed_does_not(
+    nursery: Any, same: Any, reference: Path, folder: Path
+) -> None:
+    """Up to the first gradient step: PyTorch's threads, which --threads sets too, may add up in another order."""
+    for name, options in {"threads": ["--threads", 2], "seed": ["--seed", 1]}.items():
+        assert nursery.run("train", *GAME, "--steps", 60, *options, "--out", folder / name) == 0
+    begun = same.log(reference, "episodes").splitlines()[:2]
+    assert same.log(folder / "threads", "episodes").splitlines() == begun
+    assert same.log(folder / "seed", "episodes").splitlines() != begun
+
+
+# -- comparisons -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def whole(nursery: Any, folder: Path) -> Path:
+    """A comparison that nothing happened to."""
+    arms = [word for arm in ("none", "fire", "injection") for word in ("--arm", arm)]
+    assert nursery.run(*COMPARE, *arms, "--jobs", 1, "--out", folder / "whole") == 0, nursery.stderr()
+    return folder / "whole/seed-0"
+
+
+def test_arm_none_is_what_the_trunk_would_have_done(nursery: Any, same: Any, folder: Path, whole: Path) -> None:
+    """Forked where a plain run has a checkpoint too: all tensors, the memory's among them, and episodes agree.
+
+    The plain run is not measured there, and a smaller probe is measured later: measuring leaves no trace.
+    """
+    assert nursery.run("train", *COMPARE[1:], "--out", folder / "plain") == 0
+    assert same.last_state(whole / "none") == same.last_state(folder / "plain")
+    episodes = [same.log(run, "episodes") for run in (whole / "trunk", whole / "none", folder / "plain")]
+    assert episodes[0] + episodes[1] == episodes[2]
+
+
+def test_arms_share_the_files_of_their_trunks_memory(whole: Path) -> None:
+    """Those rows lie on the disk once, as long as they are alive; an arm adds its own."""
+    at_fork = whole / "trunk/checkpoints/000000000080"
+    inodes = {file.stat().st_ino for file in at_fork.glob("rows-*")}
+    assert len(inodes) == 4  # two environments, two checkpoints
+    for arm in ("none", "fire", "injection"):
+        files = list((whole / arm / "checkpoints/000000000160").glob("rows-*"))
+        assert inodes < {file.stat().st_ino for file in files}
+        assert len(files) == 8
+
+
+@pytest.mark.skipif(not Path(f"/proc/self/task/{os.getpid()}/children").exists(), reason="children are found in /proc")
+def test_killed_comparison_goes_on_to_the_same_end(nursery: Any, same: Any, folder: Path, whole: Path) -> None:
+    """Another choice of arms, killed within the one whose architecture has changed already."""
+    broken = folder / "broken"
+    arm = broken / "seed-0/injection"
+    parent = nursery.start(*COMPARE, "--arm", "injection", "--jobs", 1, "--out", broken)
+    nursery.wait_until((arm / "checkpoints/000000000120").exists)
+    assert nursery.kill_parent(parent) > 0
+    assert same.last_state(arm) != same.last_state(whole / "injection"), "killed too late to prove anything"
+    assert nursery.run("compare", "--resume", broken, "--jobs", 1) == 0, nursery.stderr()
+    for name in ("trunk", "injection"):
+        same.assert_runs(broken / "seed-0" / name, whole / name)
+
+
+# -- what is logged ----------------------------------------------------------------------------------------
+
+
+def test_evaluations_leave_the_run_as_it_was_and_are_normalised_by_the_scores_of_the_table(
+    nursery: Any, same: Any, reference: Path, folder: Path
+) -> None:
+    """At every multiple of --eval-every and at the end. Asterix: random play 210.0, a human 8503.3."""
+    run = folder / "evaluated"
+    assert nursery.run(*RUN, "--eval-every", 160, "--eval-episodes", 2, "--out", run) == 0
+    rows = [row for row in lines(run, "metrics") if "eval/return" in row]
+    assert [row["step"] for row in rows] == [160, 240]
+    for row in rows:
+        assert row["eval/return"] % 25 == 0  # the mean of two
+        assert row["eval/human_normalized"] == pytest.approx((row["eval/return"] - 210.0) / (8503.3 - 210.0))
+    same.assert_states(run, reference)
+    assert same.log(run, "episodes") == same.log(reference, "episodes")
+
+
+def test_returns_are_the_games_own_while_rewards_are_clipped(reference: Path) -> None:
+    """Asterix gives 50 points and more; clipped, no return could exceed the length."""
+    episodes = lines(reference, "episodes")
+    assert all(episode["length"] == 30 and episode["return"] % 50 == 0 for episode in episodes)  # 120 frames
+    assert max(episode["return"] for episode in episodes) > 30
+    assert json.loads((reference / "config.json").read_text())["settings"]["clip_rewards"]
+
+
+@pytest.mark.parametrize(("ratio", "updates"), [(0.25, 10), (4, 160)])
+def test_replay_ratio_is_gradient_steps_per_environment_step(
+    nursery: Any, tmp_path: Path, ratio: float, updates: int
+) -> None:
+    sizes = ["--steps", 80, "--learning-starts", 40, "--measure-every", 50]
+    assert nursery.run("train", *GAME, *sizes, "--replay-ratio", ratio, "--out", tmp_path / "run") == 0
+    rows = lines(tmp_path / "run", "metrics")
+    assert [row["step"] for row in rows] == [50, 80]
+    assert sum(row["updates"] for row in rows) == updates
+
+
+def test_games_with_equal_actions_make_a_stream(nursery: Any, tmp_path: Path) -> None:
+    """Asterix and BeamRider have nine actions each; the network and its memory go on from one to the other."""
+    words = iter(GAME)
+    game = [word for word in words if not (word in ("--env", "--steps") and next(words))]
+    stream = ["--sequence", "asterix,beam_rider", "--steps-per-task", 80, "--eval-episodes", 1, "--hook", "fire@task"]
+    assert nursery.run("train", *game, *stream, "--out", tmp_path / "run") == 0, nursery.stderr()
+    events = [(e["event"], e["step"]) for e in lines(tmp_path / "run", "events")]
+    assert events == [("task", 0), ("task", 80), ("intervention", 80)]
+    envs = {(e["task"], e["env"]) for e in lines(tmp_path / "run", "episodes")}
+    assert envs == {(0, "ALE/Asterix-v5"), (1, "ALE/BeamRider-v5")}
+    rows = lines(tmp_path / "run", "metrics")
+    assert [(row["step"], row["task"]) for row in rows if "eval/return" in row] == [(80, 0), (160, 1)]
+    assert rows[-2]["replay/size"] > 80
