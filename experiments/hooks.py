@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ..interventions import Hook, Learner, Moment, snapshot
-from ..metrics import feature_covariance_distance, measure, record, sfe
+from ..metrics import View, feature_covariance_distance, measure, sfe
 from .errors import RunError
 
 LogEvent = Callable[..., None]
@@ -71,20 +71,21 @@ class HookDriver:
                     self._apply(hook, learner, moment)
 
     def _apply(self, hook: Hook, learner: Learner, moment: Moment) -> None:
-        before, weights, features = measure(learner), snapshot(learner.module), _features(learner)
-        architecture = len(learner.changes)
+        was, weights, architecture = View(learner), snapshot(learner.module), len(learner.changes)
+        before = measure(was)
         started = time.perf_counter()
         try:
             written = hook.intervention.apply(learner)
         except ValueError as error:  # a layer that died or diverged, say: nothing was written
             raise RunError(f"{hook.text} on {learner.name} at step {moment.step}: {error}") from error
         seconds = time.perf_counter() - started
-        change = {}
+        now, change = View(learner), {}
         if len(learner.changes) == architecture:  # else there is no old weight for each new one
             after = snapshot(learner.module)
             change = {"sfe": sfe(weights, after), "sfe_normalized": sfe(weights, after, normalized=True)}
-            if features is not None and (new := _features(learner)) is not None:
-                change["feature_covariance_distance"] = feature_covariance_distance(features, new)
+            if was.has_units:
+                features = was.recording.features, now.recording.features
+                change["feature_covariance_distance"] = feature_covariance_distance(*features)
         self.log(
             event="intervention",
             step=moment.step,
@@ -94,7 +95,7 @@ class HookDriver:
             written=len(written),
             contract=hook.intervention.contract(learner),
             before=before,
-            after=measure(learner),
+            after=measure(now),
             change=change,
             seconds=round(seconds, 6),
         )
@@ -107,9 +108,3 @@ class HookDriver:
         for hook in self.hooks:
             if hook.text in state:
                 hook.load_state_dict(state[hook.text])
-
-
-def _features(learner: Learner) -> Tensor | None:
-    """The last hidden layer's units on the learner's recent inputs."""
-    inputs = learner.probe()
-    return None if inputs is None or not learner.units else record(learner.module, learner.units, inputs).features

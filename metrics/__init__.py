@@ -3,7 +3,7 @@
 from .features import activity_scores, dormant_fraction, effective_rank, feature_covariance_distance, srank
 from .gaps import GeneralizationGap, generalization_gap
 from .human import ATARI_SCORES, human_normalized, human_normalized_score
-from .probe import METRICS, Metric, measure, record
+from .probe import METRICS, Metric, View, measure, record
 from .scores import Score, bootstrap_interval, final_window_return, iqm, plasticity_score
 from .weights import dfi, dfi_unscaled, gradient_norm, isometry_scale, sfe, weight_norm
 
@@ -13,6 +13,7 @@ __all__ = [
     "GeneralizationGap",
     "Metric",
     "Score",
+    "View",
     "activity_scores",
     "bootstrap_interval",
     "dfi",

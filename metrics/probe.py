@@ -47,7 +47,7 @@ def record(module: nn.Module, names: Sequence[str], inputs: Sequence[Any]) -> Re
 
 @dataclass
 class View:
-    """What the metrics of one learner share: its probe is run once, and only if one of them asks."""
+    """A learner as it is now, looked at once: its probe is run once, and only if something asks."""
 
     learner: "Learner"
     _recording: Recording | None = None
@@ -60,6 +60,11 @@ class View:
                 raise RuntimeError(f"'{learner.name}' has seen no data yet")
             self._recording = record(learner.module, learner.units, inputs)
         return self._recording
+
+    @property
+    def has_units(self) -> bool:
+        """Whether there is anything to record: hidden units, and data for them."""
+        return bool(self.learner.units) and self.learner.probe() is not None
 
     def weights(self) -> list[Tensor]:
         """The weight matrices and kernels of the learner's layers."""
@@ -132,18 +137,17 @@ METRICS = {
 }
 
 
-def measure(learner: "Learner", per_layer: bool = False) -> dict[str, float]:
-    """Every metric of a learner on its recent data: name → number.
+def measure(learner: "Learner | View", per_layer: bool = False) -> dict[str, float]:
+    """Every metric of a learner on its recent data: name → number. A `View` is not recorded again.
 
     Only what can be taken: before it has seen any data, what its weights tell; without hidden units, nothing
     about units. per_layer adds `dormant_fraction/<units>` for each hidden layer.
     """
-    view = View(learner)
-    seen = learner.probe() is not None
-    there = {"weights": True, "batch": seen, "units": seen and bool(learner.units)}
+    view = learner if isinstance(learner, View) else View(learner)
+    there = {"weights": True, "batch": view.learner.probe() is not None, "units": view.has_units}
     values = {name: float(metric.value(view)) for name, metric in METRICS.items() if there[metric.needs]}
     if per_layer and there["units"]:
         layers = dormant_fraction(view.recording.units, per_layer=True)
-        names = learner.origins  # a curve goes on under one name, whatever an intervention moved
+        names = view.learner.origins  # a curve goes on under one name, whatever an intervention moved
         values |= {f"dormant_fraction/{names.get(name, name)}": share for name, share in layers.items()}
     return values
