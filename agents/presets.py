@@ -79,7 +79,7 @@ PRESETS = {
             "target_period": 500,
             "eval_every": 10_000,
             "measure_every": 2_000,
-            "checkpoint_every": 10_000,
+            "checkpoint_every": 20_000,
         },
         ("none", *FIRE_ARMS),
         seeds=3,

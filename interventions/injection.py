@@ -55,8 +55,8 @@ class Injection(Intervention):
     toward: the new head starts from the step-0 values (`initial`, as in the code released with FIRE) or from a
         `fresh` draw (as Nikishin et al. describe it). A second injection freezes all that the first one made.
 
-    What comes later works on the live parts: layers and units of the new head go by names such as "mlp.new.0",
-    and scopes leave the frozen ones alone. Interventions on every parameter (`reset` without `what`, `snp` with
+    What comes later works on the live parts: layers and units of the new head, whose modules are "mlp.new.0" and
+    so on, keep the names that they had at the start, and scopes leave the frozen ones alone. Interventions on every parameter (`reset` without `what`, `snp` with
     scope all) include the frozen ones, so that they lead to the network of step 0.
     """
 

@@ -1,0 +1,286 @@
+"""The update as a CUDA graph: learns what the eager update learns, also after interventions; how batches reach it.
+
+What needs a GPU is left out where there is none; recording and replaying as such are tried with a graph of Python.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from supple.agents.dqn import DQN, DQNSettings, Pixels
+from supple.agents.feed import Feed
+from supple.agents.graph import WARM_UP, Captured
+from supple.agents.replay import FrameMemory, Sample
+from supple.envs import StepResult
+from supple.experiments.hooks import HookDriver
+from supple.interventions import make
+
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA GPU")
+NO_HOOKS = HookDriver([], {}, lambda **_: None, 1)
+TOLERANCE = 1e-4  # of parameters that differ by the order of sums; they move by some 1e-3 in every step
+
+
+def world(num_envs: int = 2, seed: int = 0) -> Iterator[StepResult]:
+    """Random images and rewards, whatever the actions; no episode ends."""
+    rng, going_on = np.random.default_rng(seed), np.zeros(num_envs, bool)
+    stack = np.zeros((num_envs, 4, 36, 36), np.uint8)
+    while True:
+        stack = np.concatenate([stack[:, 1:], rng.integers(0, 256, (num_envs, 1, 36, 36), np.uint8)], axis=1)
+        yield StepResult(stack, rng.normal(size=num_envs), going_on, going_on, stack, [])
+
+
+# -- feed --------------------------------------------------------------------------------------------------
+
+
+def filled(steps: int = 30) -> FrameMemory:
+    memory, results = FrameMemory(100, 2, (36, 36)), world()
+    memory.begin(next(results).obs)
+    for step, result in zip(range(steps), results, strict=False):
+        actions = np.array([step % 3, (step + 1) % 3])
+        memory.add(actions, result.reward, result.terminated, result.truncated, result.final_obs, result.obs)
+    return memory
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=needs_gpu)])
+def test_a_batch_is_what_the_memory_sampled(device: str) -> None:
+    """Also of the batch before the last, whose buffer on a GPU is being filled again: copies are not waited for."""
+    memory = filled()
+    feed, ours, theirs = (
+        Feed(memory, torch.device(device)),
+        torch.Generator().manual_seed(1),
+        torch.Generator().manual_seed(1),
+    )
+    for size in (8, 8, 3, 16, 16, 16, 8):
+        found, wanted = feed(size, ours), memory.sample(size, theirs)
+        assert {tensor.device.type for tensor in found} == {device}
+        for a, b in zip(found, wanted, strict=True):
+            assert a.dtype == b.dtype
+            assert torch.equal(a.cpu(), b)
+
+
+def test_the_buffer_is_used_again_and_grows_with_the_batch() -> None:
+    feed, draws = Feed(filled(), torch.device("cpu")), torch.Generator().manual_seed(1)
+    places = [feed(size, draws).frames.data_ptr() for size in (8, 8, 3)]
+    assert len(set(places)) == 1
+    larger = feed(16, draws).frames
+    assert len(larger) == 16
+    assert feed(8, draws).frames.data_ptr() == larger.data_ptr()
+
+
+@needs_gpu
+def test_batches_on_the_way_to_the_gpu_are_not_overwritten() -> None:
+    feed, draws, again = Feed(filled(), torch.device("cuda")), torch.Generator(), torch.Generator()
+    again.set_state(draws.get_state())
+    batches = [feed(64, draws) for _ in range(20)]
+    for batch in batches:
+        assert torch.equal(batch.frames.cpu(), feed.memory.sample(64, again).frames)
+
+
+# -- recording, with a graph of Python ---------------------------------------------------------------------
+
+
+class Recorder:
+    """Stands for `torch.cuda` and its graphs: while one is recorded, nothing is computed."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.learned: list[float] = []
+        self.graphs: list[Any] = []
+        self.recording: Any = None
+        for name in ("Stream", "current_stream"):
+            monkeypatch.setattr(torch.cuda, name, lambda: self)
+        monkeypatch.setattr(torch.cuda, "stream", lambda _: contextlib.nullcontext())
+        monkeypatch.setattr(torch.cuda, "CUDAGraph", self.new_graph)
+        monkeypatch.setattr(torch.cuda, "graph", self.record)
+
+    def wait_stream(self, other: "Recorder") -> None:
+        """Streams are all the same here."""
+
+    def new_graph(self) -> Any:
+        self.graphs.append(type("Graph", (), {"replay": None})())
+        return self.graphs[-1]
+
+    @contextlib.contextmanager
+    def record(self, graph: Any) -> Iterator[None]:
+        self.recording = graph
+        yield
+        self.recording = None
+
+    def learn(self, sample: Sample) -> None:
+        if self.recording:
+            self.recording.replay = lambda: self.learned.append(float(sample.rewards.sum()))
+        else:
+            self.learned.append(float(sample.rewards.sum()))
+
+
+def sample_of(size: int, reward: float) -> Sample:
+    rewards = torch.full((size,), reward / size)
+    return Sample(torch.zeros(size, 5, 1, 1, dtype=torch.uint8), torch.zeros(size, dtype=torch.int64), rewards, rewards)
+
+
+def test_every_call_learns_once_from_its_own_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = Recorder(monkeypatch)
+    captured = Captured(recorder.learn)
+    for number in range(3 * WARM_UP):
+        captured(sample_of(4, number), structure=0)
+    assert recorder.learned == list(range(3 * WARM_UP))
+    assert len(recorder.graphs) == 1
+
+
+def test_each_size_of_sample_and_each_structure_is_recorded_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = Recorder(monkeypatch)
+    captured = Captured(recorder.learn)
+    calls = [(size, structure) for structure in (0, 1) for _ in range(WARM_UP + 2) for size in (4, 8)]
+    for number, (size, structure) in enumerate(calls):
+        captured(sample_of(size, number), structure)
+        assert len(recorder.graphs) <= 2 * (structure + 1)
+    assert recorder.learned == pytest.approx(list(range(len(calls))))
+    assert len(recorder.graphs) == 4
+
+
+# -- on a GPU ----------------------------------------------------------------------------------------------
+
+
+class Life:
+    """One agent in a world that does not hear it, acting at random: rounding cannot lead to another life."""
+
+    def __init__(self, capture: bool, **changes: Any) -> None:
+        values: dict[str, Any] = {
+            "env": "a", "steps": 1_000, "num_envs": 2, "hidden": 32, "batch_size": 8, "replay_size": 400,
+            "learning_starts": 0, "exploration": 1.0, "target_period": 20, "learning_rate": 1e-3, "device": "cuda",
+            "capture": capture, **changes,
+        }  # fmt: skip
+        self.agent = DQN(DQNSettings(**values), {"a": Pixels(stack=4, height=36, width=36, actions=3)})
+        self.begin(seed=0)
+
+    def begin(self, seed: int) -> None:
+        self.world = world(seed=seed)
+        self.agent.begin_episodes(next(self.world).obs)
+
+    def live(self, steps: int) -> None:
+        for _ in range(steps):
+            self.agent.act()
+            self.agent.remember(next(self.world))
+            self.agent.update(NO_HOOKS, last=False)
+
+    def apply(self, name: str, **params: Any) -> None:
+        intervention = make(name, **params)
+        intervention.attach(self.agent.learner)
+        assert intervention.apply(self.agent.learner)
+
+    def parameters(self) -> list[Tensor]:
+        parts = (*self.agent.network.parameters(), *self.agent.target.parameters())
+        slots = [v for p in self.agent.network.parameters() for v in self.agent.optimizer.state.get(p, {}).values()]
+        return [tensor.detach().clone() for tensor in (*parts, *slots)]
+
+    @property
+    def graphs(self) -> list[Any]:
+        assert self.agent.captured
+        return [graph for graph, _ in self.agent.captured._graphs.values()]
+
+
+def assert_equal(a: Life, b: Life) -> None:
+    for ours, theirs in zip(a.parameters(), b.parameters(), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=TOLERANCE)
+
+
+def assert_moved(life: Life, before: list[Tensor]) -> None:
+    """Every trained parameter was learned: equality of what stood still would say nothing."""
+    trained = [p.requires_grad for p in life.agent.network.parameters()]
+    moves = [(p - q).abs().max() for p, q in zip(life.agent.network.parameters(), before, strict=False)]
+    assert min(float(move) for move, learns in zip(moves, trained, strict=True) if learns) > 10 * TOLERANCE
+
+
+INTERVENTIONS: dict[str, Callable[[Life], None]] = {
+    "none": lambda life: None,
+    "fire": lambda life: life.apply("fire"),
+    "fire as released": lambda life: life.apply("fire", contract="as_released"),
+    "snp": lambda life: life.apply("snp", noise=0.01),
+    "reset": lambda life: life.apply("reset", what="head"),
+    "fresh reset": lambda life: life.apply("reset", toward="fresh", contract="as_released"),
+    "redo": lambda life: life.apply("redo", tau=0.8),
+}
+
+
+@pytest.fixture
+def _repeatable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.backends.cudnn, "deterministic", True)
+
+
+@needs_gpu
+@pytest.mark.usefixtures("_repeatable")
+@pytest.mark.parametrize("name", INTERVENTIONS)
+def test_a_recorded_update_learns_what_the_eager_one_does_across_an_intervention(name: str) -> None:
+    recorded, eager = Life(capture=True), Life(capture=False)
+    for life in (recorded, eager):
+        life.live(20)
+    assert_equal(recorded, eager)
+    graphs = recorded.graphs
+    assert len(graphs) == 1
+    for life in (recorded, eager):
+        INTERVENTIONS[name](life)
+    assert_equal(recorded, eager)
+    before = recorded.parameters()
+    for life in (recorded, eager):
+        life.live(20)
+    assert recorded.graphs == graphs  # still valid, and still in use
+    assert_equal(recorded, eager)
+    assert_moved(recorded, before)
+    assert recorded.agent.numbers() == pytest.approx(eager.agent.numbers(), rel=1e-2)
+
+
+@needs_gpu
+@pytest.mark.usefixtures("_repeatable")
+@pytest.mark.parametrize("contract", ["uniform", "as_released"])
+def test_after_an_injection_the_update_is_recorded_anew(contract: str) -> None:
+    recorded, eager = Life(capture=True), Life(capture=False)
+    for life in (recorded, eager):
+        life.live(20)
+    (old,) = recorded.graphs
+    for life in (recorded, eager):
+        life.apply("injection", contract=contract)
+    before = recorded.parameters()
+    for life in (recorded, eager):
+        life.live(20)
+    (new,) = recorded.graphs
+    assert new is not old
+    assert_equal(recorded, eager)
+    assert_moved(recorded, before)
+    for life in (recorded, eager):
+        life.apply("fire")
+        life.live(10)
+    assert recorded.graphs == [new]
+    assert_equal(recorded, eager)
+
+
+@needs_gpu
+@pytest.mark.usefixtures("_repeatable")
+def test_an_agent_that_was_loaded_records_its_own_graph_and_goes_on_alike() -> None:
+    first, second = Life(capture=True), Life(capture=True)
+    first.live(20)
+    first.apply("injection")
+    first.live(10)
+    second.agent.load_state_dict(first.agent.state_dict())
+    for life in (first, second):
+        life.begin(seed=1)
+        life.live(20)
+    assert second.graphs
+    assert_equal(first, second)
+
+
+@needs_gpu
+def test_measurements_and_probes_run_where_the_network_is() -> None:
+    from supple.metrics import measure
+
+    life = Life(capture=True, activation="rand_smooth_leaky")
+    life.live(20)
+    draws = torch.cuda.get_rng_state()
+    values = measure(life.agent.learner, per_layer=True)
+    assert all(np.isfinite(value) for value in values.values())
+    assert torch.equal(draws, torch.cuda.get_rng_state())  # measuring draws nothing
+    life.live(5)
+    life.agent.numbers()
