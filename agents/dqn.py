@@ -103,6 +103,10 @@ class DQNSettings(RunSettings):
                 raise UsageError(f"--{name.replace('_', '-')} must lie in [0, 1], got {getattr(self, name)}")
         if self.learning_starts < 0:
             raise UsageError(f"--learning-starts must be 0 or more, got {self.learning_starts}")
+        if self.env and self.steps is not None and self.learning_starts >= self.steps:
+            raise UsageError(
+                f"--learning-starts {self.learning_starts} leaves none of the {self.steps} steps to learn in"
+            )
         if self.replay_size < self.batch_size:
             raise UsageError(f"--replay-size {self.replay_size} holds less than one batch of {self.batch_size}")
         if self.replay_folder is not None and not Path(self.replay_folder).is_dir():

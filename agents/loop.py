@@ -150,13 +150,13 @@ class Loop:
         self.agent.load_state_dict(tree["agent"])
         self.hooks.load_state_dict(tree["hooks"])
         torch.set_rng_state(tree["torch_generators"][0])
-        if gpus := tree["torch_generators"][1:]:
-            torch.cuda.set_rng_state_all(gpus)
+        for gpu in tree["torch_generators"][1:]:
+            torch.cuda.set_rng_state(gpu)
         checkpoint.prune(self.run.checkpoints, self.settings.keep_checkpoints, self.step)
         if self.step < self.end:  # a finished run is left untouched
             self.run.start_logs(tree["logs"], tree["seconds"])
 
 
 def _global_generators() -> list[torch.Tensor]:
-    """PyTorch's own generators, of the CPU and of the GPUs that are in use: random activations draw from them."""
-    return [torch.get_rng_state(), *(torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else ())]
+    """PyTorch's own generators, of the CPU and of the GPU if one is in use: random activations draw from them."""
+    return [torch.get_rng_state(), *([torch.cuda.get_rng_state()] if torch.cuda.is_initialized() else [])]

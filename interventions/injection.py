@@ -56,8 +56,9 @@ class Injection(Intervention):
         `fresh` draw (as Nikishin et al. describe it). A second injection freezes all that the first one made.
 
     What comes later works on the live parts: layers and units of the new head, whose modules are "mlp.new.0" and
-    so on, keep the names that they had at the start, and scopes leave the frozen ones alone. Interventions on every parameter (`reset` without `what`, `snp` with
-    scope all) include the frozen ones, so that they lead to the network of step 0.
+    so on, keep the names that they had at the start, and scopes leave the frozen ones alone. Interventions on every
+    parameter (`reset` without `what`, `snp` with scope all) include the frozen ones, so that they lead to the
+    network of step 0.
     """
 
     def __init__(self, toward: Literal["initial", "fresh"] = "initial", contract: Preset = "uniform") -> None:

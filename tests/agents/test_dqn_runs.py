@@ -104,7 +104,7 @@ def test_the_number_of_threads_leaves_the_games_alone_and_another_seed_does_not(
 ) -> None:
     """Up to the first gradient step: PyTorch's threads, which --threads sets too, may add up in another order."""
     for name, options in {"threads": ["--threads", 2], "seed": ["--seed", 1]}.items():
-        assert nursery.run("train", *GAME, "--steps", 60, *options, "--out", folder / name) == 0
+        assert nursery.run("train", *GAME, "--steps", 64, *options, "--out", folder / name) == 0
     begun = same.log(reference, "episodes").splitlines()[:2]
     assert same.log(folder / "threads", "episodes").splitlines() == begun
     assert same.log(folder / "seed", "episodes").splitlines() != begun

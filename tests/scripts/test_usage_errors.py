@@ -15,7 +15,7 @@ from supple.scripts.main import dispatch
 TRAIN = "train ppo --env hopper --steps 800 --out OUT"
 STREAM = "train ppo --sequence hopper,walker2d --steps-per-task 800 --out OUT"
 COMPARE = "compare ppo --sequence hopper,walker2d --steps-per-task 800 --out OUT"
-ATARI = "train dqn --env asterix --steps 800 --replay-size 400 --device cpu --out OUT"
+ATARI = "train dqn --env asterix --steps 800 --learning-starts 100 --replay-size 400 --device cpu --out OUT"
 ATARI_STREAM = "train dqn --sequence asterix,pong --steps-per-task 800 --replay-size 400 --device cpu --out OUT"
 
 WRONG = {
@@ -66,6 +66,7 @@ WRONG = {
     f"{ATARI} --sticky 1.5": "--sticky must lie in [0, 1], got 1.5",
     f"{ATARI} --sticky-per life": "--sticky-per: 'life' is none of 'frame', 'step'",
     f"{ATARI} --replay-ratio 0": "--replay-ratio must be a positive number, got 0",
+    f"{ATARI} --learning-starts 800": "--learning-starts 800 leaves none of the 800 steps to learn in",
     f"{ATARI} --learning-starts -1": "--learning-starts must be 0 or more, got -1",
     f"{ATARI} --replay-size 31": "--replay-size 31 holds less than one batch of 32",
     f"{ATARI} --replay-folder nowhere": "--replay-folder nowhere: there is no such folder",
@@ -213,7 +214,7 @@ def test_memory_for_every_run_at_a_time_is_asked_for_before_a_comparison_begins(
     monkeypatch.setattr("supple.agents.replay._free_memory", lambda: 10**9)
     begun: list[Path] = []
     monkeypatch.setattr("supple.scripts.compare.finish", lambda path, *_: begun.append(path))
-    line = "compare dqn --env asterix --steps 800 --replay-size 100_000 --device cpu --out OUT --arm none --arm fire"
+    line = f"{ATARI.replace('train', 'compare')} --replay-size 100_000 --arm none --arm fire"
     code, stderr = ask(f"{line} --jobs 4", tmp_path / "out", capsys, monkeypatch)
     assert code == 2
     assert stderr.count("\n") == 1
