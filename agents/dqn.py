@@ -109,8 +109,6 @@ class DQNSettings(RunSettings):
             )
         if self.replay_size < self.batch_size:
             raise UsageError(f"--replay-size {self.replay_size} holds less than one batch of {self.batch_size}")
-        if self.replay_folder is not None and not Path(self.replay_folder).is_dir():
-            raise UsageError(f"--replay-folder {self.replay_folder}: there is no such folder")
 
     def resolve(self) -> str | None:
         if self.device == "auto":

@@ -69,7 +69,7 @@ WRONG = {
     f"{ATARI} --learning-starts 800": "--learning-starts 800 leaves none of the 800 steps to learn in",
     f"{ATARI} --learning-starts -1": "--learning-starts must be 0 or more, got -1",
     f"{ATARI} --replay-size 31": "--replay-size 31 holds less than one batch of 32",
-    f"{ATARI} --replay-folder nowhere": "--replay-folder nowhere: there is no such folder",
+    f"{ATARI} --replay-folder nowhere": "--replay-folder nowhere is no folder: create it",
     f"{ATARI} --replay-size 1_000_000_000": "replay of 1,000,000,000 transitions needs 7065.0 GB, but ",
     f"{ATARI} --replay-size 100_000_000_000 --replay-folder .": "needs 706500.0 GB, but ",
     f"{ATARI} --device tpu": "--device: 'tpu' is none of 'auto', 'cpu', 'cuda'",
