@@ -82,25 +82,29 @@ def require_room(comparison: Comparison, jobs: int, warn: Warn) -> None:
         raise UsageError(str(error)) from error
 
 
-def open_comparison(path: Path) -> Comparison:
-    """Read comparison.json back. Raises UsageError where there is none."""
+def open_comparison(path: Path, jobs: int, warn: Warn = print) -> Comparison:
+    """Read comparison.json back, to go on with `jobs` runs at a time.
+
+    Raises UsageError where there is none, or no room for so many runs.
+    """
     file = path / "comparison.json"
     data = read_json(file, f"{path} is no comparison")
     settings = settings_of(data, file)
     try:
         lists = {name: tuple(data[name]) for name in ("arms", "seeds")}
-        return Comparison(**{**data, **lists, "settings": settings})
+        comparison = Comparison(**{**data, **lists, "settings": settings})
     except (KeyError, TypeError) as error:
         raise RunError(f"{file} was written by another version of supple: {error}") from error
+    require_room(comparison, jobs, warn)
+    return comparison
 
 
 def run_comparison(path: Path, comparison: Comparison, jobs: int, watch: Watch, warn: Warn) -> None:
     """Bring every trunk and arm to its end, `jobs` at a time; what is finished already is left as it is.
 
     Arms run in processes of their own with the environment's own threads; their number and their order
-    change nothing in any result. Raises UsageError if there is no room for them, RunError if a worker dies.
+    change nothing in any result. Raises RunError if a worker dies.
     """
-    require_room(comparison, jobs, warn)
     context = multiprocessing.get_context("spawn")
     messages, (alive, lifeline) = context.SimpleQueue(), context.Pipe(duplex=False)
     with lifeline, ProcessPoolExecutor(jobs, context, _begin_worker, (messages, alive)) as pool:

@@ -68,7 +68,7 @@ PRESETS = {
         ("none", *(f"{arm}(contract=as_released)" for arm in FIRE_ARMS)),
     ),
     "fire-atari-small": Preset(
-        "80k steps, three seeds, a schedule scaled to it and the uniform contract; about five hours on two cores",
+        "80k steps, three seeds, a schedule scaled to it and the uniform contract; hours on two cores",
         "dqn",
         {
             **FIRE_ATARI,

@@ -40,8 +40,10 @@ class ResetContract:
     weights: str | None = None
     restore: str | None = None
 
-    def describe(self, scope: str, learner: Learner) -> dict[str, str]:
-        """The contract as a table row: column name → words; nothing of parts that the learner has not."""
+    def describe(self, scope: str, learner: Learner, own: Mapping[str, str] = {}) -> dict[str, str]:
+        """The contract as a table row: column name → words; nothing of parts that the learner has not.
+
+        own: columns that an intervention says in words of its own."""
         weights = self.weights or scope
         if self.restore:
             weights += f"; {self.restore} back to step 0"
@@ -66,7 +68,7 @@ class ResetContract:
             "target network": bool(learner.followers),
             "temperature": learner.temperature is not None,
         }
-        return {term: words for term, words in terms.items() if has.get(term, True)}
+        return {term: own.get(term, words) for term, words in terms.items() if has.get(term, True)}
 
 
 UNIFORM = ResetContract()

@@ -72,12 +72,11 @@ class Injection(Intervention):
     def contract(self, learner: Learner) -> dict[str, str]:
         start = {"initial": "the step-0 values", "fresh": "a fresh draw"}[self.toward]
         words = f"{learner.injectable} frozen; a new one and its frozen twin added, both from {start}"
-        terms = contract_for(self.name, self.preset, learner.algorithm).describe(words, learner)
         own = {
             "uniform": {"optimizer state": "kept; that of the new head starts fresh"},
             "as_released": {"target network": "wrapped around its own old head"},
         }[self.preset]
-        return terms | {term: text for term, text in own.items() if term in terms}
+        return contract_for(self.name, self.preset, learner.algorithm).describe(words, learner, own)
 
     def restructure(self, learner: Learner) -> None:
         path, head = _head(learner)

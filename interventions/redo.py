@@ -51,12 +51,11 @@ class Redo(Intervention):
 
     def contract(self, learner: Learner) -> dict[str, str]:
         words = "of dormant units: incoming re-drawn, bias and outgoing 0"
-        terms = contract_for(self.name, self.preset, learner.algorithm).describe(words, learner)
         own = {
             "uniform": {"optimizer state": "moments of the rewritten entries and step counters zeroed in place"},
             "as_released": {"optimizer state": "moments of the rewritten weights zeroed in place"},
         }[self.preset]
-        return terms | {term: text for term, text in own.items() if term in terms}
+        return contract_for(self.name, self.preset, learner.algorithm).describe(words, learner, own)
 
     def apply(self, learner: Learner) -> list[str]:
         if (inputs := learner.probe()) is None:

@@ -54,7 +54,8 @@ def main(args: Sequence[str]) -> None:
         return
     if any(a == "--resume" or a.startswith("--resume=") for a in args):
         resume = parse(ResumeComparison, None, args, "supple compare", "Go on with a comparison.")
-        finish(resume.resume, open_comparison(resume.resume), workers(resume.jobs))
+        jobs = workers(resume.jobs)
+        finish(resume.resume, open_comparison(resume.resume, jobs, warn), jobs)
         return
     algorithm = algorithm_of(args, "compare")
     kind, preset = ALGORITHMS[algorithm].settings, preset_of(args, algorithm)

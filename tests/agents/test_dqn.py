@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import gymnasium as gym
@@ -329,13 +330,13 @@ def test_an_agent_goes_on_from_its_state_bit_for_bit(changes: tuple[str, ...]) -
 def saved(agent: DQN) -> dict[str, Any]:
     """The agent's state as a checkpoint would keep it: the rows of the memory as they are now."""
     state = agent.state_dict()
-    for env in state["memory"]["envs"]:
-        rows = env.read(env.first, env.end)
-        frozen = {name: tensor.clone() for name, tensor in rows.items()}
-        first = env.first
-        object.__setattr__(
-            env, "read", lambda a, b, f=frozen, z=first: {name: t[a - z : b - z] for name, t in f.items()}
-        )
+    frozen = []
+    for rows in state["memory"]["envs"]:
+        kept = {name: tensor.clone() for name, tensor in rows.read(rows.first, rows.end).items()}
+        shift = rows.first
+        read = lambda a, b, kept=kept, shift=shift: {n: t[a - shift : b - shift] for n, t in kept.items()}  # noqa: E731
+        frozen.append(replace(rows, read=read))
+    state["memory"]["envs"] = frozen
     return state
 
 
