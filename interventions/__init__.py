@@ -18,6 +18,7 @@ from .registry import Registry, UnknownName, did_you_mean
 from .reset import Reset
 from .schedule import AtStart, Moment, Schedule, When
 from .shrink_perturb import ShrinkPerturb, shrink_perturb_
+from .stacked import StackedLayerNorm, StackedLinear
 
 __all__ = [
     "AS_RELEASED",
@@ -41,6 +42,8 @@ __all__ = [
     "ResetContract",
     "Schedule",
     "ShrinkPerturb",
+    "StackedLayerNorm",
+    "StackedLinear",
     "UnknownName",
     "When",
     "Wiring",
