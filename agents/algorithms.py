@@ -6,11 +6,13 @@ from typing import Any
 
 import gymnasium as gym
 
-from ..envs import Envs, Vector, has_friction, make_env, make_pixels
+from ..envs import Envs, Repeat, Vector, has_friction, make_env, make_pixels
 from ..experiments.settings import RunSettings
 from .agent import Agent
 from .dqn import DQN, DQNSettings, Pixels
 from .ppo import PPO, PPOSettings
+from .sac import SAC, Control
+from .sac_settings import SACSettings
 
 
 @dataclass(frozen=True)
@@ -43,13 +45,19 @@ def other_friction(s: PPOSettings, env: str, copies: int) -> Envs | None:
 
 def vector_sizes(s: PPOSettings, name: str) -> tuple[int, int]:
     """(observation size, action size)."""
+    observation, action = vector_spaces(name)
+    return gym.spaces.flatdim(observation), gym.spaces.flatdim(action)
+
+
+def vector_spaces(name: str) -> tuple[gym.spaces.Box, gym.spaces.Box]:
+    """Spaces of observations and actions, which are vectors. Raises ValueError where they are not."""
     env = make_env(name)
     observation, action = env.observation_space, env.action_space
     env.close()
     for what, space in (("observations", observation), ("actions", action)):
         if not isinstance(space, gym.spaces.Box) or len(space.shape) != 1:
             raise ValueError(f"{name}: this agent needs vectors of real numbers as {what}, not {space}")
-    return gym.spaces.flatdim(observation), gym.spaces.flatdim(action)
+    return observation, action
 
 
 def pixels(s: DQNSettings, env: str, copies: int) -> Envs:
@@ -66,7 +74,19 @@ def pixel_sizes(s: DQNSettings, name: str) -> Pixels:
     return Pixels(stack, height, width, actions)
 
 
+def repeated(s: SACSettings, env: str, copies: int) -> Envs:
+    return Vector(lambda: Repeat(make_env(env), s.action_repeat), copies)
+
+
+def bounded_control(s: SACSettings, name: str) -> Control:
+    observation, action = vector_spaces(name)
+    if not action.is_bounded():
+        raise ValueError(f"{name}: SAC needs actions with bounds, not {action}")
+    return Control(gym.spaces.flatdim(observation), *(tuple(map(float, bound)) for bound in (action.low, action.high)))
+
+
 ALGORITHMS = {
     "ppo": Algorithm(PPOSettings, PPO, control, other_friction, vector_sizes),
     "dqn": Algorithm(DQNSettings, DQN, pixels, lambda s, env, copies: None, pixel_sizes),
+    "sac": Algorithm(SACSettings, SAC, repeated, lambda s, env, copies: None, bounded_control),
 }

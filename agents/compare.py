@@ -43,7 +43,7 @@ def fork_step_of(settings: RunSettings, fork_at: float) -> int:
     tasks = plan(settings)
     if not 0 < fork_at < 1:
         raise UsageError(f"--fork-at must lie between 0 and 1 (a fraction of the run), got {fork_at}")
-    step = round(fork_at * tasks[-1].end / settings.num_envs) * settings.num_envs
+    step = round(fork_at * tasks[-1].end / settings.stride) * settings.stride
     if not 0 < step < tasks[-1].end:
         raise UsageError(f"--fork-at {fork_at} would fork at step {step} of {tasks[-1].end}: nothing to compare")
     return step

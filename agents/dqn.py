@@ -29,7 +29,7 @@ from ..interventions.contract import copy_module_
 from .feed import Feed
 from .graph import Captured
 from .nature import NatureCNN
-from .replay import FrameMemory, Sample, bytes_needed, check_room
+from .replay import Layout, ReplayMemory, Sample, bytes_needed, check_room
 
 BATCHES_AT_ONCE = 16  # at most, drawn and valued together: a high replay ratio must not need more memory
 PROBE_ROWS = 256  # transitions on which metrics and ReDo look at the network
@@ -42,6 +42,11 @@ class Pixels(NamedTuple):
     height: int
     width: int
     actions: int
+
+    @property
+    def layout(self) -> Layout:
+        """What the memory keeps of it."""
+        return Layout((self.height, self.width), np.uint8, self.stack)
 
 
 @dataclass(kw_only=True)
@@ -141,11 +146,10 @@ class DQN:
         )
         self.exploration, self.sampling = generator(s.seed, "exploration"), generator(s.seed, "replay")
         folder = Path(s.replay_folder) if s.replay_folder else None
-        shape = (self.pixels.height, self.pixels.width)
         self.check_room(runs=1)
-        self.memory = FrameMemory(s.replay_size, s.num_envs, shape, self.pixels.stack, folder)
+        self.memory = ReplayMemory(s.replay_size, s.num_envs, self.pixels.layout, folder)
         self.feed = Feed(self.memory, self.device)
-        self.captured = Captured(self._learn_from) if on_gpu and s.capture else None
+        self.captured = Captured(lambda *sample: self._learn_from(Sample(*sample))) if on_gpu and s.capture else None
         self.steps = 0  # environment steps so far
         self.taken = 0  # gradient steps so far
         self.sums = torch.zeros(2, dtype=torch.float64, device=self.device)  # of loss and of Q(s, a), since `numbers`
@@ -198,7 +202,7 @@ class DQN:
 
     def check_room(self, runs: int) -> None:
         s, folder = self.settings, self.settings.replay_folder
-        needed = bytes_needed(s.replay_size, s.num_envs, (self.pixels.height, self.pixels.width), self.pixels.stack)
+        needed = bytes_needed(s.replay_size, s.num_envs, self.pixels.layout)
         check_room(needed, s.replay_size, Path(folder) if folder else None, runs)
 
     # -- interaction ---------------------------------------------------------------------------------------
@@ -263,7 +267,7 @@ class DQN:
         self.taken += count
         self.updates += count
         if self.captured and not (hooks.penalizes or hooks.follows_updates):
-            self.captured(sample, structure=len(self.learner.changes))
+            self.captured(*sample, structure=len(self.learner.changes))
         else:
             self._learn_from(sample, hooks)
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from .replay import FrameMemory, Sample
+from .replay import ReplayMemory, Sample
 
 
 class Feed:
@@ -12,7 +12,7 @@ class Feed:
     the copy runs while the CPU goes on, and a buffer is filled again only when its own copy is done.
     """
 
-    def __init__(self, memory: FrameMemory, device: torch.device) -> None:
+    def __init__(self, memory: ReplayMemory, device: torch.device) -> None:
         self.memory, self.device = memory, device
         self._buffers: list[torch.Tensor] = []
         self._copied: list[torch.cuda.Event] = []
@@ -32,10 +32,9 @@ class Feed:
         return moved
 
     def _allocate(self, size: int) -> None:
-        shape = (size, self.memory.stack + 1, *self.memory.frame_shape)
         if self.device.type == "cpu":
-            self._buffers = [torch.empty(shape, dtype=torch.uint8)]
+            self._buffers = [self.memory.buffer(size)]
         else:
             torch.cuda.synchronize()
-            self._buffers = [torch.empty(shape, dtype=torch.uint8, pin_memory=True) for _ in range(2)]
+            self._buffers = [self.memory.buffer(size, pin_memory=True) for _ in range(2)]
             self._copied = [torch.cuda.Event() for _ in range(2)]

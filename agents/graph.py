@@ -3,14 +3,13 @@
 from collections.abc import Callable
 
 import torch
-
-from .replay import Sample
+from torch import Tensor
 
 WARM_UP = 3  # eager calls on a side stream before recording, as PyTorch asks for: Adam's slots exist then
 
 
 class Captured:
-    """`learn(sample)`, recorded for each size of sample.
+    """`learn(*tensors)`, recorded for each of the tensors' shapes; their types never change.
 
     The graph reads and writes the very memory of parameters, optimizer slots and target network, so whatever an
     intervention writes there in place is seen by the next replay. One that changes the architecture (plasticity
@@ -18,37 +17,37 @@ class Captured:
     updates, so nothing is learned twice.
     """
 
-    def __init__(self, learn: Callable[[Sample], None]) -> None:
+    def __init__(self, learn: Callable[..., None]) -> None:
         self.learn = learn
         self.structure = -1
-        self._graphs: dict[int, tuple[torch.cuda.CUDAGraph, Sample]] = {}
-        self._calls: dict[int, int] = {}
+        self._graphs: dict[tuple[torch.Size, ...], tuple[torch.cuda.CUDAGraph, list[Tensor]]] = {}
+        self._calls: dict[tuple[torch.Size, ...], int] = {}
 
-    def __call__(self, sample: Sample, structure: int) -> None:
-        """Learn from the sample. structure: changes whenever parameters were added or taken away."""
+    def __call__(self, *tensors: Tensor, structure: int) -> None:
+        """Learn from the tensors. structure: changes whenever parameters were added or taken away."""
         if structure != self.structure:
             self._graphs, self._calls, self.structure = {}, {}, structure
-        size = len(sample.actions)
-        if size in self._graphs:
-            graph, inputs = self._graphs[size]
-            for ours, theirs in zip(inputs, sample, strict=True):
+        shapes = tuple(tensor.shape for tensor in tensors)
+        if shapes in self._graphs:
+            graph, inputs = self._graphs[shapes]
+            for ours, theirs in zip(inputs, tensors, strict=True):
                 ours.copy_(theirs, non_blocking=True)
             graph.replay()
             return
-        if (calls := self._calls.get(size, 0)) < WARM_UP:
-            self._calls[size] = calls + 1
-            self._on_side_stream(sample)
+        if (calls := self._calls.get(shapes, 0)) < WARM_UP:
+            self._calls[shapes] = calls + 1
+            self._on_side_stream(tensors)
             return
-        inputs = Sample(*(tensor.clone() for tensor in sample))
+        inputs = [tensor.clone() for tensor in tensors]
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
-            self.learn(inputs)
-        self._graphs[size] = graph, inputs
+            self.learn(*inputs)
+        self._graphs[shapes] = graph, inputs
         graph.replay()  # recording computes nothing
 
-    def _on_side_stream(self, sample: Sample) -> None:
+    def _on_side_stream(self, tensors: tuple[Tensor, ...]) -> None:
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
-            self.learn(sample)
+            self.learn(*tensors)
         torch.cuda.current_stream().wait_stream(side)

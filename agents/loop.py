@@ -67,7 +67,7 @@ class Loop:
         while self.step < until:
             result = envs.step(self.agent.act())
             self.agent.remember(result)
-            self.step += s.num_envs
+            self.step += s.stride
             for episode in result.episodes:
                 self._log_episode(task, episode.ret, episode.length, episode.explosion)
             if not self.agent.update(self.hooks, last=self.step >= until):

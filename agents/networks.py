@@ -1,132 +1,202 @@
-"""Networks of the agents."""
+"""Networks of SAC: SimBa (Lee et al. 2025) and plain MLPs, each for one network or for several stacked ones."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Sequence
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..interventions import Layer, Wiring, parse_activation
+from ..interventions import Layer, StackedLayerNorm, StackedLinear, Wiring, parse_activation
+from ..interventions.learner import Role
+
+EPSILON = 1e-6  # of SimBa's layer normalisation: Flax's default
+TRUNCATED = 0.87962566  # standard deviation of N(0, 1) cut off at ±2
+LOG_STD = (-10.0, 2.0)  # range of the policy's log-standard deviation (spec of SimBa's released policy)
+LOG_2PI = math.log(2 * math.pi)
+
+Draw = Callable[[Tensor], object]  # writes new values into one weight matrix
 
 
-def orthogonal_(layer: nn.Linear, gain: float, generator: torch.Generator) -> nn.Linear:
-    """Orthogonal weights, zero bias (the initialisation of CleanRL's and SB3's PPO)."""
-    nn.init.orthogonal_(layer.weight, gain, generator=generator)
-    nn.init.zeros_(layer.bias)
+def orthogonal(generator: torch.Generator) -> Draw:
+    return lambda weight: nn.init.orthogonal_(weight, generator=generator)
+
+
+def he_normal(generator: torch.Generator) -> Draw:
+    """N(0, 2/d_in) cut off at two standard deviations and scaled to keep its variance, as Flax's `he_normal` is."""
+
+    def draw(weight: Tensor) -> None:
+        std = math.sqrt(2 / weight.shape[1]) / TRUNCATED
+        nn.init.trunc_normal_(weight, std=std, a=-2 * std, b=2 * std, generator=generator)
+
+    return draw
+
+
+def uniform(generator: torch.Generator) -> Draw:
+    """U(±1/√d_in), PyTorch's own for the weights of Linear layers."""
+    return lambda weight: nn.init.uniform_(
+        weight, -(weight.shape[1] ** -0.5), weight.shape[1] ** -0.5, generator=generator
+    )
+
+
+def linear(d_in: int, d_out: int, members: int, draw: Draw) -> nn.Linear | StackedLinear:
+    """A Linear layer, or `members` stacked ones (0: not stacked); weights by `draw`, one matrix at a time, zero bias."""
+    layer = StackedLinear(members, d_in, d_out) if members else nn.Linear(d_in, d_out)
+    with torch.no_grad():
+        for weight in layer.weight if members else (layer.weight,):
+            draw(weight)
+        layer.bias.zero_()
     return layer
 
 
-class MultiHead(nn.Module):
-    """Actor–critic for a stream of environments: one shared trunk, an adapter and two heads for each.
+def normalization(width: int, members: int) -> nn.Module:
+    return StackedLayerNorm(members, width, EPSILON) if members else nn.LayerNorm(width, EPSILON)
 
-        observation (n, d_e) → adapter_e (linear) → trunk (width × activation, …) → policy_e (n, a_e), value_e (n)
 
-    The paper gives each environment "a lightweight input adapter" and leaves it open whether that holds a
-    nonlinearity; here it is linear, so the trunk's two layers are the network's only nonlinear ones.
-    With `adapter=0` the trunk reads the observation itself (one environment, or equal sizes).
-    With `share_value=False` the value function has an adapter and a trunk of its own, as in SB3 and CleanRL.
+class Residual(nn.Module):
+    """x + narrow(activation(wide(norm(x)))), four times as wide inside."""
+
+    def __init__(self, width: int, members: int, activation: str, generator: torch.Generator) -> None:
+        super().__init__()
+        self.norm = normalization(width, members)
+        self.wide = linear(width, 4 * width, members, he_normal(generator))
+        self.activation = parse_activation(activation)
+        self.narrow = linear(4 * width, width, members, he_normal(generator))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.narrow(self.activation(self.wide(self.norm(x))))
+
+
+class SimBa(nn.Module):
+    """SimBa's body: inputs (n, d_in) → features (n, width), or (members, n, width) where stacked.
+
+        embed (linear) → blocks × Residual → norm
+
+    Its inputs are normalised by running statistics before they get here. Embedding orthogonal, blocks He normal,
+    biases zero (SimBa, Section 4 and released code).
     """
 
     def __init__(
-        self,
-        spaces: Mapping[str, tuple[int, int]],
-        hidden: Sequence[int],
-        adapter: int,
-        activation: str,
-        share_value: bool,
-        generator: torch.Generator,
+        self, d_in: int, width: int, blocks: int, activation: str, generator: torch.Generator, members: int = 0
     ) -> None:
-        """spaces: environment → (observation size, action size)."""
         super().__init__()
-        sizes = {key: observation for key, (observation, _) in spaces.items()}
-        if not adapter and len(set(sizes.values())) > 1:
-            raise ValueError(f"adapter=0 needs environments with equal observation sizes, got {sizes}")
-        width_in = adapter or next(iter(sizes.values()))
+        self.embed = linear(d_in, width, members, orthogonal(generator))
+        self.blocks = nn.Sequential(*(Residual(width, members, activation, generator) for _ in range(blocks)))
+        self.norm = normalization(width, members)
 
-        def adapters() -> nn.ModuleDict:
-            linear = {key: orthogonal_(nn.Linear(d, adapter), 1.0, generator) for key, d in sizes.items() if adapter}
-            return nn.ModuleDict(linear)
+    def forward(self, x: Tensor) -> Tensor:
+        return self.norm(self.blocks(self.embed(x)))
 
-        def trunk() -> nn.Sequential:
-            layers: list[nn.Module] = []
-            for d_in, d_out in zip([width_in, *hidden], hidden, strict=False):
-                layers += [
-                    orthogonal_(nn.Linear(d_in, d_out), 2**0.5, generator),
-                    parse_activation(activation),
-                ]
-            return nn.Sequential(*layers)
+    def layers(self) -> list[str]:
+        """Names of the layers with weights, in forward order."""
+        return ["embed", *(f"blocks.{i}.{part}" for i in range(len(self.blocks)) for part in ("wide", "narrow"))]
 
-        def heads(sizes: Mapping[str, int], gain: float) -> nn.ModuleDict:
-            linear = {key: orthogonal_(nn.Linear(hidden[-1], d), gain, generator) for key, d in sizes.items()}
-            return nn.ModuleDict(linear)
+    def wiring(self, heads: tuple[str, ...]) -> dict[str, Wiring]:
+        """The units are those inside the blocks: what is on the residual path belongs to no layer alone."""
+        return {
+            f"blocks.{i}.activation": Wiring((f"blocks.{i}.wide",), (f"blocks.{i}.narrow",))
+            for i in range(len(self.blocks))
+        }
 
-        actions = {key: action for key, (_, action) in spaces.items()}
-        self.share_value = share_value
-        self.adapters, self.trunk = adapters(), trunk()
-        if not share_value:
-            self.value_adapters, self.value_trunk = adapters(), trunk()
-        self.policy = heads(actions, 0.01)
-        self.value = heads(dict.fromkeys(spaces, 1), 1.0)
-        self.log_std = nn.ParameterDict({key: nn.Parameter(torch.zeros(d)) for key, d in actions.items()})
 
-    def mean(self, observation: Tensor, key: str) -> Tensor:
-        """Mean of the Gaussian policy, (n, a_e)."""
-        return self.policy[key](self._features(observation, key, self.adapters, self.trunk))
+class MLP(nn.Module):
+    """Linear layers, an activation after each: (n, d_in) → (n, hidden[-1]), or (members, n, hidden[-1])."""
 
-    def values(self, observation: Tensor, key: str) -> Tensor:
-        """State values, (n,)."""
-        if self.share_value:
-            features = self._features(observation, key, self.adapters, self.trunk)
-        else:
-            features = self._features(observation, key, self.value_adapters, self.value_trunk)
-        return self.value[key](features).squeeze(-1)
-
-    def forward(self, observation: Tensor, key: str) -> tuple[Tensor, Tensor]:
-        """Policy means (n, a_e) and state values (n,), with one pass through a shared trunk."""
-        features = self._features(observation, key, self.adapters, self.trunk)
-        mean = self.policy[key](features)
-        if self.share_value:
-            return mean, self.value[key](features).squeeze(-1)
-        return mean, self.values(observation, key)
-
-    @staticmethod
-    def _features(observation: Tensor, key: str, adapters: nn.ModuleDict, trunk: nn.Sequential) -> Tensor:
-        return trunk(adapters[key](observation) if len(adapters) else observation)
-
-    def layers(self) -> tuple[Layer, ...]:
-        """Adapters (encoder), trunk (hidden) and heads, in forward order."""
-        trunks = [("adapters", "trunk", self.adapters, self.trunk)]
-        if not self.share_value:
-            trunks.append(("value_adapters", "value_trunk", self.value_adapters, self.value_trunk))
-        found: list[Layer] = []
-        for adapters_name, trunk_name, adapters, trunk in trunks:
-            found += [Layer(f"{adapters_name}.{key}", layer, "encoder", 0) for key, layer in adapters.items()]
-            linears = [(n, m) for n, m in trunk.named_children() if isinstance(m, nn.Linear)]
-            found += [Layer(f"{trunk_name}.{n}", m, "hidden", 1 + i) for i, (n, m) in enumerate(linears)]
-        depth = 1 + max(layer.depth for layer in found)
-        for name, heads in (("policy", self.policy), ("value", self.value)):
-            found += [Layer(f"{name}.{key}", layer, "head", depth) for key, layer in heads.items()]
-        return tuple(found)
-
-    def units(self) -> tuple[str, ...]:
-        """Names of the modules whose outputs are post-activation units; the value trunk's come first, so that
-        the last name is the policy's last hidden layer, whose outputs are called features."""
-        trunks = [("trunk", self.trunk)]
-        if not self.share_value:
-            trunks.insert(0, ("value_trunk", self.value_trunk))
-        return tuple(
-            f"{name}.{n}" for name, trunk in trunks for n, m in trunk.named_children() if not isinstance(m, nn.Linear)
+    def __init__(
+        self, d_in: int, hidden: Sequence[int], activation: str, generator: torch.Generator, members: int = 0
+    ) -> None:
+        super().__init__()
+        self.linears = nn.ModuleList(
+            linear(d, width, members, uniform(generator)) for d, width in zip([d_in, *hidden], hidden, strict=False)
         )
+        self.activations = nn.ModuleList(parse_activation(activation) for _ in hidden)
 
-    def wiring(self) -> dict[str, Wiring]:
-        """Each unit module lies between two layers of its trunk, the last one before all the heads that read it."""
-        policy, value = tuple(f"policy.{key}" for key in self.policy), tuple(f"value.{key}" for key in self.value)
-        trunks = [("trunk", self.trunk, (*policy, *value))]
-        if not self.share_value:
-            trunks = [("value_trunk", self.value_trunk, value), ("trunk", self.trunk, policy)]
-        found = {}
-        for trunk, module, heads in trunks:
-            names = [f"{trunk}.{n}" for n, _ in module.named_children()]
-            linears, units = names[::2], names[1::2]
-            for i, unit in enumerate(units):
-                found[unit] = Wiring((linears[i],), (linears[i + 1],) if i + 1 < len(units) else heads)
-        return found
+    def forward(self, x: Tensor) -> Tensor:
+        for layer, activation in zip(self.linears, self.activations, strict=True):
+            x = activation(layer(x))
+        return x
+
+    def layers(self) -> list[str]:
+        """Names of the layers with weights, in forward order."""
+        return [f"linears.{i}" for i in range(len(self.linears))]
+
+    def wiring(self, heads: tuple[str, ...]) -> dict[str, Wiring]:
+        """Each module of units lies between two layers, the last one before the heads."""
+        names = self.layers()
+        readers = [*((name,) for name in names[1:]), heads]
+        return {f"activations.{i}": Wiring((name,), readers[i]) for i, name in enumerate(names)}
+
+
+class Actor(nn.Module):
+    """Tanh-Gaussian policy: observations (n, d) → mean and log-standard deviation before tanh, (n, actions) each."""
+
+    heads = ("mean", "log_std")
+
+    def __init__(self, body: SimBa | MLP, width: int, actions: int, draw: Draw) -> None:
+        super().__init__()
+        self.body = body
+        self.mean = linear(width, actions, 0, draw)
+        self.log_std = linear(width, actions, 0, draw)
+
+    def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
+        features = self.body(observations)
+        low, high = LOG_STD
+        return self.mean(features), low + 0.5 * (high - low) * (1 + torch.tanh(self.log_std(features)))
+
+    def sample(self, observations: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """Actions tanh(u), u = μ + σ·noise, in (−1, 1), (n, actions), and their log-densities (n,).
+
+        log π = Σ log N(u; μ, σ) − log(1 − tanh²u), the last term as 2·(log 2 − u − softplus(−2u)), which does not
+        cancel for large u (Haarnoja et al. 2018, Appendix C)."""
+        mean, log_std = self(observations)
+        u = mean + log_std.exp() * noise
+        gaussian = -0.5 * noise.square() - log_std - 0.5 * LOG_2PI
+        return torch.tanh(u), (gaussian - 2 * (math.log(2) - u - F.softplus(-2 * u))).sum(-1)
+
+
+class QNetworks(nn.Module):
+    """Stacked action values of a body: inputs (n, d + actions) → (members, n)."""
+
+    heads = ("head",)
+
+    def __init__(self, body: SimBa | MLP, width: int, members: int, draw: Draw) -> None:
+        super().__init__()
+        self.body = body
+        self.head = linear(width, 1, members, draw)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.body(x)).squeeze(-1)
+
+
+class Critics(nn.Module):
+    """The critics as one network, which plasticity injection wraps whole: (n, d), (n, actions) → (members, n)."""
+
+    def __init__(self, net: QNetworks) -> None:
+        super().__init__()
+        self.net = net
+
+    def forward(self, observations: Tensor, actions: Tensor) -> Tensor:
+        return self.net(torch.cat([observations, actions], -1))
+
+
+def layers_of(headed: Actor | QNetworks, prefix: str = "") -> tuple[Layer, ...]:
+    """A body's first layer (encoder), its others (hidden) and its heads, side by side; named under `prefix`."""
+    body = [f"body.{name}" for name in headed.body.layers()]
+    roles: list[Role] = ["encoder", *["hidden"] * (len(body) - 1), *["head"] * len(headed.heads)]
+    names = [*body, *headed.heads]
+    return tuple(
+        Layer(prefix + name, headed.get_submodule(name), role, min(depth, len(body)))
+        for depth, (name, role) in enumerate(zip(names, roles, strict=True))
+    )
+
+
+def wiring_of(headed: Actor | QNetworks, prefix: str = "") -> dict[str, Wiring]:
+    """Between which layers each module of units lies, in forward order; names as in `layers_of`."""
+
+    def place(names: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(prefix + (name if name in headed.heads else f"body.{name}") for name in names)
+
+    return {
+        place((unit,))[0]: Wiring(place(wires.incoming), place(wires.outgoing))
+        for unit, wires in headed.body.wiring(headed.heads).items()
+    }

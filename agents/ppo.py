@@ -23,7 +23,7 @@ from ..experiments.hooks import HookDriver
 from ..experiments.seeding import generator
 from ..experiments.settings import RunSettings, positive
 from ..interventions import Learner
-from .networks import MultiHead
+from .multihead import MultiHead
 from .normalize import RewardScale, RunningMeanStd
 from .rollout import Batch, Rollout
 from .update import STATISTICS, GradientStep, Loss, LossSettings, can_compile, noise_log_prob, ppo_loss

@@ -1,9 +1,9 @@
-"""The replay memory of DQN: transitions of stacked grey images, every image stored once.
+"""The replay memory of DQN and SAC: transitions of images or of vectors, each of which is stored once.
 
 A transition of the usual memory holds s and s′, eight images of 84×84 of which seven are in its neighbours too:
 56 GB for the 10⁶ transitions of Mnih et al. (2015), or 28 GB where s′ is the next row's s, as Stable-Baselines3
 offers (`optimize_memory_usage`). One image a step is 7.06 GB, and that is what is kept here; stacks are put
-together when they are sampled.
+together when they are sampled. A vector is a stack of one: s lies in one row, s′ in the next.
 """
 
 import math
@@ -11,12 +11,13 @@ import os
 import shutil
 import tempfile
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from torch import Tensor
 
 from ..experiments.checkpoint import Rows
@@ -24,61 +25,101 @@ from ..experiments.checkpoint import Rows
 Integers = NDArray[np.int64]
 CGROUP = Path("/sys/fs/cgroup")  # of this process as a container sees it, version 2
 CHUNK = 16_384  # rows read at once from a checkpoint: 116 MB of 84×84 images
-# Beside its image, a row keeps what was done on seeing it.
-KINDS: dict[str, np.dtype[Any]] = {
-    "action": np.dtype(np.int16),
-    "reward": np.dtype(np.float32),
-    "age": np.dtype(np.uint8),
-    "terminated": np.dtype(np.bool_),
-    "acted": np.dtype(np.bool_),
-}
 
 
 class Sample(NamedTuple):
-    """Transitions (s, a, r, s′): s = frames[:, :-1] and s′ = frames[:, 1:], both (size, stack, H, W)."""
+    """Transitions (s, a, r, s′). Of stacks s = frames[:, :-1] and s′ = frames[:, 1:], both (size, stack, *frame);
+    of observations that are one frame s = frames[:, 0] and s′ = frames[:, 1], both (size, *frame)."""
 
-    frames: Tensor  # (size, stack + 1, H, W) uint8
-    actions: Tensor  # (size,) int64
+    frames: Tensor  # (size, stack + 1, *frame) as kept
+    actions: Tensor  # (size,) int64, or (size, *action) float32
     rewards: Tensor  # (size,) float32
-    terminated: Tensor  # (size,) bool: s′ is worth nothing, and its newest image is zero
+    terminated: Tensor  # (size,) bool: s′ is worth nothing, and its newest frame is zero
 
 
-class FrameMemory:
-    """The newest transitions of `num_envs` environments, at most ⌈capacity / num_envs⌉ of each.
+@dataclass(frozen=True)
+class Layout:
+    """What a memory keeps of a step, and how observations are made of it.
 
-    Every environment has a ring of rows of its own. A row is an image and, once acted on, the action, its reward
-    and whether it terminated the episode; the row after it holds the newest image of s′. Two kinds of rows are
-    never acted on: the last image of a truncated episode, kept so that bootstrapping sees the true last
-    observation (`optimize_memory_usage` of Stable-Baselines3 shows the next episode's first image instead), and
-    the last image before `begin` cut the episodes short. Each takes the place of one transition.
+    frame: shape of what an environment shows at one moment, an image (H, W) or a vector (d,). dtype: of a frame
+    as it is kept. stack: an observation is this many frames, oldest first, (stack, *frame); None: it is one frame,
+    (*frame,). action: shape of a continuous action, kept in float32; (): an action is one of a number of them,
+    kept in int16.
 
-    Images before an episode's first are zero, in the environments by contract and in samples by `age`: the
-    number of images of the same episode before this one, at most stack − 1. So no stack crosses an episode.
-
-    Memory is taken as rows fill: ask `check_room` first. With `folder` the images lie in a nameless file there,
-    which grows in the same way and is gone when the process is; RAM is then only its cache.
-
-    capacity: transitions. frame_shape: (H, W) in pixels. Raises ValueError where one of these is below 1.
+    Raises ValueError where a size is below 1.
     """
 
-    def __init__(
-        self, capacity: int, num_envs: int, frame_shape: tuple[int, int], stack: int = 4, folder: Path | None = None
-    ) -> None:
-        if min(capacity, num_envs, *frame_shape, stack) < 1:
+    frame: tuple[int, ...]
+    dtype: DTypeLike
+    stack: int | None = None
+    action: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if min(*self.frame, *self.action, self.depth) < 1:
             raise ValueError(
-                f"a replay memory needs a capacity, environments, a frame shape and a stack of at least 1, "
-                f"got {capacity}, {num_envs}, {frame_shape} and {stack}"
+                f"frames, stacks and actions need sizes of at least 1, "
+                f"got frames of {self.frame}, a stack of {self.stack} and actions of {self.action}"
             )
-        self.num_envs, self.frame_shape, self.stack = num_envs, frame_shape, stack
+
+    @property
+    def depth(self) -> int:
+        """Frames in an observation."""
+        return 1 if self.stack is None else self.stack
+
+    @property
+    def observation(self) -> tuple[int, ...]:
+        """The shape of an observation."""
+        return self.frame if self.stack is None else (self.stack, *self.frame)
+
+    @property
+    def row(self) -> np.dtype[np.void]:
+        """The columns: a frame, and what was done on seeing it."""
+        return np.dtype(
+            [
+                ("frame", self.dtype, self.frame),
+                ("action", np.float32 if self.action else np.int16, self.action),
+                ("reward", np.float32),
+                ("age", np.uint8),
+                ("terminated", np.bool_),
+                ("acted", np.bool_),
+            ]
+        )
+
+
+class ReplayMemory:
+    """The newest transitions of `num_envs` environments, at most ⌈capacity / num_envs⌉ of each.
+
+    Every environment has a ring of rows of its own. A row is a frame and, once acted on, the action, its reward
+    and whether it terminated the episode; the row after it holds the newest frame of s′. Two kinds of rows are
+    never acted on: the last frame of a truncated episode, kept so that bootstrapping sees the true last
+    observation (`optimize_memory_usage` of Stable-Baselines3 shows the next episode's first image instead), and
+    the last frame before `begin` cut the episodes short. Each takes the place of one transition.
+
+    Frames before an episode's first are zero, in the environments by contract and in samples by `age`: the
+    number of frames of the same episode before this one, at most stack − 1. So no stack crosses an episode.
+
+    Memory is taken as rows fill: ask `check_room` first. With `folder` the frames lie in a nameless file there,
+    which grows in the same way and is gone when the process is; RAM is then only its cache.
+
+    capacity: transitions. Raises ValueError where capacity or num_envs is below 1.
+    """
+
+    def __init__(self, capacity: int, num_envs: int, layout: Layout, folder: Path | None = None) -> None:
+        if min(capacity, num_envs) < 1:
+            raise ValueError(
+                f"a replay memory needs a capacity and environments of at least 1, got {capacity} and {num_envs}"
+            )
+        self.num_envs, self.layout, self.stack = num_envs, layout, layout.depth
         self.window = math.ceil(capacity / num_envs)  # rows of each environment that can be sampled
-        self.rows = _rows(capacity, num_envs, stack)
-        shape = (num_envs, self.rows)
-        self.frames: NDArray[np.uint8] = _images((*shape, *frame_shape), folder)
-        self.action: np.ndarray = np.zeros(shape, KINDS["action"])
-        self.reward: np.ndarray = np.zeros(shape, KINDS["reward"])
-        self.age: np.ndarray = np.zeros(shape, KINDS["age"])
-        self.terminated: np.ndarray = np.zeros(shape, KINDS["terminated"])
-        self.acted: np.ndarray = np.zeros(shape, KINDS["acted"])
+        self.rows = _rows(capacity, num_envs, layout)
+        shape, row = (num_envs, self.rows), layout.row
+        self.frames: np.ndarray = _frames((*shape, *layout.frame), row["frame"].base, folder)
+        self.dtype = torch.from_numpy(np.empty(0, self.frames.dtype)).dtype  # of samples
+        self.action: np.ndarray = np.zeros(shape, row["action"])
+        self.reward: np.ndarray = np.zeros(shape, row["reward"])
+        self.age: np.ndarray = np.zeros(shape, row["age"])
+        self.terminated: np.ndarray = np.zeros(shape, row["terminated"])
+        self.acted: np.ndarray = np.zeros(shape, row["acted"])
         self.end = np.zeros(num_envs, np.int64)  # rows so far; row i of environment e lies at [e, i % self.rows]
         self.count = 0
         self.running = False  # the newest rows wait for their action
@@ -87,32 +128,41 @@ class FrameMemory:
         """The number of transitions that can be sampled."""
         return self.count
 
-    def begin(self, observations: NDArray[np.uint8]) -> None:
-        """All environments were reset to these first observations, (num_envs, stack, H, W).
+    def begin(self, observations: np.ndarray) -> None:
+        """All environments were reset to these first observations, (num_envs, *layout.observation).
 
-        Only the newest image of each is kept: those before it are zero. Episodes that were running end here
-        without termination; their last transitions bootstrap from the images that are here already.
+        Only the newest frame of each is kept: those before it are zero. Episodes that were running end here
+        without termination; their last transitions bootstrap from the frames that are here already.
+        Raises ValueError for observations of another shape or kind.
         """
-        self._append(np.arange(self.num_envs), observations[:, -1], np.zeros(self.num_envs, np.uint8))
+        self._append(np.arange(self.num_envs), self._newest(observations), np.zeros(self.num_envs, np.uint8))
         self.running = True
 
     def add(
         self,
-        actions: NDArray[np.integer],
+        actions: np.ndarray,
         rewards: NDArray[np.floating],
         terminated: NDArray[np.bool_],
         truncated: NDArray[np.bool_],
-        final_obs: NDArray[np.uint8],
-        obs: NDArray[np.uint8],
+        final_obs: np.ndarray,
+        obs: np.ndarray,
     ) -> None:
-        """One step of every environment, as `envs.StepResult` has it: vectors (num_envs,), observations
-        (num_envs, stack, H, W). Nothing of them is kept.
+        """One step of every environment, as `envs.StepResult` has it: actions (num_envs, *layout.action), vectors
+        (num_envs,), observations (num_envs, *layout.observation). Nothing of them is kept. Numbers of another
+        floating type are rounded to the one that is kept.
 
-        Raises ValueError before the first `begin`, or after `load_state_dict` without one, and for observations
-        of another shape or kind.
+        Raises ValueError before the first `begin`, or after `load_state_dict` without one, and for actions or
+        observations of another shape or kind; nothing was stored then.
         """
         if not self.running:
             raise ValueError("the replay memory does not know what was acted on: call begin before add")
+        last, newest = self._newest(final_obs), self._newest(obs)
+        wanted, kept = (self.num_envs, *self.layout.action), self.action.dtype
+        if actions.shape != wanted or actions.dtype.kind != kept.kind:
+            raise ValueError(
+                f"the replay memory of {self.num_envs} environments takes {kept} actions of {wanted}, "
+                f"got {actions.dtype} of {actions.shape}"
+            )
         every = np.arange(self.num_envs)
         at = (self.end - 1) % self.rows
         self.action[every, at], self.reward[every, at] = actions, rewards
@@ -120,15 +170,21 @@ class FrameMemory:
         self.count += self.num_envs
         age = np.minimum(self.age[every, at] + 1, self.stack - 1)
         if (cut := np.flatnonzero(truncated & ~terminated)).size:
-            self._append(cut, final_obs[cut, -1], age[cut])
-        self._append(every, obs[:, -1], np.where(terminated | truncated, 0, age))
+            self._append(cut, last[cut], age[cut])
+        self._append(every, newest, np.where(terminated | truncated, 0, age))
 
-    def _append(self, envs: Integers, frames: NDArray[np.uint8], age: NDArray[np.uint8]) -> None:
-        """A row not acted on yet for each of these environments."""
-        if frames.dtype != np.uint8 or frames.shape[1:] != self.frame_shape:
+    def _newest(self, observations: np.ndarray) -> np.ndarray:
+        """The newest frame of each observation, (num_envs, *frame)."""
+        wanted, kept, given = (self.num_envs, *self.layout.observation), self.frames.dtype, observations.dtype
+        if observations.shape != wanted or not (given == kept or given.kind == kept.kind == "f"):
             raise ValueError(
-                f"the replay memory holds uint8 images of {self.frame_shape}, got {frames.dtype} of {frames.shape[1:]}"
+                f"the replay memory of {self.num_envs} environments takes {kept} observations of {wanted}, "
+                f"got {given} of {observations.shape}"
             )
+        return observations if self.layout.stack is None else observations[:, -1]
+
+    def _append(self, envs: Integers, frames: np.ndarray, age: NDArray[np.uint8]) -> None:
+        """A row not acted on yet for each of these environments."""
         row = self.end[envs]
         leaving = row - self.window - 1  # the row that can no longer be sampled
         self.count -= int(np.count_nonzero(self.acted[envs, leaving % self.rows] & (leaving >= 0)))
@@ -136,35 +192,42 @@ class FrameMemory:
         self.frames[envs, at], self.age[envs, at], self.acted[envs, at] = frames, age, False
         self.end[envs] = row + 1
 
+    def buffer(self, size: int, pin_memory: bool = False) -> Tensor:
+        """Memory for the frames of a sample, not initialized: (size, stack + 1, *frame)."""
+        return torch.empty((size, self.stack + 1, *self.layout.frame), dtype=self.dtype, pin_memory=pin_memory)
+
     def sample(self, size: int, generator: torch.Generator, out: Tensor | None = None) -> Sample:
         """`size` transitions, each drawn uniformly and independently from all `len(self)`.
 
-        The draws depend on the generator and on what was stored, on nothing else. out: receives the images,
-        (size, stack + 1, H, W) uint8 in the CPU's memory, contiguous; new memory if not given.
+        The draws depend on the generator and on what was stored, on nothing else. out: receives the frames, a
+        `buffer` or rows of one; new memory if not given.
         Raises ValueError if there is nothing to sample, or if `out` does not fit.
         """
         if not self.count:
             raise ValueError("the replay memory is empty: add transitions before sampling")
-        shape = (size, self.stack + 1, *self.frame_shape)
+        shape = (size, self.stack + 1, *self.layout.frame)
         if out is None:
-            out = torch.empty(shape, dtype=torch.uint8)
-        elif out.shape != shape or out.dtype != torch.uint8 or not out.is_contiguous() or out.device.type != "cpu":
-            raise ValueError(f"out must be a contiguous uint8 CPU tensor of {shape}, got {out.dtype} {(*out.shape,)}")
+            out = self.buffer(size)
+        elif out.shape != shape or out.dtype != self.dtype or not out.is_contiguous() or out.device.type != "cpu":
+            raise ValueError(
+                f"out must be a contiguous {self.dtype} CPU tensor of {shape}, got {out.dtype} {(*out.shape,)}"
+            )
         env, row = self._draw(size, generator)
         at = env * self.rows + row % self.rows
         terminated = self.terminated.reshape(-1)[at]
 
-        offsets = np.arange(1 - self.stack, 2)  # of a transition's images from its row
+        offsets = np.arange(1 - self.stack, 2)  # of a transition's frames from its row
         sources = env[:, None] * self.rows + (row[:, None] + offsets) % self.rows
-        images = out.numpy()
         # Not mode="raise", which would gather into a buffer first.
-        np.take(self.frames.reshape(-1, *self.frame_shape), sources, axis=0, out=images, mode="clip")
+        frames = out.numpy()
+        np.take(self.frames.reshape(-1, *self.layout.frame), sources, axis=0, out=frames, mode="clip")
         blank = -offsets > self.age.reshape(-1)[at][:, None]  # before the episode began
         blank[:, -1] = terminated
-        images[blank] = 0
+        frames[blank] = 0
+        actions = self.action.reshape(-1, *self.layout.action)[at]
         return Sample(
             out,
-            torch.from_numpy(self.action.reshape(-1)[at].astype(np.int64)),
+            torch.from_numpy(actions if self.layout.action else actions.astype(np.int64)),
             torch.from_numpy(self.reward.reshape(-1)[at]),
             torch.from_numpy(terminated),
         )
@@ -229,26 +292,25 @@ class FrameMemory:
             self.count += int(np.count_nonzero(self.acted[env, window]))
 
     def _columns(self) -> dict[str, np.ndarray]:
-        return {"frame": self.frames, **{name: getattr(self, name) for name in KINDS}}
+        return {name: self.frames if name == "frame" else getattr(self, name) for name in self.layout.row.names or ()}
 
 
-def _rows(capacity: int, num_envs: int, stack: int) -> int:
-    """Rows of one ring: its share of the transitions, stack − 1 images before them, and one after."""
-    return math.ceil(capacity / num_envs) + stack
+def _rows(capacity: int, num_envs: int, layout: Layout) -> int:
+    """Rows of one ring: its share of the transitions, stack − 1 frames before them, and one after."""
+    return math.ceil(capacity / num_envs) + layout.depth
 
 
-def _images(shape: tuple[int, ...], folder: Path | None) -> NDArray[np.uint8]:
+def _frames(shape: tuple[int, ...], dtype: np.dtype[Any], folder: Path | None) -> np.ndarray:
     """Zeros that take no memory, or no disk, until they are written to."""
     if folder is None:
-        return np.zeros(shape, np.uint8)
+        return np.zeros(shape, dtype)
     with tempfile.TemporaryFile(dir=folder) as file:  # has no name; lives as long as it is mapped
-        return np.asarray(np.memmap(file, np.uint8, "w+", shape=shape))
+        return np.asarray(np.memmap(file, dtype, "w+", shape=shape))
 
 
-def bytes_needed(capacity: int, num_envs: int, frame_shape: tuple[int, int], stack: int = 4) -> int:
-    """What a full `FrameMemory` of these arguments takes, in bytes: all its arrays together."""
-    row = math.prod(frame_shape) + sum(kind.itemsize for kind in KINDS.values())
-    return num_envs * (_rows(capacity, num_envs, stack) * row + np.dtype(np.int64).itemsize)
+def bytes_needed(capacity: int, num_envs: int, layout: Layout) -> int:
+    """What a full `ReplayMemory` of these arguments takes, in bytes: all its arrays together."""
+    return num_envs * (_rows(capacity, num_envs, layout) * layout.row.itemsize + np.dtype(np.int64).itemsize)
 
 
 def check_room(needed: int, capacity: int, folder: Path | None = None, runs: int = 1) -> None:
@@ -267,9 +329,14 @@ def check_room(needed: int, capacity: int, folder: Path | None = None, runs: int
         fits = float(f"{0.95 * capacity * free / (runs * needed):.2g}")  # the rest of the program needs room too
         what, fewer = (f"{runs} runs at a time, each with a ", "lower --jobs, ") if runs > 1 else ("", "")
         raise ValueError(
-            f"{what}replay of {capacity:,} transitions need{'s' * (runs == 1)} {runs * needed / 1e9:.1f} GB, "
-            f"but {free / 1e9:.1f} GB of {where}: {fewer}lower --replay-size (to about {fits:,.0f}), or {otherwise}"
+            f"{what}replay of {capacity:,} transitions need{'s' * (runs == 1)} {_size(runs * needed)}, "
+            f"but {_size(free)} of {where}: {fewer}lower --replay-size (to about {fits:,.0f}), or {otherwise}"
         )
+
+
+def _size(count: int) -> str:
+    """A number of bytes to read."""
+    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"
 
 
 def _free_memory() -> int:

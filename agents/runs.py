@@ -26,11 +26,13 @@ def plan(settings: RunSettings) -> tuple[Task, ...]:
     """Check settings and lay out their tasks. Raises UsageError in one line for what cannot work."""
     settings.check()
     text, steps = settings.stream()
-    if spare := steps % settings.num_envs:
-        near = " or ".join(str(n) for n in (steps - spare, steps - spare + settings.num_envs) if n)
+    if spare := steps % (stride := settings.stride):
+        near = " or ".join(str(n) for n in (steps - spare, steps - spare + stride) if n)
+        together = f"--num-envs {settings.num_envs}, which step together"
+        if stride != settings.num_envs:
+            together = f"{stride}, the steps of one decision (--num-envs times --action-repeat)"
         raise UsageError(
-            f"{'--steps' if settings.env else '--steps-per-task'} {steps} is no multiple of --num-envs "
-            f"{settings.num_envs}, which step together: {near} would be"
+            f"{'--steps' if settings.env else '--steps-per-task'} {steps} is no multiple of {together}: {near} would be"
         )
     try:
         return task_stream(parse_sequence(text), settings.cycles, steps)
@@ -66,23 +68,29 @@ def read_hooks(
                 when == AtTask() and not switches
             ):
                 raise UsageError(f"{text} never fires: there is no such task switch from step {start} on")
-            if isinstance(when, When) and when.metric not in (known := measured(learners)):
-                raise UsageError(f"{text}: unknown metric {when.metric!r}{did_you_mean(when.metric, known)}")
             if hook.text in (other.text for other in hooks):
                 raise UsageError(f"{hook.text} is given twice")
             hooks.append(hook)
-        return HookDriver(hooks, learners, log, total, start)
+        driver = HookDriver(hooks, learners, log, total, start)
+        for hook in hooks:
+            when = hook.schedule
+            if isinstance(when, When) and when.metric not in (known := measured(hook, learners)):
+                raise UsageError(f"{hook.text}: unknown metric {when.metric!r}{did_you_mean(when.metric, known)}")
+        return driver
     except ValueError as error:
         raise UsageError(f"{option}: {error}") from error
 
 
-def measured(learners: Mapping[str, Learner]) -> list[str]:
-    """The names that a condition can ask for: metrics, also by layer where they are, also by learner."""
-    names = [*METRICS]
-    for name, learner in learners.items():
+def measured(hook: Hook, learners: Mapping[str, Learner]) -> list[str]:
+    """The names that a hook's condition can ask for: metrics of the learners that it acts on, also by layer where
+    they are; and those of any learner, with its name in front."""
+    bare, full = [], []
+    for learner in learners.values():
         own = [*METRICS, *(f"dormant_fraction/{units}" for units in learner.units)]
-        names += own + [f"{name}/{metric}" for metric in own]
-    return names
+        full += [f"{learner.name}/{metric}" for metric in own]
+        if hook.concerns(learner):
+            bare += own
+    return bare + full
 
 
 def configuration(

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.optim.adam import adam
 
-from .networks import MultiHead
+from .multihead import MultiHead
 
 Loss = Callable[..., tuple[Tensor, Tensor]]
 # C++ instead of Python between the kernels saves a fifth of the call; random activations draw as in eager mode.

@@ -21,7 +21,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from supple.agents.networks import MultiHead
+from supple.agents.multihead import MultiHead
 from supple.agents.ppo import PPO, PPOSettings
 from supple.envs import Vector, make_env
 from supple.envs.make import quiet_mujoco

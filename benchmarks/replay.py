@@ -1,9 +1,11 @@
 """How fast and how large is the replay memory? Beside its floor, and beside Stable-Baselines3's.
 
     python benchmarks/replay.py --threads 1
+    python benchmarks/replay.py --threads 1 --what vectors --sizes 256 512
 
-Fills a memory of `--capacity` transitions of 84×84×4 (7.1 GB for a million), then times samples from it. The
-floor of a sample is the time to copy its images once, at the rate of one long copy on this machine.
+Fills a memory of `--capacity` transitions, then times samples from it: Atari's 84×84×4 images (7.1 GB for a million)
+or the vectors of HumanoidBench's h1, 51 numbers seen and 19 done (0.3 GB). The floor of a sample is the time to copy
+its frames once, at the rate of one long copy on this machine; of vectors, which are small, no memory comes near it.
 Stable-Baselines3's buffer is filled as far as fits into `--sb3-capacity`; its size grows in proportion, and its
 sampling does not get faster. All times are medians; noise is the distance between the quartiles over the median.
 """
@@ -14,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 import gymnasium as gym
 import numpy as np
@@ -22,14 +25,17 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from supple.agents.replay import FrameMemory, bytes_needed, check_room
+from supple.agents.replay import Layout, ReplayMemory, bytes_needed, check_room
 
-FRAME, STACK = (84, 84), 4
-IMAGE = FRAME[0] * FRAME[1]
+LAYOUTS = {
+    "images": Layout((84, 84), np.uint8, stack=4),
+    "vectors": Layout((51,), np.float32, action=(19,)),
+}
 
 
 @dataclass(frozen=True)
 class Args:
+    what: Literal["images", "vectors"] = "images"  # what the transitions are of
     capacity: int = 1_000_000  # transitions
     num_envs: int = 8  # environments that fill it
     sizes: tuple[int, ...] = (32, 128)  # transitions in a sample
@@ -66,11 +72,12 @@ def copy_rate() -> float:
     return source.nbytes / measure(lambda: np.copyto(target, source), 15, warm=2).seconds
 
 
-def fill(memory: FrameMemory, num_envs: int, steps: int) -> Timing:
-    """Every image is written, so every page is taken; an episode ends every 500 steps, one in ten by truncation."""
-    rng = np.random.default_rng(0)
-    observations = rng.integers(0, 256, (16, num_envs, STACK, *FRAME), np.uint8)
-    actions, rewards = rng.integers(0, 18, num_envs), rng.normal(size=num_envs)
+def fill(memory: ReplayMemory, num_envs: int, steps: int) -> Timing:
+    """Every frame is written, so every page is taken; an episode ends every 500 steps, one in ten by truncation."""
+    rng, layout = np.random.default_rng(0), memory.layout
+    observations = rng.integers(0, 256, (16, num_envs, *layout.observation), np.uint8).astype(layout.dtype)
+    actions = rng.integers(0, 18, (num_envs, *layout.action)).astype(layout.row["action"].base)
+    rewards = rng.normal(size=num_envs)
     memory.begin(observations[0])
     times = []
     for step in range(steps):
@@ -84,15 +91,18 @@ def fill(memory: FrameMemory, num_envs: int, steps: int) -> Timing:
     return Timing(median, (high - low) / median)
 
 
-def sb3(capacity: int, sizes: tuple[int, ...], repeats: int) -> tuple[dict[bool, float], dict[int, Timing]]:
+def sb3(
+    layout: Layout, capacity: int, sizes: tuple[int, ...], repeats: int
+) -> tuple[dict[bool, float], dict[int, Timing]]:
     """Bytes per transition without and with `optimize_memory_usage`, and the time to sample without it."""
     from stable_baselines3.common.buffers import ReplayBuffer
 
-    images, actions = gym.spaces.Box(0, 255, (STACK, *FRAME), np.uint8), gym.spaces.Discrete(18)
+    seen = gym.spaces.Box(0, 255, layout.observation, layout.row["frame"].base.type)
+    done = gym.spaces.Box(-1, 1, layout.action) if layout.action else gym.spaces.Discrete(18)
 
     def buffer(rows: int, optimize: bool) -> ReplayBuffer:
         return ReplayBuffer(
-            rows, images, actions, "cpu", optimize_memory_usage=optimize, handle_timeout_termination=not optimize
+            rows, seen, done, "cpu", optimize_memory_usage=optimize, handle_timeout_termination=not optimize
         )
 
     def bytes_of(optimize: bool) -> float:
@@ -106,20 +116,21 @@ def sb3(capacity: int, sizes: tuple[int, ...], repeats: int) -> tuple[dict[bool,
 
 def main(args: Args) -> None:
     torch.set_num_threads(args.threads)
-    needed = bytes_needed(args.capacity, args.num_envs, FRAME, STACK)
+    layout = LAYOUTS[args.what]
+    needed = bytes_needed(args.capacity, args.num_envs, layout)
     check_room(needed, args.capacity, args.folder)
     console = Console(width=110)
     rate = copy_rate()
-    peer_bytes, peer_times = sb3(args.sb3_capacity, args.sizes, args.repeats)
+    peer_bytes, peer_times = sb3(layout, args.sb3_capacity, args.sizes, args.repeats)
 
-    memory = FrameMemory(args.capacity, args.num_envs, FRAME, STACK, args.folder)
+    memory = ReplayMemory(args.capacity, args.num_envs, layout, args.folder)
     adding = fill(memory, args.num_envs, memory.rows)
     generator = torch.Generator().manual_seed(0)
-    table = Table(title=f"Samples from {len(memory):,} transitions of 84×84×4, {args.threads} thread(s)")
+    table = Table(title=f"Samples from {len(memory):,} transitions of {args.what}, {args.threads} thread(s)")
     for column in ("transitions", "time", "floor", "of floor", "transitions/s", f"SB3 ({args.sb3_capacity:,} stored)"):
         table.add_column(column, justify="right")
     for size in args.sizes:
-        out = torch.empty((size, STACK + 1, *FRAME), dtype=torch.uint8)
+        out = memory.buffer(size)
         timing = measure(partial(memory.sample, size, generator, out), args.repeats)
         floor = out.nbytes / rate
         table.add_row(
@@ -132,17 +143,18 @@ def main(args: Args) -> None:
         )
     console.print(table)
     console.print(
-        f"Floor: each image copied once at {rate / 1e9:.1f} GB/s. "
+        f"Floor: each frame copied once at {rate / 1e9:.1f} GB/s. "
         f"One step of {args.num_envs} environments is stored in {adding}."
     )
 
     table = Table(title=f"Memory for {args.capacity:,} transitions")
-    for column in ("memory", "GB", "bytes per transition", "images per transition"):
+    for column in ("memory", "GB", "bytes per transition", "frames per transition"):
         table.add_column(column, justify="left" if column == "memory" else "right")
-    lines = {"one image a step: the floor": float(IMAGE), "supple": needed / args.capacity}
+    frame = layout.row["frame"].itemsize
+    lines = {"one frame a step: the floor": float(frame), "supple": needed / args.capacity}
     lines |= {"SB3, optimize_memory_usage": peer_bytes[True], "SB3": peer_bytes[False]}
     for name, each in lines.items():
-        table.add_row(name, f"{each * args.capacity / 1e9:.2f}", f"{each:,.0f}", f"{each / IMAGE:.2f}")
+        table.add_row(name, f"{each * args.capacity / 1e9:.2f}", f"{each:,.0f}", f"{each / frame:.2f}")
     console.print(table)
 
 

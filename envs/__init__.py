@@ -2,9 +2,13 @@
 
 from .atari import AtariVector, make_pixels
 from .guard import ClipActions, Guard
+from .h1 import register_h1
 from .make import environment_names, games, has_friction, make_env, resolve_env
+from .repeat import Repeat
 from .sequence import SEQUENCES, Task, parse_sequence, task_at, task_stream
 from .vector import Envs, Episode, StepResult, Vector
+
+register_h1()
 
 __all__ = [
     "SEQUENCES",
@@ -13,6 +17,7 @@ __all__ = [
     "Envs",
     "Episode",
     "Guard",
+    "Repeat",
     "StepResult",
     "Task",
     "Vector",

@@ -17,6 +17,7 @@ from typing import Any
 import gymnasium as gym
 
 from .guard import ClipActions, Guard
+from .h1 import H1_TASKS
 
 SHORT_NAMES = {
     "halfcheetah": "HalfCheetah-v5",
@@ -30,6 +31,7 @@ SHORT_NAMES = {
     "reacher": "Reacher-v5",
     "inverted_pendulum": "InvertedPendulum-v5",
     "inverted_double_pendulum": "InvertedDoublePendulum-v5",
+    **{f"h1-{task}": f"h1-{task}-v0" for task in H1_TASKS},
 }
 
 _log = logging.getLogger("supple.envs.mujoco")
@@ -129,6 +131,8 @@ def make_env(name: str, friction: float = 1.0, clip_actions: bool = True) -> gym
         raise ValueError(f"friction must be a positive finite factor, got {friction}")
     if "mujoco" in str(gym.spec(env_id).entry_point):
         quiet_mujoco()
+    elif "humanoid" in str(gym.spec(env_id).entry_point):
+        quiet_mujoco("humanoid")
     env: gym.Env = gym.make(env_id, disable_env_checker=True)
     if friction != 1.0:
         _scale_friction(env, env_id, friction)
@@ -144,18 +148,18 @@ def has_friction(name: str) -> bool:
     return hasattr(_model(env), "geom_friction")
 
 
-def quiet_mujoco() -> None:
+def quiet_mujoco(extra: str = "mujoco") -> None:
     """Send MuJoCo's warnings to the Python logger `supple.envs.mujoco` (level INFO), for the whole process.
 
     By default MuJoCo prints them to the terminal and appends them to `MUJOCO_LOG.TXT` in the working folder:
     one at every load of HalfCheetah, one for every diverged simulation (which the guard reports in any case).
     A handler installed by the user is left in place. Errors are not touched: they are Python exceptions.
-    Raises ImportError, in one line, if MuJoCo is not installed.
+    Raises ImportError, in one line that names the `extra` to install, if MuJoCo is not installed.
     """
     try:
         import mujoco
     except ImportError as error:
-        raise ImportError("MuJoCo is not installed: pip install supple[mujoco]") from error
+        raise ImportError(f"MuJoCo is not installed: pip install supple[{extra}]") from error
     if mujoco.get_mju_user_warning() is None:
         mujoco.set_mju_user_warning(_log.info)
 

@@ -126,11 +126,11 @@ class Vector:
         final_info: dict[int, dict[str, Any]] = {}
         for i, env in enumerate(self.envs):
             obs[i], reward[i], terminates, truncates, info = env.step(actions[i])
+            self._lengths[i] += info.get("steps", 1)  # more where an action is repeated
             if terminates or truncates:
                 terminated[i], truncated[i] = terminates, truncates
                 final_info[i] = info
         self._returns += reward
-        self._lengths += 1
         final_obs = obs.copy() if final_info else obs
         episodes = []
         for i, info in final_info.items():

@@ -2,12 +2,13 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from ..interventions import Hook, Learner, Moment, snapshot
+from ..interventions import Hook, Learner, Moment, UnknownName, did_you_mean, snapshot
 from ..metrics import View, feature_covariance_distance, measure, sfe
 from .errors import RunError
 
@@ -15,7 +16,7 @@ LogEvent = Callable[..., None]
 
 
 class HookDriver:
-    """All hooks of a run over all its learners.
+    """All hooks of a run over all its learners; each acts on those that `Hook.concerns` names.
 
     Moments reach it in three ways: `passed` (steps went by), `switched` (a task begins), `measured`.
     """
@@ -23,13 +24,17 @@ class HookDriver:
     def __init__(
         self, hooks: Sequence[Hook], learners: Mapping[str, Learner], log: LogEvent, total: int, start: int = 0
     ) -> None:
-        """total, start: the run's planned steps and the step at which it begins. log: takes an event's fields."""
+        """total, start: the run's planned steps and the step at which it begins. log: takes an event's fields.
+
+        learners: by their own names, as in metrics and hooks. Raises ValueError for a hook that names none of
+        them, and for one that an intervention refuses."""
         self.hooks, self.learners, self.log = list(hooks), learners, log
         self.total, self.start = total, start
-        self._penalties = [h.intervention for h in hooks if h.intervention.has("penalty")]
-        self._after = [h.intervention for h in hooks if h.intervention.has("after_update")]
+        self._penalties = [hook for hook in hooks if hook.intervention.has("penalty")]
+        self._after = [hook for hook in hooks if hook.intervention.has("after_update")]
         for hook in self.hooks:
-            for learner in learners.values():
+            named = self._named(hook)
+            for learner in [each for each in named if hook.concerns(each)] or named:
                 hook.intervention.attach(learner)
 
     @property
@@ -43,13 +48,15 @@ class HookDriver:
         return bool(self._after)
 
     def penalty(self, learner: Learner) -> Tensor:
-        """The sum of all loss terms; only called where `penalizes`."""
-        return torch.stack([intervention.penalty(learner) for intervention in self._penalties]).sum()
+        """The sum of all loss terms of this learner, 0 where no hook has one for it; only called where `penalizes`."""
+        terms = [hook.intervention.penalty(learner) for hook in self._penalties if hook.concerns(learner)]
+        return torch.stack(terms).sum() if terms else next(learner.module.parameters()).new_zeros(())
 
     def after_update(self, learner: Learner) -> None:
-        """Called after every optimizer step."""
-        for intervention in self._after:
-            intervention.after_update(learner)
+        """Called after every optimizer step of this learner."""
+        for hook in self._after:
+            if hook.concerns(learner):
+                hook.intervention.after_update(learner)
 
     def passed(self, previous: int, step: int) -> None:
         """The steps in (previous, step] went by."""
@@ -60,14 +67,20 @@ class HookDriver:
         self._ask(Moment(step, step, self.total, self.start, switch=switch))
 
     def measured(self, step: int, metrics: Mapping[str, float]) -> None:
-        """New measurements; names may come with or without their learner's prefix."""
-        bare = {name.split("/", 1)[1]: value for name, value in metrics.items() if "/" in name}
-        self._ask(Moment(step, step, self.total, self.start, metrics=bare | dict(metrics)))
+        """New measurements, named `learner/metric`; one without a learner's name is every learner's."""
+        self._ask(Moment(step, step, self.total, self.start, metrics=metrics))
+
+    def _named(self, hook: Hook) -> list[Learner]:
+        names = [learner.name for learner in self.learners.values()]
+        if hook.learner not in (None, *names):
+            hint = did_you_mean(str(hook.learner), names)
+            raise UnknownName(f"{hook.text}: unknown learner {hook.learner!r}{hint} (known: {', '.join(names)})")
+        return [learner for learner in self.learners.values() if hook.learner in (None, learner.name)]
 
     def _ask(self, moment: Moment) -> None:
         for hook in self.hooks:
-            if hook.schedule is not None and hook.schedule.due(moment, hook.memory):
-                for learner in self.learners.values():
+            for learner in self.learners.values():
+                if hook.concerns(learner) and hook.due(moment, learner):
                     self._apply(hook, learner, moment)
 
     def _apply(self, hook: Hook, learner: Learner, moment: Moment) -> None:
@@ -84,8 +97,8 @@ class HookDriver:
             after = snapshot(learner.module)
             change = {"sfe": sfe(weights, after), "sfe_normalized": sfe(weights, after, normalized=True)}
             if was.has_units:
-                features = was.recording.features, now.recording.features
-                change["feature_covariance_distance"] = feature_covariance_distance(*features)
+                turned = map(feature_covariance_distance, was.features, now.features)  # of each member of a stack
+                change["feature_covariance_distance"] = fmean(turned)
         self.log(
             event="intervention",
             step=moment.step,

@@ -43,6 +43,11 @@ class RunSettings:
     eval_episodes: int = 5
     """Episodes of an evaluation, on environments of its own; 0: none."""
 
+    @property
+    def stride(self) -> int:
+        """Environment steps that pass between two decisions of the agent."""
+        return self.num_envs
+
     def stream(self) -> tuple[str, int]:
         """(sequence text, steps per task) from either --env and --steps or --sequence and --steps-per-task."""
         if (self.env is None) == (self.sequence is None):

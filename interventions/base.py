@@ -26,6 +26,11 @@ class Intervention:
     name: str = ""
     params: Mapping[str, Any]  # as given by the user, for logs
 
+    def concerns(self, learner: Learner) -> bool:
+        """Whether it has a place in this learner. An agent's other learners are left alone; where there is a place
+        in none, `attach` refuses with the reason."""
+        return True
+
     def attach(self, learner: Learner) -> None:
         """Look at the learner before training; refuse it here, not in the middle of a run."""
 

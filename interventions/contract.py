@@ -162,7 +162,8 @@ def settle(learner: Learner, written: Sequence[str], contract: ResetContract, ma
         if contract.optimizer == "fresh":
             written, masks = list(named), {}
         elif contract.optimizer == "moments":
-            written = [name for name in written if named[name].ndim > 1]
+            # the biases of stacked layers have two dimensions as well
+            written = [name for name in written if named[name].ndim > 1 and not name.endswith("bias")]
         parameters, where = [named[name] for name in written], [masks.get(name) for name in written]
         zero_slots_(learner.optimizer, parameters, where, counters=contract.optimizer != "moments")
     if contract.target == "online":

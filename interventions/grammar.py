@@ -1,6 +1,6 @@
 """The text form of calls, schedules and hooks, as typed on the command line.
 
-    hook      = "none" | call [ "@" schedule ]
+    hook      = "none" | [ learner "/" ] call [ "@" schedule ]
     call      = word [ "(" [ word "=" value { "," word "=" value } ] ")" ]
     value     = scalar | "[" [ scalar { "," scalar } ] "]"
     scalar    = number | "true" | "false" | "none" | word | string
@@ -9,15 +9,17 @@
     amount    = number: with a point and no exponent (0.5) a fraction of the planned total,
                 otherwise (250_000, 1e6, 2.5e6) agent–environment steps
     word      = a letter or "_", then letters, digits and any of _ . / + -
+    learner   = a word without "/"
     string    = in single or double quotes; a backslash takes the next character literally
 
-Blanks are allowed around every token. `str` of what was parsed gives a text that parses to the same.
+Blanks are allowed around every token, but not inside `learner/name`. `str` of what was parsed gives a text that
+parses to the same.
 """
 
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, TypeVar
 
 from .registry import did_you_mean
@@ -76,10 +78,12 @@ class Call:
 
 @dataclass(frozen=True)
 class HookText:
-    """A parsed hook: what to do (None for `none`) and when (None: from the start, continuously)."""
+    """A parsed hook: what to do (None for `none`), when (None: from the start, continuously), and to which
+    learner (None: to all)."""
 
     call: Call | None = None
     schedule: Schedule | None = None
+    learner: str | None = None
 
     def problem(self, total: int, start: int = 0, switches: int | None = None) -> str | None:
         """One line if the schedule never fires in such a run (see `Schedule.problem`), else None."""
@@ -87,7 +91,8 @@ class HookText:
         return f"{self} {problem}" if problem else None
 
     def __str__(self) -> str:
-        return f"{self.call or 'none'}{f'@{self.schedule}' if self.schedule else ''}"
+        prefix = f"{self.learner}/" if self.learner else ""
+        return f"{prefix}{self.call or 'none'}{f'@{self.schedule}' if self.schedule else ''}"
 
 
 def parse_call(text: str) -> Call:
@@ -103,7 +108,7 @@ def parse_schedule(text: str) -> Schedule:
 
 
 def parse_hook_text(text: str) -> HookText:
-    """Read `name`, `name(key=value, …)@schedule` or `none`; raises HookSyntaxError.
+    """Read `name`, `learner/name(key=value, …)@schedule` or `none`; raises HookSyntaxError.
 
     Only the form is checked here: whether the name and its parameters exist is for the registry to say.
     """
@@ -194,12 +199,24 @@ class _Parser:
 
     def hook(self) -> HookText:
         first = self.next
-        call = self.call()
+        learner, call = self.addressed(self.call())
         if call.name != "none":
-            return HookText(call, self.schedule() if self.accept("@") else None)
+            return HookText(call, self.schedule() if self.accept("@") else None, learner)
+        if learner:
+            self.fail("'none' is for no learner", first)
         if call.params:
             self.fail("'none' takes no parameters", first)
         return HookText()
+
+    def addressed(self, call: Call) -> tuple[str | None, Call]:
+        """Split `learner/name`, which is a single word to the tokens."""
+        learner, slash, name = call.name.partition("/")
+        if not slash:
+            return None, call
+        position = call.position + len(learner) + 1
+        if not re.fullmatch(_WORD, name, re.ASCII):
+            raise HookSyntaxError(f"no name after '{learner}/'", self.text, position, "an intervention")
+        return learner, replace(call, name=name, position=position)
 
     def call(self) -> Call:
         name = self.take("word", "a name")

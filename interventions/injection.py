@@ -4,7 +4,8 @@
 
 The old head is frozen; a new one learns, and its frozen twin, equal to it at first, cancels it: the outputs are
 the same at that moment, bit for bit (with a randomised activation: in evaluation mode). Gradients still reach the
-encoder through all three. FIRE's experiments (FIRE paper, Appendix D) inject into DQN's linear layers.
+encoder through all three. FIRE's experiments (FIRE paper, Appendix D) inject into DQN's linear layers and into the
+whole critic of SAC, where no encoder is left outside.
 
 It takes nothing away, and resets only what its contract says. Cost: two more copies of the head, in memory and in
 every pass. The architecture changes: recorded graphs must be captured again (compare `len(learner.changes)`),
@@ -63,6 +64,10 @@ class Injection(Intervention):
 
     def __init__(self, toward: Literal["initial", "fresh"] = "initial", contract: Preset = "uniform") -> None:
         self.toward, self.preset = toward, contract
+
+    def concerns(self, learner: Learner) -> bool:
+        """Only where there is a part to duplicate; of SAC that is the critic (Nikishin et al. 2023)."""
+        return learner.injectable is not None
 
     def attach(self, learner: Learner) -> None:
         contract_for(self.name, self.preset, learner.algorithm)

@@ -3,7 +3,8 @@
     W ← √(d_out/d_in) · orthogonalize(W)                       linear
     W[:, :, i, j] ← √(C_out/C_in)/(k_h·k_w) · orthogonalize(W[:, :, i, j])    convolution, tap by tap
 
-(Appendix C.) All matrices of one shape, from all taps and all layers, are orthogonalized as one batch.
+(Appendix C.) All matrices of one shape, from all taps, all members of stacked layers and all layers, are
+orthogonalized as one batch.
 """
 
 import math
@@ -16,8 +17,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from .learner import CONV
+from .learner import CONV, LINEAR
 from .orthogonalize import MatrixError, check_method, orthogonalize
+from .stacked import StackedLinear
 
 TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 Layout = Literal["linear", "stacked", "conv"]
@@ -31,7 +33,7 @@ MAX_BATCH_ELEMENTS = 2**26  # 256 MiB in float32
 class Weight:
     """A weight and how its dimensions make matrices (d_out, d_in).
 
-    layout: `linear` (d_out, d_in); `stacked` (E, d_out, d_in), E separate layers in one tensor; `conv`
+    layout: `linear` (d_out, d_in); `stacked` (members, d_out, d_in), a matrix for each; `conv`
         (C_out, C_in, *kernel), one matrix per tap. The slice of a grouped convolution is taken as it is
         stored, (C_out, C_in/groups), since the paper defines none.
     split: number of equal parts along d_out that are matrices of their own, such as 3 for a fused q, k, v.
@@ -151,7 +153,7 @@ def _place(weight: Weight, view: Tensor, position: int) -> str:
     *outer, part = index
     words = []
     if outer:
-        words.append(f"tap ({', '.join(map(str, outer))})" if weight.layout == "conv" else f"layer {outer[0]}")
+        words.append(f"tap ({', '.join(map(str, outer))})" if weight.layout == "conv" else f"member {outer[0]}")
     if weight.split > 1:
         words.append(f"part {part}")
     return ", ".join([weight.name, *words])
@@ -165,10 +167,10 @@ def fire_(
     names: Collection[str] | None = None,
     split: Mapping[str, int] | None = None,
 ) -> list[str]:
-    """FIRE on the Linear and Conv1d/2d/3d weights of any module, in place; returns the names written.
+    """FIRE on the Linear, StackedLinear and Conv1d/2d/3d weights of any module, in place; returns the names written.
 
     Biases, normalisation layers, embeddings and loose parameters (the fused in_proj_weight of
-    nn.MultiheadAttention, stacked critics: use `orthogonalize_weights_`) are not touched, with one exception:
+    nn.MultiheadAttention, say: use `orthogonalize_weights_`) are not touched, with one exception:
     a Linear weight tied to an embedding is one tensor, is done once, and changes both. Names are those
     of `module.named_parameters()`, which lists a tied tensor under its first name only.
 
@@ -186,7 +188,7 @@ def fire_(
     layers = {
         f"{path}.weight".lstrip("."): layer
         for path, layer in module.named_modules(remove_duplicate=False)
-        if isinstance(layer, (nn.Linear, *CONV, *TRANSPOSED))
+        if isinstance(layer, (*LINEAR, *CONV, *TRANSPOSED))
     }
     split = split or {}
     chosen = layers if names is None else [name for name in layers if name in names]
@@ -202,6 +204,8 @@ def fire_(
             raise ValueError(f"{name} is a transposed convolution's, for which FIRE has no scale: leave it out")
         if layer.weight not in parameters or is_lazy(layer.weight):
             raise ValueError(f"{name} is parametrized or has no values yet: it cannot be rewritten in place")
-        layout: Layout = "linear" if isinstance(layer, nn.Linear) else "conv"
+        layout: Layout = "conv"
+        if isinstance(layer, LINEAR):
+            layout = "stacked" if isinstance(layer, StackedLinear) else "linear"
         weights.append(Weight(parameters[layer.weight], layer.weight, layout, split.get(name, 1)))
     return orthogonalize_weights_(weights, method, steps, tolerance)

@@ -11,9 +11,11 @@ from torch import Tensor, nn
 from . import activations
 from .redraw import redraw
 from .registry import did_you_mean
+from .stacked import StackedLinear
 
 Role = Literal["encoder", "hidden", "head"]
 Scope = str | tuple[str, ...]
+LINEAR = (nn.Linear, StackedLinear)
 CONV = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 # What torch files under its activations and is no elementwise nonlinearity.
 _NO_UNITS = (nn.MultiheadAttention, nn.Softmax, nn.Softmax2d, nn.Softmin, nn.LogSoftmax)
@@ -30,8 +32,13 @@ class Layer:
 
     @property
     def weight(self) -> Tensor:
-        """The layer's weight matrix or kernel."""
+        """The layer's weight matrix or kernel; of a stacked layer all members' matrices, (members, d_out, d_in)."""
         return self.module.get_parameter("weight")
+
+    @property
+    def weights(self) -> tuple[Tensor, ...]:
+        """The weight of each network that the layer belongs to: its own, or one matrix for each member of a stack."""
+        return self.weight.unbind() if isinstance(self.module, StackedLinear) else (self.weight,)
 
 
 @dataclass(frozen=True)
@@ -43,9 +50,9 @@ class Wiring:
 
 
 def chain(module: nn.Module, prefix: str = "") -> tuple[Layer, ...]:
-    """The Linear and Conv layers of a plain feed-forward module, in the order in which they were defined:
-    the first is the encoder, the last the head, those between are hidden."""
-    found = [(n, m) for n, m in module.named_modules() if isinstance(m, (nn.Linear, *CONV))]
+    """The Linear (stacked or not) and Conv layers of a plain feed-forward module, in the order in which they were
+    defined: the first is the encoder, the last the head, those between are hidden."""
+    found = [(n, m) for n, m in module.named_modules() if isinstance(m, (*LINEAR, *CONV))]
     last = len(found) - 1
     roles: list[Role] = ["head" if i == last else "encoder" if i == 0 else "hidden" for i in range(len(found))]
     return tuple(
@@ -60,7 +67,7 @@ def unit_names(module: nn.Module) -> tuple[str, ...]:
     found: list[str] = []
     hidden = 0
     for name, part in module.named_modules():
-        if isinstance(part, (nn.Linear, *CONV)):
+        if isinstance(part, (*LINEAR, *CONV)):
             hidden = len(found)
         elif type(part).__module__ in homes and not isinstance(part, _NO_UNITS):
             found.append(name)
@@ -151,6 +158,12 @@ class Learner:
                     hint = did_you_mean(name, modules)
                     raise ValueError(f"'{self.name}': the wiring of '{unit}' names no module: '{name}'{hint}")
 
+    def is_stacked(self, unit: str) -> bool:
+        """Whether these units are those of a stack, (members, n, …), each member's a layer of its own: where the
+        layer before them is stacked."""
+        before = self.wiring[unit].incoming[:1]
+        return any(isinstance(self.module.get_submodule(name), StackedLinear) for name in before)
+
     def select(self, scope: Scope) -> list[Layer]:
         """The layers that a scope names.
 
@@ -163,7 +176,7 @@ class Learner:
             "encoder": lambda layer: layer.role == "encoder",
             "hidden": lambda layer: layer.role == "hidden",
             "head": lambda layer: layer.role == "head",
-            "linear": lambda layer: isinstance(layer.module, nn.Linear),
+            "linear": lambda layer: isinstance(layer.module, LINEAR),
             "conv": lambda layer: isinstance(layer.module, CONV),
         }
         for word in words:

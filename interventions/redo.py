@@ -7,7 +7,8 @@ released code (the paper can be read as a sum). Of a dormant unit the incoming w
 0, and the outgoing weights are 0, also those to units drawn anew; the next layer's bias stays. So where a unit was
 silent on an input, the outputs on that input do not change; and dead layers in a row come back from below, one at
 each application. Cost: one pass over the recent inputs, and one draw of the network's parameters if
-any unit is dormant; then nothing else happens.
+any unit is dormant; then nothing else happens. Each member of a stack is a network of its own here: its layers have
+means and masks of their own, and all are rewritten together.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +19,8 @@ from torch import Tensor, nn
 
 from .base import Intervention, interventions
 from .contract import Preset, check_optimizer, contract_for, settle
-from .learner import CONV, Learner, Wiring
+from .learner import CONV, LINEAR, Learner, Wiring
+from .stacked import StackedLinear
 
 
 @interventions.register("redo")
@@ -47,7 +49,7 @@ class Redo(Intervention):
         if not learner.units:
             raise ValueError(f"redo: '{learner.name}' has no hidden units: name them (Learner.units)")
         for unit in learner.units:
-            _width(learner.module, unit, learner.wiring[unit])
+            _shape(learner.module, unit, learner.wiring[unit])
 
     def contract(self, learner: Learner) -> dict[str, str]:
         words = "of dormant units: incoming re-drawn, bias and outgoing 0"
@@ -76,7 +78,7 @@ def redo_(
 ) -> dict[str, Tensor]:
     """Re-draw units of any module in place: incoming weights from `fresh`, their bias 0, outgoing weights 0.
 
-    dormant: unit module → boolean mask (units,) of those to be re-drawn.
+    dormant: unit module → boolean mask of those to be re-drawn, (units,), or (members, units) in a stack.
     wiring: unit module → its incoming and outgoing layers. After convolutions, a Linear reads the channels one
         after the other, each with all its places (PyTorch's flattening of C, H, W).
     fresh: new parameters of the incoming layers by name, such as `redraw(module)` gives.
@@ -91,13 +93,14 @@ def redo_(
         masks[name] = masks[name] | mask if name in masks else mask
 
     for unit, units in dormant.items():
-        if (width := _width(module, unit, wiring[unit])) != len(units):
+        if (shape := _shape(module, unit, wiring[unit])) != units.shape:
+            has, needs = (" × ".join(map(str, sizes)) for sizes in (units.shape, shape))
             layers = ", ".join(wiring[unit].incoming)
-            raise ValueError(f"redo: '{unit}' has {len(units)} units, but {layers} has {width} outputs")
+            raise ValueError(f"redo: '{unit}' has {has} units, but {layers} has {needs} outputs")
     for unit, units in dormant.items():
         for layer in map(module.get_submodule, wiring[unit].incoming):
             weight = layer.get_parameter("weight")
-            rows = units.view(-1, *[1] * (weight.ndim - 1))
+            rows = _over_places(units.unsqueeze(-1), layer)
             weight.copy_(torch.where(rows, fresh[names[weight]].to(weight), weight))
             note(weight, rows)
             if layer.bias is not None:
@@ -108,49 +111,64 @@ def redo_(
     for unit, units in dormant.items():
         for layer in map(module.get_submodule, wiring[unit].outgoing):
             weight = layer.get_parameter("weight")
-            inputs = units.repeat_interleave(weight.shape[1] // len(units))
-            columns = inputs.view(1, -1, *[1] * (weight.ndim - 2))
+            inputs = units.repeat_interleave(_sizes(layer)[-1] // units.shape[-1], dim=-1)
+            columns = _over_places(inputs.unsqueeze(-2), layer)
             weight.masked_fill_(columns, 0)
             note(weight, columns)
     return masks
 
 
-def _width(module: nn.Module, unit: str, wires: Wiring) -> int:
-    """The number of units, after checking that the layers around them fit."""
+def _sizes(layer: nn.Module) -> tuple[int, ...]:
+    """(outputs, inputs) of a layer, or (members, outputs, inputs) of a stacked one."""
+    weight = layer.get_parameter("weight")
+    return tuple(weight.shape if isinstance(layer, StackedLinear) else weight.shape[:2])
+
+
+def _over_places(mask: Tensor, layer: nn.Module) -> Tensor:
+    """A mask of matrix entries, broadcastable to a layer's weight: the same at all places of a kernel."""
+    places = layer.get_parameter("weight").ndim - 2 if isinstance(layer, CONV) else 0
+    return mask.view(*mask.shape, *[1] * places)
+
+
+def _shape(module: nn.Module, unit: str, wires: Wiring) -> tuple[int, ...]:
+    """The units there are, (units,) or (members, units), after checking that the layers around them fit."""
     incoming, outgoing = ([module.get_submodule(n) for n in names] for names in (wires.incoming, wires.outgoing))
     if not incoming or not outgoing:
         raise ValueError(f"redo: '{unit}' has no layer {'after' if incoming else 'before'} it: name it in the wiring")
-    widths = {layer.get_parameter("weight").shape[0] for layer in incoming}
-    width = widths.pop()
-    if widths:
+    shapes = {_sizes(layer)[:-1] for layer in incoming}
+    shape = shapes.pop()
+    *members, width = shape
+    if shapes:
         raise ValueError(f"redo: the layers before '{unit}' have different widths: {', '.join(wires.incoming)}")
     for name, layer in zip(wires.outgoing, outgoing, strict=True):
         if getattr(layer, "groups", 1) > 1:
             raise ValueError(f"redo: '{name}', which reads '{unit}', is a grouped convolution: redo does not know it")
-        inputs = layer.get_parameter("weight").shape[1]
-        flattened = isinstance(incoming[0], CONV) and isinstance(layer, nn.Linear)
+        *readers, _, inputs = _sizes(layer)
+        if members and readers != members:
+            raise ValueError(f"redo: '{name}', which reads '{unit}', is no stack of {members[0]} members, as that is")
+        flattened = isinstance(incoming[0], CONV) and isinstance(layer, LINEAR)
         if inputs % width if flattened else inputs != width:
             raise ValueError(f"redo: '{name}' has {inputs} inputs, which do not fit the {width} units of '{unit}'")
-    return width
+    return shape
 
 
 @torch.no_grad()
 def _scores(learner: Learner, inputs: Sequence[Any]) -> dict[str, Tensor]:
-    """score_i of every unit, (units,), by unit module; in evaluation mode."""
+    """score_i of every unit, (units,) or (members, units), by unit module; in evaluation mode."""
     scores: dict[str, Tensor] = {}
-
     module, handles = learner.module, []
 
-    def keep(unit: str, axis: int) -> Callable[[nn.Module, Any, Tensor], None]:
+    def keep(unit: str, axis: int, rows: int) -> Callable[[nn.Module, Any, Tensor], None]:
         def hook(_module: nn.Module, _inputs: Any, output: Tensor) -> None:
-            activity = output.abs().movedim(axis, -1).flatten(0, -2).float().mean(0)
-            scores[unit] = activity / (activity.mean() + 1e-9)
+            activity = output.abs().movedim(axis, -1).flatten(rows, -2).float().mean(-2)
+            scores[unit] = activity / (activity.mean(-1, keepdim=True) + 1e-9)
 
         return hook
 
     for unit in learner.units:
         convolution = isinstance(module.get_submodule(learner.wiring[unit].incoming[0]), CONV)
-        handles.append(module.get_submodule(unit).register_forward_hook(keep(unit, 1 if convolution else -1)))
+        hook = keep(unit, axis=1 if convolution else -1, rows=1 if learner.is_stacked(unit) else 0)
+        handles.append(module.get_submodule(unit).register_forward_hook(hook))
     training = module.training
     try:
         module.eval()(*inputs)

@@ -16,7 +16,7 @@ hashed, printed and shared between arms without a hidden copy of its past.
 import math
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Protocol
 
@@ -51,6 +51,14 @@ class Moment:
     def passes(self, step: int) -> bool:
         """Whether `step` lies in (previous, step]; never at a switch or a measurement."""
         return self.previous < step <= self.step
+
+    def seen_by(self, learner: str) -> "Moment":
+        """The same moment, where a metric without a learner's name is that of this learner."""
+        if self.metrics is None:
+            return self
+        prefix = f"{learner}/"
+        own = {name.removeprefix(prefix): value for name, value in self.metrics.items() if name.startswith(prefix)}
+        return replace(self, metrics={**self.metrics, **own})
 
 
 class Schedule(Protocol):

@@ -2,6 +2,7 @@
 
 Feature matrices have one row per sample, (n, d). A convolution's (N, C, H, W) is read as the rows that a
 following Linear would see, (N, C·H·W); a transformer's (N, T, D) as one row per token, (N·T, D).
+Of a stack of networks, (members, n, d), pass the members' features one by one, as `measure` does.
 Features are not centred: the papers cited do not centre them.
 """
 

@@ -1,7 +1,12 @@
-"""Metrics of a learner: weights, units and gradients on recent data, by name."""
+"""Metrics of a learner: weights, units and gradients on recent data, by name.
+
+Each member of a stack (the critics of SAC) is a network of its own. What is summed or pooled over matrices and layers
+(dfi, norms, dormant units) is so over those of all members; a rank, which one feature matrix has, is the members' mean.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
@@ -16,13 +21,13 @@ if TYPE_CHECKING:  # a metric reads a learner; it needs nothing of the intervent
 
 @dataclass(frozen=True)
 class Recording:
-    """Post-activation units of one forward pass, (rows, units) by module name, in forward order."""
+    """Post-activation units of one forward pass, as the modules put them out, by name in forward order."""
 
     units: dict[str, Tensor]
 
     @property
     def features(self) -> Tensor:
-        """The last hidden layer's units: what the heads see."""
+        """The last hidden layer's units, (rows, units): what the heads see; of a stack (members, rows, units)."""
         return self.units[next(reversed(self.units))]
 
 
@@ -62,13 +67,24 @@ class View:
         return self._recording
 
     @property
+    def units(self) -> dict[str, tuple[Tensor, ...]]:
+        """Post-activation units by module name: those of one network, or of each member of a stack."""
+        stacked = self.learner.is_stacked
+        return {name: h.unbind() if stacked(name) else (h,) for name, h in self.recording.units.items()}
+
+    @property
+    def features(self) -> tuple[Tensor, ...]:
+        """What the heads of one network, or of each member of a stack, see: (rows, units) each."""
+        return self.units[self.learner.units[-1]]
+
+    @property
     def has_units(self) -> bool:
         """Whether there is anything to record: hidden units, and data for them."""
         return bool(self.learner.units) and self.learner.probe() is not None
 
     def weights(self) -> list[Tensor]:
-        """The weight matrices and kernels of the learner's layers."""
-        return [layer.weight.detach() for layer in self.learner.layers]
+        """The weight matrices and kernels of the learner's layers; of a stacked layer, each member's matrix."""
+        return [weight.detach() for layer in self.learner.layers for weight in layer.weights]
 
 
 def _gradient_norm(view: View) -> float:
@@ -122,17 +138,17 @@ METRICS = {
     "dormant_fraction": Metric(
         "share of units that are (nearly) always 0 on a recent batch, pooled over layers",
         "units",
-        lambda v: dormant_fraction(v.recording.units),
+        lambda v: dormant_fraction([h for members in v.units.values() for h in members]),
     ),
     "srank": Metric(
         "smallest k whose singular values hold 99 % of the features' sum (Kumar et al. 2021)",
         "units",
-        lambda v: srank(v.recording.features),
+        lambda v: fmean(map(srank, v.features)),
     ),
     "effective_rank": Metric(
         "exp of the entropy of the features' singular values (Roy & Vetterli 2007)",
         "units",
-        lambda v: effective_rank(v.recording.features),
+        lambda v: fmean(map(effective_rank, v.features)),
     ),
 }
 
@@ -141,13 +157,13 @@ def measure(learner: "Learner | View", per_layer: bool = False) -> dict[str, flo
     """Every metric of a learner on its recent data: name → number. A `View` is not recorded again.
 
     Only what can be taken: before it has seen any data, what its weights tell; without hidden units, nothing
-    about units. per_layer adds `dormant_fraction/<units>` for each hidden layer.
+    about units. per_layer adds `dormant_fraction/<units>` for each hidden layer, the members of a stack pooled.
     """
     view = learner if isinstance(learner, View) else View(learner)
     there = {"weights": True, "batch": view.learner.probe() is not None, "units": view.has_units}
     values = {name: float(metric.value(view)) for name, metric in METRICS.items() if there[metric.needs]}
     if per_layer and there["units"]:
-        layers = dormant_fraction(view.recording.units, per_layer=True)
         names = view.learner.origins  # a curve goes on under one name, whatever an intervention moved
-        values |= {f"dormant_fraction/{names.get(name, name)}": share for name, share in layers.items()}
+        layers = {names.get(name, name): members for name, members in view.units.items()}
+        values |= {f"dormant_fraction/{name}": dormant_fraction(members) for name, members in layers.items()}
     return values

@@ -64,6 +64,9 @@ def dfi(W: Tensor, side: Side = "smaller", per_dimension: bool = False) -> float
     per_dimension: divide by the Gram's dimension, and average over taps instead of summing, so that layers of
         different size compare; with "smaller" this is the mean of (σ² − 1)².
 
+    The weight of a stacked layer, (members, d_out, d_in), is no convolution's: pass the members one by one, as
+    `measure` does.
+
     torch stores a Linear's weight as (out, in), while the paper's theorems multiply features by W as
     (in, out): DfI of the theorems is `side="rows"` of a torch weight.
 

@@ -16,13 +16,15 @@ from torch import Tensor
 from supple.agents.dqn import DQN, DQNSettings, Pixels
 from supple.agents.feed import Feed
 from supple.agents.graph import WARM_UP, Captured
-from supple.agents.replay import FrameMemory, Sample
+from supple.agents.replay import Layout, ReplayMemory, Sample
 from supple.envs import StepResult
 from supple.experiments.hooks import HookDriver
 from supple.interventions import make
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA GPU")
 NO_HOOKS = HookDriver([], {}, lambda **_: None, 1)
+IMAGES = Layout((36, 36), np.uint8, stack=4)
+VECTORS = Layout((7,), np.float32, action=(3,))
 TOLERANCE = 1e-4  # of parameters that differ by the order of sums; they move by some 1e-3 in every step
 
 
@@ -38,18 +40,21 @@ def world(num_envs: int = 2, seed: int = 0) -> Iterator[StepResult]:
 # -- feed --------------------------------------------------------------------------------------------------
 
 
-def filled(steps: int = 30) -> FrameMemory:
-    memory, results = FrameMemory(100, 2, (36, 36)), world()
-    memory.begin(next(results).obs)
-    for step, result in zip(range(steps), results, strict=False):
-        actions = np.array([step % 3, (step + 1) % 3])
-        memory.add(actions, result.reward, result.terminated, result.truncated, result.final_obs, result.obs)
+def filled(layout: Layout = IMAGES) -> ReplayMemory:
+    rng, going_on = np.random.default_rng(0), np.zeros(2, bool)
+    memory = ReplayMemory(100, 2, layout)
+    observations = (256 * rng.random((31, 2, *layout.observation))).astype(layout.dtype)
+    actions = (3 * rng.random((30, 2, *layout.action))).astype(np.float32 if layout.action else np.int64)
+    memory.begin(observations[0])
+    for action, obs in zip(actions, observations[1:], strict=True):
+        memory.add(action, rng.normal(size=2), going_on, going_on, obs, obs)
     return memory
 
 
+@pytest.mark.parametrize("layout", [IMAGES, VECTORS], ids=["images", "vectors"])
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=needs_gpu)])
-def test_a_batch_is_what_the_memory_sampled(device: str) -> None:
-    memory = filled()
+def test_a_batch_is_what_the_memory_sampled(device: str, layout: Layout) -> None:
+    memory = filled(layout)
     feed, (ours, theirs) = Feed(memory, torch.device(device)), (torch.Generator().manual_seed(1) for _ in range(2))
     for size in (8, 8, 3, 16, 16, 16, 8):
         found, wanted = feed(size, ours), memory.sample(size, theirs)
@@ -69,8 +74,9 @@ def test_the_buffer_is_used_again_and_grows_with_the_batch() -> None:
 
 
 @needs_gpu
-def test_batches_on_the_way_to_the_gpu_are_not_overwritten() -> None:
-    feed, draws, again = Feed(filled(), torch.device("cuda")), torch.Generator(), torch.Generator()
+@pytest.mark.parametrize("layout", [IMAGES, VECTORS], ids=["images", "vectors"])
+def test_batches_on_the_way_to_the_gpu_are_not_overwritten(layout: Layout) -> None:
+    feed, draws, again = Feed(filled(layout), torch.device("cuda")), torch.Generator(), torch.Generator()
     again.set_state(draws.get_state())
     batches = [feed(64, draws) for _ in range(20)]
     for batch in batches:
@@ -106,36 +112,38 @@ class Recorder:
         yield
         self.recording = None
 
-    def learn(self, sample: Sample) -> None:
+    def learn(self, *tensors: Tensor) -> None:
+        learn = lambda: self.learned.append(sum(float(tensor.sum()) for tensor in tensors))  # noqa: E731
         if self.recording:
-            self.recording.replay = lambda: self.learned.append(float(sample.rewards.sum()))
+            self.recording.replay = learn
         else:
-            self.learned.append(float(sample.rewards.sum()))
+            learn()
 
 
 def sample_of(size: int, reward: float) -> Sample:
-    rewards = torch.full((size,), reward / size)
-    return Sample(torch.zeros(size, 5, 1, 1, dtype=torch.uint8), torch.zeros(size, dtype=torch.int64), rewards, rewards)
+    rewards, no = torch.full((size,), reward / size), torch.zeros(size, dtype=torch.bool)
+    return Sample(torch.zeros(size, 5, 1, 1, dtype=torch.uint8), torch.zeros(size, dtype=torch.int64), rewards, no)
 
 
-def test_every_call_learns_once_from_its_own_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_call_learns_once_from_its_own_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
     recorder = Recorder(monkeypatch)
     captured = Captured(recorder.learn)
     for number in range(3 * WARM_UP):
-        captured(sample_of(4, number), structure=0)
-    assert recorder.learned == list(range(3 * WARM_UP))
+        captured(*sample_of(4, number), torch.full((2, 4), number / 8), structure=0)
+    assert recorder.learned == [2 * number for number in range(3 * WARM_UP)]
     assert len(recorder.graphs) == 1
 
 
-def test_each_size_of_sample_and_each_structure_is_recorded_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_shape_of_a_tensor_and_each_structure_is_recorded_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     recorder = Recorder(monkeypatch)
     captured = Captured(recorder.learn)
-    calls = [(size, structure) for structure in (0, 1) for _ in range(WARM_UP + 2) for size in (4, 8)]
-    for number, (size, structure) in enumerate(calls):
-        captured(sample_of(size, number), structure)
-        assert len(recorder.graphs) <= 2 * (structure + 1)
+    shapes = ((4, (4, 1)), (8, (8, 1)), (8, (8, 2)))
+    calls = [(shape, structure) for structure in (0, 1) for _ in range(WARM_UP + 2) for shape in shapes]
+    for number, ((size, noise), structure) in enumerate(calls):
+        captured(*sample_of(size, number), torch.zeros(noise), structure=structure)
+        assert len(recorder.graphs) <= len(shapes) * (structure + 1)
     assert recorder.learned == pytest.approx(list(range(len(calls))))
-    assert len(recorder.graphs) == 4
+    assert len(recorder.graphs) == 2 * len(shapes)
 
 
 # -- on a GPU ----------------------------------------------------------------------------------------------

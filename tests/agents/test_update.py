@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from supple.agents.networks import MultiHead
+from supple.agents.multihead import MultiHead
 from supple.agents.ppo import PPO, PPOSettings
 from supple.agents.update import GradientStep, LossSettings, noise_log_prob, ppo_loss
 from supple.envs import StepResult

@@ -31,7 +31,8 @@ scalars = st.one_of(
     st.text(max_size=8),
 )
 values = st.one_of(scalars, st.lists(scalars, max_size=3).map(tuple))
-calls = st.builds(Call, words.filter(lambda w: w != "none"), st.dictionaries(words, values, max_size=3).map(dict))
+names = st.from_regex(r"[A-Za-z_][A-Za-z0-9_.+-]{0,8}", fullmatch=True)
+calls = st.builds(Call, names.filter(lambda w: w != "none"), st.dictionaries(words, values, max_size=3).map(dict))
 fractions = st.floats(0, 1)
 schedules = st.one_of(
     st.builds(AtStep, st.integers(0, 2**62)),
@@ -42,7 +43,7 @@ schedules = st.one_of(
     st.just(AtStart()),
     st.builds(When, words, st.sampled_from([">", "<", ">=", "<="]), st.floats(allow_nan=False, allow_infinity=False)),
 )
-hooks = st.just(HookText()) | st.builds(HookText, calls, st.none() | schedules)
+hooks = st.just(HookText()) | st.builds(HookText, calls, st.none() | schedules, st.none() | names)
 
 
 @pytest.mark.parametrize(
@@ -69,6 +70,30 @@ hooks = st.just(HookText()) | st.builds(HookText, calls, st.none() | schedules)
 )
 def test_hook_texts_read_as_documented(text, name, params, schedule):
     assert parse_hook_text(text) == HookText(Call(name, params), schedule)
+
+
+@pytest.mark.parametrize(
+    ("text", "hook"),
+    [
+        ("critic/fire@0.5", HookText(Call("fire"), AtFraction(0.5), "critic")),
+        (
+            "actor/reset(what=head)@every:100_000",
+            HookText(Call("reset", {"what": "head"}), Every(100_000), "actor"),
+        ),
+        ("critic/l2_init(strength=1e-3)", HookText(Call("l2_init", {"strength": 1e-3}), None, "critic")),
+        ("a/fire@when:b/srank<20", HookText(Call("fire"), When("b/srank", "<", 20.0), "a")),
+        (" a/fire ( layer = x/y ) @ start ", HookText(Call("fire", {"layer": "x/y"}), AtStart(), "a")),
+        ("none/fire@task", HookText(Call("fire"), AtTask(), "none")),
+    ],
+)
+def test_a_hook_may_name_its_learner(text, hook):
+    assert parse_hook_text(text) == hook
+    assert parse_hook_text(str(hook)) == hook
+    assert str(hook).startswith(f"{hook.learner}/{hook.call.name}")
+
+
+def test_the_name_behind_a_learner_knows_its_place():
+    assert parse_hook_text(" critic/fire@0.5").call.position == 8
 
 
 def test_none_is_the_hook_that_does_nothing():
@@ -99,7 +124,7 @@ def test_a_schedule_alone_reads_back_the_same(schedule):
 
 
 grammar_soup = st.lists(
-    st.sampled_from([*"(),=@:[]<>'\"\\-_. \n", "fire", "every", "when", "task", "none", "0.5", "1e6", "3", "٣", "§"])
+    st.sampled_from([*"(),=@:[]<>'\"\\/-_. \n", "fire", "every", "when", "task", "none", "0.5", "1e6", "3", "٣", "§"])
 ).map("".join)
 
 
@@ -157,6 +182,12 @@ def syntax_error(parse, text):
         ("fire@when:x>", 12, "a threshold"),
         ("none@0.5", 4, "expected the end"),
         ("none(a=1)", 0, "takes no parameters"),
+        ("critic/none", 0, "is for no learner"),
+        ("critic/@0.5", 7, "expected an intervention"),
+        ("critic//fire@0.5", 7, "no name after 'critic/'"),
+        ("critic/5fire@0.5", 7, "no name after 'critic/'"),
+        ("critic / fire@0.5", 7, "unexpected '/'"),
+        ("/fire@0.5", 0, "expected a name"),
     ],
 )
 def test_errors_point_at_the_offending_character(text, position, words):
@@ -178,6 +209,7 @@ def test_what_the_grammar_cannot_write_is_refused():
 
 def test_a_hook_that_never_fires_says_why():
     assert parse_hook_text("fire@900").problem(total=500) == "fire@900 never fires: the run has 500 steps"
+    assert parse_hook_text("q/fire@900").problem(total=500) == "q/fire@900 never fires: the run has 500 steps"
     assert parse_hook_text("fire@500").problem(total=500) is None
     assert parse_hook_text("l2_init").problem(total=500) is None
 

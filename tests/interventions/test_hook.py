@@ -1,8 +1,12 @@
+import json
+import math
+from typing import Any
+
 import pytest
 import torch
 from torch import nn
 
-from supple.interventions import AtStart, Fire, L2Init, Moment, Reset, learner_for, make, parse_hook
+from supple.interventions import AtStart, Fire, L2Init, Learner, Moment, Reset, learner_for, make, parse_hook
 from supple.interventions.schedule import AtFraction, AtTask
 
 
@@ -29,6 +33,7 @@ def test_a_continuous_intervention_has_no_schedule_even_where_there_is_a_default
 
 def test_the_default_schedule_serves_a_hook_without_one():
     assert parse_hook("fire", default=AtStart()).text == "fire@start"
+    assert parse_hook("critic/fire", default=AtStart()).text == "critic/fire@start"
     assert parse_hook("fire@task", default=AtStart()).schedule == AtTask()
 
 
@@ -41,6 +46,10 @@ def test_the_default_schedule_serves_a_hook_without_one():
         "reset(what=layer,layer='a b')@task:3",
         "fire@when:dormant_fraction>0.3",
         "l2_init(strength=0.001)",
+        "critic/fire@0.5",
+        "actor/reset(what=head)@every:1000",
+        "critic/l2_init(strength=0.001)",
+        "actor/snp@when:critic/srank<20.0",
     ],
 )
 def test_the_text_of_a_hook_reads_back_to_the_same_hook(text):
@@ -48,7 +57,8 @@ def test_the_text_of_a_hook_reads_back_to_the_same_hook(text):
     again = parse_hook(hook.text)
     assert again.text == hook.text
     assert (again.schedule, again.intervention.params) == (hook.schedule, hook.intervention.params)
-    assert hook.text.startswith(str(hook.intervention))
+    assert again.learner == hook.learner
+    assert hook.text.removeprefix(f"{hook.learner}/").startswith(str(hook.intervention))
     assert type(again.intervention) is type(hook.intervention)
 
 
@@ -56,6 +66,9 @@ def test_the_text_of_a_hook_reads_back_to_the_same_hook(text):
     ("text", "message"),
     [
         ("fire", "'fire' needs a schedule: when"),
+        ("q/fire", r"'q/fire' needs a schedule: when\? For example q/fire@0.5 or q/fire@task"),
+        ("q/l2_init@0.5", "'q/l2_init@0.5': l2_init acts all the time"),
+        ("q/fier@0.5", "unknown intervention 'fier': did you mean 'fire'"),
         ("snp(lam=0.5)", "needs a schedule"),
         ("l2_init@0.5", "l2_init acts all the time and takes no schedule; leave out @0.5"),
         ("fier@0.5", "unknown intervention 'fier': did you mean 'fire'"),
@@ -84,21 +97,56 @@ def test_moments_that_an_intervention_has_not_say_so():
         make("l2_init").apply(learner)
 
 
+def model(name: str, **given: Any) -> Learner:
+    module = nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 2))
+    return learner_for(module, name=name, **given)
+
+
+def test_a_hook_acts_on_the_learner_that_it_names_or_on_all():
+    actor, critic = model("actor"), model("critic")
+    assert [parse_hook("critic/fire@task").concerns(each) for each in (actor, critic)] == [False, True]
+    assert [parse_hook("fire@task").concerns(each) for each in (actor, critic)] == [True, True]
+
+
+def test_injection_acts_only_where_there_is_a_part_to_duplicate():
+    actor, critic = model("actor"), model("critic", injectable="2")
+    assert [parse_hook("injection@task").concerns(each) for each in (actor, critic)] == [False, True]
+    assert not parse_hook("actor/injection@task").concerns(actor)
+
+
+def test_a_hook_remembers_each_learner_apart():
+    actor, critic = model("actor"), model("critic")
+    hook = parse_hook("fire@when:dormant_fraction>0.3")
+
+    def due(actors: float, critics: float) -> list[bool]:
+        metrics = {"actor/dormant_fraction": actors, "critic/dormant_fraction": critics}
+        return [hook.due(Moment(10, 10, 100, metrics=metrics), each) for each in (actor, critic)]
+
+    assert due(0.4, 0.1) == [True, False]
+    assert due(0.4, 0.4) == [False, True]
+    assert due(0.1, 0.4) == [False, False]
+    assert due(0.4, math.nan) == [True, False]
+
+
 def test_a_hook_keeps_what_its_schedule_remembers_in_its_state():
+    q = model("q")
+
     def moment(value: float) -> Moment:
-        return Moment(10, 10, 100, metrics={"dormant_fraction": value})
+        return Moment(10, 10, 100, metrics={"q/dormant_fraction": value})
 
     hook = parse_hook("fire@when:dormant_fraction>0.3")
-    assert hook.schedule.due(moment(0.4), hook.memory)
+    assert hook.due(moment(0.4), q)
     state = hook.state_dict()
     restored, fresh = (parse_hook(hook.text) for _ in range(2))
-    restored.load_state_dict(state)
-    assert not restored.schedule.due(moment(0.4), restored.memory)
-    assert fresh.schedule.due(moment(0.4), fresh.memory)
+    restored.load_state_dict(json.loads(json.dumps(state)))
+    assert not restored.due(moment(0.4), q)
+    assert fresh.due(moment(0.4), q)
     # neither side's later moments reach into the saved state
-    hook.schedule.due(moment(0.1), hook.memory)
-    restored.schedule.due(moment(0.1), restored.memory)
-    assert state == {"memory": {"held": True}, "intervention": {}}
+    again = parse_hook(hook.text)
+    again.load_state_dict(state)
+    hook.due(moment(0.1), q)
+    again.due(moment(0.1), q)
+    assert state == {"memory": {"q": {"held": True}}, "intervention": {}}
 
 
 def test_making_an_intervention_twice_shares_nothing():

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from supple.agents.networks import MultiHead
+from supple.agents.multihead import MultiHead
 
 SPACES = {"a": (5, 2), "b": (3, 4)}
 

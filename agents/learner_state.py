@@ -1,0 +1,47 @@
+"""All that a learner goes on from, as a tree for `experiments.checkpoint`."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..interventions import Learner, restructure
+
+
+def learner_state(learner: Learner) -> dict[str, Any]:
+    """Architecture, parameters, followers, step-0 values, optimizer and generator. Nothing is copied."""
+    state: dict[str, Any] = {
+        "changes": list(learner.changes),
+        "module": dict(learner.module.state_dict()),
+        "followers": [dict(follower.state_dict()) for follower in learner.followers],
+        "initial": learner.initial,
+        "generator": learner.generator.get_state(),
+    }
+    if learner.optimizer is not None:
+        slots = learner.optimizer.state_dict()["state"]
+        state["optimizer"] = {str(index): dict(values) for index, values in slots.items()}
+    return state
+
+
+def load_learner_state(learner: Learner, state: dict[str, Any]) -> None:
+    """Take up what `learner_state` gave, in a learner as it was built."""
+    restructure(learner, state["changes"])
+    learner.module.load_state_dict(state["module"])
+    for follower, values in zip(learner.followers, state["followers"], strict=True):
+        follower.load_state_dict(values)
+    devices = {name: parameter.device for name, parameter in learner.module.named_parameters()}
+    learner.initial = {name: tensor.to(devices[name]) for name, tensor in state["initial"].items()}
+    learner.generator.set_state(state["generator"])
+    if learner.optimizer is not None:
+        _load_slots(learner.optimizer, state["optimizer"])
+
+
+def _load_slots(optimizer: torch.optim.Optimizer, state: dict[str, dict[str, Tensor]]) -> None:
+    """The slots lie in memory as their parameters do, which the fused step takes for granted."""
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    for index, values in state.items():
+        parameter = parameters[int(index)]
+        optimizer.state[parameter] = {
+            key: torch.empty_like(parameter).copy_(value) if value.ndim else value.to(parameter.device)
+            for key, value in values.items()
+        }

@@ -1,0 +1,132 @@
+"""The actor–critic of PPO: one trunk through a stream of environments, an adapter and heads for each."""
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from ..interventions import Layer, Wiring, parse_activation
+
+
+def orthogonal_(layer: nn.Linear, gain: float, generator: torch.Generator) -> nn.Linear:
+    """Orthogonal weights, zero bias (the initialisation of CleanRL's and SB3's PPO)."""
+    nn.init.orthogonal_(layer.weight, gain, generator=generator)
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+class MultiHead(nn.Module):
+    """Actor–critic for a stream of environments: one shared trunk, an adapter and two heads for each.
+
+        observation (n, d_e) → adapter_e (linear) → trunk (width × activation, …) → policy_e (n, a_e), value_e (n)
+
+    The paper gives each environment "a lightweight input adapter" and leaves it open whether that holds a
+    nonlinearity; here it is linear, so the trunk's two layers are the network's only nonlinear ones.
+    With `adapter=0` the trunk reads the observation itself (one environment, or equal sizes).
+    With `share_value=False` the value function has an adapter and a trunk of its own, as in SB3 and CleanRL.
+    """
+
+    def __init__(
+        self,
+        spaces: Mapping[str, tuple[int, int]],
+        hidden: Sequence[int],
+        adapter: int,
+        activation: str,
+        share_value: bool,
+        generator: torch.Generator,
+    ) -> None:
+        """spaces: environment → (observation size, action size)."""
+        super().__init__()
+        sizes = {key: observation for key, (observation, _) in spaces.items()}
+        if not adapter and len(set(sizes.values())) > 1:
+            raise ValueError(f"adapter=0 needs environments with equal observation sizes, got {sizes}")
+        width_in = adapter or next(iter(sizes.values()))
+
+        def adapters() -> nn.ModuleDict:
+            linear = {key: orthogonal_(nn.Linear(d, adapter), 1.0, generator) for key, d in sizes.items() if adapter}
+            return nn.ModuleDict(linear)
+
+        def trunk() -> nn.Sequential:
+            layers: list[nn.Module] = []
+            for d_in, d_out in zip([width_in, *hidden], hidden, strict=False):
+                layers += [
+                    orthogonal_(nn.Linear(d_in, d_out), 2**0.5, generator),
+                    parse_activation(activation),
+                ]
+            return nn.Sequential(*layers)
+
+        def heads(sizes: Mapping[str, int], gain: float) -> nn.ModuleDict:
+            linear = {key: orthogonal_(nn.Linear(hidden[-1], d), gain, generator) for key, d in sizes.items()}
+            return nn.ModuleDict(linear)
+
+        actions = {key: action for key, (_, action) in spaces.items()}
+        self.share_value = share_value
+        self.adapters, self.trunk = adapters(), trunk()
+        if not share_value:
+            self.value_adapters, self.value_trunk = adapters(), trunk()
+        self.policy = heads(actions, 0.01)
+        self.value = heads(dict.fromkeys(spaces, 1), 1.0)
+        self.log_std = nn.ParameterDict({key: nn.Parameter(torch.zeros(d)) for key, d in actions.items()})
+
+    def mean(self, observation: Tensor, key: str) -> Tensor:
+        """Mean of the Gaussian policy, (n, a_e)."""
+        return self.policy[key](self._features(observation, key, self.adapters, self.trunk))
+
+    def values(self, observation: Tensor, key: str) -> Tensor:
+        """State values, (n,)."""
+        if self.share_value:
+            features = self._features(observation, key, self.adapters, self.trunk)
+        else:
+            features = self._features(observation, key, self.value_adapters, self.value_trunk)
+        return self.value[key](features).squeeze(-1)
+
+    def forward(self, observation: Tensor, key: str) -> tuple[Tensor, Tensor]:
+        """Policy means (n, a_e) and state values (n,), with one pass through a shared trunk."""
+        features = self._features(observation, key, self.adapters, self.trunk)
+        mean = self.policy[key](features)
+        if self.share_value:
+            return mean, self.value[key](features).squeeze(-1)
+        return mean, self.values(observation, key)
+
+    @staticmethod
+    def _features(observation: Tensor, key: str, adapters: nn.ModuleDict, trunk: nn.Sequential) -> Tensor:
+        return trunk(adapters[key](observation) if len(adapters) else observation)
+
+    def layers(self) -> tuple[Layer, ...]:
+        """Adapters (encoder), trunk (hidden) and heads, in forward order."""
+        trunks = [("adapters", "trunk", self.adapters, self.trunk)]
+        if not self.share_value:
+            trunks.append(("value_adapters", "value_trunk", self.value_adapters, self.value_trunk))
+        found: list[Layer] = []
+        for adapters_name, trunk_name, adapters, trunk in trunks:
+            found += [Layer(f"{adapters_name}.{key}", layer, "encoder", 0) for key, layer in adapters.items()]
+            linears = [(n, m) for n, m in trunk.named_children() if isinstance(m, nn.Linear)]
+            found += [Layer(f"{trunk_name}.{n}", m, "hidden", 1 + i) for i, (n, m) in enumerate(linears)]
+        depth = 1 + max(layer.depth for layer in found)
+        for name, heads in (("policy", self.policy), ("value", self.value)):
+            found += [Layer(f"{name}.{key}", layer, "head", depth) for key, layer in heads.items()]
+        return tuple(found)
+
+    def units(self) -> tuple[str, ...]:
+        """Names of the modules whose outputs are post-activation units; the value trunk's come first, so that
+        the last name is the policy's last hidden layer, whose outputs are called features."""
+        trunks = [("trunk", self.trunk)]
+        if not self.share_value:
+            trunks.insert(0, ("value_trunk", self.value_trunk))
+        return tuple(
+            f"{name}.{n}" for name, trunk in trunks for n, m in trunk.named_children() if not isinstance(m, nn.Linear)
+        )
+
+    def wiring(self) -> dict[str, Wiring]:
+        """Each unit module lies between two layers of its trunk, the last one before all the heads that read it."""
+        policy, value = tuple(f"policy.{key}" for key in self.policy), tuple(f"value.{key}" for key in self.value)
+        trunks = [("trunk", self.trunk, (*policy, *value))]
+        if not self.share_value:
+            trunks = [("value_trunk", self.value_trunk, value), ("trunk", self.trunk, policy)]
+        found = {}
+        for trunk, module, heads in trunks:
+            names = [f"{trunk}.{n}" for n, _ in module.named_children()]
+            linears, units = names[::2], names[1::2]
+            for i, unit in enumerate(units):
+                found[unit] = Wiring((linears[i],), (linears[i + 1],) if i + 1 < len(units) else heads)
+        return found

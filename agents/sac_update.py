@@ -1,0 +1,119 @@
+"""The update of SAC (Haarnoja et al. 2018b) in SimBa's order: actor, temperature, critics, target.
+
+    actor        E[α·log π(a|s) − min Q(s, a)],  a ~ π(·|s)
+    temperature  α·(H − H̄),  H = −E[log π(a|s)] as the actor had it before its step, α = exp(log α)
+    critics      Σ_i E[(Q_i(s, a) − y)²],  y = r + γ·(1 − terminated)·(min Q⁻(s′, a′) − α·log π(a′|s′)),  a′ ~ π(·|s′)
+    target       Q⁻ ← (1 − τ)·Q⁻ + τ·Q
+
+The critics see the actor and the temperature that were just updated. Haarnoja et al. take the temperature's
+gradient in log α without the factor α; SimBa's released code has it, and so has this. No value is looked at from
+Python, and everything is written in place: the update can be compiled, or recorded as a CUDA graph.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from ..experiments.hooks import HookDriver
+from ..interventions import Learner
+from .update import COMPILE_OPTIONS
+
+STATISTICS = ("loss/actor", "loss/critic", "policy/entropy", "q/mean", "temperature")
+
+
+class Temperature(nn.Module):
+    """α = exp(log α), the weight of the policy's entropy."""
+
+    def __init__(self, start: float) -> None:
+        super().__init__()
+        self.log_alpha = nn.Parameter(torch.tensor(start).log())
+
+    def forward(self) -> Tensor:
+        return self.log_alpha.exp()
+
+
+class Transitions(NamedTuple):
+    """A batch, observations normalised: states and next_states (n, d), actions (n, a), rewards and terminated (n,)."""
+
+    states: Tensor
+    actions: Tensor
+    rewards: Tensor
+    terminated: Tensor
+    next_states: Tensor
+
+
+@contextmanager
+def frozen(module: nn.Module) -> Iterator[None]:
+    """No gradients of this module's parameters are computed inside."""
+    trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    for parameter in trained:
+        parameter.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for parameter in trained:
+            parameter.requires_grad_()
+
+
+class SoftUpdate:
+    """One gradient step of everything, on networks and optimizers that others hold too.
+
+    actor, critics: learners; the critics' follower is the target, the actor's `temperature` the temperature.
+    compiled: losses and their gradients by torch.compile; what interventions write in place is seen as in eager mode.
+    """
+
+    def __init__(
+        self, actor: Learner, critics: Learner, gamma: float, tau: float, target_entropy: float, compiled: bool
+    ) -> None:
+        assert actor.temperature is not None
+        self.actor, self.critics, self.temperature = actor, critics, actor.temperature
+        (self.target,) = critics.followers
+        self.gamma, self.tau, self.target_entropy = gamma, tau, target_entropy
+        self.actor_loss, self.critic_loss = self.actor_loss_of, self.critic_loss_of
+        if compiled:
+            compile_ = partial(torch.compile, fullgraph=True, dynamic=False, options=COMPILE_OPTIONS)
+            self.actor_loss, self.critic_loss = compile_(self.actor_loss_of), compile_(self.critic_loss_of)
+
+    def __call__(self, batch: Transitions, noise: Tensor, hooks: HookDriver | None = None) -> Tensor:
+        """noise: (n, 2, actions), standard normal, for a ~ π(·|s) and a′ ~ π(·|s′). Returns what STATISTICS names."""
+        for_actor, for_target = noise.unbind(1)
+        with frozen(self.critics.module):
+            actor_loss, entropy = self.actor_loss(batch.states, for_actor)
+        self._step(self.actor, actor_loss, hooks)
+        self._step(self.temperature, self.temperature.module() * (entropy - self.target_entropy))
+        critic_loss, value = self.critic_loss(batch, for_target)
+        self._step(self.critics, critic_loss, hooks)
+        with torch.no_grad():
+            torch._foreach_lerp_(list(self.target.parameters()), list(self.critics.module.parameters()), self.tau)
+            return torch.stack([actor_loss, critic_loss, entropy, value, self.temperature.module()])
+
+    def _step(self, learner: Learner, loss: Tensor, hooks: HookDriver | None = None) -> None:
+        assert learner.optimizer is not None
+        if hooks and hooks.penalizes:
+            loss = loss + hooks.penalty(learner)
+        learner.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        learner.optimizer.step()
+        if hooks:
+            hooks.after_update(learner)
+
+    def actor_loss_of(self, states: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """The actor's loss, and the entropy of its actions as a constant."""
+        actions, log_probs = self.actor.module.sample(states, noise)
+        values = self.critics.module(states, actions).amin(0)
+        with torch.no_grad():
+            alpha = self.temperature.module()
+        return (alpha * log_probs - values).mean(), -log_probs.detach().mean()
+
+    def critic_loss_of(self, batch: Transitions, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """The critics' loss, and the mean of their values as a constant."""
+        with torch.no_grad():
+            next_actions, log_probs = self.actor.module.sample(batch.next_states, noise)
+            next_values = self.target(batch.next_states, next_actions).amin(0) - self.temperature.module() * log_probs
+            targets = batch.rewards + self.gamma * next_values * ~batch.terminated
+        values = self.critics.module(batch.states, batch.actions)
+        return (values - targets).square().mean(1).sum(), values.detach().mean()

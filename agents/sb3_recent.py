@@ -1,0 +1,171 @@
+"""Recent data of a Stable-Baselines3 model and its own losses on them, looked at without a trace.
+
+A run that is measured is bit for bit the run that is not: whatever is drawn here is drawn from generators that are
+put back afterwards, and every network is in evaluation mode meanwhile, as in the metrics of this package's own agents.
+Losses are those of SB3's `train()`.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from gymnasium import spaces
+from stable_baselines3 import A2C, DQN, PPO, SAC, TD3, HerReplayBuffer
+from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
+from stable_baselines3.common.type_aliases import ReplayBufferSamples, RolloutBufferSamples
+from torch import Tensor
+
+ROWS = 256  # on which metrics and ReDo look at the networks
+
+
+@contextmanager
+def untouched(model: BaseAlgorithm) -> Iterator[None]:
+    """Networks in evaluation mode; the global generators, from which SB3's buffers (numpy) and policies (torch)
+    draw, the mode of every module and the noise of gSDE are afterwards as they were."""
+    modes = {module: module.training for module in model.policy.modules()}
+    distributions = [part.action_dist for part in modes if hasattr(part, "action_dist")]
+    noise = [dict(vars(distribution)) for distribution in distributions]
+    numpy_state = np.random.get_state()  # noqa: NPY002
+    model.policy.eval()
+    try:
+        with torch.random.fork_rng([model.device] if model.device.type == "cuda" else []):
+            yield
+    finally:
+        np.random.set_state(numpy_state)  # noqa: NPY002
+        for distribution, values in zip(distributions, noise, strict=True):
+            vars(distribution).update(values)
+        for module, training in modes.items():
+            module.training = training
+
+
+class Replay:
+    """Transitions from the replay memory, as training draws and normalises them: the same until the model goes on."""
+
+    def __init__(self, model: OffPolicyAlgorithm) -> None:
+        self.model = model
+        self._kept: tuple[tuple[int, ...], ReplayBufferSamples] | None = None
+
+    def __call__(self) -> ReplayBufferSamples | None:
+        """`ROWS` transitions, or None before there are any."""
+        model, memory = self.model, self.model.replay_buffer
+        if memory is None or not memory.size():
+            return None
+        if isinstance(memory, HerReplayBuffer) and not memory.ep_length.any():
+            return None  # it draws from finished episodes only
+        now = (id(memory), memory.pos, model.num_timesteps, model._n_updates)
+        if self._kept is None or self._kept[0] != now:
+            with untouched(model):
+                self._kept = now, memory.sample(ROWS, env=model.get_vec_normalize_env())
+        return self._kept[1]
+
+
+class LastRollout:
+    """Rows of the last full rollout. SB3 empties its buffer before the next one, so they are to be asked for while
+    it is there (at the end of a rollout) and are kept from then on."""
+
+    def __init__(self, model: A2C | PPO) -> None:
+        self.model = model
+        self._kept: RolloutBufferSamples | None = None
+
+    def __call__(self) -> RolloutBufferSamples | None:
+        """At most `ROWS` steps, evenly spread, or None before the first rollout."""
+        buffer: Any = self.model.rollout_buffer
+        if not buffer.full:
+            return self._kept
+        length, total = buffer.buffer_size, buffer.buffer_size * buffer.n_envs
+        index = np.arange(0, total, -(-total // ROWS))
+        # after an update, SB3 leaves (steps, envs, …) flattened, one environment after the other
+        rows = index if buffer.generator_ready else (index % length, index // length)
+        seen = buffer.observations
+        self._kept = RolloutBufferSamples(
+            {key: buffer.to_torch(each[rows]) for key, each in seen.items()}  # type: ignore[arg-type]
+            if isinstance(seen, dict)
+            else buffer.to_torch(seen[rows]),
+            buffer.to_torch(buffer.actions[rows].astype(np.float32)),
+            *(
+                buffer.to_torch(each[rows].flatten())
+                for each in (buffer.values, buffer.log_probs, buffer.advantages, buffer.returns)
+            ),
+        )
+        return self._kept
+
+
+def on_policy_loss(model: A2C | PPO, batch: RolloutBufferSamples) -> Tensor:
+    """Policy, value and entropy terms: PPO's clipped surrogate, or A2C's −A·log π."""
+    discrete = isinstance(model.action_space, spaces.Discrete)
+    actions = batch.actions.long().flatten() if discrete else batch.actions
+    with untouched(model):
+        values, log_probs, entropy = model.policy.evaluate_actions(batch.observations, actions)
+    values, advantages = values.flatten(), batch.advantages
+    if model.normalize_advantage and len(advantages) > 1:
+        advantages = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
+    if isinstance(model, PPO):
+        ratio = torch.exp(log_probs - batch.old_log_prob)
+        clip = model.clip_range(model._current_progress_remaining)  # type: ignore[operator]
+        gain = torch.min(advantages * ratio, advantages * ratio.clamp(1 - clip, 1 + clip))
+        if model.clip_range_vf is not None:
+            clip = model.clip_range_vf(model._current_progress_remaining)  # type: ignore[operator]
+            values = batch.old_values + (values - batch.old_values).clamp(-clip, clip)
+    else:
+        gain = advantages * log_probs
+    bonus = -log_probs if entropy is None else entropy
+    return model.vf_coef * F.mse_loss(values, batch.returns) - gain.mean() - model.ent_coef * bonus.mean()
+
+
+def q_loss(model: DQN, batch: ReplayBufferSamples) -> Tensor:
+    """DQN: Huber loss of the temporal-difference error."""
+    with untouched(model):
+        with torch.no_grad():
+            following = model.q_net_target(batch.next_observations).amax(1, keepdim=True)
+        values = model.q_net(batch.observations).gather(1, batch.actions.long())
+    return F.smooth_l1_loss(values, _returns(model, batch, following))
+
+
+def critic_loss(model: SAC | TD3, batch: ReplayBufferSamples) -> Tensor:
+    """SAC, TD3, DDPG: squared temporal-difference errors of all critics."""
+    with untouched(model):
+        with torch.no_grad():
+            if isinstance(model, SAC):
+                actions, log_probs = _act(model, batch.next_observations)
+                bonus = -_temperature(model) * log_probs[:, None]
+            else:
+                noise = torch.randn_like(batch.actions) * model.target_policy_noise
+                noise = noise.clamp(-model.target_noise_clip, model.target_noise_clip)
+                actions = (model.actor_target(batch.next_observations) + noise).clamp(-1, 1)
+                bonus = torch.zeros_like(batch.rewards)
+            following = torch.cat(model.critic_target(batch.next_observations, actions), 1).amin(1, keepdim=True)
+        values = model.critic(batch.observations, batch.actions)
+    targets = _returns(model, batch, following + bonus)
+    half = 0.5 if isinstance(model, SAC) else 1.0
+    return half * torch.stack([F.mse_loss(each, targets) for each in values]).sum()
+
+
+def actor_loss(model: SAC | TD3, batch: ReplayBufferSamples) -> Tensor:
+    """SAC: α·log π − min Q; TD3 and DDPG: −Q of the first critic."""
+    with untouched(model):
+        if isinstance(model, SAC):
+            actions, log_probs = _act(model, batch.observations)
+            values = torch.cat(model.critic(batch.observations, actions), 1).amin(1)
+            return (_temperature(model) * log_probs - values).mean()
+        return -model.critic.q1_forward(batch.observations, model.actor(batch.observations)).mean()
+
+
+def _act(model: SAC, observations: Tensor) -> tuple[Tensor, Tensor]:
+    """Actions (n, actions) and their log-probabilities (n,)."""
+    if model.use_sde:
+        model.actor.reset_noise()  # as in every update of SB3: the graph of the last noise is gone
+    return model.actor.action_log_prob(observations)
+
+
+def _temperature(model: SAC) -> Tensor:
+    return model.ent_coef_tensor if model.log_ent_coef is None else model.log_ent_coef.detach().exp()
+
+
+def _returns(model: OffPolicyAlgorithm, batch: ReplayBufferSamples, following: Tensor) -> Tensor:
+    """r + γ·(1 − done)·following, (n, 1); with n-step returns, the discounts that came with the batch."""
+    discounts = getattr(batch, "discounts", None)  # before SB3 2.7, batches had none
+    return batch.rewards + (1 - batch.dones) * (model.gamma if discounts is None else discounts) * following

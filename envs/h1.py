@@ -1,0 +1,38 @@
+"""The names of HumanoidBench's h1 tasks: `import supple.envs` registers `h1-walk-v0` and the others.
+
+They are made in `humanoid_tasks.py`, which is imported, and MuJoCo with it, when one of them is.
+"""
+
+import gymnasium as gym
+
+# Task, which is also the name of its scene → its class in humanoid_tasks.py, and what else it needs.
+H1_TASKS: dict[str, tuple[str, dict[str, float]]] = {
+    "walk": ("Walk", {"speed": 1.0}),
+    "stand": ("Stand", {}),
+    "run": ("Walk", {"speed": 5.0}),
+    "hurdle": ("Hurdle", {}),
+    "crawl": ("Crawl", {}),
+    "maze": ("Maze", {}),
+    "sit_simple": ("Sit", {}),
+    "sit_hard": ("SitAnywhere", {}),
+    "balance_simple": ("Balance", {}),
+    "balance_hard": ("Balance", {}),
+    "stair": ("Climb", {}),
+    "slide": ("Climb", {}),
+    "pole": ("Pole", {}),
+    "reach": ("Reach", {}),
+}
+
+EPISODE = 1000  # steps
+
+
+def register_h1() -> None:
+    """Register the tasks with Gymnasium, once."""
+    for task, (name, settings) in H1_TASKS.items():
+        if f"h1-{task}-v0" not in gym.registry:
+            gym.register(
+                f"h1-{task}-v0",
+                f"{__package__}.humanoid_tasks:{name}",
+                max_episode_steps=EPISODE,
+                kwargs={"scene": task, **settings},
+            )

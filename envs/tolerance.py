@@ -1,0 +1,41 @@
+"""How well a number keeps to an interval, from 0 to 1: the bricks of HumanoidBench's rewards."""
+
+import math
+from typing import Literal
+
+import numpy as np
+
+_GAUSSIAN = math.sqrt(-2.0 * math.log(0.1))  # makes the Gaussian 0.1 at the margin
+
+
+def tolerance(
+    x: float,
+    low: float,
+    high: float = math.inf,
+    margin: float = 0.0,
+    sigmoid: Literal["gaussian", "linear", "quadratic"] = "gaussian",
+) -> float:
+    """1 where low ≤ x ≤ high, and less outside, by the distance to the interval in margins, d.
+
+    The function T of dm_control's `rewards.tolerance` (Tassa et al. 2018), with the three shapes, and their
+    values at the margin, that HumanoidBench uses:
+    gaussian, exp(−½ d² · −2 ln 0.1), 0.1 at the margin; linear, max(0, 1 − d); quadratic, max(0, 1 − d²).
+    With margin 0 it is 0 outside. x, low, high and margin have the same unit. NaN gives NaN.
+
+    For single numbers: in plain floats it takes a twentieth of NumPy's time, and a step asks ten times.
+    """
+    if low <= x <= high:
+        return 1.0
+    if math.isnan(x):
+        return math.nan
+    if margin == 0.0:
+        return 0.0
+    d = (low - x if x < low else x - high) / margin
+    if sigmoid == "gaussian":
+        return math.exp(-0.5 * (d * _GAUSSIAN) ** 2)
+    return max(0.0, 1.0 - (d if sigmoid == "linear" else d * d))
+
+
+def quietness(x: np.ndarray, margin: float) -> float:
+    """The mean over x, any shape, of `tolerance(x_i, 0, 0, margin, "quadratic")`."""
+    return float(np.maximum(1.0 - np.square(x / margin), 0.0).sum()) / x.size

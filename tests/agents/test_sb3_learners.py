@@ -1,0 +1,248 @@
+"""Learners of real Stable-Baselines3 models: whose parameters they hold, how layers hang together, own losses."""
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+
+sb3 = pytest.importorskip("stable_baselines3")
+
+from gymnasium import spaces  # noqa: E402
+from stable_baselines3 import A2C, DDPG, DQN, PPO, SAC, TD3  # noqa: E402
+from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize  # noqa: E402
+
+from supple.agents.sb3 import SuppleCallback, learners_of  # noqa: E402
+from supple.interventions import Wiring  # noqa: E402
+from supple.metrics import METRICS, measure  # noqa: E402
+
+ENV = {PPO: "CartPole-v1", A2C: "Pendulum-v1", DQN: "CartPole-v1", SAC: "Pendulum-v1", TD3: "Pendulum-v1"}
+ENV[DDPG] = "Pendulum-v1"
+OFF_POLICY = {"learning_starts": 16, "train_freq": 8, "batch_size": 256, "buffer_size": 100}
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def small(kind: Any, env: Any = None, policy: str = "MlpPolicy", **settings: Any) -> Any:
+    own = {PPO: {"n_steps": 32, "batch_size": 32, "n_epochs": 2}, A2C: {"n_steps": 8}}.get(kind, OFF_POLICY)
+    net = {"net_arch": [8, 8], **settings.pop("policy_kwargs", {})}
+    return kind(policy, env or ENV[kind], policy_kwargs=net, seed=0, device="cpu", **(own | settings))
+
+
+class Images(gym.Env):
+    """Noise of 36 × 36, alone or beside a vector; episodes of 10 steps."""
+
+    def __init__(self, action_space: spaces.Space, beside: bool = False) -> None:
+        image = spaces.Box(0, 255, (36, 36, 1), np.uint8)
+        self.observation_space = spaces.Dict({"image": image, "vector": spaces.Box(-1, 1, (3,))}) if beside else image
+        self.action_space, self.beside = action_space, beside
+
+    def _see(self) -> Any:
+        image = self.np_random.integers(0, 256, (36, 36, 1), dtype=np.uint8)
+        return {"image": image, "vector": np.zeros(3, np.float32)} if self.beside else image
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict]:
+        super().reset(seed=seed)
+        self.steps = 0
+        return self._see(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict]:
+        self.steps += 1
+        return self._see(), float(self.np_random.random()), False, self.steps == 10, {}
+
+
+@pytest.mark.parametrize("kind", [PPO, A2C, DQN, SAC, TD3, DDPG])
+def test_every_trained_parameter_belongs_to_one_learner_with_its_optimizer(kind: Any) -> None:
+    model = small(kind)
+    learners = learners_of(model)
+    targets = {id(p) for each in learners.values() for f in each.followers for p in f.parameters()}
+    mine = [id(p) for each in learners.values() for p in each.module.parameters()]
+    assert len(mine) == len(set(mine))
+    assert set(mine) == {id(p) for p in model.policy.parameters()} - targets
+    for each in learners.values():
+        stepped = {id(p) for group in each.optimizer.param_groups for p in group["params"]}
+        assert stepped == {id(p) for p in each.module.parameters()}
+
+
+@pytest.mark.parametrize(("kind", "names"), [(PPO, ["policy"]), (DQN, ["q"]), (SAC, ["actor", "critic"])])
+def test_learners_have_the_fields_names(kind: Any, names: list[str]) -> None:
+    assert list(learners_of(small(kind))) == names
+
+
+def test_heads_and_critics_side_by_side_share_a_depth() -> None:
+    actor, critic = learners_of(small(SAC)).values()
+    assert [(x.name, x.role, x.depth) for x in actor.layers] == [
+        ("latent_pi.0", "encoder", 0),
+        ("latent_pi.2", "hidden", 1),
+        ("mu", "head", 2),
+        ("log_std", "head", 2),
+    ]
+    assert actor.wiring["latent_pi.3"] == Wiring(("latent_pi.2",), ("mu", "log_std"))
+    assert [x.depth for x in critic.layers] == [0, 0, 1, 1, 2, 2]
+    assert critic.wiring["qf1.1"] == Wiring(("qf1.0",), ("qf1.2",))
+
+
+def test_a_shared_encoder_of_images_feeds_both_heads_and_separate_ones_their_own() -> None:
+    env = Images(spaces.Discrete(2))
+    settings = {"policy": "CnnPolicy", "n_steps": 8, "batch_size": 8}
+    shared = learners_of(small(PPO, env, policy_kwargs={"net_arch": []}, **settings))["policy"]
+    assert shared.wiring["features_extractor.linear.1"].outgoing == ("action_net", "value_net")
+    assert [x.role for x in shared.layers] == ["encoder", "hidden", "hidden", "hidden", "head", "head"]
+    separate = {"net_arch": {"pi": [4], "vf": [4, 4]}, "share_features_extractor": False}
+    policy = learners_of(small(PPO, env, policy_kwargs=separate, **settings))["policy"]
+    assert [x.name for x in policy.select("encoder")] == ["features_extractor.cnn.0", "vf_features_extractor.cnn.0"]
+    assert policy.wiring["vf_features_extractor.linear.1"].outgoing == ("mlp_extractor.value_net.0",)
+
+
+def test_parts_of_a_dictionary_extractor_lie_side_by_side() -> None:
+    env = Images(spaces.Discrete(2), beside=True)
+    q = learners_of(small(DQN, env, policy="MultiInputPolicy"))["q"]
+    assert q.layers[0].name == "features_extractor.extractors.image.cnn.0"
+    assert q.wiring["features_extractor.extractors.image.linear.1"].outgoing == ("q_net.0",)
+
+
+@pytest.mark.parametrize("kind", [PPO, A2C, DQN, SAC, TD3])
+def test_everything_can_be_measured_and_nothing_moves(kind: Any) -> None:
+    model = small(kind).learn(64)
+    learners = learners_of(model)
+    model.policy.set_training_mode(True)
+    before = copy.deepcopy([p.grad for p in model.policy.parameters()]), copy.deepcopy(model.policy.state_dict())
+    states = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
+    modes = [m.training for m in model.policy.modules()]
+    first = [measure(each) for each in learners.values()]
+    assert all(values.keys() == METRICS.keys() for values in first)
+    assert all(values["gradient_norm"] > 0 for values in first)
+    assert [measure(each) for each in learners.values()] == first
+    assert torch.equal(torch.get_rng_state(), states[0])
+    assert (np.random.get_state()[1] == states[1]).all()  # noqa: NPY002
+    assert [m.training for m in model.policy.modules()] == modes
+    after = [p.grad for p in model.policy.parameters()], model.policy.state_dict()
+    torch.testing.assert_close(after, before, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("kind", [PPO, A2C, DQN, SAC, TD3])
+def test_before_any_data_only_weights_are_measured(kind: Any) -> None:
+    for learner in learners_of(small(kind)).values():
+        assert learner.probe() is None
+        assert measure(learner).keys() == {name for name, metric in METRICS.items() if metric.needs == "weights"}
+
+
+def logged(model: Any, *arguments: Any) -> dict[str, float]:
+    """What SB3's own update logs on the very draws that a probe would take, at a learning rate of 0."""
+    model.lr_schedule = lambda _: 0.0
+    model.train(*arguments)
+    return model.logger.name_to_value
+
+
+def without_noise(self: Any, shape: Any = ()) -> torch.Tensor:
+    return self.loc + 0.5 * self.scale
+
+
+@pytest.mark.parametrize("settings", [{}, {"clip_range_vf": 0.1}])
+def test_loss_of_ppo_is_that_of_its_own_update(settings: dict) -> None:
+    model = small(PPO, n_steps=256, batch_size=256, **settings).learn(256)
+    loss = learners_of(model)["policy"].loss().item()
+    assert loss == pytest.approx(logged(model)["train/loss"], rel=1e-4)
+
+
+def test_loss_of_a2c_is_that_of_its_own_update() -> None:
+    model = small(A2C, n_steps=64, ent_coef=0.1).learn(64)
+    loss = learners_of(model)["policy"].loss().item()
+    own = logged(model)
+    parts = own["train/policy_loss"] + 0.1 * own["train/entropy_loss"] + 0.5 * own["train/value_loss"]
+    assert loss == pytest.approx(parts, rel=1e-4)
+
+
+@pytest.mark.parametrize("settings", [{}, {"n_steps": 3}])
+def test_loss_of_dqn_is_that_of_its_own_update(settings: dict) -> None:
+    model = small(DQN, **settings).learn(64)
+    loss = learners_of(model)["q"].loss().item()
+    assert loss == pytest.approx(logged(model, 1, 256)["train/loss"], rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings"), [(SAC, {}), (SAC, {"ent_coef": 0.3}), (TD3, {"policy_delay": 1}), (DDPG, {})]
+)
+def test_losses_of_actor_and_critic_are_those_of_their_own_update(
+    kind: Any, settings: dict, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.distributions.Normal, "rsample", without_noise)
+    model = small(kind, **settings).learn(64)
+    learners = learners_of(model)
+    losses = [learners[name].loss().item() for name in ("actor", "critic")]
+    own = logged(model, 1, 256)
+    assert losses == pytest.approx([own["train/actor_loss"], own["train/critic_loss"]], rel=1e-4)
+
+
+def test_the_probe_is_normalised_as_training_sees_it() -> None:
+    env = VecNormalize(DummyVecEnv([lambda: gym.make("Pendulum-v1")]))
+    model = small(SAC, env).learn(64)
+    observations, _ = learners_of(model)["actor"].probe()
+    raw = torch.as_tensor(model.replay_buffer.observations[:64, 0])
+    seen = torch.as_tensor(env.normalize_obs(raw.numpy()))
+    assert all((row - seen).abs().sum(1).min() < 1e-5 for row in observations)
+
+
+def test_the_rollout_is_the_same_before_and_after_sb3_flattens_it() -> None:
+    model = small(PPO, DummyVecEnv([lambda: gym.make("CartPole-v1")] * 3))
+    seen = []
+
+    class Look(SuppleCallback):
+        def _on_rollout_end(self) -> None:
+            seen.append(self.learners["policy"].probe()[0])
+
+    model.learn(96, callback=Look())
+    assert torch.equal(seen[-1], learners_of(model)["policy"].probe()[0])
+
+
+def test_a_fresh_draw_is_one_that_sb3_would_begin_with() -> None:
+    model = small(PPO)
+    learner = learners_of(model)["policy"]
+    state = torch.get_rng_state()
+    first, second = learner.redraw(), learner.redraw()
+    assert torch.equal(torch.get_rng_state(), state)
+    assert first.keys() == learner.initial.keys()
+    weight = first["mlp_extractor.policy_net.2.weight"]
+    torch.testing.assert_close(weight @ weight.T, 2 * torch.eye(8))  # orthogonal, gain √2: SB3's, not torch's default
+    assert not torch.equal(weight, second["mlp_extractor.policy_net.2.weight"])
+
+
+def test_what_is_written_to_the_temperature_reaches_sac_and_its_optimizer() -> None:
+    model = small(SAC, ent_coef="auto_0.2").learn(32)
+    temperature = learners_of(model)["actor"].temperature
+    ((_, log_alpha),) = temperature.module.named_parameters()
+    assert log_alpha is model.log_ent_coef
+    assert log_alpha in temperature.optimizer.state
+    assert learners_of(small(SAC, ent_coef=0.2))["critic"].temperature is None
+
+
+def test_state_dependent_noise_is_measured_and_put_back() -> None:
+    model = small(SAC, use_sde=True).learn(32)
+    noise = model.actor.action_dist.exploration_mat
+    assert all(measure(each).keys() == METRICS.keys() for each in learners_of(model).values())
+    assert model.actor.action_dist.exploration_mat is noise
+
+
+def test_models_that_cannot_be_read_are_refused_in_one_line() -> None:
+    with pytest.raises(ValueError, match="no learners for object: it knows PPO"):
+        learners_of(object())  # type: ignore[arg-type]
+    env = Images(spaces.Box(-1, 1, (2,)))
+    model = small(SAC, env, policy="CnnPolicy", policy_kwargs={"share_features_extractor": True})
+    with pytest.raises(ValueError, match="both the actor's and the critic's"):
+        learners_of(model)
+    model = small(DQN)
+    model.q_net.q_net = None
+    with pytest.raises(ValueError, match="QNetwork has no 'q_net'"):
+        learners_of(model)
+    slow = sb3.common.sb2_compat.rmsprop_tf_like.RMSpropTFLike
+    with pytest.raises(ValueError, match="RMSpropTFLike does not start at zero"):
+        learners_of(small(A2C, policy_kwargs={"optimizer_class": slow}))

@@ -1,0 +1,288 @@
+"""To an intervention, every member of a stack is a network of its own."""
+
+import copy
+from dataclasses import replace
+from functools import partial
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from supple.interventions import (
+    Learner,
+    StackedLayerNorm,
+    StackedLinear,
+    Wiring,
+    chain,
+    fire_,
+    learner_for,
+    make,
+    plain_wiring,
+    redo_,
+    redraw,
+    snapshot,
+    unit_names,
+)
+
+MEMBERS = 3
+X = torch.randn(16, 4, generator=torch.Generator().manual_seed(5))
+
+
+def network(members: int = 0) -> nn.Sequential:
+    """Linear and normalisation layers, stacked or (members = 0) plain; parameters have the same names."""
+    linear = partial(StackedLinear, members) if members else nn.Linear
+    norm = partial(StackedLayerNorm, members) if members else nn.LayerNorm
+    return nn.Sequential(
+        linear(4, 8), norm(8), nn.ReLU(), linear(8, 8), nn.ReLU(), linear(8, 6), nn.ReLU(), linear(6, 2)
+    )
+
+
+def build(seed: int = 0, share: float = 0.4) -> Learner:
+    """A trained stack with a target network that lags behind; a share of the hidden units never fires."""
+    torch.manual_seed(seed)
+    module = network(MEMBERS)
+    fresh = redraw(module, torch.Generator().manual_seed(seed))
+    learner = learner_for(
+        module, torch.optim.AdamW(module.parameters(), lr=1e-2), probe=lambda: (X,),
+        loss=lambda: (module(X) - 1).square().mean((1, 2)).sum(),
+        followers=(copy.deepcopy(module).requires_grad_(False),),
+    )  # fmt: skip
+    for _ in range(2):
+        learner.optimizer.zero_grad()
+        learner.loss().backward()
+        learner.optimizer.step()
+    with torch.no_grad():
+        for layer in learner.layers[1:-1]:
+            layer.module.bias[torch.rand(layer.module.bias.shape) < share] = -100.0
+    return replace(learner, redraw=lambda: fresh)
+
+
+def member_of(stack: Learner, i: int) -> Learner:
+    """One member as a network of its own: the same values, optimizer slots, target network and draws."""
+
+    def part(values: dict[str, Tensor]) -> dict[str, Tensor]:
+        return {name: value[i].clone() for name, value in values.items()}
+
+    module, target, fresh = network(), network().requires_grad_(False), part(dict(stack.redraw()))
+    module.load_state_dict(part(stack.module.state_dict()))
+    target.load_state_dict(part(stack.followers[0].state_dict()))
+    optimizer = torch.optim.AdamW(module.parameters(), lr=1e-2)
+    for mine, theirs in zip(module.parameters(), stack.module.parameters(), strict=True):
+        slots = stack.optimizer.state[theirs]
+        optimizer.state[mine] = {key: v.clone() if key == "step" else v[i].clone() for key, v in slots.items()}
+    learner = learner_for(module, optimizer, probe=stack.probe, loss=lambda: module(X).sum(), followers=(target,))
+    return replace(learner, initial=part(stack.initial), redraw=lambda: fresh, algorithm=stack.algorithm)
+
+
+# -- the layers ----------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(1, 4), st.integers(1, 5), st.integers(1, 6), st.booleans(), st.integers(0, 100))
+def test_a_stacked_layer_computes_what_its_members_compute(members, n, d, shared, seed):
+    torch.manual_seed(seed)
+    linear, norm = StackedLinear(members, d, 7), StackedLayerNorm(members, 7, eps=1e-3)
+    nn.init.normal_(norm.weight)
+    nn.init.normal_(norm.bias)
+    x = torch.randn(n, d) if shared else torch.randn(members, n, d)
+    for i, out in enumerate(norm(linear(x))):
+        hidden = nn.functional.linear(x if shared else x[i], linear.weight[i], linear.bias[i])
+        expected = nn.functional.layer_norm(hidden, (7,), norm.weight[i], norm.bias[i], eps=1e-3)
+        torch.testing.assert_close(out, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (2, 3, 4)], ids=["one input for all", "own inputs"])
+def test_gradients_of_a_stacked_layer_are_right_to_second_order(shape):
+    torch.manual_seed(0)
+    layer = StackedLinear(2, 4, 5).double()
+    x = torch.randn(shape, dtype=torch.float64, requires_grad=True)
+
+    def output(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        return torch.func.functional_call(layer, {"weight": weight, "bias": bias}, (x,)).tanh()
+
+    inputs = (x, layer.weight, layer.bias)
+    assert torch.autograd.gradcheck(output, inputs)
+    assert torch.autograd.gradgradcheck(output, inputs)
+
+
+def test_members_learn_apart_from_each_other():
+    module = network(2)
+    module(X)[0].square().sum().backward()
+    for parameter in module.parameters():
+        assert parameter.grad[0].any()
+        assert not parameter.grad[1].any()
+
+
+def test_members_are_drawn_as_single_layers_in_turn():
+    torch.manual_seed(1)
+    stack = StackedLinear(3, 5, 4)
+    torch.manual_seed(1)
+    for i in range(3):
+        single = nn.Linear(5, 4)
+        torch.testing.assert_close(stack.weight[i], single.weight, rtol=0, atol=1e-7)
+        torch.testing.assert_close(stack.bias[i], single.bias, rtol=0, atol=1e-7)
+
+
+def test_a_redraw_draws_every_member_anew():
+    module = network(2)
+    drawn = redraw(module, torch.Generator().manual_seed(0))
+    assert drawn.keys() == dict(module.named_parameters()).keys()
+    for name in ("0.weight", "0.bias", "7.weight"):
+        assert not torch.equal(drawn[name][0], drawn[name][1])
+        assert not torch.equal(drawn[name], dict(module.named_parameters())[name])
+    assert drawn["1.weight"].eq(1).all()
+    assert drawn["1.bias"].eq(0).all()
+
+
+def test_layers_units_and_wiring_of_a_stack_are_found_as_those_of_a_member():
+    stack, plain = network(2), network()
+    assert [(x.name, x.role, x.depth) for x in chain(stack)] == [(x.name, x.role, x.depth) for x in chain(plain)]
+    assert unit_names(stack) == unit_names(plain) == ("2", "4", "6")
+    assert plain_wiring(stack, chain(stack), unit_names(stack)) == plain_wiring(plain, chain(plain), unit_names(plain))
+    learner = learner_for(stack)
+    assert len(learner.select("linear")) == 4
+    assert all(learner.is_stacked(unit) for unit in learner.units)
+    assert not any(map(learner_for(plain).is_stacked, unit_names(plain)))
+    assert [tuple(w.shape) for w in learner.layers[0].weights] == [(8, 4)] * 2
+    assert [tuple(w.shape) for w in learner_for(plain).layers[0].weights] == [(8, 4)]
+
+
+# -- interventions -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "params"),
+    [
+        ("fire", {}),
+        ("fire", {"method": "polar", "scope": ("encoder", "head")}),
+        ("snp", {}),
+        ("snp", {"toward": "fresh", "scope": "hidden"}),
+        ("reset", {}),
+        ("reset", {"toward": "fresh"}),
+        ("reset", {"what": "head"}),
+        ("reset", {"what": "linear"}),
+        ("reset", {"what": "layer", "layer": "3"}),
+        ("reset", {"what": "last", "count": 2}),
+        ("redo", {"tau": 0.0}),
+        ("redo", {"tau": 0.5}),
+        ("redo", {"tau": 0.5, "contract": "as_released"}),
+    ],
+    ids=str,
+)
+def test_an_intervention_on_a_stack_is_the_intervention_on_each_member(name, params):
+    stack = replace(build(), algorithm="dqn")
+    members = [member_of(stack, i) for i in range(MEMBERS)]
+    held = [*stack.module.parameters(), *(v for s in stack.optimizer.state.values() for v in s.values())]
+    before = [v.data_ptr() for v in held]
+    written = make(name, **params).apply(stack)
+    assert written
+    assert [v.data_ptr() for v in held] == before
+    for i, member in enumerate(members):
+        assert make(name, **params).apply(member) == written
+        pairs = [(stack.module, member.module), (stack.followers[0], member.followers[0])]
+        for ours, theirs in pairs:
+            for parameter, value in snapshot(theirs).items():
+                torch.testing.assert_close(ours.get_parameter(parameter)[i], value, rtol=0, atol=1e-6)
+        for parameter, own in member.module.named_parameters():
+            slots = stack.optimizer.state[stack.module.get_parameter(parameter)]
+            for key, value in member.optimizer.state[own].items():
+                assert torch.equal(slots[key] if key == "step" else slots[key][i], value), (parameter, key)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 1000), st.sampled_from([0.0, 0.1, 0.6]), st.floats(0.1, 1.0))
+def test_redo_on_a_stack_equals_redo_on_each_member_whoever_has_dormant_units(seed, tau, share):
+    stack = build(seed, share)
+    members = [member_of(stack, i) for i in range(MEMBERS)]
+    written = set(make("redo", tau=tau).apply(stack))
+    assert written == {name for member in members for name in make("redo", tau=tau).apply(member)}
+    for i, member in enumerate(members):
+        for parameter, value in snapshot(member.module).items():
+            assert torch.equal(stack.module.get_parameter(parameter)[i], value), parameter
+
+
+def test_a_member_without_dormant_units_keeps_its_values_and_moments():
+    stack = build(share=0.0)
+    with torch.no_grad():
+        for place, bias in ((1, 10.0), (3, 100.0), (5, 1000.0)):  # every unit fires
+            stack.module[place].bias.fill_(bias)
+        stack.module[3].bias[1, :2] = -100.0  # and these do not
+    values = snapshot(stack.module)
+    moments = {p: stack.optimizer.state[p]["exp_avg"].clone() for p in stack.module.parameters()}
+    assert make("redo", tau=0.0).apply(stack) == ["3.weight", "3.bias", "5.weight"]
+    for name, parameter in stack.module.named_parameters():
+        for i in (0, 2):
+            assert torch.equal(parameter[i], values[name][i])
+            assert torch.equal(stack.optimizer.state[parameter]["exp_avg"][i], moments[parameter][i])
+    assert stack.optimizer.state[stack.module[3].weight]["exp_avg"][1, :2].eq(0).all()
+    assert stack.module[5].weight[1, :, :2].eq(0).all()
+
+
+def test_l2_init_sums_over_members():
+    stack = build()
+    l2 = make("l2_init", strength=0.3)
+    expected = sum(l2.penalty(member_of(stack, i)) for i in range(MEMBERS))
+    torch.testing.assert_close(l2.penalty(stack), expected)
+
+
+def test_fire_orthogonalizes_stacked_and_single_layers_of_one_shape_together():
+    torch.manual_seed(0)
+    module = nn.ModuleDict({"stack": StackedLinear(2, 6, 5), "single": nn.Linear(6, 5), "tall": StackedLinear(3, 2, 9)})
+    singles = [nn.Linear(6, 5), nn.Linear(6, 5)]
+    for i, single in enumerate(singles):
+        single.weight.data.copy_(module["stack"].weight[i])
+        fire_(single)
+    single = copy.deepcopy(module["single"])
+    fire_(single)
+    assert fire_(module) == ["stack.weight", "single.weight", "tall.weight"]
+    expected = torch.stack([singles[0].weight, singles[1].weight])
+    torch.testing.assert_close(module["stack"].weight, expected, rtol=0, atol=1e-6)
+    torch.testing.assert_close(module["single"].weight, single.weight, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize(("value", "reason"), [(0.0, "is zero"), (torch.nan, "is not finite")])
+def test_a_member_that_cannot_be_orthogonalized_is_named_and_nothing_is_written(value, reason):
+    stack = build()
+    with torch.no_grad():
+        stack.module[3].weight[1] = value
+    before = snapshot(stack.module)
+    with pytest.raises(ValueError, match=rf"^3\.weight, member 1 {reason}$") as refusal:
+        make("fire").apply(stack)
+    assert "\n" not in str(refusal.value)
+    for name, parameter in snapshot(stack.module).items():
+        assert torch.equal(parameter.nan_to_num(), before[name].nan_to_num())
+
+
+# -- stacks beside single layers -----------------------------------------------------------------------------
+
+
+def test_units_of_a_single_layer_are_forgotten_by_every_member_that_reads_them():
+    module = nn.Sequential(nn.Linear(4, 5), nn.ReLU(), StackedLinear(2, 5, 1))
+    with torch.no_grad():
+        module[0].bias.fill_(10.0)
+        module[0].bias[3] = -100.0
+    learner = learner_for(module, probe=lambda: (X,), loss=lambda: module(X).mean())
+    before = module(X)
+    assert not learner.is_stacked("1")
+    make("redo", tau=0.0).apply(learner)
+    assert module[2].weight.eq(0).tolist() == [[[False] * 3 + [True, False]]] * 2
+    torch.testing.assert_close(module(X), before)
+
+
+def test_channels_are_forgotten_by_stacked_layers_after_flattening():
+    module = nn.Sequential(nn.Conv2d(1, 3, 3), nn.ReLU(), nn.Flatten(), StackedLinear(2, 12, 1))
+    redo_(module, {"1": torch.tensor([False, True, False])}, {"1": Wiring(("0",), ("3",))}, redraw(module))
+    assert module[3].weight.eq(0).tolist() == [[[False] * 4 + [True] * 4 + [False] * 4]] * 2
+
+
+def test_masks_and_readers_that_do_not_fit_a_stack_are_refused_in_one_line():
+    module = network(2)
+    fresh, before = redraw(module), snapshot(module)
+    with pytest.raises(ValueError, match=r"^redo: '2' has 8 units, but 0 has 2 × 8 outputs$"):
+        redo_(module, {"2": torch.ones(8, dtype=torch.bool)}, {"2": Wiring(("0",), ("3",))}, fresh)
+    assert all(torch.equal(value, before[name]) for name, value in snapshot(module).items())
+    mixed = learner_for(nn.Sequential(StackedLinear(2, 4, 6), nn.ReLU(), nn.Linear(6, 1)))
+    with pytest.raises(ValueError, match=r"^redo: '2', which reads '1', is no stack of 2 members, as that is$"):
+        make("redo").attach(mixed)
