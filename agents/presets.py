@@ -18,6 +18,21 @@ CYCLING = {**CLEANRL, "cycles": 3, "steps_per_task": 1_000_000, "activation": "r
 # of DQNSettings are the rest of that table.
 FIRE_ATARI: dict[str, Any] = {"env": "ALE/Asterix-v5", "steps": 2_500_000, "eval_episodes": 10}
 FIRE_ARMS = ("fire", "snp", "reset", "injection")
+# FIRE paper, Section 4.3.1 and Table 5: 1M environment steps, that is 500k decisions; evaluated by 10 episodes every
+# 10k decisions. The defaults of SACSettings are the rest of that table.
+FIRE_HUMANOID: dict[str, Any] = {"env": "h1-walk-v0", "steps": 1_000_000, "eval_every": 20_000, "eval_episodes": 10}
+# Stable-Baselines3's SAC: plain networks, Adam without decay, a gradient step for every step of the environment.
+SAC_MLP: dict[str, Any] = {
+    "network": "mlp",
+    "action_repeat": 1,
+    "replay_ratio": 1.0,
+    "normalize_observations": False,
+    "learning_rate": 3e-4,
+    "weight_decay": 0.0,
+    "temperature": 1.0,
+    "target_entropy": -1.0,
+    "learning_starts": 100,
+}
 
 
 @dataclass(frozen=True)
@@ -83,5 +98,38 @@ PRESETS = {
         },
         ("none", *FIRE_ARMS),
         seeds=3,
+    ),
+    "fire-humanoid": Preset(
+        "paper size: SAC with SimBa on h1-walk (--env for h1-balance_simple, h1-run), 1M steps; five arms from the "
+        "midpoint, which reset what the released code resets (injection: none was released)",
+        "sac",
+        FIRE_HUMANOID,
+        ("none", *(f"{arm}(contract=as_released)" for arm in FIRE_ARMS[:3]), "injection"),
+    ),
+    "fire-humanoid-small": Preset(
+        "80k steps of h1-walk with critics of a hundredth of the size, three seeds, the uniform contract; "
+        "an hour or two on two cores",
+        "sac",
+        {
+            **FIRE_HUMANOID,
+            "steps": 80_000,
+            "replay_size": 40_000,
+            "learning_starts": 2_500,
+            "replay_ratio": 1.0,
+            "critic_width": 128,
+            "critic_blocks": 1,
+            "eval_every": 10_000,
+            "eval_episodes": 5,
+            "measure_every": 5_000,
+            "checkpoint_every": 20_000,
+        },
+        ("none", *FIRE_ARMS),
+        seeds=3,
+    ),
+    "sac-mlp": Preset(
+        "SAC as Stable-Baselines3 sets it up: two layers of 256, no repeat, no normalisation; give --env and --steps",
+        "sac",
+        SAC_MLP,
+        ("none", *FIRE_ARMS),
     ),
 }

@@ -14,7 +14,7 @@ from stable_baselines3.common.torch_layers import CombinedExtractor
 from torch import Tensor, nn
 
 from ..experiments.seeding import generator
-from ..interventions import Layer, Learner, Wiring, chain, plain_wiring, unit_names
+from ..interventions import Injected, Layer, Learner, Wiring, chain, plain_wiring, unit_names
 from .sb3_recent import LastRollout, Replay, actor_loss, critic_loss, on_policy_loss, q_loss, untouched
 
 Batch = TypeVar("Batch")
@@ -148,6 +148,8 @@ def _learner(
         )
     draws = generator(model.seed or 0, "interventions", name)
     module = model.policy.get_submodule(part)
+    if any(isinstance(each, Injected) for each in module.modules()):
+        raise ValueError(f"'{name}' was injected already: use the callback that did it, which knows what it was before")
     layers, units, wiring = anatomy(module, paths)
 
     def redraw() -> dict[str, Tensor]:

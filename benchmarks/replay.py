@@ -5,7 +5,7 @@
 
 Fills a memory of `--capacity` transitions, then times samples from it: Atari's 84×84×4 images (7.1 GB for a million)
 or the vectors of HumanoidBench's h1, 51 numbers seen and 19 done (0.3 GB). The floor of a sample is the time to copy
-its frames once, at the rate of one long copy on this machine; of vectors, which are small, no memory comes near it.
+its frames once, at the rate of one long copy on this machine; small vectors from rows far apart stay far from it.
 Stable-Baselines3's buffer is filled as far as fits into `--sb3-capacity`; its size grows in proportion, and its
 sampling does not get faster. All times are medians; noise is the distance between the quartiles over the median.
 """

@@ -103,7 +103,7 @@ class H1Env(MujocoEnv):
     # The terms that tasks share, each from 0 to 1.
 
     def small_control(self) -> float:
-        return (4.0 + quietness(self.data.actuator_force, 10.0)) / 5.0
+        return (4.0 + quietness(self.data.actuator_force.tolist(), 10.0)) / 5.0
 
     def upright(self, least: float, margin: float = 1.9) -> float:
         return tolerance(float(self._upright[0]), least, margin=margin, sigmoid="linear")

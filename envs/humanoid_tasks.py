@@ -240,3 +240,9 @@ class Reach(H1Env):
 
     def _get_obs(self) -> np.ndarray:
         return np.concatenate((self.data.qpos, self.data.qvel, self._hand, self.goal))
+
+    def render(self) -> Any:
+        if self.render_mode is not None:  # without one, Gymnasium says what is missing
+            viewer = self.mujoco_renderer._get_viewer(self.render_mode)
+            viewer.add_marker(pos=self.goal, size=np.full(3, 0.05), rgba=np.array([0.8, 0.3, 0.3, 1.0]))
+        return super().render()

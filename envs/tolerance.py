@@ -3,8 +3,6 @@
 import math
 from typing import Literal
 
-import numpy as np
-
 _GAUSSIAN = math.sqrt(-2.0 * math.log(0.1))  # makes the Gaussian 0.1 at the margin
 
 
@@ -36,6 +34,7 @@ def tolerance(
     return max(0.0, 1.0 - (d if sigmoid == "linear" else d * d))
 
 
-def quietness(x: np.ndarray, margin: float) -> float:
-    """The mean over x, any shape, of `tolerance(x_i, 0, 0, margin, "quadratic")`."""
-    return float(np.maximum(1.0 - np.square(x / margin), 0.0).sum()) / x.size
+def quietness(values: list[float], margin: float) -> float:
+    """The mean over x in `values` of tolerance(x, 0, 0, margin, "quadratic")."""
+    inside = [x / margin for x in values if -margin < x < margin]
+    return (len(inside) - sum(d * d for d in inside)) / len(values)

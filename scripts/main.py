@@ -4,6 +4,7 @@
   supple train --resume runs/a
   supple compare ppo --preset demo --out runs/demo
   supple report runs/demo
+  supple fetch humanoid-bench
   supple list [interventions | activations | metrics | environments | sequences | presets]
 
 `supple COMMAND --help` explains each.
@@ -16,7 +17,7 @@ from supple.experiments.errors import UsageError
 from supple.interventions import did_you_mean
 from supple.scripts.console import run
 
-COMMANDS = ("train", "compare", "report", "list")
+COMMANDS = ("train", "compare", "report", "fetch", "list")
 
 
 def dispatch(args: Sequence[str]) -> None:

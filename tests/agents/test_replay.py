@@ -129,12 +129,13 @@ def test_samples_are_exactly_the_newest_transitions_of_a_memory_that_stores_them
         return
     sample = memory.sample(20 * len(expected), draws())
     assert set(sample.rewards.tolist()) == set(expected)
+    assert sample.actions.dtype == (torch.float32 if action else torch.int64)
     for frames, taken, reward, terminated in zip(*sample, strict=True):
         transition = expected[float(reward)]
         s, following = (frames[0], frames[1]) if stack is None else (frames[:-1], frames[1:])
         assert np.array_equal(s, transition.s.astype(layout.dtype))
         assert np.array_equal(following, transition.following.astype(layout.dtype))
-        assert np.array_equal(taken, transition.action.astype(np.float32 if action else np.int64))
+        assert np.array_equal(taken, transition.action.astype(np.float32 if action else int))
         assert bool(terminated) == transition.terminated
 
 

@@ -13,6 +13,7 @@ sb3 = pytest.importorskip("stable_baselines3")
 
 from gymnasium import spaces  # noqa: E402
 from stable_baselines3 import A2C, DDPG, DQN, PPO, SAC, TD3  # noqa: E402
+from stable_baselines3.common.torch_layers import FlattenExtractor
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize  # noqa: E402
 
 from supple.agents.sb3 import SuppleCallback, learners_of  # noqa: E402
@@ -127,6 +128,28 @@ def test_everything_can_be_measured_and_nothing_moves(kind: Any) -> None:
     assert [m.training for m in model.policy.modules()] == modes
     after = [p.grad for p in model.policy.parameters()], model.policy.state_dict()
     torch.testing.assert_close(after, before, rtol=0, atol=0)
+
+
+class Normalized(FlattenExtractor):
+    """With running statistics, which every pass in training mode moves."""
+
+    def __init__(self, space: spaces.Box) -> None:
+        super().__init__(space)
+        self.norm = torch.nn.BatchNorm1d(self.features_dim)
+
+    def forward(self, observations: torch.Tensor) -> torch.Tensor:
+        return self.norm(super().forward(observations))
+
+
+@pytest.mark.parametrize("kind", [PPO, SAC, TD3])
+def test_measuring_leaves_running_statistics_of_all_networks_alone(kind: Any) -> None:
+    model = small(kind, policy_kwargs={"features_extractor_class": Normalized}).learn(64)
+    model.policy.train()
+    before = copy.deepcopy(model.policy.state_dict())
+    for learner in learners_of(model).values():
+        learner.loss()
+        measure(learner)
+    torch.testing.assert_close(model.policy.state_dict(), before, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("kind", [PPO, A2C, DQN, SAC, TD3])

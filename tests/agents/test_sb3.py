@@ -1,0 +1,338 @@
+"""Hooks and metrics in real Stable-Baselines3 runs."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+pytest.importorskip("stable_baselines3")
+
+from stable_baselines3 import DQN, PPO, SAC, TD3
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.logger import configure
+
+from supple.agents.sb3 import SuppleCallback, learners_of
+from supple.interventions import restructure
+from supple.metrics import METRICS, dfi_unscaled
+
+ENV = {PPO: "CartPole-v1", DQN: "CartPole-v1", SAC: "Pendulum-v1", TD3: "Pendulum-v1"}
+OFF_POLICY = {"learning_starts": 16, "train_freq": 8, "gradient_steps": 2, "batch_size": 16, "buffer_size": 200}
+FIRE = "fire(method=polar)"
+POLICIES = [PPO, DQN, SAC, TD3]
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def small(kind: Any, **settings: Any) -> Any:
+    own = {"n_steps": 32, "batch_size": 16, "n_epochs": 2} if kind is PPO else OFF_POLICY
+    own = own | ({"max_grad_norm": 10.0} if kind is DQN else {})
+    net = {"net_arch": [8, 8], **settings.pop("policy_kwargs", {})}
+    return kind("MlpPolicy", ENV[kind], policy_kwargs=net, seed=0, device="cpu", **(own | settings))
+
+
+def tensors(tree: Any) -> list[Tensor]:
+    """All tensors in a tree, copied."""
+    if isinstance(tree, Tensor):
+        return [tree.detach().clone()]
+    branches = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, (list, tuple)) else ()
+    return [tensor for branch in branches for tensor in tensors(branch)]
+
+
+def slots(learner: Any) -> dict[tuple[str, str], Tensor]:
+    named = learner.module.named_parameters()
+    return {(name, key): value for name, p in named for key, value in learner.optimizer.state[p].items()}
+
+
+class Look(BaseCallback):
+    """Calls a function when a rollout begins; after the callback before it in the list."""
+
+    def __init__(self, look: Any) -> None:
+        super().__init__()
+        self.look = look
+
+    def _on_rollout_start(self) -> None:
+        self.look(self.num_timesteps)
+
+    def _on_step(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("kind", POLICIES)
+def test_a_run_with_no_hook_due_is_bit_for_bit_the_run_without_the_callback(kind: Any) -> None:
+    ends = []
+    for callback in (None, SuppleCallback(["fire@when:dormant_fraction>1.5"], measure_every=16)):
+        model = small(kind).learn(128, callback=callback)
+        generators = torch.get_rng_state(), torch.as_tensor(np.random.get_state()[1])  # noqa: NPY002
+        ends.append([*tensors(model.get_parameters()), *generators, torch.as_tensor(model._last_obs)])
+    assert len(ends[0]) == len(ends[1])
+    assert all(map(torch.equal, *ends))
+
+
+@pytest.mark.parametrize("kind", POLICIES)
+def test_fire_makes_isometries_settles_optimizers_in_place_and_targets_follow(kind: Any) -> None:
+    model = small(kind)
+    callback = SuppleCallback([f"{FIRE}@64"], measure_every=0)
+    seen, pointers = [], {}
+
+    def look(step: int) -> None:
+        if step < 64 and all(slots(each) for each in callback.learners.values()):
+            for name, each in callback.learners.items():
+                pointers[name] = {key: value.data_ptr() for key, value in slots(each).items()}
+        if step != 64:
+            return
+        for name, each in callback.learners.items():
+            assert each.layers
+            assert all(dfi_unscaled(layer.weight) < 1e-8 for layer in each.layers)
+            for (parameter, key), value in slots(each).items():
+                assert value.data_ptr() == pointers[name][parameter, key]
+                assert bool(value.any()) == parameter.endswith(("bias", "log_std")) or "log_std." in parameter
+            for follower in each.followers:
+                assert all(map(torch.equal, follower.parameters(), each.module.parameters()))
+        seen.append(step)
+
+    model.learn(96, callback=[callback, Look(look)])
+    assert seen == [64]
+    assert [event["learner"] for event in callback.events] == list(callback.learners)
+
+
+def test_as_released_on_sac_discards_all_optimizer_state_and_puts_the_temperature_back() -> None:
+    model = small(SAC, ent_coef="auto_0.5")
+    callback = SuppleCallback(["fire(contract=as_released)@64"], measure_every=0)
+    seen = []
+
+    def look(step: int) -> None:
+        if step == 56:
+            assert model.log_ent_coef.exp().item() != pytest.approx(0.5, abs=1e-4)
+        if step == 64:
+            temperature = callback.learners["actor"].temperature
+            for learner in (*callback.learners.values(), temperature):
+                assert slots(learner)
+                assert not any(value.any() for value in slots(learner).values())
+            assert model.log_ent_coef.exp().item() == pytest.approx(0.5)
+            assert all(map(torch.equal, model.critic.parameters(), model.critic_target.parameters()))
+            seen.append(step)
+
+    model.learn(96, callback=[callback, Look(look)])
+    assert seen == [64]
+
+
+def test_a_prefix_names_the_only_learner_that_is_touched() -> None:
+    callback = SuppleCallback(["critic/fire@0.5", "actor/l2_init(strength=0.1)"], measure_every=0)
+    small(SAC).learn(64, callback=callback)
+    assert [event["learner"] for event in callback.events] == ["critic"]
+
+
+@pytest.mark.parametrize("kind", POLICIES)
+def test_l2_init_pulls_every_learner_toward_its_start(kind: Any) -> None:
+    moved = []
+    for hooks in ([], ["l2_init(strength=100.0)"]):
+        model = small(kind, learning_rate=1e-2)
+        callback = SuppleCallback(hooks, measure_every=0)
+        model.learn(128, callback=callback)
+        moved.append(
+            [
+                sum((p - each.initial[name]).square().sum().item() for name, p in each.module.named_parameters())
+                for each in callback.learners.values()
+            ]
+        )
+    assert all(pulled < 0.5 * free for free, pulled in zip(*moved, strict=True))
+
+
+def test_a_penalty_adds_its_gradient_as_part_of_the_loss_would() -> None:
+    rate, strength = 0.1, 0.3
+    sgd = {"optimizer_class": torch.optim.SGD}
+    model = small(DQN, learning_rate=rate, gradient_steps=1, max_grad_norm=0.0, policy_kwargs=sgd)
+    callback = SuppleCallback([f"l2_init(strength={strength})"], measure_every=0)
+    offset, steps = 0.5, []
+
+    def look(step: int) -> None:
+        weight = model.q_net.q_net[0].weight
+        steps.append((weight - callback.learners["q"].initial["q_net.0.weight"]).mean().item())
+        if step == 0:
+            weight.data += offset
+
+    model.learn(40, callback=[callback, Look(look)])
+    # the loss' own gradient is clipped to nothing: each update leaves (1 − 2·rate·strength) of the offset
+    expected = [offset * (1 - 2 * rate * strength) ** n for n in (0, 0, 1, 2)]
+    assert steps[1:] == pytest.approx(expected[: len(steps) - 1], rel=1e-4)
+
+
+def test_nothing_stays_on_the_optimizers_after_learning() -> None:
+    model = small(SAC)
+    callback = SuppleCallback(["l2_init"], measure_every=0)
+    model.learn(32, callback=callback)
+    assert not any(each.optimizer._optimizer_step_pre_hooks for each in callback.learners.values())
+
+
+def test_redo_recycles_units_that_died() -> None:
+    model = small(DQN)
+    callback = SuppleCallback(["redo@48"], measure_every=16)
+
+    def kill(step: int) -> None:
+        if step == 40:
+            model.q_net.q_net[0].weight.data[:3] = 0
+            model.q_net.q_net[0].bias.data[:3] = -1
+
+    model.learn(64, callback=[Look(kill), callback])
+    (event,) = callback.events
+    assert event["written"] > 0
+    assert event["before"]["dormant_fraction"] >= 3 / 16 > event["after"]["dormant_fraction"]
+
+
+def test_when_asks_the_measurements() -> None:
+    callback = SuppleCallback([f"{FIRE}@when:critic/weight_norm>0", "snp@when:srank<0"], measure_every=32)
+    small(SAC).learn(64, callback=callback)
+    assert {(event["step"], event["learner"]) for event in callback.events} == {(32, "actor"), (32, "critic")}
+
+
+def test_hooks_at_moments_act_where_their_steps_fall() -> None:
+    callback = SuppleCallback(["snp@start", "fire@0.5", "snp@every:48", "fire@1.0"], measure_every=0)
+    small(PPO).learn(128, callback=callback)
+    found = [(event["step"], event["hook"]) for event in callback.events]
+    assert found == [
+        (0, "snp@start"),
+        (64, "fire@0.5"),
+        (64, "snp@every:48"),
+        (96, "snp@every:48"),
+        (128, "fire@1.0"),
+    ]
+
+
+def test_learning_in_pieces_goes_on_where_it_stopped() -> None:
+    model, callback = small(DQN), SuppleCallback(["snp@every:32", "fire@16", "snp@start"], measure_every=0)
+    initial = []
+    for _ in range(3):
+        model.learn(32, callback=callback, reset_num_timesteps=False)
+        initial.append(callback.learners["q"].initial)
+    assert [(event["step"], event["hook"]) for event in callback.events] == [
+        (0, "snp@start"),
+        (16, "fire@16"),
+        (32, "snp@every:32"),
+        (64, "snp@every:32"),
+        (96, "snp@every:32"),
+    ]
+    assert initial[0] is initial[2]
+    fractions = SuppleCallback(["fire@0.75"], measure_every=0)
+    model.learn(96, callback=fractions, reset_num_timesteps=False)
+    assert [event["step"] for event in fractions.events] == [144]  # of 192: what was learned before counts
+
+
+def test_a_new_task_is_announced_after_its_environment_is_set() -> None:
+    model, callback = small(SAC), SuppleCallback(["fire@task", "snp@task:2"], measure_every=0)
+    for _ in range(3):
+        model.set_env(gym.make("Pendulum-v1"))
+        callback.new_task()
+        model.learn(16, callback=callback, reset_num_timesteps=False)
+    critics = [(event["step"], event["hook"]) for event in callback.events if event["learner"] == "critic"]
+    assert critics == [(16, "fire@task"), (32, "fire@task"), (32, "snp@task:2")]
+
+
+def test_metrics_reach_the_logger_and_long_names_not_its_tables(tmp_path: Path, capsys: Any) -> None:
+    model = small(DQN)
+    model.set_logger(configure(str(tmp_path), ["stdout", "json"]))
+    model.learn(64, callback=SuppleCallback(measure_every=32))
+    lines = [json.loads(line) for line in (tmp_path / "progress.json").read_text().splitlines()]
+    assert {"supple/q/srank", "supple/q/gradient_norm", "supple/q/dormant_fraction/q_net.1"} <= lines[-1].keys()
+    table = capsys.readouterr().out
+    assert "q/srank" in table
+    assert "q_net.1" not in table
+
+
+def test_events_are_kept_and_written_as_lines_of_strict_json(tmp_path: Path, capsys: Any) -> None:
+    file = tmp_path / "events.jsonl"
+    callback = SuppleCallback(["fire@0.5", "fire@1.0"], measure_every=0, events=file, verbose=1)
+    small(PPO).learn(64, callback=callback)
+    assert [json.loads(line) for line in file.read_text().splitlines()] == callback.events
+    assert [event["step"] for event in callback.events] == [32, 64]
+    # at step 32 SB3 has emptied its buffer already: the rollout was kept
+    assert all(event["before"].keys() == METRICS.keys() for event in callback.events)
+    assert "supple: fire@0.5 on policy at step 32" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kind", POLICIES)
+def test_a_model_is_saved_and_loaded_as_ever_after_a_hook(kind: Any, tmp_path: Path) -> None:
+    model = small(kind).learn(64, callback=SuppleCallback(["fire@0.5", "reset(what=head)@1.0"], measure_every=0))
+    model.save(tmp_path / "model")
+    loaded = kind.load(tmp_path / "model", env=gym.make(ENV[kind]), device="cpu")
+    assert all(map(torch.equal, tensors(model.get_parameters()), tensors(loaded.get_parameters())))
+    callback = SuppleCallback(["fire@0.75"], measure_every=0)
+    loaded.learn(64, callback=callback, reset_num_timesteps=False)
+    assert {event["step"] for event in callback.events} == {96}
+
+
+def test_an_injected_model_is_loaded_into_one_with_the_same_architecture(tmp_path: Path) -> None:
+    model, callback = small(DQN), SuppleCallback(["injection@0.5", "fire@0.75", "redo@1.0"], measure_every=16)
+    model.learn(64, callback=callback)
+    model.save(tmp_path / "model")
+    with pytest.raises(RuntimeError, match="Missing key"):
+        DQN.load(tmp_path / "model")
+    again = small(DQN)
+    restructure(learners_of(again)["q"], callback.learners["q"].changes)
+    again.set_parameters(tmp_path / "model")
+    observation = np.ones(4, np.float32)
+    q_values = [each.q_net(torch.as_tensor(observation)[None]) for each in (model, again)]
+    assert torch.equal(*q_values)
+    assert all(map(torch.equal, tensors(model.get_parameters()), tensors(again.get_parameters())))
+    again.learn(64)
+    with pytest.raises(ValueError, match="was injected already"):
+        again.learn(64, callback=SuppleCallback())
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "message"),
+    [
+        (PPO, {"hooks": ["fire@100_000"]}, "fire@100000 never fires: the run has 64 steps"),
+        (PPO, {"hooks": ["fire@when:rank>3"]}, "unknown metric 'rank': did you mean 'srank'"),
+        (PPO, {"hooks": ["fire@when:srank>3"], "measure_every": 0}, "never fires: measure_every=0"),
+        (SAC, {"hooks": ["critc/fire@0.5"]}, "unknown learner 'critc': did you mean 'critic'"),
+        (SAC, {"hooks": ["injection@0.5"]}, "no part to duplicate"),
+        (TD3, {"hooks": ["fire(contract=as_released)@0.5"]}, "no released code applies fire here"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_the_first_step(kind: Any, settings: dict, message: str) -> None:
+    model = small(kind)
+    with pytest.raises(ValueError, match=message) as refusal:
+        model.learn(64, callback=SuppleCallback(**settings))
+    assert "\n" not in str(refusal.value)
+    assert model.num_timesteps == 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"hooks": ["fier@0.5"]}, "did you mean 'fire'"),
+        ({"hooks": ["fire"]}, "needs a schedule"),
+        ({"hooks": "fire@0.5"}, r"hooks=\['fire@0.5'\]"),
+        ({"measure_every": -1}, "0 or more"),
+    ],
+)
+def test_what_is_no_hook_is_refused_at_once(settings: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        SuppleCallback(**settings)
+
+
+def test_stable_baselines3_is_needed_by_the_callback_alone() -> None:
+    code = """
+import sys
+import supple.agents
+assert "stable_baselines3" not in sys.modules
+sys.modules["stable_baselines3"] = None
+import supple.agents.sb3
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    last = done.stderr.strip().splitlines()[-1]
+    assert last == "ImportError: SuppleCallback needs Stable-Baselines3: pip install 'supple[humanoid]'"
