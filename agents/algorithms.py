@@ -52,12 +52,14 @@ def vector_sizes(s: PPOSettings, name: str) -> tuple[int, int]:
 def vector_spaces(name: str) -> tuple[gym.spaces.Box, gym.spaces.Box]:
     """Spaces of observations and actions, which are vectors. Raises ValueError where they are not."""
     env = make_env(name)
-    observation, action = env.observation_space, env.action_space
+    spaces = {"observations": env.observation_space, "actions": env.action_space}
     env.close()
-    for what, space in (("observations", observation), ("actions", action)):
+    boxes = []
+    for what, space in spaces.items():
         if not isinstance(space, gym.spaces.Box) or len(space.shape) != 1:
             raise ValueError(f"{name}: this agent needs vectors of real numbers as {what}, not {space}")
-    return observation, action
+        boxes.append(space)
+    return boxes[0], boxes[1]
 
 
 def pixels(s: DQNSettings, env: str, copies: int) -> Envs:

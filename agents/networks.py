@@ -40,7 +40,7 @@ def uniform(generator: torch.Generator) -> Draw:
 
 
 def linear(d_in: int, d_out: int, members: int, draw: Draw) -> nn.Linear | StackedLinear:
-    """A Linear layer, or `members` stacked ones (0: not stacked); weights by `draw`, one matrix at a time, zero bias."""
+    """A Linear layer, or `members` stacked ones (0: not stacked); weights by `draw`, matrix by matrix, zero bias."""
     layer = StackedLinear(members, d_in, d_out) if members else nn.Linear(d_in, d_out)
     with torch.no_grad():
         for weight in layer.weight if members else (layer.weight,):
@@ -182,12 +182,20 @@ class Critics(nn.Module):
 def layers_of(headed: Actor | QNetworks, prefix: str = "") -> tuple[Layer, ...]:
     """A body's first layer (encoder), its others (hidden) and its heads, side by side; named under `prefix`."""
     body = [f"body.{name}" for name in headed.body.layers()]
-    roles: list[Role] = ["encoder", *["hidden"] * (len(body) - 1), *["head"] * len(headed.heads)]
     names = [*body, *headed.heads]
+
+    def role(depth: int) -> Role:
+        return "head" if depth >= len(body) else "hidden" if depth else "encoder"
+
     return tuple(
-        Layer(prefix + name, headed.get_submodule(name), role, min(depth, len(body)))
-        for depth, (name, role) in enumerate(zip(names, roles, strict=True))
+        Layer(prefix + name, headed.get_submodule(name), role(depth), min(depth, len(body)))
+        for depth, name in enumerate(names)
     )
+
+
+def features_of(headed: Actor | QNetworks, prefix: str = "") -> str | None:
+    """What the heads read, where it is not the last units: SimBa's last normalisation."""
+    return f"{prefix}body.norm" if isinstance(headed.body, SimBa) else None
 
 
 def wiring_of(headed: Actor | QNetworks, prefix: str = "") -> dict[str, Wiring]:

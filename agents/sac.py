@@ -25,7 +25,7 @@ from ..interventions.contract import copy_module_
 from .feed import Feed
 from .graph import Captured
 from .learner_state import learner_state, load_learner_state
-from .networks import MLP, Actor, Critics, QNetworks, SimBa, layers_of, orthogonal, uniform, wiring_of
+from .networks import MLP, Actor, Critics, QNetworks, SimBa, features_of, layers_of, orthogonal, uniform, wiring_of
 from .normalize import RunningMeanStd
 from .replay import Layout, ReplayMemory, Sample, bytes_needed, check_room
 from .sac_settings import SACSettings
@@ -75,9 +75,8 @@ class SAC:
         self.updates = 0  # since `numbers`
         self._looked_at: tuple[int, Transitions, Tensor] | None = None
         self.learners = self._learners()
-        self.soft_update = SoftUpdate(
-            *self.learners.values(), s.gamma, s.tau, s.target_entropy * self.size, s.compile == "on"
-        )
+        actor, critic = self.learners["actor"], self.learners["critic"]
+        self.soft_update = SoftUpdate(actor, critic, s.gamma, s.tau, s.target_entropy * self.size, s.compile == "on")
         on_gpu = self.device.type == "cuda"
         self.captured = Captured(self._learn_from) if on_gpu and s.capture else None
 
@@ -120,7 +119,8 @@ class SAC:
             "actor", self.actor, self._adam(self.actor, s.weight_decay), layers_of(self.actor),
             tuple(wiring := wiring_of(self.actor)), wiring=wiring,
             probe=lambda: (recent := self._recent()) and recent[0][:1], loss=self._actor_probe_loss,
-            redraw=lambda: snapshot(self._new_actor()), temperature=temperature, **common("actor"),
+            redraw=lambda: snapshot(self._new_actor()), temperature=temperature,
+            features=features_of(self.actor), **common("actor"),
         )  # fmt: skip
         net = self.critics.net
         critic = Learner(
@@ -128,7 +128,7 @@ class SAC:
             tuple(wiring := wiring_of(net, "net.")), wiring=wiring,
             probe=lambda: (recent := self._recent()) and recent[0][:2], loss=self._critic_probe_loss,
             redraw=lambda: snapshot(self._new_critics()), followers=(self.target,),
-            temperature=temperature, injectable="net", **common("critic"),
+            temperature=temperature, injectable="net", features=features_of(net, "net."), **common("critic"),
         )  # fmt: skip
         return {"actor": actor, "critic": critic}
 

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from ..experiments.hooks import HookDriver
 from ..interventions import Learner
+from .networks import Actor
 from .update import COMPILE_OPTIONS
 
 STATISTICS = ("loss/actor", "loss/critic", "policy/entropy", "q/mean", "temperature")
@@ -70,7 +71,8 @@ class SoftUpdate:
         self, actor: Learner, critics: Learner, gamma: float, tau: float, target_entropy: float, compiled: bool
     ) -> None:
         assert actor.temperature is not None
-        self.actor, self.critics, self.temperature = actor, critics, actor.temperature
+        assert isinstance(actor.module, Actor)
+        self.actor, self.critics, self.temperature, self.policy = actor, critics, actor.temperature, actor.module
         (self.target,) = critics.followers
         self.gamma, self.tau, self.target_entropy = gamma, tau, target_entropy
         self.actor_loss, self.critic_loss = self.actor_loss_of, self.critic_loss_of
@@ -103,7 +105,7 @@ class SoftUpdate:
 
     def actor_loss_of(self, states: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
         """The actor's loss, and the entropy of its actions as a constant."""
-        actions, log_probs = self.actor.module.sample(states, noise)
+        actions, log_probs = self.policy.sample(states, noise)
         values = self.critics.module(states, actions).amin(0)
         with torch.no_grad():
             alpha = self.temperature.module()
@@ -112,7 +114,7 @@ class SoftUpdate:
     def critic_loss_of(self, batch: Transitions, noise: Tensor) -> tuple[Tensor, Tensor]:
         """The critics' loss, and the mean of their values as a constant."""
         with torch.no_grad():
-            next_actions, log_probs = self.actor.module.sample(batch.next_states, noise)
+            next_actions, log_probs = self.policy.sample(batch.next_states, noise)
             next_values = self.target(batch.next_states, next_actions).amin(0) - self.temperature.module() * log_probs
             targets = batch.rewards + self.gamma * next_values * ~batch.terminated
         values = self.critics.module(batch.states, batch.actions)

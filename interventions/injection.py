@@ -120,6 +120,7 @@ class Injection(Intervention):
         )
         learner.wiring = {now(unit): rewire(unit, wires) for unit, wires in learner.wiring.items()}
         learner.units = tuple(map(now, learner.units))
+        learner.features = learner.features and now(learner.features)
         learner.initial = {name: value.clone() for name, value in spread(learner.initial).items()}
         draw = learner.redraw
         learner.redraw = lambda: spread(dict(draw()))

@@ -104,6 +104,7 @@ class Learner:
     optimizer: its optimizer, or None.
     layers: its layers in forward order, with their roles.
     units: qualified names of the modules whose outputs are post-activation units, in forward order.
+    features: qualified name of the module whose outputs the heads read, where that is not the last of `units`.
     probe: returns the positional arguments of one forward pass on recent inputs; None before there are any.
     loss: returns the training loss on a recent batch, differentiable in the parameters.
     generator: the source of every random draw that an intervention makes on this learner.
@@ -135,6 +136,7 @@ class Learner:
     temperature: "Learner | None" = None
     wiring: Mapping[str, Wiring] = field(default_factory=dict)
     injectable: str | None = None
+    features: str | None = None
     origins: dict[str, str] = field(default_factory=dict)
     changes: list[str] = field(default_factory=list)
 
@@ -142,8 +144,8 @@ class Learner:
         if not self.initial:
             self.initial = snapshot(self.module)
         modules = dict(self.module.named_modules())
-        part = () if self.injectable is None else (self.injectable,)
-        for name in (*(layer.name for layer in self.layers), *self.units, *part):
+        parts = [name for name in (self.injectable, self.features) if name is not None]
+        for name in (*(layer.name for layer in self.layers), *self.units, *parts):
             if name not in modules:
                 raise ValueError(f"'{self.name}' has no module '{name}'{did_you_mean(name, modules)}")
         if strangers := [layer.name for layer in self.layers if modules[layer.name] is not layer.module]:

@@ -63,19 +63,25 @@ class View:
             learner = self.learner
             if (inputs := learner.probe()) is None:
                 raise RuntimeError(f"'{learner.name}' has seen no data yet")
-            self._recording = record(learner.module, learner.units, inputs)
+            names = learner.units if learner.features is None else (*learner.units, learner.features)
+            self._recording = record(learner.module, names, inputs)
         return self._recording
 
     @property
     def units(self) -> dict[str, tuple[Tensor, ...]]:
         """Post-activation units by module name: those of one network, or of each member of a stack."""
-        stacked = self.learner.is_stacked
-        return {name: h.unbind() if stacked(name) else (h,) for name, h in self.recording.units.items()}
+        return {name: self._members(name, of=name) for name in self.learner.units}
 
     @property
     def features(self) -> tuple[Tensor, ...]:
         """What the heads of one network, or of each member of a stack, see: (rows, units) each."""
-        return self.units[self.learner.units[-1]]
+        last = self.learner.units[-1]
+        return self._members(self.learner.features or last, of=last)
+
+    def _members(self, name: str, of: str) -> tuple[Tensor, ...]:
+        """A module's outputs, for each member of the stack that the units `of` belong to."""
+        output = self.recording.units[name]
+        return output.unbind() if self.learner.is_stacked(of) else (output,)
 
     @property
     def has_units(self) -> bool:

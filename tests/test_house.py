@@ -12,7 +12,7 @@ LIBRARIES = {
     "metrics": {"torch", "numpy", "scipy", "rliable"},
     "envs": {"numpy", "gymnasium", "mujoco", "ale_py"},
     "experiments": {"torch", "numpy", "scipy", "safetensors", "tensorboard", "tyro", "rich", "matplotlib", "jinja2"},
-    "agents": {"torch", "numpy", "gymnasium", "tyro"},
+    "agents": {"torch", "numpy", "gymnasium", "tyro", "stable_baselines3"},
 }
 ROOMS = {
     "interventions": set(),

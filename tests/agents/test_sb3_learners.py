@@ -13,7 +13,7 @@ sb3 = pytest.importorskip("stable_baselines3")
 
 from gymnasium import spaces  # noqa: E402
 from stable_baselines3 import A2C, DDPG, DQN, PPO, SAC, TD3  # noqa: E402
-from stable_baselines3.common.torch_layers import FlattenExtractor
+from stable_baselines3.common.torch_layers import FlattenExtractor  # noqa: E402
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize  # noqa: E402
 
 from supple.agents.sb3 import SuppleCallback, learners_of  # noqa: E402

@@ -44,7 +44,8 @@ class Reference:
 
     def __init__(self, task: str, env) -> None:
         self.task, self.env, self.model, self.data = task, env, env.model, env.data
-        self.stage, self.seen = 0, set()
+        self.stage = 0
+        self.seen: set[object] = set()
         self.names = [env.model.geom(i).name for i in range(env.model.ngeom)]
 
     def step(self) -> tuple[float, bool]:
@@ -65,7 +66,7 @@ class Reference:
         return (5 * t(self.v[0], speed, INF, speed, "linear") + 1) / 6
 
     def discount(self, touched: bool) -> float:
-        self.seen.add(bool(touched))
+        self.seen.add("touched" if touched else "free")
         return 0.1 if touched else 1.0
 
     def stand(self):
@@ -106,6 +107,7 @@ class Reference:
         near = np.linalg.norm(self.data.body("pelvis").xpos[:2] - checkpoints[self.stage]) < 0.4
         if near and self.stage < 4:
             self.stage += 1
+            self.seen.add(self.stage)
             bonus = 100 * self.stage
         m = t(self.v[:2] - 2 * directions[self.stage], 0, 0, 1, "linear").prod() if self.stage < 4 else 1
         p = t(np.linalg.norm(self.imu[:2] - checkpoints[self.stage]), 0, 0, 1)
@@ -155,13 +157,13 @@ def test_rewards_and_ends_are_those_of_the_definition(task: str):
         env.reset(seed=seed)
         reference.stage = 0
         for i in range(75):
-            if visits and i % 10 == 9:
+            if visits and seed == 0 and i % 10 == 9:
                 qpos = env.data.qpos.copy()
                 qpos[:3], qpos[3:7] = visits[i // 10 % len(visits)], (1, 0, 0, 0)
                 env.set_state(qpos, np.zeros(env.model.nv))
             if task == "reach" and i % 25 == 24:
                 env.goal = env.data.site("left_hand").xpos + np.array([0.02, 0.02, 0.02])
-            action = pose + 0.3 * seed * env.action_space.sample()
+            action = env.action_space.sample() if seed else pose
             _, reward, terminated, _, _ = env.step(action)
             expected, ended = reference.step()
             assert reward == pytest.approx(expected, abs=1e-12, rel=1e-12)
@@ -171,13 +173,12 @@ def test_rewards_and_ends_are_those_of_the_definition(task: str):
             rewards.append(expected)
     assert np.ptp(rewards) > 0.05
     if task in ("hurdle", "pole", "maze"):
-        assert reference.seen == {True, False}
+        assert reference.seen >= {"touched", "free"}
     if task == "maze":
-        assert reference.stage == 4
+        assert reference.seen >= {1, 2, 3, 4}
     if task == "reach":
         assert max(rewards) > 10
-    if task not in ("crawl", "reach"):
-        assert {*ends} >= {True} if not visits else {False}
+    assert any(ends) == (task not in ("crawl", "reach"))
 
 
 def test_the_maze_pays_for_each_checkpoint_once():
