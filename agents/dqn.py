@@ -24,10 +24,11 @@ from ..experiments.errors import RunError, UsageError
 from ..experiments.hooks import HookDriver
 from ..experiments.seeding import generator
 from ..experiments.settings import RunSettings, positive
-from ..interventions import Learner, restructure
+from ..interventions import Learner
 from ..interventions.contract import copy_module_
 from .feed import Feed
 from .graph import Captured
+from .learner_state import learner_state, load_learner_state
 from .nature import NatureCNN
 from .replay import Layout, ReplayMemory, Sample, bytes_needed, check_room
 
@@ -316,13 +317,8 @@ class DQN:
     # -- checkpoints ---------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        slots = self.optimizer.state_dict()["state"]
         return {
-            "changes": list(self.learner.changes),
-            "network": dict(self.network.state_dict()),
-            "target": dict(self.target.state_dict()),
-            "initial": self.learner.initial,
-            "optimizer": {str(i): dict(values) for i, values in slots.items()},
+            "learner": learner_state(self.learner),
             "memory": self.memory.state_dict(),
             "generators": {name: g.get_state() for name, g in self._generators().items()},
             "steps": self.steps,
@@ -332,33 +328,18 @@ class DQN:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        restructure(self.learner, state["changes"])
-        self.network.load_state_dict(state["network"])
-        self.target.load_state_dict(state["target"])
-        self.learner.initial = {name: tensor.to(self.device) for name, tensor in state["initial"].items()}
-        self._load_optimizer(state["optimizer"])
+        load_learner_state(self.learner, state["learner"])
         self.memory.load_state_dict(state["memory"])
         for name, random in self._generators().items():
             random.set_state(state["generators"][name])
         self.steps, self.taken, self.updates = state["steps"], state["taken"], state["updates"]
         self.sums.copy_(state["sums"])
 
-    def _load_optimizer(self, state: dict[str, dict[str, Tensor]]) -> None:
-        """The slots lie in memory as their parameters do, which the fused step takes for granted."""
-        (group,) = self.optimizer.param_groups
-        for index, values in state.items():
-            parameter = group["params"][int(index)]
-            self.optimizer.state[parameter] = {
-                key: torch.empty_like(parameter).copy_(value) if value.ndim else value.to(self.device)
-                for key, value in values.items()
-            }
-
     def _generators(self) -> dict[str, torch.Generator]:
         return {
             "exploration": self.exploration,
             "sampling": self.sampling,
             "draws": self._draws,
-            "interventions": self.learner.generator,
         }
 
 

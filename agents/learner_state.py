@@ -9,7 +9,8 @@ from ..interventions import Learner, restructure
 
 
 def learner_state(learner: Learner) -> dict[str, Any]:
-    """Architecture, parameters, followers, step-0 values, optimizer and generator. Nothing is copied."""
+    """Architecture, parameters, followers, step-0 values, optimizer and generator; only slots are copied, since
+    PPO's are views of one tensor, which a file cannot hold as such."""
     state: dict[str, Any] = {
         "changes": list(learner.changes),
         "module": dict(learner.module.state_dict()),
@@ -19,7 +20,7 @@ def learner_state(learner: Learner) -> dict[str, Any]:
     }
     if learner.optimizer is not None:
         slots = learner.optimizer.state_dict()["state"]
-        state["optimizer"] = {str(index): dict(values) for index, values in slots.items()}
+        state["optimizer"] = {str(i): {key: value.clone() for key, value in v.items()} for i, v in slots.items()}
     return state
 
 

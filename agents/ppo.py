@@ -23,6 +23,7 @@ from ..experiments.hooks import HookDriver
 from ..experiments.seeding import generator
 from ..experiments.settings import RunSettings, positive
 from ..interventions import Learner
+from .learner_state import learner_state, load_learner_state
 from .multihead import MultiHead
 from .normalize import RewardScale, RunningMeanStd
 from .rollout import Batch, Rollout
@@ -270,11 +271,8 @@ class PPO:
 
     def state_dict(self) -> dict[str, Any]:
         """All that learning goes on from. The rollout is not in it: checkpoints lie between rollouts."""
-        slots = self.optimizer.state_dict()["state"]
         return {
-            "network": dict(self.network.state_dict()),
-            "initial": self.learners["agent"].initial,
-            "optimizer": {str(i): {k: v.clone() for k, v in values.items()} for i, values in slots.items()},
+            "learner": learner_state(self.learners["agent"]),
             "observations": {key: r.state_dict() for key, r in self.observation_statistics.items()},
             "rewards": {key: r.state_dict() for key, r in self.reward_scales.items()},
             "generators": {name: g.get_state() for name, g in self._generators().items()},
@@ -283,11 +281,7 @@ class PPO:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.network.load_state_dict(state["network"])
-        self.learners["agent"].initial = state["initial"]
-        groups = self.optimizer.state_dict()["param_groups"]
-        slots = {int(i): values for i, values in state["optimizer"].items()}
-        self.optimizer.load_state_dict({"state": slots, "param_groups": groups})
+        load_learner_state(self.learners["agent"], state["learner"])
         for key, statistics in self.observation_statistics.items():
             statistics.load_state_dict(state["observations"][key])
         for key, scale in self.reward_scales.items():
@@ -299,12 +293,7 @@ class PPO:
         self.key = state["key"]
 
     def _generators(self) -> dict[str, torch.Generator]:
-        return {
-            "noise": self.noise,
-            "shuffle": self.shuffle,
-            "draws": self._draws,
-            "interventions": self.learners["agent"].generator,
-        }
+        return {"noise": self.noise, "shuffle": self.shuffle, "draws": self._draws}
 
 
 class Greedy:

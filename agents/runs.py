@@ -12,9 +12,8 @@ from ..experiments.errors import RunError, UsageError
 from ..experiments.hooks import HookDriver, LogEvent
 from ..experiments.rundir import RunDirectory
 from ..experiments.settings import RunSettings
-from ..interventions import AtStart, Hook, Learner, When, did_you_mean, parse_hook, parse_hook_text
+from ..interventions import AtStart, Hook, Learner, parse_hook, parse_hook_text
 from ..interventions.schedule import AtTask
-from ..metrics import METRICS
 from .agent import Agent
 from .algorithms import ALGORITHMS
 from .loop import Loop, Progress
@@ -71,26 +70,9 @@ def read_hooks(
             if hook.text in (other.text for other in hooks):
                 raise UsageError(f"{hook.text} is given twice")
             hooks.append(hook)
-        driver = HookDriver(hooks, learners, log, total, start)
-        for hook in hooks:
-            when = hook.schedule
-            if isinstance(when, When) and when.metric not in (known := measured(hook, learners)):
-                raise UsageError(f"{hook.text}: unknown metric {when.metric!r}{did_you_mean(when.metric, known)}")
-        return driver
+        return HookDriver(hooks, learners, log, total, start)
     except ValueError as error:
         raise UsageError(f"{option}: {error}") from error
-
-
-def measured(hook: Hook, learners: Mapping[str, Learner]) -> list[str]:
-    """The names that a hook's condition can ask for: metrics of the learners that it acts on, also by layer where
-    they are; and those of any learner, with its name in front."""
-    bare, full = [], []
-    for learner in learners.values():
-        own = [*METRICS, *(f"dormant_fraction/{units}" for units in learner.units)]
-        full += [f"{learner.name}/{metric}" for metric in own]
-        if hook.concerns(learner):
-            bare += own
-    return bare + full
 
 
 def configuration(

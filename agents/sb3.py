@@ -24,9 +24,8 @@ from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from torch.utils.hooks import RemovableHandle
 
 from ..experiments.hooks import HookDriver
-from ..interventions import Hook, Learner, When, did_you_mean, parse_hook, parse_hook_text
+from ..interventions import Hook, Learner, When, parse_hook, parse_hook_text
 from ..metrics import measure
-from .runs import measured
 from .sb3_learners import learners_of
 
 __all__ = ["SuppleCallback", "learners_of"]
@@ -146,11 +145,8 @@ class SuppleCallback(BaseCallback):
         for hook in self.hooks:
             if not goes_on and (problem := parse_hook_text(hook.text).problem(total, start)):
                 raise ValueError(problem)
-            if isinstance(when := hook.schedule, When):
-                if not self.measure_every:
-                    raise ValueError(f"{hook.text} never fires: measure_every=0 measures nothing")
-                if when.metric not in (known := measured(hook, self.learners)):
-                    raise ValueError(f"{hook.text}: unknown metric {when.metric!r}{did_you_mean(when.metric, known)}")
+            if isinstance(hook.schedule, When) and not self.measure_every:
+                raise ValueError(f"{hook.text} never fires: measure_every=0 measures nothing")
 
     def _add_penalty(self, learner: Learner, *_: Any) -> None:
         """Before a step: the gradient of the loss terms, as if they had been part of the loss."""

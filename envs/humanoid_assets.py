@@ -31,7 +31,8 @@ def assets_folder() -> Path:
     bring in JAX), the folder that `SUPPLE_HUMANOID_ASSETS` names, the cache that `supple fetch humanoid-bench`
     fills. Raises FileNotFoundError, in one line, if there is none, or if the one there is lacks a file.
     """
-    folder = _installed() or _named() or cache_folder() / NAME
+    cached = cache_folder() / NAME
+    folder = (_installed() or _named() or cached).absolute()  # Gymnasium takes a relative path for one of its own
     if not folder.is_dir():
         named = os.environ.get(VARIABLE)
         raise FileNotFoundError(
@@ -40,7 +41,8 @@ def assets_folder() -> Path:
         )
     for path in manifest():
         if not (folder / path).is_file():
-            raise FileNotFoundError(f"{folder} lacks HumanoidBench's {path}: `supple fetch {NAME}` downloads it")
+            remedy = f"`supple fetch {NAME}` downloads it" if folder == cached.absolute() else "is it complete?"
+            raise FileNotFoundError(f"{folder} lacks HumanoidBench's {path}: {remedy}")
     return folder
 
 

@@ -5,6 +5,7 @@ own MJCF files (humanoid_assets.py). Same seed, same actions: the observations, 
 on the same MuJoCo.
 """
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ NOISE = 0.01  # on every entry of qpos at reset: metres, radians, parts of quate
 FRAME_SKIP = 10  # of 2 ms: 50 control steps a second
 
 
-class H1Env(MujocoEnv):
+class H1Env(MujocoEnv, ABC):
     """One h1 (no hands) in one of HumanoidBench's scenes; a task adds `reward`, `ended` and what it does at reset.
 
     scene: which `envs/h1_pos_<scene>.xml` is loaded.
@@ -54,19 +55,22 @@ class H1Env(MujocoEnv):
             height=height,
             camera_name=self.camera,
         )
-        self._low = self.action_space.low
-        self._range = self.action_space.high - self._low
+        self._low, high = self.model.actuator_ctrlrange.T.astype(np.float32)  # so rounded in the original
+        self._half = (high - self._low) / 2
         self.action_space = Box(-1.0, 1.0, self._low.shape, np.float32)
         self._upright = self.data.body("torso_link").xmat[8:]  # z-component of the torso's z-axis
         self._head = self.data.site("head").xpos
         self._hand = self.data.site("left_hand").xpos
         self._imu = self.data.site("imu").xpos
+        self._force = self.data.actuator_force  # newton metres
         self._velocity = self.data.sensor("pelvis_subtreelinvel").data  # of the centre of mass, m/s
         self.observation_space = Box(-np.inf, np.inf, self._get_obs().shape, np.float64)
 
-    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+    def step(  # type: ignore[override]  # MujocoEnv promises a NumPy scalar as reward; a float serves Python better
+        self, action: np.ndarray
+    ) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         """Hold the action for 20 ms; `info` has the reward's terms by name."""
-        self.do_simulation((action + 1) / 2 * self._range + self._low, self.frame_skip)
+        self.do_simulation((action + 1) * self._half + self._low, self.frame_skip)
         reward, terms = self.reward()
         return self._get_obs(), reward, self.ended(), False, terms
 
@@ -81,9 +85,9 @@ class H1Env(MujocoEnv):
     def begin(self) -> None:
         """What a task does at reset, after the noise."""
 
+    @abstractmethod
     def reward(self) -> tuple[float, dict[str, float]]:
         """The reward of the step that was just taken, and its terms by name."""
-        raise TypeError(f"{type(self).__name__} is no task: it defines no reward")
 
     def ended(self) -> bool:
         """Whether the state that was reached is terminal; the task never ends where this is not overridden."""
@@ -103,7 +107,7 @@ class H1Env(MujocoEnv):
     # The terms that tasks share, each from 0 to 1.
 
     def small_control(self) -> float:
-        return (4.0 + quietness(self.data.actuator_force.tolist(), 10.0)) / 5.0
+        return (4.0 + quietness(self._force.tolist(), 10.0)) / 5.0
 
     def upright(self, least: float, margin: float = 1.9) -> float:
         return tolerance(float(self._upright[0]), least, margin=margin, sigmoid="linear")

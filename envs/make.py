@@ -129,9 +129,10 @@ def make_env(name: str, friction: float = 1.0, clip_actions: bool = True) -> gym
     env_id = resolve_env(name)
     if not 0.0 < friction < math.inf:
         raise ValueError(f"friction must be a positive finite factor, got {friction}")
-    if "mujoco" in str(gym.spec(env_id).entry_point):
+    simulator = str(gym.spec(env_id).entry_point)
+    if "mujoco" in simulator:
         quiet_mujoco()
-    elif "humanoid" in str(gym.spec(env_id).entry_point):
+    elif "humanoid_tasks" in simulator:
         quiet_mujoco("humanoid")
     env: gym.Env = gym.make(env_id, disable_env_checker=True)
     if friction != 1.0:

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..interventions import Hook, Learner, Moment, UnknownName, did_you_mean, snapshot
-from ..metrics import View, feature_covariance_distance, measure, sfe
+from ..interventions import Hook, Learner, Moment, UnknownName, When, did_you_mean, snapshot
+from ..metrics import METRICS, View, feature_covariance_distance, measure, sfe
 from .errors import RunError
 
 LogEvent = Callable[..., None]
@@ -27,7 +27,7 @@ class HookDriver:
         """total, start: the run's planned steps and the step at which it begins. log: takes an event's fields.
 
         learners: by their own names, as in metrics and hooks. Raises ValueError for a hook that names none of
-        them, and for one that an intervention refuses."""
+        them, for one that an intervention refuses, and for a condition on a metric that there is not."""
         self.hooks, self.learners, self.log = list(hooks), learners, log
         self.total, self.start = total, start
         self._penalties = [hook for hook in hooks if hook.intervention.has("penalty")]
@@ -36,6 +36,9 @@ class HookDriver:
             named = self._named(hook)
             for learner in [each for each in named if hook.concerns(each)] or named:
                 hook.intervention.attach(learner)
+            when = hook.schedule
+            if isinstance(when, When) and when.metric not in (known := self._measured(hook)):
+                raise ValueError(f"{hook.text}: unknown metric {when.metric!r}{did_you_mean(when.metric, known)}")
 
     @property
     def penalizes(self) -> bool:
@@ -69,6 +72,17 @@ class HookDriver:
     def measured(self, step: int, metrics: Mapping[str, float]) -> None:
         """New measurements, named `learner/metric`; one without a learner's name is every learner's."""
         self._ask(Moment(step, step, self.total, self.start, metrics=metrics))
+
+    def _measured(self, hook: Hook) -> list[str]:
+        """The names that a hook's condition can ask for: metrics of the learners that it acts on, also by layer where
+        they are; and those of any learner, with its name in front."""
+        bare, full = [], []
+        for learner in self.learners.values():
+            own = [*METRICS, *(f"dormant_fraction/{units}" for units in learner.units)]
+            full += [f"{learner.name}/{metric}" for metric in own]
+            if hook.concerns(learner):
+                bare += own
+        return bare + full
 
     def _named(self, hook: Hook) -> list[Learner]:
         names = [learner.name for learner in self.learners.values()]

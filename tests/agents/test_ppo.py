@@ -217,11 +217,11 @@ def test_a_state_is_not_changed_by_training_on() -> None:
     agent = agent_with()
     live(agent, "a")
     state = agent.state_dict()
-    slots = copy.deepcopy(state["optimizer"])
+    slots = copy.deepcopy(state["learner"]["optimizer"])
     statistics = copy.deepcopy(state["observations"])
     live(agent, "a", seed=1)
     for index, values in slots.items():
-        assert all(torch.equal(value, state["optimizer"][index][name]) for name, value in values.items())
+        assert all(torch.equal(value, state["learner"]["optimizer"][index][name]) for name, value in values.items())
     np.testing.assert_array_equal(statistics["a"]["mean"], state["observations"]["a"]["mean"])
 
 

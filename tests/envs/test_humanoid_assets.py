@@ -57,11 +57,23 @@ def test_the_package_comes_before_the_variable_and_that_before_the_cache(
     assert "humanoid_bench" not in sys.modules
 
 
-def test_a_missing_file_is_named(nowhere: Path):
+def test_a_missing_file_is_named(nowhere: Path, monkeypatch: pytest.MonkeyPatch):
     folder = fill(nowhere / "cache" / "humanoid-bench")
     (folder / "robots/h1_pos.xml").unlink()
-    with pytest.raises(FileNotFoundError, match=r"cache/humanoid-bench lacks HumanoidBench's robots/h1_pos.xml: "):
+    lacks = r"cache/humanoid-bench lacks HumanoidBench's robots/h1_pos\.xml: "
+    with pytest.raises(FileNotFoundError, match=lacks + "`supple fetch humanoid-bench` downloads it"):
         assets_folder()
+    monkeypatch.setenv("SUPPLE_HUMANOID_ASSETS", str(folder))
+    monkeypatch.setenv("SUPPLE_CACHE", "/elsewhere")
+    with pytest.raises(FileNotFoundError, match=lacks + r"is it complete\?"):
+        assets_folder()
+
+
+def test_a_relative_path_is_from_the_working_folder(nowhere: Path, monkeypatch: pytest.MonkeyPatch):
+    fill(nowhere / "here" / "assets")
+    monkeypatch.chdir(nowhere / "here")
+    monkeypatch.setenv("SUPPLE_HUMANOID_ASSETS", "assets")
+    assert assets_folder() == nowhere / "here" / "assets"
 
 
 def test_the_cache_is_where_the_user_wants_it(monkeypatch: pytest.MonkeyPatch):

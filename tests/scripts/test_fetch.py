@@ -82,14 +82,14 @@ def test_a_folder_is_a_source_as_well(tmp_path: Path, published: Path):
 def test_a_wrong_file_is_refused_and_nothing_of_it_is_kept(tmp_path: Path, published: Path, server: str):
     (published / "deep/er/b c.stl").write_bytes(b"something else")
     for source in (server, str(published)):
-        with pytest.raises(RunError, match="deep/er/b c.stl is not the file that was asked for: wrong SHA-256$"):
+        with pytest.raises(RunError, match=r"deep/er/b c\.stl is not the file that was asked for: wrong SHA-256$"):
             fetch("things", tmp_path / "cache", source)
         assert contents(tmp_path / "cache/things") == {"a.xml": FILES["a.xml"]}
 
 
 def test_what_a_break_left_is_finished_the_next_time(tmp_path: Path, server: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(Handler, "cut", "/empty")
-    with pytest.raises(RunError, match="cannot download .*/empty: IncompleteRead"):
+    with pytest.raises(RunError, match=r"cannot download .*/empty: IncompleteRead"):
         fetch("things", tmp_path / "cache", server)
     assert set(contents(tmp_path / "cache/things")) == {"a.xml", "deep/er/b c.stl"}
     monkeypatch.setattr(Handler, "cut", "")

@@ -22,7 +22,7 @@ WRONG = {
     # commands and algorithms
     "trian ppo": "unknown command 'trian': did you mean 'train'?",
     "train": None,  # help, not an error
-    "train --env hopper": "which algorithm? (`supple train ALGORITHM …`; algorithms: ppo, dqn)",
+    "train --env hopper": "which algorithm? (`supple train ALGORITHM …`; algorithms: ppo, dqn, sac)",
     "train pppo --env hopper": "unknown algorithm 'pppo': did you mean 'ppo'?",
     "list nonsense": "nothing to list under 'nonsense'",
     "list metric": "did you mean 'metrics'?",
