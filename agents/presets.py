@@ -107,13 +107,13 @@ PRESETS = {
         ("none", *(f"{arm}(contract=as_released)" for arm in FIRE_ARMS[:3]), "injection"),
     ),
     "fire-humanoid-small": Preset(
-        "80k steps of h1-walk with critics of a hundredth of the size, three seeds, the uniform contract; "
-        "an hour or two on two cores",
+        "60k steps of h1-walk, critics with a thirtieth of the parameters, three seeds, the uniform contract; an hour "
+        "or two on two cores",
         "sac",
         {
             **FIRE_HUMANOID,
-            "steps": 80_000,
-            "replay_size": 40_000,
+            "steps": 60_000,
+            "replay_size": 30_000,
             "learning_starts": 2_500,
             "replay_ratio": 1.0,
             "critic_width": 128,
@@ -121,7 +121,7 @@ PRESETS = {
             "eval_every": 10_000,
             "eval_episodes": 5,
             "measure_every": 5_000,
-            "checkpoint_every": 20_000,
+            "checkpoint_every": 15_000,
         },
         ("none", *FIRE_ARMS),
         seeds=3,
