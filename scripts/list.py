@@ -56,7 +56,7 @@ def environments() -> Rows:
 
     for name in environment_names():
         yield name, resolve_env(name)
-    yield "…", "any other registered Gymnasium id: vectors for ppo, images and discrete actions for dqn"
+    yield "…", "any other registered Gymnasium id: vectors for ppo and sac, images and discrete actions for dqn"
     yield "…", "Atari games for dqn: supple list games"
 
 
