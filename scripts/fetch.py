@@ -37,8 +37,7 @@ class Collection:
 COLLECTIONS = {
     NAME: Collection(
         "HumanoidBench's model files for the h1 tasks (MIT, 15.7 MB)",
-        "https://raw.githubusercontent.com/carlosferrazza/humanoid-bench/"
-        "217b38fb55ac929d6191aa89253ed90ddc5b4f55/humanoid_bench/assets",
+        "https://raw.githubusercontent.com/carlosferrazza/humanoid-bench/main/humanoid_bench/assets",
         manifest,
     ),
 }
