@@ -63,12 +63,17 @@ class SuppleCallback(BaseCallback):
             raise ValueError(f"measure_every must be 0 or more steps, got {measure_every}")
         parsed = [parse_hook(text) for text in hooks]
         self.hooks: list[Hook] = [hook for hook in parsed if hook is not None]
+        for index, hook in enumerate(self.hooks):
+            if hook.text in (other.text for other in self.hooks[:index]):
+                raise ValueError(f"{hook.text} is given twice")
         self.measure_every = measure_every
         self.events: list[dict[str, Any]] = []
         self.learners: dict[str, Learner] = {}
         self._file = None if events is None else Path(events)
         self._known: Any = None  # the model that `learners` belong to
+        self._start = 0  # step at which the first `learn()` of those that belong together began
         self._step = 0  # of the last moment between two updates
+        self._seen = 0  # the last step that was taken; after an interruption more than `_step`
         self._switches, self._switching = 0, False
         self._handles: list[RemovableHandle] = []
 
@@ -87,15 +92,22 @@ class SuppleCallback(BaseCallback):
 
     def _on_training_start(self) -> None:
         self.detach()
+        if self.parent is not None:  # an EventCallback, which passes on neither the rollouts nor the end
+            parent = type(self.parent).__name__
+            raise ValueError(f"SuppleCallback goes into learn(callback=[…]) itself: inside of {parent} it never acts")
         model, start = self.model, self.model.num_timesteps
-        goes_on = model is self._known and start == self._step > 0  # learn(reset_num_timesteps=False)
+        goes_on = model is self._known and start == self._seen > 0  # learn(reset_num_timesteps=False)
         if model is not self._known:
             self.learners, self._known = learners_of(model), model
             self._switches, self._switching = 0, False
+            for hook in self.hooks:
+                hook.memory.clear()
         if self._file is not None:
             self._file.open("a").close()  # fails now rather than at the first event
         total = model._total_timesteps
-        self._driver = HookDriver(self.hooks, self.learners, self._log, total, start)
+        if not goes_on:
+            self._start = self._step = self._seen = start
+        self._driver = HookDriver(self.hooks, self.learners, self._log, total, self._start)
         self._check(total, start, goes_on)
         for learner in self.learners.values():
             assert learner.optimizer is not None
@@ -106,7 +118,6 @@ class SuppleCallback(BaseCallback):
                 follow = partial(self._after_update, learner)
                 self._handles.append(learner.optimizer.register_step_post_hook(follow))
         if not goes_on:
-            self._step = start
             self._driver.passed(start - 1, start)
         self._between_updates()
 
@@ -114,6 +125,7 @@ class SuppleCallback(BaseCallback):
         self._between_updates()
 
     def _on_step(self) -> bool:
+        self._seen = self.num_timesteps
         return True
 
     def _on_rollout_end(self) -> None:

@@ -57,6 +57,13 @@ class Guard(gym.Wrapper):
         self._last_observation: Any = None
         self._divergences: tuple[Any, ...] = ()
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_divergences": ()}  # MuJoCo's objects: a copy has its own
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._divergences = _divergence_counters(self.env)
+
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         observation, info = self.env.reset(seed=seed, options=options)
         self._last_observation = observation

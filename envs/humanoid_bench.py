@@ -58,18 +58,29 @@ class H1Env(MujocoEnv, ABC):
         self._low, high = self.model.actuator_ctrlrange.T.astype(np.float32)  # so rounded in the original
         self._half = (high - self._low) / 2
         self.action_space = Box(-1.0, 1.0, self._low.shape, np.float32)
+        self.look_up()
+        self.observation_space = Box(-np.inf, np.inf, self._get_obs().shape, np.float64)
+
+    def look_up(self) -> None:
+        """Keep the views of MuJoCo's own memory that rewards and observations read."""
         self._upright = self.data.body("torso_link").xmat[8:]  # z-component of the torso's z-axis
         self._head = self.data.site("head").xpos
         self._hand = self.data.site("left_hand").xpos
         self._imu = self.data.site("imu").xpos
         self._force = self.data.actuator_force  # newton metres
         self._velocity = self.data.sensor("pelvis_subtreelinvel").data  # of the centre of mass, m/s
-        self.observation_space = Box(-np.inf, np.inf, self._get_obs().shape, np.float64)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.look_up()  # a copied view shows what was, not the copy's memory
 
     def step(  # type: ignore[override]  # MujocoEnv promises a NumPy scalar as reward; a float serves Python better
         self, action: np.ndarray
     ) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         """Hold the action for 20 ms; `info` has the reward's terms by name."""
+        action = np.asarray(action)
+        if action.shape != self._low.shape:  # a single number would move all joints alike
+            raise ValueError(f"an action of h1 has the shape {self._low.shape}, not {action.shape}")
         self.do_simulation((action + 1) * self._half + self._low, self.frame_skip)
         reward, terms = self.reward()
         return self._get_obs(), reward, self.ended(), False, terms

@@ -66,8 +66,8 @@ class Crawl(H1Env):
 
     QUATERNION = (0.75, 0.0, 0.65, 0.0)  # of the pelvis, on all fours; as given, not of norm 1
 
-    def __init__(self, **scene: Any) -> None:
-        super().__init__(**scene)
+    def look_up(self) -> None:
+        super().look_up()
         self._pelvis = self.data.body("pelvis").xquat
 
     def reward(self) -> tuple[float, dict[str, float]]:
@@ -83,8 +83,8 @@ class Crawl(H1Env):
 class Climb(H1Env):
     """stair, slide: walk over stairs, or slopes, with the head well above both feet. Ends with the torso down."""
 
-    def __init__(self, **scene: Any) -> None:
-        super().__init__(**scene)
+    def look_up(self) -> None:
+        super().look_up()
         self._feet = [self.data.site(f"{side}_foot").xpos for side in ("left", "right")]
 
     def reward(self) -> tuple[float, dict[str, float]]:
@@ -128,9 +128,12 @@ class Maze(H1Env):
 
     def __init__(self, **scene: Any) -> None:
         super().__init__(**scene)
-        self._pelvis = self.data.body("pelvis").xpos
         self._first_wall = self.model.geom("block_collision_00").id
         self.stage = 0
+
+    def look_up(self) -> None:
+        super().look_up()
+        self._pelvis = self.data.body("pelvis").xpos
 
     def begin(self) -> None:
         self.stage = 0
@@ -164,8 +167,8 @@ class Maze(H1Env):
 class Sit(H1Env):
     """sit_simple: sit down on the chair behind, upright and at rest. Ends when the pelvis is too low."""
 
-    def __init__(self, **scene: Any) -> None:
-        super().__init__(**scene)
+    def look_up(self) -> None:
+        super().look_up()
         self._chair = self.data.body("chair").xpos
 
     def reward(self) -> tuple[float, dict[str, float]]:
@@ -226,6 +229,9 @@ class Reach(H1Env):
     def __init__(self, **scene: Any) -> None:
         self.goal = np.zeros(3)  # metres, in the world
         super().__init__(**scene)
+
+    def look_up(self) -> None:
+        super().look_up()
         self._pelvis_upright = self.data.body("pelvis").xmat[8:]
 
     def begin(self) -> None:

@@ -35,7 +35,11 @@ class HookDriver:
         for hook in self.hooks:
             named = self._named(hook)
             for learner in [each for each in named if hook.concerns(each)] or named:
-                hook.intervention.attach(learner)
+                try:
+                    hook.intervention.attach(learner)
+                except ValueError as error:
+                    reason = str(error).removeprefix(f"{hook.intervention.name}: ")
+                    raise ValueError(f"{hook.text}: {reason}") from error
             when = hook.schedule
             if isinstance(when, When) and when.metric not in (known := self._measured(hook)):
                 raise ValueError(f"{hook.text}: unknown metric {when.metric!r}{did_you_mean(when.metric, known)}")

@@ -45,7 +45,7 @@ def test_a_condition_may_ask_for_what_is_measured(text):
             "--hook: critc/fire@when:srnk<20.0: unknown learner 'critc': did you mean 'critic'",
         ),
         ("critic/fire@2000", "--hook: critic/fire@2000 never fires: the run has 1000 steps"),
-        ("injection@0.5", "--hook: injection: 'actor' has no part to duplicate"),
+        ("injection@0.5", "--hook: injection@0.5: 'actor' has no part to duplicate"),
     ],
 )
 def test_what_could_never_happen_is_refused_in_one_line(text, message):

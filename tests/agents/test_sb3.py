@@ -16,7 +16,7 @@ from torch import Tensor
 pytest.importorskip("stable_baselines3")
 
 from stable_baselines3 import DQN, PPO, SAC, TD3
-from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.callbacks import BaseCallback, EveryNTimesteps
 from stable_baselines3.common.logger import configure
 
 from supple.agents.sb3 import SuppleCallback, learners_of
@@ -231,6 +231,36 @@ def test_learning_in_pieces_goes_on_where_it_stopped() -> None:
     assert [event["step"] for event in fractions.events] == [144]  # of 192: what was learned before counts
 
 
+@pytest.mark.parametrize("kind", [PPO, SAC])
+def test_what_was_interrupted_goes_on_where_it_stopped(kind: Any) -> None:
+    class Interrupt(BaseCallback):
+        def _on_step(self) -> bool:
+            if self.num_timesteps == 41:
+                raise KeyboardInterrupt
+            return True
+
+    model, callback = small(kind), SuppleCallback(["snp@start", "fire@8", "reset@41", "snp@every:64"], measure_every=0)
+    with pytest.raises(KeyboardInterrupt):
+        model.learn(96, callback=[callback, Interrupt()])
+    before = [event["hook"] for event in callback.events]
+    assert before == [hook for hook in ["snp@start", "fire@8"] for _ in callback.learners]
+    model.learn(96 - 41, callback=callback, reset_num_timesteps=False)
+    after = [event["hook"] for event in callback.events[len(before) :]]
+    assert after == [hook for hook in ["reset@41", "snp@every:64"] for _ in callback.learners]
+
+
+def test_a_condition_that_held_for_one_model_is_asked_anew_for_another() -> None:
+    callback = SuppleCallback(["snp@when:weight_norm>0"], measure_every=16)
+    for _ in range(2):
+        small(PPO).learn(64, callback=callback)
+    assert [event["step"] for event in callback.events] == [32, 32]
+
+
+def test_inside_of_another_callback_it_would_never_act_and_is_refused() -> None:
+    with pytest.raises(ValueError, match="inside of EveryNTimesteps it never acts"):
+        small(SAC).learn(32, callback=EveryNTimesteps(8, SuppleCallback(["fire@0.5"])))
+
+
 def test_a_new_task_is_announced_after_its_environment_is_set() -> None:
     model, callback = small(SAC), SuppleCallback(["fire@task", "snp@task:2"], measure_every=0)
     for _ in range(3):
@@ -316,6 +346,7 @@ def test_what_cannot_work_is_refused_before_the_first_step(kind: Any, settings: 
     [
         ({"hooks": ["fier@0.5"]}, "did you mean 'fire'"),
         ({"hooks": ["fire"]}, "needs a schedule"),
+        ({"hooks": ["fire@0.5", "snp@0.5", "fire@.5"]}, "fire@0.5 is given twice"),
         ({"hooks": "fire@0.5"}, r"hooks=\['fire@0.5'\]"),
         ({"measure_every": -1}, "0 or more"),
     ],

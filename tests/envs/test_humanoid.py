@@ -1,6 +1,9 @@
 """The h1 tasks as environments: names, spaces, resets, determinism, rendering."""
 
+import copy
 import os
+import pickle
+import re
 import subprocess
 import sys
 
@@ -80,6 +83,31 @@ def test_actions_are_mapped_linearly_to_the_actuators_ranges(walk: gym.Env):
         walk.reset(seed=0)
         walk.step(np.full(19, action, np.float32))
         np.testing.assert_allclose(inner.data.ctrl, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (18,), (1, 19)])
+def test_an_action_of_another_shape_is_refused_in_one_line(shape: tuple[int, ...]):
+    env = gym.make("h1-walk-v0")
+    env.reset(seed=0)
+    with pytest.raises(ValueError, match=re.escape(f"an action of h1 has the shape (19,), not {shape}")):
+        env.step(np.zeros(shape, np.float32))
+
+
+@pytest.mark.parametrize(
+    ("task", "way"), [("maze", "deepcopy"), ("stair", "deepcopy"), ("sit_hard", "deepcopy"), ("reach", "pickle")]
+)
+def test_a_copy_goes_on_from_the_same_state_on_its_own(task: str, way: str):
+    env = make_env(f"h1-{task}")
+    env.reset(seed=0)
+    env.step(STILL)
+    other = copy.deepcopy(env) if way == "deepcopy" else pickle.loads(pickle.dumps(env))
+    actions = np.random.default_rng(0).uniform(-1, 1, (8, 19)).astype(np.float32)
+    for ours, theirs in [*((env.step(a), other.step(a)) for a in actions), (env.reset(), other.reset())]:
+        np.testing.assert_array_equal(ours[0], theirs[0])
+        assert ours[1:] == theirs[1:]
+    other.unwrapped.data.qvel[:] = 1e12  # its guard looks at its own physics
+    assert other.step(STILL)[4]["explosion_cause"] == "simulation"
+    assert "explosion" not in env.step(STILL)[4]
 
 
 def test_a_fall_ends_the_episode_and_time_truncates_it(walk: gym.Env):

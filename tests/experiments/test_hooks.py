@@ -264,7 +264,7 @@ def test_every_learner_is_attached_when_the_driver_is_made():
     driver.after_update(learners["critic"])
     driver.passed(499, 500)
     assert recorder.intervention.calls[2:] == ["update critic", "apply actor", "apply critic"]
-    with pytest.raises(ValueError, match="names no layer"):
+    with pytest.raises(ValueError, match=r"^fire\(scope=conv\)@0.5: scope 'conv' names no layer"):
         drive("fire(scope=conv)@0.5")
 
 

@@ -144,9 +144,9 @@ def test_injection_is_for_the_learner_that_has_a_part_to_duplicate():
 
 
 def test_injection_is_refused_where_no_learner_or_not_the_named_one_has_such_a_part():
-    with pytest.raises(ValueError, match=r"^injection: 'actor' has no part to duplicate"):
+    with pytest.raises(ValueError, match=r"^actor/injection@0.5: 'actor' has no part to duplicate"):
         drive("actor/injection@0.5")
-    with pytest.raises(ValueError, match=r"^injection: 'actor' has no part to duplicate"):
+    with pytest.raises(ValueError, match=r"^injection@0.5: 'actor' has no part to duplicate"):
         drive("injection@0.5", learners={"actor": pair()["actor"]})
 
 

@@ -87,7 +87,7 @@ WRONG = {
     f"{TRAIN} --hook 'fire@when:dormant>1'": "unknown metric 'dormant': did you mean 'dormant_fraction'?",
     f"{TRAIN} --hook 'fire@when:critic/dfi>1'": "unknown metric 'critic/dfi'",
     f"{TRAIN} --hook ''": "--hook: unexpected end",
-    f"{TRAIN} --hook injection@0.5": "--hook: injection: 'agent' has no part to duplicate",
+    f"{TRAIN} --hook injection@0.5": "--hook: injection@0.5: 'agent' has no part to duplicate",
     f"{TRAIN} --hook 'fire(contract=as_released)@0.5'": "no released code applies fire here; use contract=uniform",
     f"{ATARI} --hook 'l2_init(contract=as_released)'": "l2_init has no parameter 'contract'",
     f"{TRAIN} --activation relo": "unknown activation 'relo': did you mean 'relu'?",

@@ -1,0 +1,92 @@
+"""What the benchmarks of SAC share: full-size agents, the arithmetic of one update, and the machine's own rate."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+import torch
+
+from supple.agents.sac import SAC, Control
+from supple.agents.sac_settings import SACSettings
+from supple.experiments.hooks import HookDriver
+
+ENV = "h1-walk"
+SPACES = {ENV: Control(51, (-1.0,) * 19, (1.0,) * 19)}  # its sizes; no environment is made
+NO_HOOKS = HookDriver([], {}, lambda **_: None, 1)
+
+
+@dataclass
+class Rounds:
+    """What was measured in the rounds, in its own unit; prints as median (least–greatest)."""
+
+    digits: int = 1
+    values: list[float] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        low, middle, high = (f"{v:,.{self.digits}f}" for v in (min(self.values), self.median, max(self.values)))
+        return f"{middle} ({low}–{high})"
+
+    @property
+    def median(self) -> float:
+        return median(self.values)
+
+
+def full_size(**settings: Any) -> SAC:
+    """An agent with the networks and the batch of the FIRE paper's Table 5; from one seed, the same weights."""
+    chosen = {"env": ENV, "steps": 10**9, "device": "cpu", "compile": "off", "replay_size": 10_000} | settings
+    return SAC(SACSettings(**chosen), SPACES)
+
+
+def products(agent: SAC) -> list[tuple[int, int, int, int]]:
+    """The matrix products of one update as (stack, n, k, m), each `stack` times n × k by k × m.
+
+    Actor: forward on s and on s′, backward on s. Critics: forward on (s, π(s)) and backward to the actions alone;
+    forward of the targets on (s′, π(s′)); forward on (s, a), and backward to the weights. A backward pass has one
+    product for a layer's weights and one for its inputs, which the first layer does not need.
+    """
+    n, found = agent.settings.batch_size, []
+    for layer in agent.learners["actor"].layers:
+        d_out, d_in = layer.weight.shape
+        found += 2 * [(1, n, d_in, d_out)] + [(1, d_out, n, d_in)]
+        if layer.depth:
+            found.append((1, n, d_out, d_in))
+    for layer in agent.learners["critic"].layers:
+        members, d_out, d_in = layer.weight.shape
+        found += 3 * [(members, n, d_in, d_out)] + [(members, d_out, n, d_in)]
+        found.append((members, n, d_out, d_in if layer.depth else agent.size))
+        if layer.depth:
+            found.append((members, n, d_out, d_in))
+    return found
+
+
+def gflop(agent: SAC) -> float:
+    """Of one update's products; everything else is below one per cent of it at full size."""
+    return sum(2 * stack * n * k * m for stack, n, k, m in products(agent)) / 1e9
+
+
+def products_alone(agent: SAC) -> Callable[[], None]:
+    """The floor of an update: its matrix products and nothing else, in their shapes."""
+    operands = [
+        (torch.randn(stack, n, k), torch.randn(stack, k, m), torch.empty(stack, n, m))
+        for stack, n, k, m in products(agent)
+    ]
+
+    def run() -> None:
+        for a, b, out in operands:
+            torch.bmm(a, b, out=out)
+
+    return run
+
+
+def matmul_rate(size: int = 1024, repeats: int = 20) -> float:
+    """GFLOP/s of a float32 product of two square matrices on the CPU."""
+    a = torch.rand(size, size)
+    return 2 * size**3 / median(seconds(lambda: a @ a) for _ in range(repeats)) / 1e9
+
+
+def seconds(call: Callable[[], object]) -> float:
+    begin = time.perf_counter()
+    call()
+    return time.perf_counter() - begin
