@@ -82,6 +82,8 @@ def repeated(s: SACSettings, env: str, copies: int) -> Envs:
 
 def bounded_control(s: SACSettings, name: str) -> Control:
     observation, action = vector_spaces(name)
+    if observation.dtype.kind != "f":
+        raise ValueError(f"{name}: SAC needs vectors of real numbers as observations, not {observation}")
     if not action.is_bounded():
         raise ValueError(f"{name}: SAC needs actions with bounds, not {action}")
     return Control(gym.spaces.flatdim(observation), *(tuple(map(float, bound)) for bound in (action.low, action.high)))

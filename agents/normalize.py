@@ -20,12 +20,14 @@ class RunningMeanStd:
         self.count = 1e-4  # a small prior weight, so that the first batch decides
         self.epsilon = epsilon
 
-    def update(self, batch: Array) -> None:
-        """Take in a batch of shape (n, size)."""
+    def update(self, batch: NDArray[np.floating]) -> None:
+        """Take in a batch of shape (n, size), of any precision."""
         n = len(batch)
-        mean = batch.mean(0)
+        mean = batch.mean(0, dtype=np.float64)
         delta, total = mean - self.mean, self.count + n
-        spread = self.variance * self.count + batch.var(0) * n + delta * delta * (self.count * n / total)
+        spread = (
+            self.variance * self.count + batch.var(0, dtype=np.float64) * n + delta * delta * (self.count * n / total)
+        )
         self.mean += delta * (n / total)
         self.variance = spread / total
         self.count = total

@@ -6,7 +6,8 @@ while acting; the memory keeps them raw. An episode that is cut off (a time limi
 true last observation.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -146,11 +147,13 @@ class SAC:
 
     def _actor_probe_loss(self) -> Tensor:
         batch, noise = self._known()
-        return self.soft_update.actor_loss_of(batch.states, noise[:, 0])[0]
+        with evaluating(self.critics):
+            return self.soft_update.actor_loss_of(batch.states, noise[:, 0])[0]
 
     def _critic_probe_loss(self) -> Tensor:
         batch, noise = self._known()
-        return self.soft_update.critic_loss_of(batch, noise[:, 1])[0]
+        with evaluating(self.actor):
+            return self.soft_update.critic_loss_of(batch, noise[:, 1])[0]
 
     def _known(self) -> tuple[Transitions, Tensor]:
         if (recent := self._recent()) is None:
@@ -200,9 +203,9 @@ class SAC:
         return actions.cpu().numpy()
 
     def to_bounds(self, actions: NDArray[np.float32]) -> NDArray[np.float32]:
-        """From [−1, 1] to the environment's own bounds."""
+        """From [−1, 1] to the environment's own bounds, which rounding must not pass."""
         low, high = (np.asarray(bound, np.float32) for bound in self.control[1:])
-        return low + 0.5 * (actions + 1.0) * (high - low)
+        return np.minimum(np.maximum(low + 0.5 * (actions + 1.0) * (high - low), low), high)
 
     def remember(self, result: StepResult) -> None:
         """Store what the actions just chosen led to."""
@@ -306,6 +309,17 @@ class SAC:
             "sampling": self.sampling,
             "draws": self._draws,
         }
+
+
+@contextmanager
+def evaluating(module: nn.Module) -> Iterator[None]:
+    """Evaluation mode inside: a random activation would draw from the generator that training draws from."""
+    training = module.training
+    module.eval()
+    try:
+        yield
+    finally:
+        module.train(training)
 
 
 class Mean:

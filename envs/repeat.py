@@ -9,7 +9,7 @@ import numpy as np
 class Repeat(gym.Wrapper):
     """Takes each action `times` times, or until the episode ends; the reward is the sum.
 
-    `info` is that of the last step, and `info["steps"]` says how many there were.
+    `info` is that of the last step, and `info["repeated"]` says how many there were.
     Raises ValueError for `times` < 1.
     """
 
@@ -26,5 +26,5 @@ class Repeat(gym.Wrapper):
             total += float(reward)
             steps += 1
             if terminated or truncated or steps == self.times:
-                info["steps"] = steps
+                info["repeated"] = steps
                 return observation, total, terminated, truncated, info

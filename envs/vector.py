@@ -126,7 +126,7 @@ class Vector:
         final_info: dict[int, dict[str, Any]] = {}
         for i, env in enumerate(self.envs):
             obs[i], reward[i], terminates, truncates, info = env.step(actions[i])
-            self._lengths[i] += info.get("steps", 1)  # more where an action is repeated
+            self._lengths[i] += info.get("repeated", 1)  # more where an action is repeated
             if terminates or truncates:
                 terminated[i], truncated[i] = terminates, truncates
                 final_info[i] = info

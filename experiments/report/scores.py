@@ -175,6 +175,12 @@ def _add_plasticity(scores: Scores, data: ComparisonData, finished: Masks) -> No
     # So low a return means broken physics; a game may count down from far below (Skiing: −17,098 at random).
     games = all(task.env.startswith("ALE/") for task in data.first.tasks)
     floor = -np.inf if games else -500.0
+    finals = np.concatenate([arm.last[finished[label]][:, seen].ravel() for label, arm in arms.items()])
+    if low := int((finals < floor).sum()):
+        scores.notes.append(
+            f"{low} of {finals.size} final returns lie below {floor:g} and are failures to the plasticity score (0): "
+            "so low a return means broken physics in MuJoCo's tasks; where it is an ordinary one, look at the returns"
+        )
     result = plasticity_score(
         {label: arm.last[finished[label]][:, seen] for label, arm in arms.items()},
         {label: arm.exploded[finished[label], -1][:, seen] for label, arm in arms.items()},

@@ -20,7 +20,9 @@ from pathlib import Path
 import pytest
 from safetensors.torch import load_file
 
-PROBE_ROWS = 16  # on which DQN is measured in the nursery; measuring on its own 256 would take most of the time
+PROBE_ROWS = (
+    16  # on which DQN and SAC are measured in the nursery; measuring on their own 256 would take most of the time
+)
 
 
 class Nursery:
@@ -98,11 +100,12 @@ def serve() -> None:
     with contextlib.suppress(ImportError):  # an extra
         importlib.import_module("ale_py")
     import supple.agents.dqn
+    import supple.agents.sac
     import supple.scripts.train
     from supple.scripts.console import run
     from supple.scripts.main import dispatch
 
-    supple.agents.dqn.PROBE_ROWS = PROBE_ROWS
+    supple.agents.dqn.PROBE_ROWS = supple.agents.sac.PROBE_ROWS = PROBE_ROWS
     gc.freeze()
     for line in sys.stdin:
         order = json.loads(line)

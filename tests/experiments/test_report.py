@@ -253,6 +253,17 @@ def test_unfinished_arm_stays_out_of_the_plasticity_score(tmp_path):
     assert any("fire@task, seed 1: unfinished" in note for note in scores.notes)
 
 
+def test_returns_so_low_that_they_count_as_failures_are_said_to(tmp_path):
+    folder = write_comparison(tmp_path / "c", seeds=(0, 1))
+    assert not any("failures" in note for note in score(load(folder)).notes)
+    file = folder / "seed-1" / "arm-1" / "episodes.jsonl"
+    rows = [json.loads(line) | {"return": -1000.0} for line in file.read_text().splitlines()]
+    write_lines(file, rows)
+    scores = score(load(folder))
+    assert np.all(scores.arms["fire@task"].plasticity.normalized[1] == 0)
+    assert any(note.startswith("4 of ") and "below -500" in note for note in scores.notes)
+
+
 def test_second_report_replaces_the_first_and_leaves_nothing_beside_it(tmp_path):
     run = write_run(tmp_path / "run", envs=("Hopper-v5",), cycles=1, stop=0)
     build_report(run)
