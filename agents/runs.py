@@ -12,7 +12,7 @@ from ..experiments.errors import RunError, UsageError
 from ..experiments.hooks import HookDriver, LogEvent
 from ..experiments.rundir import RunDirectory
 from ..experiments.settings import RunSettings
-from ..interventions import AtStart, Hook, Learner, parse_hook, parse_hook_text
+from ..interventions import AtStart, Every, Hook, Learner, parse_hook, parse_hook_text
 from ..interventions.schedule import AtTask
 from .agent import Agent
 from .algorithms import ALGORITHMS
@@ -60,7 +60,8 @@ def read_hooks(
             hook = parse_hook(text, default=AtStart() if start else None)
             if hook is None:
                 continue
-            if problem := parse_hook_text(text).problem(total, start, tasks[-1].index):
+            last = total - isinstance(hook.schedule, Every)  # what recurs is not due where the run ends
+            if problem := parse_hook_text(text).problem(last, start, tasks[-1].index):
                 raise UsageError(problem)
             when = hook.schedule
             if (isinstance(when, AtTask) and when.number not in (None, *switches)) or (
@@ -70,7 +71,7 @@ def read_hooks(
             if hook.text in (other.text for other in hooks):
                 raise UsageError(f"{hook.text} is given twice")
             hooks.append(hook)
-        return HookDriver(hooks, learners, log, total, start)
+        return HookDriver(hooks, learners, log, total, start, ends=True)
     except ValueError as error:
         raise UsageError(f"{option}: {error}") from error
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..interventions import Hook, Learner, Moment, UnknownName, When, did_you_mean, snapshot
+from ..interventions import Every, Hook, Learner, Moment, UnknownName, When, did_you_mean, snapshot
 from ..metrics import METRICS, View, feature_covariance_distance, measure, sfe
 from .errors import RunError
 
@@ -22,14 +22,21 @@ class HookDriver:
     """
 
     def __init__(
-        self, hooks: Sequence[Hook], learners: Mapping[str, Learner], log: LogEvent, total: int, start: int = 0
+        self,
+        hooks: Sequence[Hook],
+        learners: Mapping[str, Learner],
+        log: LogEvent,
+        total: int,
+        start: int = 0,
+        ends: bool = False,
     ) -> None:
         """total, start: the run's planned steps and the step at which it begins. log: takes an event's fields.
+        ends: nothing is learned after `total`, so what recurs (`every`, `when`) is not due there any more.
 
         learners: by their own names, as in metrics and hooks. Raises ValueError for a hook that names none of
         them, for one that an intervention refuses, and for a condition on a metric that there is not."""
         self.hooks, self.learners, self.log = list(hooks), learners, log
-        self.total, self.start = total, start
+        self.total, self.start, self.ends = total, start, ends
         self._penalties = [hook for hook in hooks if hook.intervention.has("penalty")]
         self._after = [hook for hook in hooks if hook.intervention.has("after_update")]
         for hook in self.hooks:
@@ -96,7 +103,10 @@ class HookDriver:
         return [learner for learner in self.learners.values() if hook.learner in (None, learner.name)]
 
     def _ask(self, moment: Moment) -> None:
+        over = self.ends and moment.step >= self.total
         for hook in self.hooks:
+            if over and isinstance(hook.schedule, Every | When):
+                continue
             for learner in self.learners.values():
                 if hook.concerns(learner) and hook.due(moment, learner):
                     self._apply(hook, learner, moment)

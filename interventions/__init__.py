@@ -16,7 +16,7 @@ from .redo import Redo, redo_
 from .redraw import redraw
 from .registry import Registry, UnknownName, did_you_mean
 from .reset import Reset
-from .schedule import AtStart, Moment, Schedule, When
+from .schedule import AtStart, Every, Moment, Schedule, When
 from .shrink_perturb import ShrinkPerturb, shrink_perturb_
 from .stacked import StackedLayerNorm, StackedLinear
 
@@ -24,6 +24,7 @@ __all__ = [
     "AS_RELEASED",
     "UNIFORM",
     "AtStart",
+    "Every",
     "Fire",
     "Hook",
     "HookSyntaxError",

@@ -53,7 +53,7 @@ def test_reference_run_is_one_that_could_go_wrong(reference: Path) -> None:
     ]  # fmt: skip
     state = json.loads((max((reference / "checkpoints").iterdir()) / "state.json").read_text().splitlines()[1])
     assert all(rows["first"] > 0 for rows in state["rows"].values())
-    assert state["tree"]["agent"]["changes"] == ["injection"]
+    assert state["tree"]["agent"]["learner"]["changes"] == ["injection"]
     assert len(list((reference / "checkpoints").iterdir())) == 2
 
 

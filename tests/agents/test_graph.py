@@ -17,9 +17,12 @@ from supple.agents.dqn import DQN, DQNSettings, Pixels
 from supple.agents.feed import Feed
 from supple.agents.graph import WARM_UP, Captured
 from supple.agents.replay import Layout, ReplayMemory, Sample
+from supple.agents.sac import SAC, Control
+from supple.agents.sac_settings import SACSettings
 from supple.envs import StepResult
 from supple.experiments.hooks import HookDriver
-from supple.interventions import make
+from supple.interventions import Learner, make
+from supple.metrics import measure
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA GPU")
 NO_HOOKS = HookDriver([], {}, lambda **_: None, 1)
@@ -150,41 +153,94 @@ def test_each_shape_of_a_tensor_and_each_structure_is_recorded_for_itself(monkey
 
 
 class Life:
-    """One agent in a world that does not hear it, acting at random: rounding cannot lead to another life."""
+    """One agent in a world that does not hear it: rounding cannot lead to another life."""
+
+    agent: Any
+    contracts: tuple[str, ...]  # of an injection
+    values: dict[str, Any]
 
     def __init__(self, capture: bool, **changes: Any) -> None:
-        values: dict[str, Any] = {
-            "env": "a", "steps": 1_000, "num_envs": 2, "hidden": 32, "batch_size": 8, "replay_size": 400,
-            "learning_starts": 0, "exploration": 1.0, "target_period": 20, "learning_rate": 1e-3, "device": "cuda",
-            "capture": capture, **changes,
-        }  # fmt: skip
-        self.agent = DQN(DQNSettings(**values), {"a": Pixels(stack=4, height=36, width=36, actions=3)})
+        common = {"env": "a", "steps": 1_000, "num_envs": 2, "batch_size": 8, "replay_size": 400, "learning_starts": 0}
+        learning = {"learning_rate": 1e-3, "device": "cuda", "capture": capture}
+        self.agent = self.build({**common, **learning, **self.values, **changes})
         self.begin(seed=0)
 
+    def build(self, values: dict[str, Any]) -> Any:
+        raise AttributeError("each algorithm's own")
+
+    def world(self, seed: int) -> Iterator[StepResult]:
+        return world(seed=seed)
+
     def begin(self, seed: int) -> None:
-        self.world = world(seed=seed)
-        self.agent.begin_episodes(next(self.world).obs)
+        self.steps = self.world(seed)
+        self.agent.begin_episodes(next(self.steps).obs)
 
     def live(self, steps: int) -> None:
         for _ in range(steps):
             self.agent.act()
-            self.agent.remember(next(self.world))
+            self.agent.remember(next(self.steps))
             self.agent.update(NO_HOOKS, last=False)
 
     def apply(self, name: str, **params: Any) -> None:
-        intervention = make(name, **params)
-        intervention.attach(self.agent.learner)
-        assert intervention.apply(self.agent.learner)
+        for learner in self.agent.learners.values():
+            intervention = make(name, **params)
+            if intervention.concerns(learner):
+                intervention.attach(learner)
+                assert intervention.apply(learner)
+
+    def learners(self) -> list[Learner]:
+        return list(self.agent.learners.values())
+
+    def trained(self) -> list[Tensor]:
+        return [p for learner in self.learners() for p in learner.module.parameters() if p.requires_grad]
 
     def parameters(self) -> list[Tensor]:
-        parts = (*self.agent.network.parameters(), *self.agent.target.parameters())
-        slots = [v for p in self.agent.network.parameters() for v in self.agent.optimizer.state.get(p, {}).values()]
-        return [tensor.detach().clone() for tensor in (*parts, *slots)]
+        """Copies of the parameters that learn, and of all others, targets and slots."""
+        every = [p for x in self.learners() for m in (x.module, *x.followers) for p in m.parameters()]
+        slots = [v for x in self.learners() for p in x.module.parameters() for v in self.slots(x, p)]
+        return [tensor.detach().clone() for tensor in (*self.trained(), *every, *slots)]
+
+    @staticmethod
+    def slots(learner: Learner, parameter: Tensor) -> list[Tensor]:
+        assert learner.optimizer is not None
+        return list(learner.optimizer.state.get(parameter, {}).values())
 
     @property
     def graphs(self) -> list[Any]:
         assert self.agent.captured
         return [graph for graph, _ in self.agent.captured._graphs.values()]
+
+
+class LifeOfDQN(Life):
+    """It acts at random."""
+
+    contracts = ("uniform", "as_released")
+    values = {"hidden": 32, "exploration": 1.0, "target_period": 20}  # noqa: RUF012
+
+    def build(self, values: dict[str, Any]) -> DQN:
+        return DQN(DQNSettings(**values), {"a": Pixels(stack=4, height=36, width=36, actions=3)})
+
+
+class LifeOfSAC(Life):
+    """Two gradient steps in every vector step, and a policy that acts."""
+
+    contracts = ("uniform",)
+    values = {"actor_width": 16, "critic_width": 16, "action_repeat": 1, "replay_ratio": 1.0}  # noqa: RUF012
+
+    def build(self, values: dict[str, Any]) -> SAC:
+        return SAC(SACSettings(**values), {"a": Control(7, (-1.0, -2.0), (1.0, 2.0))})
+
+    def world(self, seed: int) -> Iterator[StepResult]:
+        rng, going_on = np.random.default_rng(seed), np.zeros(2, bool)
+        while True:
+            obs = rng.normal(size=(2, 7))
+            yield StepResult(obs, rng.normal(size=2), going_on, going_on, obs, [])
+
+    def learners(self) -> list[Learner]:
+        return [*super().learners(), self.agent.soft_update.temperature]
+
+
+LIVES = [LifeOfDQN, LifeOfSAC]
 
 
 def assert_equal(a: Life, b: Life) -> None:
@@ -194,9 +250,8 @@ def assert_equal(a: Life, b: Life) -> None:
 
 def assert_moved(life: Life, before: list[Tensor]) -> None:
     """Every trained parameter was learned: equality of what stood still would say nothing."""
-    trained = [p.requires_grad for p in life.agent.network.parameters()]
-    moves = [(p.detach() - q).abs().max() for p, q in zip(life.agent.network.parameters(), before, strict=False)]
-    assert min(float(move) for move, learns in zip(moves, trained, strict=True) if learns) > 10 * TOLERANCE
+    moves = [(p.detach() - q).abs().max() for p, q in zip(life.trained(), before, strict=False)]
+    assert min(map(float, moves)) > 10 * TOLERANCE
 
 
 INTERVENTIONS: dict[str, Callable[[Life], None]] = {
@@ -217,9 +272,12 @@ def _repeatable(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @needs_gpu
 @pytest.mark.usefixtures("_repeatable")
+@pytest.mark.parametrize("life_of", LIVES)
 @pytest.mark.parametrize("name", INTERVENTIONS)
-def test_a_recorded_update_learns_what_the_eager_one_does_across_an_intervention(name: str) -> None:
-    recorded, eager = Life(capture=True), Life(capture=False)
+def test_a_recorded_update_learns_what_the_eager_one_does_across_an_intervention(
+    name: str, life_of: type[Life]
+) -> None:
+    recorded, eager = life_of(capture=True), life_of(capture=False)
     for life in (recorded, eager):
         life.live(20)
     assert_equal(recorded, eager)
@@ -239,9 +297,9 @@ def test_a_recorded_update_learns_what_the_eager_one_does_across_an_intervention
 
 @needs_gpu
 @pytest.mark.usefixtures("_repeatable")
-@pytest.mark.parametrize("contract", ["uniform", "as_released"])
-def test_after_an_injection_the_update_is_recorded_anew(contract: str) -> None:
-    recorded, eager = Life(capture=True), Life(capture=False)
+@pytest.mark.parametrize(("life_of", "contract"), [(x, contract) for x in LIVES for contract in x.contracts])
+def test_after_an_injection_the_update_is_recorded_anew(life_of: type[Life], contract: str) -> None:
+    recorded, eager = life_of(capture=True), life_of(capture=False)
     for life in (recorded, eager):
         life.live(20)
     (old,) = recorded.graphs
@@ -263,8 +321,9 @@ def test_after_an_injection_the_update_is_recorded_anew(contract: str) -> None:
 
 @needs_gpu
 @pytest.mark.usefixtures("_repeatable")
-def test_an_agent_that_was_loaded_records_its_own_graph_and_goes_on_alike() -> None:
-    first, second = Life(capture=True), Life(capture=True)
+@pytest.mark.parametrize("life_of", LIVES)
+def test_an_agent_that_was_loaded_records_its_own_graph_and_goes_on_alike(life_of: type[Life]) -> None:
+    first, second = life_of(capture=True), life_of(capture=True)
     first.live(20)
     first.apply("injection")
     first.live(10)
@@ -279,14 +338,13 @@ def test_an_agent_that_was_loaded_records_its_own_graph_and_goes_on_alike() -> N
 
 
 @needs_gpu
-def test_measurements_and_probes_run_where_the_network_is() -> None:
-    from supple.metrics import measure
-
-    life = Life(capture=True, activation="rand_smooth_leaky")
+@pytest.mark.parametrize("life_of", LIVES)
+def test_measurements_and_probes_run_where_the_network_is(life_of: type[Life]) -> None:
+    life = life_of(capture=True, activation="rand_smooth_leaky")
     life.live(20)
     draws = torch.cuda.get_rng_state()
-    values = measure(life.agent.learner, per_layer=True)
-    assert all(np.isfinite(value) for value in values.values())
+    for learner in life.agent.learners.values():
+        assert all(np.isfinite(value) for value in measure(learner, per_layer=True).values())
     assert torch.equal(draws, torch.cuda.get_rng_state())  # measuring draws nothing
     life.live(5)
     life.agent.numbers()

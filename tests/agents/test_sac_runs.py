@@ -71,7 +71,7 @@ def test_killed_before_changes_of_files(nursery: Any, same: Any, reference: Path
     run, moments, kills = folder / "file-by-file", random.Random(0), 0
     while True:
         args = ["train", "--resume", run] if (run / "config.json").exists() else [*RUN, "--out", run]
-        code = nursery.run(*args, die_at=1 + 25 * kills + moments.randrange(25))
+        code = nursery.run(*args, die_at=1 + 15 * kills + moments.randrange(15))
         if code == 0:
             break
         assert code == -signal.SIGKILL, nursery.stderr()
@@ -103,7 +103,7 @@ def test_same_seed_gives_the_same_run_also_measured_more_often_and_evaluated(
     frames.mkdir()
     extra = ["--measure-every", 40, "--eval-every", 160, "--eval-episodes", 2, "--replay-folder", frames]
     assert nursery.run(*RUN, *extra, "--out", run) == 0, nursery.stderr()
-    same.assert_states(run, reference)
+    assert same.last_state(run) == same.last_state(reference)
     assert same.log(run, "episodes") == same.log(reference, "episodes")
     assert [row["step"] for row in lines(run, "metrics") if "eval/return" in row] == [160, 320, 480]
     assert nursery.run(*RUN, "--seed", 1, "--out", folder / "seed") == 0
@@ -130,7 +130,7 @@ def test_steps_and_lengths_count_steps_of_the_environment(nursery: Any, tmp_path
 
 
 def test_hooks_name_a_learner_or_a_condition_on_one_and_come_back_periodically(nursery: Any, tmp_path: Path) -> None:
-    hooks = ["reset@every:200", "critic/fire(contract=as_released)@0.25", "snp@when:critic/srank<1_000"]
+    hooks = ["reset@every:200", "critic/fire(contract=as_released)@0.25", "snp@when:critic/srank<99.5"]
     words = [word for hook in hooks for word in ("--hook", hook)]
     assert nursery.run("train", *SWING, *words, "--steps", 960, "--out", tmp_path / "run") == 0, nursery.stderr()
     found = interventions(tmp_path / "run")
@@ -157,13 +157,13 @@ def test_a_stream_of_tasks_shares_networks_memory_and_statistics(nursery: Any, t
 # -- comparisons -------------------------------------------------------------------------------------------
 
 ARMS = [word for arm in ("none", "critic/fire", "injection") for word in ("--arm", arm)]
-COMPARE = ["compare", *SWING, "--keep-checkpoints", "5", *ARMS]
+COMPARE = ["compare", *SWING, "--checkpoint-every", "240", "--fork-at", "0.5", *ARMS]
 
 
 @pytest.fixture(scope="module")
 def whole(nursery: Any, folder: Path) -> Path:
     """A comparison that nothing happened to, one run at a time."""
-    assert nursery.run(*COMPARE, "--fork-at", "0.5", "--jobs", 1, "--out", folder / "whole") == 0, nursery.stderr()
+    assert nursery.run(*COMPARE, "--jobs", 1, "--out", folder / "whole") == 0, nursery.stderr()
     return folder / "whole"
 
 
@@ -176,16 +176,14 @@ def test_every_arm_starts_from_the_state_of_the_trunk_and_none_is_its_continuati
     for arm in ("none", "critic_fire", "injection"):
         assert same.state(seed / arm / "checkpoints/000000000240") == at_fork
         assert (same.last_state(seed / arm) == same.last_state(seed / "none")) == (arm == "none")
-    # a plain run that has a checkpoint at the fork as well
-    plain = ["train", *SWING, "--checkpoint-every", 240, "--out", folder / "plain"]
-    again = [*COMPARE[:-4], "--checkpoint-every", 240, "--fork-at", "0.5", "--jobs", 1, "--out", folder / "forked"]
-    assert nursery.run(*plain) == nursery.run(*again) == 0, nursery.stderr()
-    assert same.last_state(folder / "forked/seed-0/none") == same.last_state(folder / "plain")
+    plain = ["train", *SWING, "--checkpoint-every", 240, "--out", folder / "plain"]  # has a checkpoint there too
+    assert nursery.run(*plain) == 0, nursery.stderr()
+    assert same.last_state(seed / "none") == same.last_state(folder / "plain")
 
 
 def test_two_runs_at_a_time_give_the_same_bytes(nursery: Any, same: Any, folder: Path, whole: Path) -> None:
     both = folder / "both"
-    assert nursery.run(*COMPARE, "--fork-at", "0.5", "--jobs", 2, "--out", both) == 0, nursery.stderr()
+    assert nursery.run(*COMPARE, "--jobs", 2, "--out", both) == 0, nursery.stderr()
     for name in ("trunk", "none", "critic_fire", "injection"):
         same.assert_runs(both / "seed-0" / name, whole / "seed-0" / name)
 

@@ -208,6 +208,17 @@ def test_an_event_says_what_was_done_and_what_changed():
     assert event["change"]["feature_covariance_distance"] > 0.01
 
 
+def test_what_recurs_is_not_due_where_the_run_ends_and_what_was_asked_for_there_is():
+    texts = ["reset(what=head)@every:250", "snp(lam=0)@when:dormant_fraction>0.3", "reset@1.0"]
+    hooks = [hook for text in texts if (hook := parse_hook(text))]
+    events: list[dict[str, Any]] = []
+    driver = HookDriver(hooks, {"model": learner()}, lambda **e: events.append(e), total=1000, ends=True)
+    live(driver, [0, 250, 500, 750, 1000], {}, {750: 0.1, 1000: 0.5})
+    assert fired(events, "reset(what=head)") == [250, 500, 750]
+    assert fired(events, "snp") == []
+    assert fired(events, "reset@1.0") == [1000]
+
+
 def test_an_intervention_that_changes_nothing_is_logged_as_no_change():
     driver, events = drive("snp(lam=0)@start")
     driver.passed(-1, 0)
