@@ -192,10 +192,11 @@ class Life:
         return list(self.agent.learners.values())
 
     def trained(self) -> list[Tensor]:
-        return [p for learner in self.learners() for p in learner.module.parameters() if p.requires_grad]
+        """The parameters that learn, of all networks."""
+        return [p for x in self.agent.learners.values() for p in x.module.parameters() if p.requires_grad]
 
     def parameters(self) -> list[Tensor]:
-        """Copies of the parameters that learn, and of all others, targets and slots."""
+        """Copies of what `trained` gives, then of everything that an update writes."""
         every = [p for x in self.learners() for m in (x.module, *x.followers) for p in m.parameters()]
         slots = [v for x in self.learners() for p in x.module.parameters() for v in self.slots(x, p)]
         return [tensor.detach().clone() for tensor in (*self.trained(), *every, *slots)]
@@ -225,7 +226,7 @@ class LifeOfSAC(Life):
     """Two gradient steps in every vector step, and a policy that acts."""
 
     contracts = ("uniform",)
-    values = {"actor_width": 16, "critic_width": 16, "action_repeat": 1, "replay_ratio": 1.0}  # noqa: RUF012
+    values = {"actor_width": 16, "critic_width": 16, "action_repeat": 1, "replay_ratio": 1.0, "learning_rate": 3e-3}  # noqa: RUF012
 
     def build(self, values: dict[str, Any]) -> SAC:
         return SAC(SACSettings(**values), {"a": Control(7, (-1.0, -2.0), (1.0, 2.0))})

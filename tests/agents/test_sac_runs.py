@@ -4,13 +4,10 @@ The processes and the kills are real; see the nursery in conftest.py. Sizes are 
 the replay memory wraps around and every hook fires.
 """
 
-import contextlib
 import json
-import os
 import random
 import shlex
 import signal
-import time
 from pathlib import Path
 from typing import Any
 
@@ -77,21 +74,6 @@ def test_killed_before_changes_of_files(nursery: Any, same: Any, reference: Path
         assert code == -signal.SIGKILL, nursery.stderr()
         kills += 1
     assert kills > 2
-    same.assert_runs(run, reference)
-
-
-def test_killed_at_random_moments(nursery: Any, same: Any, reference: Path, folder: Path) -> None:
-    run, moments, kills = folder / "random", random.Random(0), 0
-    assert nursery.run(*RUN, "--out", run, die_at=5) == -signal.SIGKILL
-    while True:
-        pid = nursery.start("train", "--resume", run)
-        time.sleep(moments.uniform(0.4, 0.8 + kills))
-        with contextlib.suppress(ProcessLookupError):  # it was done already
-            os.kill(pid, signal.SIGKILL)
-        if nursery.wait() == 0:
-            break
-        kills += 1
-    assert kills
     same.assert_runs(run, reference)
 
 
