@@ -133,8 +133,9 @@ def test_the_command_lists_fetches_and_says_where(
         main(["thing"])
 
 
-def test_humanoid_bench_is_pinned_to_one_commit_of_its_public_repository():
-    source = COLLECTIONS["humanoid-bench"].source
-    assert script.urllib.request.Request(source).host == "raw.githubusercontent.com"
-    commit = source.split("/")[5]
-    assert len(bytes.fromhex(commit)) == 20
+def test_humanoid_bench_comes_from_its_public_repository_and_every_file_has_its_hash():
+    collection = COLLECTIONS["humanoid-bench"]
+    assert script.urllib.request.Request(collection.source).host == "raw.githubusercontent.com"
+    files = collection.files()
+    assert "envs/h1_pos_walk.xml" in files
+    assert all(len(bytes.fromhex(digest)) == 32 for digest in files.values())
