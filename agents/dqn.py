@@ -23,7 +23,7 @@ from ..envs import StepResult
 from ..experiments.errors import RunError, UsageError
 from ..experiments.hooks import HookDriver
 from ..experiments.seeding import generator
-from ..experiments.settings import RunSettings, positive
+from ..experiments.settings import RunSettings, device_here, positive
 from ..interventions import Learner
 from ..interventions.contract import copy_module_
 from .feed import Feed
@@ -117,12 +117,7 @@ class DQNSettings(RunSettings):
             raise UsageError(f"--replay-size {self.replay_size} holds less than one batch of {self.batch_size}")
 
     def resolve(self) -> str | None:
-        if self.device == "auto":
-            self.device = "cuda" if torch.cuda.is_available() else "cpu"
-        elif self.device == "cuda" and not torch.cuda.is_available():
-            raise UsageError(
-                "--device cuda: PyTorch finds no CUDA GPU here; use --device cpu, or go on where this run was begun"
-            )
+        self.device = device_here(self.device)
         return None
 
 

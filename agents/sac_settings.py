@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-import torch
 import tyro
 
 from ..experiments.errors import UsageError
-from ..experiments.settings import RunSettings, positive
+from ..experiments.settings import RunSettings, device_here, positive
 from .update import can_compile
 
 COMPILE_PAYS_AFTER = 20_000  # gradient steps
@@ -93,12 +92,7 @@ class SACSettings(RunSettings):
             raise UsageError(f"--replay-size {self.replay_size} holds less than one batch of {self.batch_size}")
 
     def resolve(self) -> str | None:
-        if self.device == "auto":
-            self.device = "cuda" if torch.cuda.is_available() else "cpu"
-        elif self.device == "cuda" and not torch.cuda.is_available():
-            raise UsageError(
-                "--device cuda: PyTorch finds no CUDA GPU here; use --device cpu, or go on where this run was begun"
-            )
+        self.device = device_here(self.device)
         if self.compile == "auto":
             _, steps = self.stream()
             updates = steps * self.cycles / self.action_repeat * self.replay_ratio

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from math import isfinite
 from typing import Annotated
 
+import torch
 import tyro
 
 from .errors import UsageError
@@ -95,3 +96,14 @@ def positive(**values: float | None) -> None:
     for name, value in values.items():
         if value is not None and not 0 < value < float("inf"):
             raise UsageError(f"{name} must be a positive number, got {value}")
+
+
+def device_here(device: str) -> str:
+    """`auto` as "cuda" or "cpu", whichever there is. Raises UsageError for a GPU that is not there."""
+    if device == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    if device == "cuda" and not torch.cuda.is_available():
+        raise UsageError(
+            "--device cuda: PyTorch finds no CUDA GPU here; use --device cpu, or go on where this run was begun"
+        )
+    return device
