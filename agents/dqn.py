@@ -23,7 +23,7 @@ from ..envs import StepResult
 from ..experiments.errors import RunError, UsageError
 from ..experiments.hooks import HookDriver
 from ..experiments.seeding import generator
-from ..experiments.settings import RunSettings, device_here, positive
+from ..experiments.settings import Device, RunSettings, device_here, positive
 from ..interventions import Learner
 from ..interventions.contract import copy_module_
 from .feed import Feed
@@ -92,7 +92,7 @@ class DQNSettings(RunSettings):
     """Width of the linear layer."""
     activation: str = "relu"
     """Activation of the network by name, with parameters if wanted: leaky_relu(slope=0.1)."""
-    device: Annotated[Literal["auto", "cpu", "cuda"], tyro.conf.arg(metavar="auto|cpu|cuda")] = "auto"
+    device: Annotated[Device, tyro.conf.arg(metavar="auto|cpu|cuda")] = "auto"
     """Where the network learns; auto: on a CUDA GPU if there is one."""
     capture: bool = True
     """On a GPU, record the update once and replay it (a CUDA graph)."""

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import tyro
 
 from ..experiments.errors import UsageError
-from ..experiments.settings import RunSettings, device_here, positive
+from ..experiments.settings import Device, RunSettings, device_here, positive
 from .update import can_compile
 
 COMPILE_PAYS_AFTER = 20_000  # gradient steps
@@ -58,7 +58,7 @@ class SACSettings(RunSettings):
     """Weight of the entropy at the start; it is learned."""
     target_entropy: float = -0.5
     """Entropy that the temperature aims at, per entry of the action; −1 in Haarnoja et al."""
-    device: Annotated[Literal["auto", "cpu", "cuda"], tyro.conf.arg(metavar="auto|cpu|cuda")] = "auto"
+    device: Annotated[Device, tyro.conf.arg(metavar="auto|cpu|cuda")] = "auto"
     """Where the networks learn; auto: on a CUDA GPU if there is one."""
     compile: Annotated[Literal["auto", "on", "off"], tyro.conf.arg(metavar="auto|on|off")] = "auto"
     """Compile the update, which takes about a minute once; auto: on longer runs."""

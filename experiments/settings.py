@@ -5,12 +5,14 @@ A field's string is its help line on the command line.
 
 from dataclasses import dataclass, fields
 from math import isfinite
-from typing import Annotated
+from typing import Annotated, Literal
 
 import torch
 import tyro
 
 from .errors import UsageError
+
+Device = Literal["auto", "cpu", "cuda"]
 
 
 @dataclass(kw_only=True)
@@ -98,7 +100,7 @@ def positive(**values: float | None) -> None:
             raise UsageError(f"{name} must be a positive number, got {value}")
 
 
-def device_here(device: str) -> str:
+def device_here(device: Device) -> Device:
     """`auto` as "cuda" or "cpu", whichever there is. Raises UsageError for a GPU that is not there."""
     if device == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
