@@ -77,7 +77,7 @@ class SoftUpdate:
 
     actor, critics: learners; the critics' follower is the target, the actor's `temperature` the temperature.
     compiled: losses and their gradients by torch.compile, forward and backward in one graph: in two, ReLU hands on a
-        mask of booleans, which AVX2 code writes byte by byte (the update of a 2 × 256 MLP then takes twice as long).
+        mask of booleans, which is slow to write (the update of a 2 × 256 MLP took twice as long).
         What interventions write in place is seen as in eager mode.
     """
 

@@ -483,7 +483,7 @@ def test_interventions_have_their_place_before_the_first_step_too() -> None:
     for name in ("fire", "snp", "reset", "injection"):
         apply(agent, name)
     live(agent, begun(agent), 20)
-    agent.numbers()
+    assert agent.numbers()["updates"] == agent.taken > 0
 
 
 # -- injection ---------------------------------------------------------------------------------------------
