@@ -22,13 +22,13 @@ from torch import Tensor
 from ..envs import StepResult
 from ..experiments.errors import RunError, UsageError
 from ..experiments.hooks import HookDriver
+from ..experiments.learner_state import learner_state, load_learner_state
 from ..experiments.seeding import generator
 from ..experiments.settings import Device, RunSettings, device_here, positive
 from ..interventions import Learner
 from ..interventions.contract import copy_module_
 from .feed import Feed
 from .graph import Captured
-from .learner_state import learner_state, load_learner_state
 from .nature import NatureCNN
 from .replay import Layout, ReplayMemory, Sample, bytes_needed, check_room
 

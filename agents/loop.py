@@ -81,6 +81,8 @@ class Loop:
             if s.eval_episodes and (self.step >= task.end or self._crossed(previous, s.eval_every)):
                 self._evaluate(task)
             if self.step >= until:
+                if self.step >= task.end:
+                    self.hooks.finished()
                 self._save()
             elif self._crossed(previous, s.checkpoint_every):
                 self._save()

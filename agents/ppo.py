@@ -20,10 +20,10 @@ from torch import Tensor
 from ..envs import StepResult
 from ..experiments.errors import RunError, UsageError
 from ..experiments.hooks import HookDriver
+from ..experiments.learner_state import learner_state, load_learner_state
 from ..experiments.seeding import generator
 from ..experiments.settings import RunSettings, positive
 from ..interventions import Learner
-from .learner_state import learner_state, load_learner_state
 from .multihead import MultiHead
 from .normalize import RewardScale, RunningMeanStd
 from .rollout import Batch, Rollout

@@ -20,12 +20,12 @@ from torch import Tensor, nn
 from ..envs import StepResult
 from ..experiments.errors import RunError
 from ..experiments.hooks import HookDriver
+from ..experiments.learner_state import learner_state, load_learner_state
 from ..experiments.seeding import generator
 from ..interventions import Learner, snapshot
 from ..interventions.contract import copy_module_
 from .feed import Feed
 from .graph import Captured
-from .learner_state import learner_state, load_learner_state
 from .networks import MLP, Actor, Critics, QNetworks, SimBa, features_of, layers_of, orthogonal, uniform, wiring_of
 from .normalize import RunningMeanStd
 from .replay import Layout, ReplayMemory, Sample, bytes_needed, check_room

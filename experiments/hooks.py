@@ -72,6 +72,13 @@ class HookDriver:
             if hook.concerns(learner):
                 hook.intervention.after_update(learner)
 
+    def finished(self) -> None:
+        """A task is over, and the learners' data are still its own."""
+        for hook in self.hooks:
+            for learner in self.learners.values():
+                if hook.intervention.has("finish_task") and hook.concerns(learner):
+                    hook.intervention.finish_task(learner)
+
     def passed(self, previous: int, step: int) -> None:
         """The steps in (previous, step] went by."""
         self._ask(Moment(previous, step, self.total, self.start))

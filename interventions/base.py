@@ -1,4 +1,4 @@
-"""The contract of an intervention: a name, parameters, a reset contract and up to four moments."""
+"""The contract of an intervention: a name, parameters, a reset contract and up to five moments."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -18,6 +18,7 @@ class Intervention:
     attach(learner)        at the start of a run (or of a fork)
     penalty(learner)       a differentiable term added to every training loss
     after_update(learner)  after every optimizer step
+    finish_task(learner)   at the end of every task, while the learner's data are still that task's
     apply(learner)         when the schedule fires; returns the names of the parameters it wrote
 
     One that changes the architecture overrides `restructure` besides.
@@ -40,6 +41,9 @@ class Intervention:
     def after_update(self, learner: Learner) -> None:
         raise AttributeError(f"{self.name} does nothing after an update")
 
+    def finish_task(self, learner: Learner) -> None:
+        raise AttributeError(f"{self.name} does nothing at the end of a task")
+
     def apply(self, learner: Learner) -> list[str]:
         raise AttributeError(f"{self.name} is not applied by a schedule")
 
@@ -59,7 +63,7 @@ class Intervention:
         """Take up what `state_dict` gave."""
 
     def has(self, moment: str) -> bool:
-        """Whether this intervention overrides a moment: "penalty", "after_update" or "apply"."""
+        """Whether this intervention overrides a moment: "penalty", "after_update", "finish_task" or "apply"."""
         return getattr(type(self), moment) is not getattr(Intervention, moment)
 
     def __str__(self) -> str:

@@ -1,7 +1,7 @@
 """What an intervention or a metric sees of a training run, whatever the track: a `Learner`."""
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -11,12 +11,13 @@ from torch import Tensor, nn
 from . import activations
 from .redraw import redraw
 from .registry import did_you_mean
-from .stacked import StackedLinear
+from .stacked import StackedConv2d, StackedLinear
 
 Role = Literal["encoder", "hidden", "head"]
 Scope = str | tuple[str, ...]
 LINEAR = (nn.Linear, StackedLinear)
-CONV = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+CONV = (nn.Conv1d, nn.Conv2d, nn.Conv3d, StackedConv2d)
+STACKED = (StackedLinear, StackedConv2d)
 # What torch files under its activations and is no elementwise nonlinearity.
 _NO_UNITS = (nn.MultiheadAttention, nn.Softmax, nn.Softmax2d, nn.Softmin, nn.LogSoftmax)
 
@@ -32,13 +33,13 @@ class Layer:
 
     @property
     def weight(self) -> Tensor:
-        """The layer's weight matrix or kernel; of a stacked layer all members' matrices, (members, d_out, d_in)."""
+        """The layer's weight matrix or kernel; of a stacked layer those of all members, (members, …)."""
         return self.module.get_parameter("weight")
 
     @property
     def weights(self) -> tuple[Tensor, ...]:
         """The weight of each network that the layer belongs to: its own, or one matrix for each member of a stack."""
-        return self.weight.unbind() if isinstance(self.module, StackedLinear) else (self.weight,)
+        return self.weight.unbind() if isinstance(self.module, STACKED) else (self.weight,)
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Wiring:
 
 
 def chain(module: nn.Module, prefix: str = "") -> tuple[Layer, ...]:
-    """The Linear (stacked or not) and Conv layers of a plain feed-forward module, in the order in which they were
+    """The Linear and Conv layers (stacked or not) of a plain feed-forward module, in the order in which they were
     defined: the first is the encoder, the last the head, those between are hidden."""
     found = [(n, m) for n, m in module.named_modules() if isinstance(m, (*LINEAR, *CONV))]
     last = len(found) - 1
@@ -93,6 +94,11 @@ def snapshot(module: nn.Module) -> dict[str, Tensor]:
     return {name: p.detach().clone() for name, p in module.named_parameters()}
 
 
+def no_batches(count: int | None) -> Iterator[Tensor]:
+    """The batches of a learner that offers none."""
+    raise ValueError("this learner offers no batches: give it some (Learner.batches)")
+
+
 @dataclass
 class Learner:
     """The thin adapter that every track provides.
@@ -106,7 +112,11 @@ class Learner:
     units: qualified names of the modules whose outputs are post-activation units, in forward order.
     features: qualified name of the module whose outputs the heads read, where that is not the last of `units`.
     probe: returns the positional arguments of one forward pass on recent inputs; None before there are any.
-    loss: returns the training loss on a recent batch, differentiable in the parameters.
+    loss: returns the training loss on a recent batch, differentiable in the parameters; of a stack the sum of the
+        members' losses, which gives every member the gradient of its own.
+    batches: yields the training losses of single samples, differentiable, (batch,) or (members, batch), for so many
+        successive batches of what it is trained on now; None: for one pass over that. Raises ValueError where there
+        is nothing yet, or no end to pass to.
     generator: the source of every random draw that an intervention makes on this learner.
     redraw: returns a fresh draw of the initial parameters, by name; one that it leaves out is as in `initial`.
     initial: the parameters at step 0, by name (copied from `module` when not given).
@@ -130,6 +140,7 @@ class Learner:
     loss: Callable[[], Tensor]
     generator: torch.Generator
     redraw: Callable[[], Mapping[str, Tensor]]
+    batches: Callable[[int | None], Iterator[Tensor]] = no_batches
     initial: dict[str, Tensor] = field(default_factory=dict)
     followers: tuple[nn.Module, ...] = ()
     algorithm: str = ""
@@ -164,7 +175,7 @@ class Learner:
         """Whether these units are those of a stack, (members, n, …), each member's a layer of its own: where the
         layer before them is stacked."""
         before = self.wiring[unit].incoming[:1]
-        return any(isinstance(self.module.get_submodule(name), StackedLinear) for name in before)
+        return any(isinstance(self.module.get_submodule(name), STACKED) for name in before)
 
     def select(self, scope: Scope) -> list[Layer]:
         """The layers that a scope names.
@@ -202,6 +213,7 @@ def learner_for(
     *,
     probe: Callable[[], Sequence[Any] | None] | None = None,
     loss: Callable[[], Tensor] | None = None,
+    batches: Callable[[int | None], Iterator[Tensor]] = no_batches,
     layers: tuple[Layer, ...] | None = None,
     units: tuple[str, ...] | None = None,
     followers: tuple[nn.Module, ...] = (),
@@ -216,6 +228,7 @@ def learner_for(
         make("fire").apply(learner)
 
     probe, loss: as in `Learner`, both or neither; without them only weights can be measured.
+    batches: as in `Learner`, for interventions that look at more than one batch (dash, ewc).
     layers: default `chain(module)`, right for a plain stack; name the roles yourself where heads branch off.
     units: default `unit_names(module)`. A network whose nonlinearities are functions (F.relu) has none to find:
         name the modules whose outputs count as units. Of a module used twice in one pass, the last use counts.
@@ -246,6 +259,7 @@ def learner_for(
         loss=loss or (lambda: torch.zeros(())),
         generator=generator,
         redraw=lambda: redraw(plain, generator),
+        batches=batches,
         followers=followers,
         wiring=wiring or {},
         injectable=injectable,

@@ -38,6 +38,36 @@ class StackedLinear(nn.Module):
         return f"members={members}, in_features={d_in}, out_features={d_out}"
 
 
+class StackedConv2d(nn.Module):
+    """`members` Conv2d layers, stride 1: weight (members, c_out, c_in, kh, kw), bias (members, c_out); drawn as by
+    `nn.Conv2d`, one member after the other."""
+
+    def __init__(self, members: int, c_in: int, c_out: int, kernel_size: int, padding: int = 0) -> None:
+        super().__init__()
+        self.padding = padding
+        self.weight = nn.Parameter(torch.empty(members, c_out, c_in, kernel_size, kernel_size))
+        self.bias = nn.Parameter(torch.empty(members, c_out))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        bound = self.weight[0, 0].numel() ** -0.5  # nn.Conv2d's, for weights and biases alike
+        for member in range(len(self.weight)):
+            nn.init.uniform_(self.weight[member], -bound, bound)
+            nn.init.uniform_(self.bias[member], -bound, bound)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Images of each member (members, n, c_in, h, w), or the same for all (n, c_in, h, w) → (members, n, …)."""
+        x = x.expand(len(self.weight), -1, -1, -1, -1)
+        grouped = x.transpose(0, 1).flatten(1, 2)  # (n, members · c_in, h, w): a member is a group
+        weight, bias = self.weight.flatten(0, 1), self.bias.flatten()
+        out = nn.functional.conv2d(grouped, weight, bias, padding=self.padding, groups=len(self.weight))
+        return out.unflatten(1, self.weight.shape[:2]).transpose(0, 1)
+
+    def extra_repr(self) -> str:
+        members, c_out, c_in, *kernel = self.weight.shape
+        return f"members={members}, {c_in}, {c_out}, kernel_size={tuple(kernel)}, padding={self.padding}"
+
+
 class _Affine(torch.autograd.Function):
     """x·Wᵀ + b for a stack. PyTorch's own gradient of `baddbmm` comes transposed in memory, and accumulating it
     then takes a sixth of the backward pass."""

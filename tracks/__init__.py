@@ -1,0 +1,1 @@
+"""Supervised work on the same interventions and metrics as the agents'."""

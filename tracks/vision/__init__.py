@@ -1,0 +1,1 @@
+"""Images: continual benchmarks, warm starts, class-incremental learning, shocks."""
