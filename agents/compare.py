@@ -16,9 +16,10 @@ from typing import Any
 
 from ..experiments.errors import RunError, UsageError
 from ..experiments.fork import fork
+from ..experiments.read_hooks import read_hooks
 from ..experiments.rundir import RunDirectory, read_json, start_folder
 from ..experiments.settings import RunSettings
-from .runs import Warn, build, configuration, plan, read_hooks, settings_of, train
+from .runs import Warn, build, configuration, plan, settings_of, train
 
 Watch = Callable[[str, int, int], None]  # label, step, last step
 

@@ -6,7 +6,7 @@
 (a time limit, a checkpoint) its last transition bootstraps from the true last observation.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
@@ -27,6 +27,7 @@ from ..experiments.seeding import generator
 from ..experiments.settings import Device, RunSettings, device_here, positive
 from ..interventions import Learner
 from ..interventions.contract import copy_module_
+from ..metrics.view import evaluating
 from .feed import Feed
 from .graph import Captured
 from .nature import NatureCNN
@@ -137,9 +138,6 @@ class DQN:
         self.target = self._new_network().to(self.device).requires_grad_(False)
         copy_module_(self.target, self.network)
         on_gpu = self.device.type == "cuda"
-        self.optimizer = torch.optim.Adam(
-            self.network.parameters(), lr=s.learning_rate, eps=s.adam_epsilon, fused=True, capturable=on_gpu
-        )
         self.exploration, self.sampling = generator(s.seed, "exploration"), generator(s.seed, "replay")
         folder = Path(s.replay_folder) if s.replay_folder else None
         self.check_room(runs=1)
@@ -158,19 +156,32 @@ class DQN:
         s = self.settings
         return NatureCNN(*self.pixels, hidden=s.hidden, activation=s.activation, generator=self._draws)
 
+    @property
+    def optimizer(self) -> torch.optim.Optimizer:
+        """The learner's, which an intervention may exchange."""
+        optimizer = self.learner.optimizer
+        assert optimizer is not None
+        return optimizer
+
     def _learner(self) -> Learner:
+        s, on_gpu = self.settings, self.device.type == "cuda"
+
         def redraw() -> dict[str, Tensor]:
             return {name: p.detach() for name, p in self._new_network().named_parameters()}
 
         return Learner(
             "q",
             self.network,
-            self.optimizer,
+            torch.optim.Adam(
+                self.network.parameters(), lr=s.learning_rate, eps=s.adam_epsilon, fused=True, capturable=on_gpu
+            ),
             self.network.layers(),
             self.network.units(),
             probe=self._probe,
             loss=self._probe_loss,
-            generator=generator(self.settings.seed, "interventions"),
+            batches=self._batches,
+            endless=True,
+            generator=generator(s.seed, "interventions"),
             redraw=redraw,
             followers=(self.target,),
             algorithm="dqn",
@@ -195,6 +206,20 @@ class DQN:
         if (sample := self._recent()) is None:
             raise RuntimeError("there are no recent transitions before the first step")
         return self._td_loss(sample.frames[:, :-1], sample.actions, self._targets(sample))[0]
+
+    def _batches(self, count: int | None) -> Iterator[Tensor]:
+        """Losses on batches from the memory, drawn by the learner's own generator, in evaluation mode."""
+        if count is None:
+            raise ValueError("a replay memory has no end to pass to: say how many batches")
+        if not len(self.memory):
+            raise ValueError("the replay memory is still empty: schedule it later")
+        return (self._losses() for _ in range(count))
+
+    def _losses(self) -> Tensor:
+        drawn = self.memory.sample(self.settings.batch_size, self.learner.generator)
+        sample = Sample(*(tensor.to(self.device) for tensor in drawn))
+        with evaluating(self.network):
+            return self._td_loss(sample.frames[:, :-1], sample.actions, self._targets(sample), reduction="none")[0]
 
     def check_room(self, runs: int) -> None:
         s, folder = self.settings, self.settings.replay_folder
@@ -277,6 +302,8 @@ class DQN:
             total = loss + hooks.penalty(self.learner) if hooks and hooks.penalizes else loss
             self.optimizer.zero_grad(set_to_none=True)
             total.backward()
+            if hooks:
+                hooks.before_update(self.learner)
             self.optimizer.step()
             self.sums += torch.stack([loss.detach(), value.detach()])
             if hooks:
@@ -292,10 +319,13 @@ class DQN:
         values = self.target(sample.frames[:, 1:]).amax(1)
         return sample.rewards + self.settings.gamma * values * ~sample.terminated
 
-    def _td_loss(self, states: Tensor, actions: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean Huber loss (threshold 1) of the temporal-difference error, and the mean of Q(s, a)."""
+    def _td_loss(
+        self, states: Tensor, actions: Tensor, targets: Tensor, reduction: str = "mean"
+    ) -> tuple[Tensor, Tensor]:
+        """Mean Huber loss (threshold 1) of the temporal-difference error, and the mean of Q(s, a).
+        With reduction "none" the loss of each transition, (n,)."""
         values = self.network(states).gather(1, actions[:, None]).squeeze(1)
-        return F.smooth_l1_loss(values, targets), values.mean()
+        return F.smooth_l1_loss(values, targets, reduction=reduction), values.mean()
 
     def numbers(self) -> dict[str, float]:
         """Means since the last call, the exploration rate, and how full the memory is."""

@@ -106,11 +106,13 @@ class Loop:
             self.run.event(event="explosion", **where, reward=explosion)
 
     def _measurements(self) -> dict[str, float]:
-        return {
+        measured = {
             f"{learner.name}/{name}": value
             for learner in self.agent.learners.values()
             for name, value in measure(learner, per_layer=True).items()
         }
+        counted = {name: float(value.double().mean()) for name, value in self.hooks.numbers().items()}  # of a stack
+        return measured | counted
 
     def _evaluate(self, task: Task) -> None:
         """The policy of evaluations on new copies of the environment, and of its held-out variant if it has one."""

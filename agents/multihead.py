@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
-from ..interventions import Layer, Wiring, parse_activation
+from ..interventions import Layer, Units, Wiring
 
 
 def orthogonal_(layer: nn.Linear, gain: float, generator: torch.Generator) -> nn.Linear:
@@ -46,17 +46,20 @@ class MultiHead(nn.Module):
             linear = {key: orthogonal_(nn.Linear(d, adapter), 1.0, generator) for key, d in sizes.items() if adapter}
             return nn.ModuleDict(linear)
 
+        units = Units(activation)
+
         def trunk() -> nn.Sequential:
             layers: list[nn.Module] = []
-            for d_in, d_out in zip([width_in, *hidden], hidden, strict=False):
-                layers += [
-                    orthogonal_(nn.Linear(d_in, d_out), 2**0.5, generator),
-                    parse_activation(activation),
-                ]
+            d_in = width_in
+            for width in hidden:
+                linear = nn.Linear(d_in, units.preactivations(width))
+                layers += [orthogonal_(linear, 2**0.5, generator), units(width)]
+                d_in = units.features(width)
             return nn.Sequential(*layers)
 
         def heads(sizes: Mapping[str, int], gain: float) -> nn.ModuleDict:
-            linear = {key: orthogonal_(nn.Linear(hidden[-1], d), gain, generator) for key, d in sizes.items()}
+            d_in = units.features(hidden[-1])
+            linear = {key: orthogonal_(nn.Linear(d_in, d), gain, generator) for key, d in sizes.items()}
             return nn.ModuleDict(linear)
 
         actions = {key: action for key, (_, action) in spaces.items()}

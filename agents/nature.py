@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from ..interventions import Layer, parse_activation
+from ..interventions import Layer, Units
 
 # (channels out, kernel, stride) of each convolution; no padding ("VALID"). Dopamine's network pads ("SAME") and
 # flattens 11·11·64 units instead of 7·7·64: FIRE's released code and most PyTorch ports do not.
@@ -40,18 +40,20 @@ class NatureCNN(nn.Module):
     ) -> None:
         """Raises ValueError for frames that the convolutions leave nothing of (less than 36 on a side)."""
         super().__init__()
+        units = Units(activation)
         encoder: list[nn.Module] = []
         channels, sides = stack, [height, width]
         for out, kernel, stride in CONVOLUTIONS:
-            encoder += [xavier_(nn.Conv2d(channels, out, kernel, stride), generator), parse_activation(activation)]
-            channels, sides = out, [(side - kernel) // stride + 1 for side in sides]
+            convolution = nn.Conv2d(channels, units.preactivations(out), kernel, stride)
+            encoder += [xavier_(convolution, generator), units(out, axis=-3)]
+            channels, sides = units.features(out), [(side - kernel) // stride + 1 for side in sides]
         if min(sides) < 1:
             raise ValueError(f"frames of {height} × {width} are too small for the Nature CNN: 36 × 36 at least")
         self.encoder = nn.Sequential(*encoder, nn.Flatten())
         self.mlp = nn.Sequential(
-            xavier_(nn.Linear(channels * sides[0] * sides[1], hidden), generator),
-            parse_activation(activation),
-            xavier_(nn.Linear(hidden, actions), generator),
+            xavier_(nn.Linear(channels * sides[0] * sides[1], units.preactivations(hidden)), generator),
+            units(hidden),
+            xavier_(nn.Linear(units.features(hidden), actions), generator),
         )
         for convolution in (m for m in encoder if isinstance(m, nn.Conv2d)):
             convolution.weight.data = convolution.weight.contiguous(memory_format=torch.channels_last)

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..interventions import Layer, StackedLayerNorm, StackedLinear, Wiring, parse_activation
+from ..interventions import Layer, StackedLayerNorm, StackedLinear, Units, Wiring
 from ..interventions.learner import Role
 
 EPSILON = 1e-6  # of SimBa's layer normalisation: Flax's default
@@ -56,12 +56,12 @@ def normalization(width: int, members: int) -> nn.Module:
 class Residual(nn.Module):
     """x + narrow(activation(wide(norm(x)))), four times as wide inside."""
 
-    def __init__(self, width: int, members: int, activation: str, generator: torch.Generator) -> None:
+    def __init__(self, width: int, members: int, units: Units, generator: torch.Generator) -> None:
         super().__init__()
         self.norm = normalization(width, members)
-        self.wide = linear(width, 4 * width, members, he_normal(generator))
-        self.activation = parse_activation(activation)
-        self.narrow = linear(4 * width, width, members, he_normal(generator))
+        self.wide = linear(width, units.preactivations(4 * width), members, he_normal(generator))
+        self.activation = units(4 * width)
+        self.narrow = linear(units.features(4 * width), width, members, he_normal(generator))
 
     def forward(self, x: Tensor) -> Tensor:
         return x + self.narrow(self.activation(self.wide(self.norm(x))))
@@ -81,7 +81,8 @@ class SimBa(nn.Module):
     ) -> None:
         super().__init__()
         self.embed = linear(d_in, width, members, orthogonal(generator))
-        self.blocks = nn.Sequential(*(Residual(width, members, activation, generator) for _ in range(blocks)))
+        units = Units(activation, members)
+        self.blocks = nn.Sequential(*(Residual(width, members, units, generator) for _ in range(blocks)))
         self.norm = normalization(width, members)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -100,16 +101,21 @@ class SimBa(nn.Module):
 
 
 class MLP(nn.Module):
-    """Linear layers, an activation after each: (n, d_in) → (n, hidden[-1]), or (members, n, hidden[-1])."""
+    """Linear layers, an activation after each: (n, d_in) → (n, width), or (members, n, width), where `width` is
+    hidden[-1], or the features that the activation makes of it."""
 
     def __init__(
         self, d_in: int, hidden: Sequence[int], activation: str, generator: torch.Generator, members: int = 0
     ) -> None:
         super().__init__()
+        units = Units(activation, members)
+        features = [units.features(width) for width in hidden]
+        self.width = features[-1]
         self.linears = nn.ModuleList(
-            linear(d, width, members, uniform(generator)) for d, width in zip([d_in, *hidden], hidden, strict=False)
+            linear(d, units.preactivations(width), members, uniform(generator))
+            for d, width in zip([d_in, *features], hidden, strict=False)
         )
-        self.activations = nn.ModuleList(parse_activation(activation) for _ in hidden)
+        self.activations = nn.ModuleList(units(width) for width in hidden)
 
     def forward(self, x: Tensor) -> Tensor:
         for layer, activation in zip(self.linears, self.activations, strict=True):

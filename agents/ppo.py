@@ -6,8 +6,9 @@ one trunk learns through every environment; adapters, heads and observation stat
 and are there again when it comes back.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from math import isfinite
 from typing import Annotated, Any, Literal
 
@@ -18,16 +19,18 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..envs import StepResult
+from ..experiments.compile import can_compile
 from ..experiments.errors import RunError, UsageError
 from ..experiments.hooks import HookDriver
 from ..experiments.learner_state import learner_state, load_learner_state
 from ..experiments.seeding import generator
 from ..experiments.settings import RunSettings, positive
 from ..interventions import Learner
+from ..metrics.view import evaluating
 from .multihead import MultiHead
 from .normalize import RewardScale, RunningMeanStd
 from .rollout import Batch, Rollout
-from .update import STATISTICS, GradientStep, Loss, LossSettings, can_compile, noise_log_prob, ppo_loss
+from .update import STATISTICS, GradientStep, Loss, LossSettings, noise_log_prob, ppo_loss, ppo_losses
 
 Array = NDArray[np.float64]
 COMPILE_PAYS_AFTER = 250_000  # environment steps per environment: saves about 0.2 ms a step, costs about 30 s once
@@ -115,39 +118,76 @@ class PPO:
         self._draws = generator(s.seed, "initial parameters")
         self.network = self._new_network(spaces := dict(spaces))
         self.spaces = spaces
-        self.optimizer = torch.optim.Adam(self.network.parameters(), lr=s.learning_rate, eps=s.adam_epsilon)
         self.noise = generator(s.seed, "action noise")
         self.shuffle = generator(s.seed, "minibatches")
         self.observation_statistics = {key: RunningMeanStd(size) for key, (size, _) in spaces.items()}
         self.reward_scales = {key: RewardScale(s.num_envs, s.gamma) for key in spaces}
         loss = LossSettings(s.clip, s.clip_value, s.value_coefficient, s.entropy_coefficient, s.normalize_advantage)
         self._loss_settings = loss
-        self.gradient_step = GradientStep(self.optimizer, s.max_grad_norm, s.compile == "on")
+        self.gradient_step = GradientStep(s.max_grad_norm, s.compile == "on")
         self.key = next(iter(spaces))
-        self.probe: tuple[str, Batch] | None = None  # environment and rows of the last batch, for metrics
+        self.last: tuple[str, Batch] | None = None  # environment and batch that were learned from last
         self.learners = {"agent": self._learner()}
 
     def _new_network(self, spaces: dict[str, tuple[int, int]]) -> MultiHead:
         s = self.settings
         return MultiHead(spaces, s.hidden, s.adapter, s.activation, s.share_value, self._draws)
 
+    @property
+    def optimizer(self) -> torch.optim.Optimizer:
+        """The learner's, which an intervention may exchange."""
+        optimizer = self.learners["agent"].optimizer
+        assert optimizer is not None
+        return optimizer
+
     def _learner(self) -> Learner:
+        s = self.settings
+
         def redraw() -> dict[str, Tensor]:
             return {name: p.detach() for name, p in self._new_network(self.spaces).named_parameters()}
 
         return Learner(
             "agent",
             self.network,
-            self.optimizer,
+            torch.optim.Adam(self.network.parameters(), lr=s.learning_rate, eps=s.adam_epsilon),
             self.network.layers(),
             self.network.units(),
             probe=lambda: self.probe and (self.probe[1].observations, self.probe[0]),
             loss=self._probe_loss,
-            generator=generator(self.settings.seed, "interventions"),
+            batches=self._batches,
+            generator=generator(s.seed, "interventions"),
             redraw=redraw,
             algorithm="ppo",
             wiring=self.network.wiring(),
         )
+
+    @property
+    def probe(self) -> tuple[str, Batch] | None:
+        """The environment and some rows of the last batch, for metrics."""
+        if self.last is None:
+            return None
+        key, batch = self.last
+        every = slice(0, None, -(-len(batch.returns) // PROBE_ROWS))
+        return key, Batch(*(tensor[every] for tensor in batch.tensors()))
+
+    def _batches(self, count: int | None) -> Iterator[Tensor]:
+        """Losses on minibatches of the last batch, drawn by the learner's own generator, in evaluation mode. As in
+        training, rows beyond the last full minibatch are left out of a pass."""
+        if self.last is None:
+            raise ValueError("there is no batch before the first rollout: schedule it later")
+        return self._losses(*self.last, count)
+
+    def _losses(self, key: str, batch: Batch, count: int | None) -> Iterator[Tensor]:
+        n = len(batch.returns)
+        size = min(self.settings.minibatch_size, n)
+        for number in range(n // size if count is None else count):
+            if number % (n // size) == 0:
+                order = torch.randperm(n, generator=self.learners["agent"].generator).split(size)
+            rows = order[number % (n // size)]
+            minibatch = tuple(tensor[rows] for tensor in batch.tensors())
+            with evaluating(self.network):
+                losses = ppo_losses(self.network, key, minibatch, self._loss_settings)
+            yield losses
 
     def _probe_loss(self) -> Tensor:
         if self.probe is None:
@@ -223,17 +263,17 @@ class PPO:
         size = min(s.minibatch_size, n)
         # A hook that acts between two steps needs them one by one.
         unroll = 1 if hooks.follows_updates else min(UNROLL, max(1, s.rollout_steps * s.num_envs // s.minibatch_size))
-        self.gradient_step.begin(self._trained(hooks.penalizes), unroll)
+        self.gradient_step.begin(self.optimizer, self._trained(hooks), unroll)
+        before = partial(hooks.before_update, learner) if hooks.precedes_updates else None
         statistics = []
         for _ in range(s.epochs):
             # One gather an epoch; minibatches are then views. Rows beyond the last full minibatch wait for
             # another epoch's shuffle.
             order = torch.randperm(n, generator=self.shuffle)[: n // size * size]
             for rows in zip(*(tensor[order].split(size * unroll) for tensor in batch.tensors()), strict=True):
-                statistics.append(self.gradient_step(loss, size, *rows))
+                statistics.append(self.gradient_step(loss, size, *rows, before=before))
                 hooks.after_update(learner)
-        every = slice(0, n, -(-n // PROBE_ROWS))
-        self.probe = self.key, Batch(*(tensor[every].clone() for tensor in batch.tensors()))
+        self.last = self.key, batch
         means = torch.cat(statistics).mean(0).tolist()
         if not all(map(isfinite, means)):
             raise RunError(f"training diverged on {self.key}: the loss is not finite; try a smaller --learning-rate")
@@ -248,12 +288,16 @@ class PPO:
     def check_room(self, runs: int) -> None:
         """A rollout is small."""
 
-    def _trained(self, all_of_them: bool) -> list[Tensor]:
-        """The parameters that the current environment's loss reaches; a penalty reaches all."""
-        parts = self.network.named_parameters()
+    def _trained(self, hooks: HookDriver) -> list[Tensor]:
+        """The parameters that the current environment's loss reaches, or a penalty."""
+        named = dict(self.network.named_parameters())
         mine = f".{self.key}."
         others = [f".{key}." for key in self.spaces if key != self.key]
-        return [p for n, p in parts if all_of_them or mine in f".{n}." or not any(o in f".{n}." for o in others)]
+        reached = {n for n in named if mine in f".{n}." or not any(other in f".{n}." for other in others)}
+        if hooks.penalizes and (penalty := hooks.penalty(self.learners["agent"])).requires_grad:
+            gradients = torch.autograd.grad(penalty, list(named.values()), allow_unused=True)
+            reached |= {n for n, gradient in zip(named, gradients, strict=True) if gradient is not None}
+        return [p for n, p in named.items() if n in reached]
 
     def _loss(self, hooks: HookDriver) -> Loss:
         network, key, settings = self.network, self.key, self._loss_settings
@@ -276,7 +320,7 @@ class PPO:
             "observations": {key: r.state_dict() for key, r in self.observation_statistics.items()},
             "rewards": {key: r.state_dict() for key, r in self.reward_scales.items()},
             "generators": {name: g.get_state() for name, g in self._generators().items()},
-            "probe": self.probe and {"env": self.probe[0], "batch": list(self.probe[1].tensors())},
+            "last": self.last and {"env": self.last[0], "batch": list(self.last[1].tensors())},
             "key": self.key,
         }
 
@@ -288,8 +332,8 @@ class PPO:
             scale.load_state_dict(state["rewards"][key])
         for name, random in self._generators().items():
             random.set_state(state["generators"][name])
-        probe = state["probe"]
-        self.probe = probe and (probe["env"], Batch(*probe["batch"]))
+        last = state["last"]
+        self.last = last and (last["env"], Batch(*last["batch"]))
         self.key = state["key"]
 
     def _generators(self) -> dict[str, torch.Generator]:

@@ -1,6 +1,6 @@
 """From settings to a run on the disk, and from a run on the disk to its end."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -9,11 +9,9 @@ import torch
 
 from ..envs import Task, parse_sequence, task_stream
 from ..experiments.errors import RunError, UsageError
-from ..experiments.hooks import HookDriver, LogEvent
+from ..experiments.read_hooks import read_hooks
 from ..experiments.rundir import RunDirectory
 from ..experiments.settings import RunSettings
-from ..interventions import AtStart, Every, Hook, Learner, parse_hook, parse_hook_text
-from ..interventions.schedule import AtTask
 from .agent import Agent
 from .algorithms import ALGORITHMS
 from .loop import Loop, Progress
@@ -39,41 +37,6 @@ def plan(settings: RunSettings) -> tuple[Task, ...]:
         raise UsageError(str(error)) from error
     except ImportError as error:
         raise RunError(str(error)) from error
-
-
-def read_hooks(
-    texts: Sequence[str],
-    tasks: Sequence[Task],
-    learners: Mapping[str, Learner],
-    start: int = 0,
-    log: LogEvent = lambda **_: None,
-) -> HookDriver:
-    """The driver of these hooks, which must fire in this run and have their place in these learners.
-
-    start > 0: a fork, where a hook without a schedule is applied at the fork. Raises UsageError.
-    """
-    option, total = "--arm" if start else "--hook", tasks[-1].end
-    switches = [task.index for task in tasks[1:] if task.start >= start]
-    hooks: list[Hook] = []
-    try:
-        for text in texts:
-            hook = parse_hook(text, default=AtStart() if start else None)
-            if hook is None:
-                continue
-            last = total - isinstance(hook.schedule, Every)  # what recurs is not due where the run ends
-            if problem := parse_hook_text(text).problem(last, start, tasks[-1].index):
-                raise UsageError(problem)
-            when = hook.schedule
-            if (isinstance(when, AtTask) and when.number not in (None, *switches)) or (
-                when == AtTask() and not switches
-            ):
-                raise UsageError(f"{text} never fires: there is no such task switch from step {start} on")
-            if hook.text in (other.text for other in hooks):
-                raise UsageError(f"{hook.text} is given twice")
-            hooks.append(hook)
-        return HookDriver(hooks, learners, log, total, start, ends=True)
-    except ValueError as error:
-        raise UsageError(f"{option}: {error}") from error
 
 
 def configuration(

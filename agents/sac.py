@@ -6,8 +6,7 @@ while acting; the memory keeps them raw. An episode that is cut off (a time limi
 true last observation.
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
 from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +23,7 @@ from ..experiments.learner_state import learner_state, load_learner_state
 from ..experiments.seeding import generator
 from ..interventions import Learner, snapshot
 from ..interventions.contract import copy_module_
+from ..metrics.view import evaluating
 from .feed import Feed
 from .graph import Captured
 from .networks import MLP, Actor, Critics, QNetworks, SimBa, features_of, layers_of, orthogonal, uniform, wiring_of
@@ -33,6 +33,7 @@ from .sac_settings import SACSettings
 from .sac_update import STATISTICS, SoftUpdate, Temperature, Transitions
 
 BATCHES_AT_ONCE = 16  # at most, drawn together: a high replay ratio must not need more memory
+Batches = Callable[[int | None], Iterator[Tensor]]
 PROBE_ROWS = 256  # transitions on which metrics and interventions look at the networks
 
 
@@ -87,7 +88,8 @@ class SAC:
         s = self.settings
         if s.network == "simba":
             return SimBa(d_in, width, blocks, s.activation, self._draws, members), width
-        return MLP(d_in, s.hidden, s.activation, self._draws, members), s.hidden[-1]
+        body = MLP(d_in, s.hidden, s.activation, self._draws, members)
+        return body, body.width
 
     def _new_actor(self) -> Actor:
         s = self.settings
@@ -110,7 +112,7 @@ class SAC:
         s = self.settings
 
         def common(name: str) -> dict[str, Any]:
-            return {"generator": generator(s.seed, f"interventions on {name}"), "algorithm": "sac"}
+            return {"generator": generator(s.seed, f"interventions on {name}"), "algorithm": "sac", "endless": True}
 
         temperature = Learner(
             "temperature", self.temperature, self._adam(self.temperature, 0.0), (), (),
@@ -121,7 +123,9 @@ class SAC:
             tuple(wiring := wiring_of(self.actor)), wiring=wiring,
             probe=lambda: (recent := self._recent()) and recent[0][:1], loss=self._actor_probe_loss,
             redraw=lambda: snapshot(self._new_actor()), temperature=temperature,
-            features=features_of(self.actor), **common("actor"),
+            features=features_of(self.actor), **common("actor"), batches=self._batches(
+                lambda batch, noise: self.soft_update.actor_losses_of(batch.states, noise[:, 0])[0], "actor"
+            ),
         )  # fmt: skip
         net = self.critics.net
         critic = Learner(
@@ -130,6 +134,9 @@ class SAC:
             probe=lambda: (recent := self._recent()) and recent[0][:2], loss=self._critic_probe_loss,
             redraw=lambda: snapshot(self._new_critics()), followers=(self.target,),
             temperature=temperature, injectable="net", features=features_of(net, "net."), **common("critic"),
+            batches=self._batches(
+                lambda batch, noise: self.soft_update.critic_losses_of(batch, noise[:, 1])[0], "critic"
+            ),
         )  # fmt: skip
         return {"actor": actor, "critic": critic}
 
@@ -140,10 +147,29 @@ class SAC:
             return None
         if self._looked_at is None or self._looked_at[0] != self.decisions:
             draws = generator(self.settings.seed, f"probe {self.decisions}")
-            sample = Sample(*(tensor.to(self.device) for tensor in self.memory.sample(PROBE_ROWS, draws)))
-            noise = torch.randn(PROBE_ROWS, 2, self.size, generator=draws).to(self.device)
-            self._looked_at = self.decisions, self._transitions(sample), noise
+            self._looked_at = self.decisions, *self._drawn(PROBE_ROWS, draws)
         return self._looked_at[1:]
+
+    def _drawn(self, rows: int, draws: torch.Generator) -> tuple[Transitions, Tensor]:
+        sample = Sample(*(tensor.to(self.device) for tensor in self.memory.sample(rows, draws)))
+        return self._transitions(sample), torch.randn(rows, 2, self.size, generator=draws).to(self.device)
+
+    def _batches(self, losses: Callable[[Transitions, Tensor], Tensor], name: str) -> Batches:
+        """Losses on batches from the memory, drawn by the learner's own generator, in evaluation mode."""
+
+        def one() -> Tensor:
+            batch, noise = self._drawn(self.settings.batch_size, self.learners[name].generator)
+            with evaluating(self.actor), evaluating(self.critics):
+                return losses(batch, noise)
+
+        def batches(count: int | None) -> Iterator[Tensor]:
+            if count is None:
+                raise ValueError("a replay memory has no end to pass to: say how many batches")
+            if not len(self.memory):
+                raise ValueError("the replay memory is still empty: schedule it later")
+            return (one() for _ in range(count))
+
+        return batches
 
     def _actor_probe_loss(self) -> Tensor:
         batch, noise = self._known()
@@ -309,17 +335,6 @@ class SAC:
             "sampling": self.sampling,
             "draws": self._draws,
         }
-
-
-@contextmanager
-def evaluating(module: nn.Module) -> Iterator[None]:
-    """Evaluation mode inside: a random activation would draw from the generator that training draws from."""
-    training = module.training
-    module.eval()
-    try:
-        yield
-    finally:
-        module.train(training)
 
 
 class Mean:

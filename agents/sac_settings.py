@@ -5,9 +5,9 @@ from typing import Annotated, Literal
 
 import tyro
 
+from ..experiments.compile import can_compile
 from ..experiments.errors import UsageError
 from ..experiments.settings import Device, RunSettings, device_here, positive
-from .update import can_compile
 
 COMPILE_PAYS_AFTER = 20_000  # gradient steps
 

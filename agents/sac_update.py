@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from ..experiments.compile import compiled as compile_step
 from ..experiments.hooks import HookDriver
 from ..interventions import Learner
 from .networks import Actor
-from .update import COMPILE_OPTIONS
 
 STATISTICS = ("loss/actor", "loss/critic", "policy/entropy", "q/mean", "temperature")
 
@@ -92,9 +92,7 @@ class SoftUpdate:
         self.differentiated = differentiated
         if compiled:
             # One graph for each loss of each agent, and for each architecture that it comes to have.
-            torch._dynamo.config.recompile_limit = max(64, torch._dynamo.config.recompile_limit)
-            torch._dynamo.config.trace_autograd_ops = True
-            self.differentiated = torch.compile(differentiated, fullgraph=True, dynamic=False, options=COMPILE_OPTIONS)
+            self.differentiated = compile_step(differentiated)
 
     def __call__(self, batch: Transitions, noise: Tensor, hooks: HookDriver | None = None) -> Tensor:
         """noise: (n, 2, actions), standard normal, for a ~ π(·|s) and a′ ~ π(·|s′). Returns what STATISTICS names."""
@@ -121,23 +119,35 @@ class SoftUpdate:
             parameter.grad = gradient
         if hooks and hooks.penalizes and (penalty := hooks.penalty(learner)).requires_grad:
             penalty.backward()
+        if hooks:
+            hooks.before_update(learner)
         learner.optimizer.step()
         if hooks:
             hooks.after_update(learner)
 
     def actor_loss_of(self, states: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
         """The actor's loss, and the entropy of its actions as a constant."""
+        losses, entropy = self.actor_losses_of(states, noise)
+        return losses.mean(), entropy
+
+    def actor_losses_of(self, states: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """The actor's loss on each state, (n,), and the entropy."""
         actions, log_probs = self.policy.sample(states, noise)
         values = self.critics.module(states, actions).amin(0)
         with torch.no_grad():
             alpha = self.temperature.module()
-        return (alpha * log_probs - values).mean(), -log_probs.detach().mean()
+        return alpha * log_probs - values, -log_probs.detach().mean()
 
     def critic_loss_of(self, batch: Transitions, noise: Tensor) -> tuple[Tensor, Tensor]:
         """The critics' loss, and the mean of their values as a constant."""
+        losses, value = self.critic_losses_of(batch, noise)
+        return losses.mean(1).sum(), value
+
+    def critic_losses_of(self, batch: Transitions, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """The loss of each critic on each transition, (critics, n), and the mean of their values."""
         with torch.no_grad():
             next_actions, log_probs = self.policy.sample(batch.next_states, noise)
             next_values = self.target(batch.next_states, next_actions).amin(0) - self.temperature.module() * log_probs
             targets = batch.rewards + self.gamma * next_values * ~batch.terminated
         values = self.critics.module(batch.states, batch.actions)
-        return (values - targets).square().mean(1).sum(), values.detach().mean()
+        return (values - targets).square(), values.detach().mean()

@@ -71,6 +71,7 @@ class SuppleCallback(BaseCallback):
         self.learners: dict[str, Learner] = {}
         self._file = None if events is None else Path(events)
         self._known: Any = None  # the model that `learners` belong to
+        self._owners: dict[str, Any] = {}  # which part of the model holds each learner's optimizer
         self._start = 0  # step at which the first `learn()` of those that belong together began
         self._step = 0  # of the last moment between two updates
         self._seen = 0  # the last step that was taken; after an interruption more than `_step`
@@ -80,7 +81,9 @@ class SuppleCallback(BaseCallback):
     def new_task(self) -> None:
         """Say that the environment is another one now, after `model.set_env` and before the next `learn()`, say:
         hooks with @task act before it is learned from. Before any learning there is nothing to switch from."""
-        self._switching = self._known is not None
+        if self._known is not None and not self._switching:
+            self._driver.finished()
+            self._switching = True
 
     def detach(self) -> None:
         """Take everything back that was hung on the model's optimizers. `learn()` does it at its end; only needed
@@ -99,6 +102,11 @@ class SuppleCallback(BaseCallback):
         goes_on = model is self._known and start == self._seen > 0  # learn(reset_num_timesteps=False)
         if model is not self._known:
             self.learners, self._known = learners_of(model), model
+            holders = [part for part in model.policy.modules() if hasattr(part, "optimizer")]
+            self._owners = {
+                name: next(part for part in holders if part.optimizer is learner.optimizer)
+                for name, learner in self.learners.items()
+            }
             self._switches, self._switching = 0, False
             for hook in self.hooks:
                 hook.memory.clear()
@@ -109,14 +117,7 @@ class SuppleCallback(BaseCallback):
             self._start = self._step = self._seen = start
         self._driver = HookDriver(self.hooks, self.learners, self._log, total, self._start)
         self._check(total, start, goes_on)
-        for learner in self.learners.values():
-            assert learner.optimizer is not None
-            if self._driver.penalizes:
-                add = partial(self._add_penalty, learner)
-                self._handles.append(learner.optimizer.register_step_pre_hook(add))
-            if self._driver.follows_updates:
-                follow = partial(self._after_update, learner)
-                self._handles.append(learner.optimizer.register_step_post_hook(follow))
+        self._hang_on()
         if not goes_on:
             self._driver.passed(start - 1, start)
         self._between_updates()
@@ -149,6 +150,7 @@ class SuppleCallback(BaseCallback):
             if last:  # SB3 writes nothing after its last update
                 self.logger.dump(self._step)
             self._driver.measured(self._step, numbers)
+        self._hand_over()
 
     # -- what is done --------------------------------------------------------------------------------------
 
@@ -159,6 +161,33 @@ class SuppleCallback(BaseCallback):
                 raise ValueError(problem)
             if isinstance(hook.schedule, When) and not self.measure_every:
                 raise ValueError(f"{hook.text} never fires: measure_every=0 measures nothing")
+
+    def _hang_on(self) -> None:
+        """Let what acts all the time take part in every step of the learners' optimizers."""
+        for learner in self.learners.values():
+            assert learner.optimizer is not None
+            if self._driver.penalizes:
+                add = partial(self._add_penalty, learner)
+                self._handles.append(learner.optimizer.register_step_pre_hook(add))
+            if self._driver.precedes_updates:
+                precede = partial(self._before_update, learner)
+                self._handles.append(learner.optimizer.register_step_pre_hook(precede))
+            if self._driver.follows_updates:
+                follow = partial(self._after_update, learner)
+                self._handles.append(learner.optimizer.register_step_post_hook(follow))
+
+    def _hand_over(self) -> None:
+        """Give the model the optimizers that its learners have now, where an intervention exchanged one."""
+        changed = [
+            (owner, learner.optimizer)
+            for learner in self.learners.values()
+            if (owner := self._owners[learner.name]).optimizer is not learner.optimizer
+        ]
+        for owner, optimizer in changed:
+            owner.optimizer = optimizer
+        if changed:
+            self.detach()
+            self._hang_on()
 
     def _add_penalty(self, learner: Learner, *_: Any) -> None:
         """Before a step: the gradient of the loss terms, as if they had been part of the loss."""
@@ -171,6 +200,9 @@ class SuppleCallback(BaseCallback):
         for parameter, gradient in zip(parameters, gradients, strict=True):
             if gradient is not None:
                 parameter.grad = gradient if parameter.grad is None else parameter.grad.add_(gradient)
+
+    def _before_update(self, learner: Learner, *_: Any) -> None:
+        self._driver.before_update(learner)
 
     def _after_update(self, learner: Learner, *_: Any) -> None:
         self._driver.after_update(learner)

@@ -14,8 +14,8 @@ from stable_baselines3.common.torch_layers import CombinedExtractor
 from torch import Tensor, nn
 
 from ..experiments.seeding import generator
-from ..interventions import Injected, Layer, Learner, Wiring, chain, plain_wiring, unit_names
-from .sb3_recent import LastRollout, Replay, actor_loss, critic_loss, on_policy_loss, q_loss, untouched
+from ..interventions import Injected, Layer, Learner, Wiring, chain, trace_wiring, unit_names
+from .sb3_recent import LastRollout, Replay, actor_losses, critic_losses, on_policy_losses, q_losses, untouched
 
 Batch = TypeVar("Batch")
 Path = tuple[str, ...]  # names of submodules that are passed one after the other, from the input to a head
@@ -55,7 +55,8 @@ def _on_policy(model: PPO | A2C) -> list[Learner]:
                 (value, "mlp_extractor.value_net", "value_net"),
             ],
             probe=lambda: (batch := recent()) and (batch.observations, True),  # True: do not draw actions
-            loss=lambda: on_policy_loss(model, _some(recent())),
+            recent=recent,
+            losses=lambda batch: on_policy_losses(model, batch),
             algorithm="ppo" if isinstance(model, PPO) else "a2c",
         )
     ]
@@ -71,7 +72,8 @@ def _dqn(model: DQN) -> list[Learner]:
             model.policy.optimizer,
             [("features_extractor", "q_net")],
             probe=lambda: (batch := recent()) and (batch.observations,),
-            loss=lambda: q_loss(model, _some(recent())),
+            recent=recent,
+            losses=lambda batch: q_losses(model, batch),
             followers=(model.q_net_target,),
             algorithm="dqn",
             injectable="q_net",
@@ -113,7 +115,8 @@ def _actor_and_critic(
             model.actor.optimizer,
             actor,
             probe=lambda: (batch := recent()) and (batch.observations, *deterministic),
-            loss=lambda: actor_loss(model, _some(recent())),
+            recent=recent,
+            losses=lambda batch: actor_losses(model, batch),
             followers=actor_followers,
             **both,
         ),
@@ -124,7 +127,8 @@ def _actor_and_critic(
             model.critic.optimizer,
             [("features_extractor", f"qf{i}") for i in range(model.critic.n_critics)],
             probe=lambda: (batch := recent()) and (batch.observations, batch.actions),
-            loss=lambda: critic_loss(model, _some(recent())),
+            recent=recent,
+            losses=lambda batch: critic_losses(model, batch),
             followers=(model.critic_target,),
             **both,
         ),
@@ -138,10 +142,11 @@ def _learner(
     optimizer: torch.optim.Optimizer,
     paths: Sequence[Path],
     probe: Callable[[], Sequence[Any] | None],
-    loss: Callable[[], Tensor],
+    recent: Replay | LastRollout,
+    losses: Callable[[Any], Tensor],
     **more: Any,
 ) -> Learner:
-    """part: the path of the learner's network within the model's policy."""
+    """part: the path of the learner's network within the model's policy. losses: of each row of a batch, (n,)."""
     if isinstance(optimizer, RMSpropTFLike):
         raise ValueError(
             "the state of RMSpropTFLike does not start at zero, so it cannot be reset: use torch's RMSprop"
@@ -150,25 +155,31 @@ def _learner(
     module = model.policy.get_submodule(part)
     if any(isinstance(each, Injected) for each in module.modules()):
         raise ValueError(f"'{name}' was injected already: use the callback that did it, which knows what it was before")
-    layers, units, wiring = anatomy(module, paths)
+    layers, units, wiring, unwired = anatomy(module, paths)
 
     def redraw() -> dict[str, Tensor]:
         fresh = fresh_policy(model, draws).get_submodule(part)
         return {name: parameter.detach() for name, parameter in fresh.named_parameters()}
 
     return Learner(
-        name, module, optimizer, layers, units, probe, loss, generator=draws, redraw=redraw, wiring=wiring, **more
-    )
+        name, module, optimizer, layers, units, probe, loss=lambda: losses(_some(recent())).mean(),
+        batches=lambda count: map(losses, recent.batches(count, draws)), endless=isinstance(recent, Replay),
+        generator=draws, redraw=redraw, wiring=wiring, unwired=unwired, **more,
+    )  # fmt: skip
 
 
-def anatomy(module: nn.Module, paths: Sequence[Path]) -> tuple[tuple[Layer, ...], tuple[str, ...], dict[str, Wiring]]:
-    """Layers, units and wiring of a network whose paths from the input to its heads are plain stacks.
+def anatomy(
+    module: nn.Module, paths: Sequence[Path]
+) -> tuple[tuple[Layer, ...], tuple[str, ...], dict[str, Wiring], dict[str, str]]:
+    """Layers, units, wiring and what is unwired of a network, of which the ways from the input to its heads are named.
 
     What several paths pass through is shared by them; layers side by side have the same depth. The parts of a
     `CombinedExtractor` lie side by side too.
     """
     layers: dict[str, Layer] = {}
+    units: dict[str, None] = {}
     wiring: dict[str, Wiring] = {}
+    unwired: dict[str, str] = {}
     for path in [(start, *rest) for first, *rest in paths for start in _side_by_side(module, first)]:
         stack = nn.Sequential(*(_submodule(module, part) for part in path))
 
@@ -176,17 +187,19 @@ def anatomy(module: nn.Module, paths: Sequence[Path]) -> tuple[tuple[Layer, ...]
             index, _, rest = name.partition(".")
             return f"{path[int(index)]}.{rest}" if rest else path[int(index)]
 
-        found, units = chain(stack), unit_names(stack)
-        for layer in found:
+        for layer in chain(stack):
             layers.setdefault(full(layer.name), replace(layer, name=full(layer.name)))
-        for unit, wires in plain_wiring(stack, found, units).items():
+        names = unit_names(stack)
+        units |= dict.fromkeys(map(full, names))
+        wires_of, reasons = trace_wiring(stack, names)
+        unwired |= {full(unit): reason for unit, reason in reasons.items()}
+        for unit, wires in wires_of.items():
             old = wiring.get(full(unit), Wiring((), ()))
-            wiring[full(unit)] = Wiring(
-                tuple(dict.fromkeys((*old.incoming, *map(full, wires.incoming)))),
-                tuple(dict.fromkeys((*old.outgoing, *map(full, wires.outgoing)))),
-            )
+            both = ((old.incoming, wires.incoming), (old.outgoing, wires.outgoing), (old.norms, wires.norms))
+            wiring[full(unit)] = Wiring(*(tuple(dict.fromkeys((*a, *map(full, b)))) for a, b in both))
     in_order = sorted(layers.values(), key=lambda layer: layer.depth)
-    return tuple(in_order), tuple(wiring), wiring
+    wiring = {unit: wires for unit, wires in wiring.items() if unit not in unwired}
+    return tuple(in_order), tuple(units), wiring, unwired
 
 
 def _side_by_side(module: nn.Module, name: str) -> list[str]:

@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from gymnasium import spaces
 from stable_baselines3 import A2C, DQN, PPO, SAC, TD3, HerReplayBuffer
 from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.buffers import ReplayBuffer
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 from stable_baselines3.common.type_aliases import ReplayBufferSamples, RolloutBufferSamples
 from torch import Tensor
@@ -49,13 +50,33 @@ class Replay:
         self.model = model
         self._kept: tuple[tuple[int, ...], ReplayBufferSamples] | None = None
 
-    def __call__(self) -> ReplayBufferSamples | None:
-        """`ROWS` transitions, or None before there are any."""
-        model, memory = self.model, self.model.replay_buffer
+    def _memory(self) -> ReplayBuffer | None:
+        """The replay memory, once it has something to draw."""
+        memory = self.model.replay_buffer
         if memory is None or not memory.size():
             return None
         if isinstance(memory, HerReplayBuffer) and not memory.ep_length.any():
             return None  # it draws from finished episodes only
+        return memory
+
+    def batches(self, count: int | None, draws: torch.Generator) -> Iterator[ReplayBufferSamples]:
+        """So many batches as training draws them, from a generator that is not the training's."""
+        if count is None:
+            raise ValueError("a replay memory has no end to pass to: say how many batches")
+        if (memory := self._memory()) is None:
+            raise ValueError("the replay memory is still empty: schedule it later")
+        return (self._drawn(memory, draws) for _ in range(count))
+
+    def _drawn(self, memory: ReplayBuffer, draws: torch.Generator) -> ReplayBufferSamples:
+        with untouched(self.model):
+            np.random.seed(int(torch.randint(2**32, (), generator=draws)))  # noqa: NPY002
+            return memory.sample(self.model.batch_size, env=self.model.get_vec_normalize_env())
+
+    def __call__(self) -> ReplayBufferSamples | None:
+        """`ROWS` transitions, or None before there are any."""
+        model = self.model
+        if (memory := self._memory()) is None:
+            return None
         now = (id(memory), memory.pos, model.num_timesteps, model._n_updates)
         if self._kept is None or self._kept[0] != now:
             with untouched(model):
@@ -70,6 +91,22 @@ class LastRollout:
     def __init__(self, model: A2C | PPO) -> None:
         self.model = model
         self._kept: RolloutBufferSamples | None = None
+
+    def batches(self, count: int | None, draws: torch.Generator) -> Iterator[RolloutBufferSamples]:
+        """Minibatches of these rows, as large as the training's; None: one pass over them."""
+        if (rows := self()) is None:
+            raise ValueError("there is no batch before the first rollout: schedule it later")
+        return self._minibatches(rows, count, draws)
+
+    def _minibatches(
+        self, rows: RolloutBufferSamples, count: int | None, draws: torch.Generator
+    ) -> Iterator[RolloutBufferSamples]:
+        n = len(rows.returns)
+        size = min(getattr(self.model, "batch_size", n), n)  # A2C has one batch
+        for number in range(n // size if count is None else count):
+            if number % (n // size) == 0:
+                order = torch.randperm(n, generator=draws).split(size)
+            yield RolloutBufferSamples(*(_rows(each, order[number % (n // size)]) for each in rows))
 
     def __call__(self) -> RolloutBufferSamples | None:
         """At most `ROWS` steps, evenly spread, or None before the first rollout."""
@@ -94,8 +131,15 @@ class LastRollout:
         return self._kept
 
 
-def on_policy_loss(model: A2C | PPO, batch: RolloutBufferSamples) -> Tensor:
-    """Policy, value and entropy terms: PPO's clipped surrogate, or A2C's −A·log π."""
+def _rows(values: Any, index: Tensor) -> Any:
+    """These rows of a tensor, or of each in a dictionary."""
+    if isinstance(values, dict):
+        return {key: each[index] for key, each in values.items()}
+    return values[index]
+
+
+def on_policy_losses(model: A2C | PPO, batch: RolloutBufferSamples) -> Tensor:
+    """Policy, value and entropy terms: PPO's clipped surrogate, or A2C's −A·log π; of each row, (n,)."""
     discrete = isinstance(model.action_space, spaces.Discrete)
     actions = batch.actions.long().flatten() if discrete else batch.actions
     with untouched(model):
@@ -113,20 +157,20 @@ def on_policy_loss(model: A2C | PPO, batch: RolloutBufferSamples) -> Tensor:
     else:
         gain = advantages * log_probs
     bonus = -log_probs if entropy is None else entropy
-    return model.vf_coef * F.mse_loss(values, batch.returns) - gain.mean() - model.ent_coef * bonus.mean()
+    return model.vf_coef * (values - batch.returns).square() - gain - model.ent_coef * bonus
 
 
-def q_loss(model: DQN, batch: ReplayBufferSamples) -> Tensor:
-    """DQN: Huber loss of the temporal-difference error."""
+def q_losses(model: DQN, batch: ReplayBufferSamples) -> Tensor:
+    """DQN: Huber loss of the temporal-difference error of each transition, (n,)."""
     with untouched(model):
         with torch.no_grad():
             following = model.q_net_target(batch.next_observations).amax(1, keepdim=True)
         values = model.q_net(batch.observations).gather(1, batch.actions.long())
-    return F.smooth_l1_loss(values, _returns(model, batch, following))
+    return F.smooth_l1_loss(values, _returns(model, batch, following), reduction="none").squeeze(1)
 
 
-def critic_loss(model: SAC | TD3, batch: ReplayBufferSamples) -> Tensor:
-    """SAC, TD3, DDPG: squared temporal-difference errors of all critics."""
+def critic_losses(model: SAC | TD3, batch: ReplayBufferSamples) -> Tensor:
+    """SAC, TD3, DDPG: squared temporal-difference errors, summed over the critics, of each transition, (n,)."""
     with untouched(model):
         with torch.no_grad():
             if isinstance(model, SAC):
@@ -141,17 +185,17 @@ def critic_loss(model: SAC | TD3, batch: ReplayBufferSamples) -> Tensor:
         values = model.critic(batch.observations, batch.actions)
     targets = _returns(model, batch, following + bonus)
     half = 0.5 if isinstance(model, SAC) else 1.0
-    return half * torch.stack([F.mse_loss(each, targets) for each in values]).sum()
+    return half * torch.cat([(each - targets).square() for each in values], 1).sum(1)
 
 
-def actor_loss(model: SAC | TD3, batch: ReplayBufferSamples) -> Tensor:
-    """SAC: α·log π − min Q; TD3 and DDPG: −Q of the first critic."""
+def actor_losses(model: SAC | TD3, batch: ReplayBufferSamples) -> Tensor:
+    """SAC: α·log π − min Q; TD3 and DDPG: −Q of the first critic; on each state, (n,)."""
     with untouched(model):
         if isinstance(model, SAC):
             actions, log_probs = _act(model, batch.observations)
             values = torch.cat(model.critic(batch.observations, actions), 1).amin(1)
-            return (_temperature(model) * log_probs - values).mean()
-        return -model.critic.q1_forward(batch.observations, model.actor(batch.observations)).mean()
+            return _temperature(model) * log_probs - values
+        return -model.critic.q1_forward(batch.observations, model.actor(batch.observations)).squeeze(1)
 
 
 def _act(model: SAC, observations: Tensor) -> tuple[Tensor, Tensor]:

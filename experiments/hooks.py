@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ..interventions import Every, Hook, Learner, Moment, UnknownName, When, did_you_mean, snapshot
-from ..metrics import METRICS, View, feature_covariance_distance, measure, sfe
+from ..metrics import CHEAP_METRICS, View, feature_covariance_distance, measure, sfe
 from .errors import RunError
 
 LogEvent = Callable[..., None]
@@ -38,6 +38,7 @@ class HookDriver:
         self.hooks, self.learners, self.log = list(hooks), learners, log
         self.total, self.start, self.ends = total, start, ends
         self._penalties = [hook for hook in hooks if hook.intervention.has("penalty")]
+        self._before = [hook for hook in hooks if hook.intervention.has("before_update")]
         self._after = [hook for hook in hooks if hook.intervention.has("after_update")]
         for hook in self.hooks:
             named = self._named(hook)
@@ -57,20 +58,41 @@ class HookDriver:
         return bool(self._penalties)
 
     @property
+    def precedes_updates(self) -> bool:
+        """Whether any hook acts between the gradients and the optimizer step, and needs `.grad` to be set."""
+        return bool(self._before)
+
+    @property
     def follows_updates(self) -> bool:
-        """Whether any hook acts after every optimizer step."""
-        return bool(self._after)
+        """Whether any hook acts before or after every optimizer step."""
+        return bool(self._before or self._after)
 
     def penalty(self, learner: Learner) -> Tensor:
         """The sum of all loss terms of this learner, 0 where no hook has one for it; only called where `penalizes`."""
         terms = [hook.intervention.penalty(learner) for hook in self._penalties if hook.concerns(learner)]
         return torch.stack(terms).sum() if terms else next(learner.module.parameters()).new_zeros(())
 
+    def before_update(self, learner: Learner) -> None:
+        """Called before every optimizer step of this learner, with the gradients in `.grad`."""
+        for hook in self._before:
+            if hook.concerns(learner):
+                hook.intervention.before_update(learner)
+
     def after_update(self, learner: Learner) -> None:
         """Called after every optimizer step of this learner."""
         for hook in self._after:
             if hook.concerns(learner):
                 hook.intervention.after_update(learner)
+
+    def numbers(self) -> dict[str, Tensor]:
+        """What the hooks count of their own doing, `learner/name` → a number, or one for each member, (members,)."""
+        return {
+            f"{learner.name}/{name}": value
+            for hook in self.hooks
+            for learner in self.learners.values()
+            if hook.concerns(learner)
+            for name, value in hook.intervention.numbers(learner).items()
+        }
 
     def finished(self) -> None:
         """A task is over, and the learners' data are still its own."""
@@ -96,7 +118,7 @@ class HookDriver:
         they are; and those of any learner, with its name in front."""
         bare, full = [], []
         for learner in self.learners.values():
-            own = [*METRICS, *(f"dormant_fraction/{units}" for units in learner.units)]
+            own = [*CHEAP_METRICS, *(f"dormant_fraction/{units}" for units in learner.units)]
             full += [f"{learner.name}/{metric}" for metric in own]
             if hook.concerns(learner):
                 bare += own
@@ -119,7 +141,7 @@ class HookDriver:
                     self._apply(hook, learner, moment)
 
     def _apply(self, hook: Hook, learner: Learner, moment: Moment) -> None:
-        was, weights, architecture = View(learner), snapshot(learner.module), len(learner.changes)
+        was, weights = View(learner), snapshot(learner.module)
         before = measure(was)
         started = time.perf_counter()
         try:
@@ -127,9 +149,9 @@ class HookDriver:
         except ValueError as error:  # a layer that died or diverged, say: nothing was written
             raise RunError(f"{hook.text} on {learner.name} at step {moment.step}: {error}") from error
         seconds = time.perf_counter() - started
-        now, change = View(learner), {}
-        if len(learner.changes) == architecture:  # else there is no old weight for each new one
-            after = snapshot(learner.module)
+        now, after, change = View(learner), snapshot(learner.module), {}
+        shapes = [{name: w.shape for name, w in state.items()} for state in (weights, after)]
+        if shapes[0] == shapes[1]:  # else there is no old weight for each new one
             change = {"sfe": sfe(weights, after), "sfe_normalized": sfe(weights, after, normalized=True)}
             if was.has_units:
                 turned = map(feature_covariance_distance, was.features, now.features)  # of each member of a stack

@@ -17,6 +17,7 @@ def learner_state(learner: Learner) -> dict[str, Any]:
         "followers": [dict(follower.state_dict()) for follower in learner.followers],
         "initial": learner.initial,
         "generator": learner.generator.get_state(),
+        "generators": [source.get_state() for source in learner.generators],
     }
     if learner.optimizer is not None:
         slots = learner.optimizer.state_dict()["state"]
@@ -33,16 +34,21 @@ def load_learner_state(learner: Learner, state: dict[str, Any]) -> None:
     devices = {name: parameter.device for name, parameter in learner.module.named_parameters()}
     learner.initial = {name: tensor.to(devices[name]) for name, tensor in state["initial"].items()}
     learner.generator.set_state(state["generator"])
+    for source, draws in zip(learner.generators, state["generators"], strict=True):
+        source.set_state(draws)
     if learner.optimizer is not None:
         _load_slots(learner.optimizer, state["optimizer"])
 
 
 def _load_slots(optimizer: torch.optim.Optimizer, state: dict[str, dict[str, Tensor]]) -> None:
-    """The slots lie in memory as their parameters do, which the fused step takes for granted."""
+    """The slots lie in memory as their parameters do, which the fused step takes for granted. Step counters have a
+    shape of their own."""
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     for index, values in state.items():
         parameter = parameters[int(index)]
         optimizer.state[parameter] = {
-            key: torch.empty_like(parameter).copy_(value) if value.ndim else value.to(parameter.device)
+            key: torch.empty_like(parameter).copy_(value)
+            if value.shape == parameter.shape
+            else value.to(parameter.device)
             for key, value in values.items()
         }

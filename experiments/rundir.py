@@ -9,6 +9,7 @@ import json
 import os
 import platform
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from importlib import metadata
 from math import isfinite
@@ -22,9 +23,14 @@ from .files import sync
 LOGS = {
     "metrics": "metrics.jsonl",
     "episodes": "episodes.jsonl",
+    "tasks": "tasks.jsonl",
     "events": "events.jsonl",
     "tensorboard": tensorboard.FILE,
 }
+OF_AGENTS, OF_CLASSIFIERS = (
+    ("metrics", "episodes", "events", "tensorboard"),
+    ("metrics", "tasks", "events", "tensorboard"),
+)
 STATE = ("algorithm", "settings", "tasks", "start_step", "stop_step")  # what a state depends on, in config.json
 
 
@@ -68,15 +74,15 @@ class RunDirectory:
         """What a checkpoint carries that belongs to this run: a sum over all that its state depends on."""
         return hashlib.sha256(json.dumps([self.config[key] for key in STATE]).encode()).hexdigest()
 
-    def start_logs(self, lengths: dict[str, int], seconds: float) -> None:
-        """Open the logs for appending, cut back to the byte lengths that a checkpoint recorded.
+    def start_logs(self, lengths: dict[str, int], seconds: float, logs: Sequence[str] = OF_AGENTS) -> None:
+        """Open these logs for appending, cut back to the byte lengths that a checkpoint recorded.
 
         seconds: how long the run had taken by then; the logs' `time` goes on from there.
         """
         self._started = time.monotonic() - seconds
         (self.path / tensorboard.FILE).parent.mkdir(exist_ok=True)
-        for name, file in LOGS.items():
-            path, length = self.path / file, lengths.get(name, 0)
+        for name in logs:
+            path, length = self.path / LOGS[name], lengths.get(name, 0)
             path.touch()
             if (size := path.stat().st_size) < length:
                 raise RunError(f"{path}: {size} bytes, but its checkpoint recorded {length}: the log was cut short")
@@ -89,14 +95,22 @@ class RunDirectory:
         """Seconds of training so far, interruptions not counted."""
         return time.monotonic() - self._started
 
-    def metrics(self, step: int, values: dict[str, float]) -> None:
-        """Append one line of numbers to metrics.jsonl, and to TensorBoard."""
-        self._write("metrics", {"step": step, "time": round(self.seconds(), 3), **values})
-        self._files["tensorboard"].write(tensorboard.scalars(step, values))
+    def metrics(self, step: int, values: dict[str, float], **labels: int) -> None:
+        """Append one line of numbers to metrics.jsonl, and to TensorBoard.
+
+        labels: which of several series it belongs to, such as seed=3; in TensorBoard a part of the name."""
+        self._write("metrics", {"step": step, "time": round(self.seconds(), 3), **labels, **values})
+        series = "".join(f"{label}-{number}/" for label, number in labels.items())
+        named = {series + name: value for name, value in values.items()}
+        self._files["tensorboard"].write(tensorboard.scalars(step, named))
 
     def episode(self, **fields: Any) -> None:
         """Append one finished episode to episodes.jsonl."""
         self._write("episodes", fields)
+
+    def task(self, **fields: Any) -> None:
+        """Append what became of one task to tasks.jsonl."""
+        self._write("tasks", fields)
 
     def event(self, **fields: Any) -> None:
         """Append one event to events.jsonl."""

@@ -1,31 +1,58 @@
 """What can be done to a network in the middle of training, when, and what it resets."""
 
-from .activations import activation, initial_gain, parse_activation
+from .activations import (
+    Units,
+    activation,
+    derivative,
+    initial_gain,
+    parse_activation,
+    properties,
+    set_generators,
+)
 from .activations import activations as activation_registry
 from .base import Intervention, Reinitialization, interventions, make, restructure
+from .cbp import ContinualBackprop
 from .contract import AS_RELEASED, UNIFORM, ResetContract, contract_for, settle, zero_slots_
+from .dash import Dash
+from .ewc import EWC
 from .fire import Fire
 from .grammar import HookSyntaxError, HookText, parse_call, parse_hook_text
+from .hare_tortoise import HareTortoise
 from .hook import Hook, parse_hook
 from .injection import Injected, Injection
 from .isometry import fire_
 from .l2_init import L2Init
-from .learner import Layer, Learner, Wiring, chain, learner_for, plain_wiring, snapshot, unit_names
+from .learner import Layer, Learner, chain, learner_for, snapshot
+from .members import normal_like
+from .muon import Muon, MuonWithAdam
+from .normalize_project import NormalizeProject
 from .orthogonalize import orthogonalize
-from .redo import Redo, redo_
+from .parseval import Parseval, parseval_penalty
+from .redo import Redo
 from .redraw import redraw
 from .registry import Registry, UnknownName, did_you_mean
 from .reset import Reset
 from .schedule import AtStart, Every, Moment, Schedule, When
 from .shrink_perturb import ShrinkPerturb, shrink_perturb_
-from .stacked import StackedLayerNorm, StackedLinear
+from .snr import SelfNormalizedResets
+from .stacked import StackedConv2d, StackedLayerNorm, StackedLinear
+from .swap import Swap
+from .units import recycle_
+from .upgd import UPGD
+from .weight_clip import WeightClip
+from .wiring import Wiring, trace_wiring, unit_names
 
 __all__ = [
     "AS_RELEASED",
+    "EWC",
     "UNIFORM",
+    "UPGD",
     "AtStart",
+    "ContinualBackprop",
+    "Dash",
     "Every",
     "Fire",
+    "HareTortoise",
     "Hook",
     "HookSyntaxError",
     "HookText",
@@ -36,40 +63,54 @@ __all__ = [
     "Layer",
     "Learner",
     "Moment",
+    "Muon",
+    "MuonWithAdam",
+    "NormalizeProject",
+    "Parseval",
     "Redo",
     "Registry",
     "Reinitialization",
     "Reset",
     "ResetContract",
     "Schedule",
+    "SelfNormalizedResets",
     "ShrinkPerturb",
+    "StackedConv2d",
     "StackedLayerNorm",
     "StackedLinear",
+    "Swap",
+    "Units",
     "UnknownName",
+    "WeightClip",
     "When",
     "Wiring",
     "activation",
     "activation_registry",
     "chain",
     "contract_for",
+    "derivative",
     "did_you_mean",
     "fire_",
     "initial_gain",
     "interventions",
     "learner_for",
     "make",
+    "normal_like",
     "orthogonalize",
     "parse_activation",
     "parse_call",
     "parse_hook",
     "parse_hook_text",
-    "plain_wiring",
-    "redo_",
+    "parseval_penalty",
+    "properties",
+    "recycle_",
     "redraw",
     "restructure",
+    "set_generators",
     "settle",
     "shrink_perturb_",
     "snapshot",
+    "trace_wiring",
     "unit_names",
     "zero_slots_",
 ]

@@ -17,6 +17,7 @@ class Intervention:
 
     attach(learner)        at the start of a run (or of a fork)
     penalty(learner)       a differentiable term added to every training loss
+    before_update(learner) before every optimizer step, when the gradients are there (`.grad`)
     after_update(learner)  after every optimizer step
     finish_task(learner)   at the end of every task, while the learner's data are still that task's
     apply(learner)         when the schedule fires; returns the names of the parameters it wrote
@@ -26,6 +27,7 @@ class Intervention:
 
     name: str = ""
     params: Mapping[str, Any]  # as given by the user, for logs
+    at_start: bool = False  # where no schedule is given, it is applied once, at the start of the run
 
     def concerns(self, learner: Learner) -> bool:
         """Whether it has a place in this learner. An agent's other learners are left alone; where there is a place
@@ -38,6 +40,9 @@ class Intervention:
     def penalty(self, learner: Learner) -> Tensor:
         raise AttributeError(f"{self.name} adds no loss term")
 
+    def before_update(self, learner: Learner) -> None:
+        raise AttributeError(f"{self.name} does nothing before an update")
+
     def after_update(self, learner: Learner) -> None:
         raise AttributeError(f"{self.name} does nothing after an update")
 
@@ -48,11 +53,17 @@ class Intervention:
         raise AttributeError(f"{self.name} is not applied by a schedule")
 
     def restructure(self, learner: Learner) -> None:
-        """The part of `apply` that changes the architecture, with arbitrary values in what is new; appends its
-        text to `learner.changes`. Whatever was recorded of the network, such as a CUDA graph, is then stale."""
+        """The part of `apply` that changes the architecture or the optimizer, with arbitrary values in what is new;
+        appends its text to `learner.changes`. Whatever was recorded of the network, such as a CUDA graph, is then
+        stale."""
 
     def contract(self, learner: Learner) -> dict[str, str]:
         """What it resets, in words, for reports."""
+        return {}
+
+    def numbers(self, learner: Learner) -> dict[str, Tensor]:
+        """What it counts or measures of its own doing on this learner so far, for logs, by name: a number, or in a
+        stack one for each member, (members,)."""
         return {}
 
     def state_dict(self) -> dict[str, Any]:
@@ -63,7 +74,7 @@ class Intervention:
         """Take up what `state_dict` gave."""
 
     def has(self, moment: str) -> bool:
-        """Whether this intervention overrides a moment: "penalty", "after_update", "finish_task" or "apply"."""
+        """Whether this intervention overrides a moment: "penalty", "before_update", "after_update", …"""
         return getattr(type(self), moment) is not getattr(Intervention, moment)
 
     def __str__(self) -> str:
@@ -79,6 +90,10 @@ class Reinitialization(Intervention, ABC):
         self.scope = scope
         self.preset: Preset = contract
 
+    def scope_on(self, learner: Learner) -> Scope:
+        """Its scope on this learner, before a released contract overrides it."""
+        return self.scope
+
     @abstractmethod
     def rewrite(self, module: nn.Module, learner: Learner, start: Mapping[str, Tensor], scope: Scope) -> list[str]:
         """Rewrite `module` (the learner's own, or a follower) in place within `scope`; return the names written.
@@ -91,14 +106,14 @@ class Reinitialization(Intervention, ABC):
             raise ValueError(
                 f"{self.name}: contract={self.preset} has the scope {contract.weights} here, not {_words(self.scope)}"
             )
-        for scope in (contract.weights or self.scope, contract.restore):
+        for scope in (contract.weights or self.scope_on(learner), contract.restore):
             if scope:
                 learner.select(scope)
         if contract.optimizer != "kept":
             check_optimizer(learner.optimizer)
 
     def contract(self, learner: Learner) -> dict[str, str]:
-        return contract_for(self.name, self.preset, learner.algorithm).describe(_words(self.scope), learner)
+        return contract_for(self.name, self.preset, learner.algorithm).describe(_words(self.scope_on(learner)), learner)
 
     def apply(self, learner: Learner) -> list[str]:
         contract = contract_for(self.name, self.preset, learner.algorithm)
@@ -106,10 +121,12 @@ class Reinitialization(Intervention, ABC):
         start: Mapping[str, Tensor] = learner.initial
         if self.toward == "fresh":
             start = {**start, **learner.redraw()}
-        draws = learner.generator.get_state()
+        sources = learner.generators or (learner.generator,)
+        draws = [source.get_state() for source in sources]
         for module in modules:
-            learner.generator.set_state(draws)  # the same operation on a follower has the same noise
-            written = self.rewrite(module, learner, start, contract.weights or self.scope)
+            for source, state in zip(sources, draws, strict=True):
+                source.set_state(state)  # the same operation on a follower has the same noise
+            written = self.rewrite(module, learner, start, contract.weights or self.scope_on(learner))
             if contract.restore:
                 names = learner.parameters_of(learner.select(contract.restore))
                 restore_(module, {name: learner.initial[name] for name in names})

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from .learner import Learner
+from .wiring import CONV, LINEAR
 
 Preset = Literal["uniform", "as_released"]
 
@@ -123,7 +124,8 @@ def zero_slots_(
     """Zero the optimizer's state of these parameters in place: as it was before its first step.
 
     masks: for each parameter None, or a boolean mask (broadcastable to it) of the entries whose state is zeroed.
-    counters: zero step counters too; one belongs to the whole tensor, so a mask does not restrict it.
+    counters: zero step counters too; one belongs to the whole tensor, so a mask does not restrict it. In a stack with
+        a counter for each member, (members,), those are zeroed of which the mask has any entry.
     Raises ValueError for ASGD, LBFGS, NAdam and Rprop, whose state does not start at zero.
     """
     check_optimizer(optimizer)
@@ -136,8 +138,10 @@ def zero_slots_(
             if isinstance(value, (int, float)):
                 slots[key] = type(value)(0)
             elif isinstance(value, Tensor):
-                if mask is None or counter:
+                if mask is None or (counter and not value.ndim):
                     value.zero_()
+                elif counter:
+                    value.masked_fill_(mask.expand(parameter.shape).flatten(1).any(1), 0)
                 elif value.shape == parameter.shape:
                     value.masked_fill_(mask, 0)
 
@@ -162,8 +166,10 @@ def settle(learner: Learner, written: Sequence[str], contract: ResetContract, ma
         if contract.optimizer == "fresh":
             written, masks = list(named), {}
         elif contract.optimizer == "moments":
-            # the biases of stacked layers have two dimensions as well
-            written = [name for name in written if named[name].ndim > 1 and not name.endswith("bias")]
+            modules = dict(learner.module.named_modules())
+            owner_of = {name: modules[name.rpartition(".")[0]] for name in written}
+            kinds = (*LINEAR, *CONV)
+            written = [name for name in written if isinstance(owner_of[name], kinds) and not name.endswith("bias")]
         parameters, where = [named[name] for name in written], [masks.get(name) for name in written]
         zero_slots_(learner.optimizer, parameters, where, counters=contract.optimizer != "moments")
     if contract.target == "online":

@@ -25,6 +25,9 @@ class Fire(Reinitialization):
 
     Ten cubic Newton–Schulz steps, the released default, do not reach an isometry on square matrices:
     use `tolerance` or `method=polar` where that matters; events record DfI before and after.
+
+    scope: default: all layers, or what the paper restricts FIRE to on this network (`Learner.fire_scope`): the query
+        and key projections of a transformer for images, whose other layers did not gain (Appendix C).
     """
 
     def __init__(
@@ -32,12 +35,16 @@ class Fire(Reinitialization):
         method: str = "newton_schulz",
         steps: int = 10,
         tolerance: float | None = None,
-        scope: Scope = "all",
+        scope: Scope | None = None,
         contract: Preset = "uniform",
     ) -> None:
-        super().__init__(scope, contract)
+        super().__init__("all" if scope is None else scope, contract)
         check_method(method, steps, tolerance)
         self.method, self.steps, self.tolerance = method, steps, tolerance
+        self.as_in_paper = scope is None
+
+    def scope_on(self, learner: Learner) -> Scope:
+        return learner.fire_scope if self.as_in_paper else self.scope
 
     def rewrite(self, module: nn.Module, learner: Learner, start: Mapping[str, Tensor], scope: Scope) -> list[str]:
         names = [f"{layer.name}.weight" for layer in learner.select(scope)]

@@ -3,7 +3,7 @@
     hook      = "none" | [ learner "/" ] call [ "@" schedule ]
     call      = word [ "(" [ word "=" value { "," word "=" value } ] ")" ]
     value     = scalar | "[" [ scalar { "," scalar } ] "]"
-    scalar    = number | "true" | "false" | "none" | word | string
+    scalar    = number | "true" | "false" | "none" | word | string | call
     schedule  = amount | "every" ":" amount | "task" [ ":" number ] | "start"
               | "when" ":" word ( ">" | "<" | ">=" | "<=" ) number
     amount    = number: with a point and no exponent (0.5) a fraction of the planned total,
@@ -12,6 +12,7 @@
     learner   = a word without "/"
     string    = in single or double quotes; a backslash takes the next character literally
 
+A call as a value stands for its text: swap(activation=leaky_relu(negative_slope=0.6)).
 Blanks are allowed around every token, but not inside `learner/name`. `str` of what was parsed gives a text that
 parses to the same.
 """
@@ -253,6 +254,8 @@ class _Parser:
         if token.kind == "string":
             self.index += 1
             return re.sub(r"\\(.)", r"\1", token.text[1:-1], flags=re.DOTALL)
+        if token.kind == "word" and self.tokens[self.index + 1].text == "(":
+            return str(self.call())
         word = self.take("word", "a value").text
         return _KEYWORDS.get(word.lower(), word)
 

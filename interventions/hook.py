@@ -7,7 +7,7 @@ from typing import Any
 from .base import Intervention, make
 from .grammar import parse_hook_text
 from .learner import Learner
-from .schedule import Moment, Schedule
+from .schedule import AtStart, Moment, Schedule
 
 
 @dataclass
@@ -45,7 +45,8 @@ class Hook:
 def parse_hook(text: str, default: Schedule | None = None) -> Hook | None:
     """The hook that a text such as `fire(steps=5)@0.5` or `critic/fire@task` describes; None for `none`.
 
-    default: the schedule of an intervention that is applied at moments but names none in the text.
+    default: the schedule of an intervention that is applied at moments but names none in the text; None: the start,
+        for one that makes sense there (`Intervention.at_start`).
     Raises ValueError, in one line: HookSyntaxError points at the character; unknown names and parameters
     are answered with near ones. Whether there is such a learner is for the driver to say.
     """
@@ -55,11 +56,12 @@ def parse_hook(text: str, default: Schedule | None = None) -> Hook | None:
     intervention = make(parsed.call.name, **parsed.call.params)
     schedule = parsed.schedule
     continuous = intervention.has("penalty") or intervention.has("after_update")
-    if schedule is None and not continuous:
-        schedule = default
-    if schedule is None and not continuous:
+    applied = intervention.has("apply")
+    if schedule is None and applied and (intervention.at_start or not continuous):
+        schedule = AtStart() if default is None and intervention.at_start else default
+    if schedule is None and applied:
         raise ValueError(f"'{text}' needs a schedule: when? For example {parsed}@0.5 or {parsed}@task")
-    if schedule is not None and not intervention.has("apply"):
+    if schedule is not None and not applied:
         raise ValueError(
             f"'{text}': {intervention.name} acts all the time and takes no schedule; leave out @{schedule}"
         )

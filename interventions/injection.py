@@ -103,10 +103,10 @@ class Injection(Intervention):
 
         def rewire(unit: str, wires: Wiring) -> Wiring:
             if _within(unit, live):
-                return Wiring(tuple(map(now, wires.incoming)), tuple(map(now, wires.outgoing)))
+                return Wiring(*(tuple(map(now, names)) for names in (wires.incoming, wires.outgoing, wires.norms)))
             # the encoder's units are read by the frozen heads as well
-            incoming, outgoing = ([c for n in names for c in copies(n)] for names in (wires.incoming, wires.outgoing))
-            return Wiring(tuple(incoming), tuple(outgoing))
+            names = (wires.incoming, wires.outgoing, wires.norms)
+            return Wiring(*(tuple(c for n in group for c in copies(n)) for group in names))
 
         leaving = list(learner.module.get_submodule(live).parameters())
         for module in (learner.module, *learner.followers):
@@ -119,6 +119,7 @@ class Injection(Intervention):
             replace(layer, name=now(layer.name), module=modules[now(layer.name)]) for layer in learner.layers
         )
         learner.wiring = {now(unit): rewire(unit, wires) for unit, wires in learner.wiring.items()}
+        learner.unwired = {now(unit): reason for unit, reason in learner.unwired.items()}
         learner.units = tuple(map(now, learner.units))
         learner.features = learner.features and now(learner.features)
         learner.initial = {name: value.clone() for name, value in spread(learner.initial).items()}

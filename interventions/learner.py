@@ -8,28 +8,24 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from . import activations
 from .redraw import redraw
 from .registry import did_you_mean
-from .stacked import StackedConv2d, StackedLinear
+from .wiring import CONV, LINEAR, STACKED, Wiring, layer_before, trace_wiring, unit_names
 
 Role = Literal["encoder", "hidden", "head"]
 Scope = str | tuple[str, ...]
-LINEAR = (nn.Linear, StackedLinear)
-CONV = (nn.Conv1d, nn.Conv2d, nn.Conv3d, StackedConv2d)
-STACKED = (StackedLinear, StackedConv2d)
-# What torch files under its activations and is no elementwise nonlinearity.
-_NO_UNITS = (nn.MultiheadAttention, nn.Softmax, nn.Softmax2d, nn.Softmin, nn.LogSoftmax)
 
 
 @dataclass(frozen=True)
 class Layer:
-    """One layer with weights. `depth` counts from the input; layers side by side share a depth."""
+    """One layer with weights. `depth` counts from the input; layers side by side share a depth. `part` is the word
+    for what it does in a larger design, such as `query`; a scope may name it."""
 
     name: str
     module: nn.Module
     role: Role
     depth: int
+    part: str = ""
 
     @property
     def weight(self) -> Tensor:
@@ -42,12 +38,8 @@ class Layer:
         return self.weight.unbind() if isinstance(self.module, STACKED) else (self.weight,)
 
 
-@dataclass(frozen=True)
-class Wiring:
-    """How hidden units are connected: the layers whose outputs pass through them, and those that read them."""
-
-    incoming: tuple[str, ...]
-    outgoing: tuple[str, ...]
+def _is_part(word: str) -> Callable[[Layer], bool]:
+    return lambda layer: layer.part == word
 
 
 def chain(module: nn.Module, prefix: str = "") -> tuple[Layer, ...]:
@@ -59,34 +51,6 @@ def chain(module: nn.Module, prefix: str = "") -> tuple[Layer, ...]:
     return tuple(
         Layer(prefix + n, m, role, depth) for depth, ((n, m), role) in enumerate(zip(found, roles, strict=True))
     )
-
-
-def unit_names(module: nn.Module) -> tuple[str, ...]:
-    """The activation modules (torch's and this package's) that have a Linear or Conv layer after them, in the
-    order in which they were defined: a squashing of the output is no hidden unit."""
-    homes = (nn.modules.activation.__name__, activations.__name__)
-    found: list[str] = []
-    hidden = 0
-    for name, part in module.named_modules():
-        if isinstance(part, (*LINEAR, *CONV)):
-            hidden = len(found)
-        elif type(part).__module__ in homes and not isinstance(part, _NO_UNITS):
-            found.append(name)
-    return tuple(found[:hidden])
-
-
-def plain_wiring(module: nn.Module, layers: Sequence[Layer], units: Sequence[str]) -> dict[str, Wiring]:
-    """The wiring of a plain stack: units lie between the last layer before them and the next one after, in the
-    order in which modules were defined. Where there is none, nothing is named."""
-    position = {name: i for i, (name, _) in enumerate(module.named_modules())}
-    places = sorted((position[layer.name], layer.name) for layer in layers)
-    wiring = {}
-    for unit in units:
-        end = max(i for name, i in position.items() if name == unit or name.startswith(f"{unit}."))
-        before = [name for place, name in places if place <= end]
-        after = [name for place, name in places if place > end]
-        wiring[unit] = Wiring(tuple(before[-1:]), tuple(after[:1]))
-    return wiring
 
 
 def snapshot(module: nn.Module) -> dict[str, Tensor]:
@@ -118,13 +82,19 @@ class Learner:
         successive batches of what it is trained on now; None: for one pass over that. Raises ValueError where there
         is nothing yet, or no end to pass to.
     generator: the source of every random draw that an intervention makes on this learner.
+    generators: of a stack of seeds: one for each member, for draws that no other member moves (`normal_like`).
     redraw: returns a fresh draw of the initial parameters, by name; one that it leaves out is as in `initial`.
     initial: the parameters at step 0, by name (copied from `module` when not given).
+    endless: it learns from a memory that has no end to pass to, so `batches` needs a number.
     followers: networks that track this one, such as target networks; same architecture.
     algorithm: whose released reset contract applies ("dqn", "sac"); "" where nothing was released.
     temperature: the entropy temperature of a SAC agent as a learner of its own, or None.
-    wiring: between which layers each of `units` lies; default: `plain_wiring`, right for a plain stack.
+    wiring: between which layers each of `units` lies whose weights are private (see wiring.py); default: found by
+        `trace_wiring`.
+    unwired: each other one of `units` → why it has none: the rest of a sentence that begins with its name.
     injectable: qualified name of the submodule that plasticity injection duplicates, or None.
+    fire_scope: the layers that `fire` rewrites where no scope is given.
+    activation_draws: where randomised activations draw from, as in `set_generators`; None: torch's global generator.
     origins: name of a layer or of units → its name at the start, where an intervention moved it since. What people
         write and what logs say is the name at the start.
     changes: the interventions that changed the architecture so far, as texts in their order; belongs to the
@@ -141,13 +111,18 @@ class Learner:
     generator: torch.Generator
     redraw: Callable[[], Mapping[str, Tensor]]
     batches: Callable[[int | None], Iterator[Tensor]] = no_batches
+    endless: bool = False
+    generators: tuple[torch.Generator, ...] = ()
     initial: dict[str, Tensor] = field(default_factory=dict)
     followers: tuple[nn.Module, ...] = ()
     algorithm: str = ""
     temperature: "Learner | None" = None
     wiring: Mapping[str, Wiring] = field(default_factory=dict)
+    unwired: Mapping[str, str] = field(default_factory=dict)
     injectable: str | None = None
     features: str | None = None
+    fire_scope: Scope = "all"
+    activation_draws: Sequence[torch.Generator] | None = None
     origins: dict[str, str] = field(default_factory=dict)
     changes: list[str] = field(default_factory=list)
 
@@ -161,27 +136,31 @@ class Learner:
                 raise ValueError(f"'{self.name}' has no module '{name}'{did_you_mean(name, modules)}")
         if strangers := [layer.name for layer in self.layers if modules[layer.name] is not layer.module]:
             raise ValueError(f"'{self.name}': layer '{strangers[0]}' is a module of another network")
-        if not self.wiring:
-            self.wiring = plain_wiring(self.module, self.layers, self.units)
+        if not self.wiring and not self.unwired:
+            self.wiring, self.unwired = trace_wiring(self.module, self.units)
         for unit in self.units:
-            if unit not in self.wiring:
+            if unit not in self.wiring and unit not in self.unwired:
                 raise ValueError(f"'{self.name}': the wiring says nothing of '{unit}'{did_you_mean(unit, self.wiring)}")
-            for name in (*self.wiring[unit].incoming, *self.wiring[unit].outgoing):
+            wires = self.wiring.get(unit, Wiring((), ()))
+            for name in (*wires.incoming, *wires.outgoing, *wires.norms):
                 if name not in modules:
                     hint = did_you_mean(name, modules)
                     raise ValueError(f"'{self.name}': the wiring of '{unit}' names no module: '{name}'{hint}")
 
     def is_stacked(self, unit: str) -> bool:
         """Whether these units are those of a stack, (members, n, …), each member's a layer of its own: where the
-        layer before them is stacked."""
-        before = self.wiring[unit].incoming[:1]
-        return any(isinstance(self.module.get_submodule(name), STACKED) for name in before)
+        layer before them is stacked; of units without a wiring, the one defined before them."""
+        if unit in self.wiring:
+            before = self.wiring[unit].incoming[:1]
+            return any(isinstance(self.module.get_submodule(name), STACKED) for name in before)
+        return isinstance(layer_before(self.module, unit), STACKED)
 
     def select(self, scope: Scope) -> list[Layer]:
         """The layers that a scope names.
 
-        `all`, a role (`encoder`, `hidden`, `head`), a kind (`linear`, `conv`) or several of them: a layer is
-        in the scope when any word fits it. Raises ValueError for an unknown word or a scope without a layer.
+        `all`, a role (`encoder`, `hidden`, `head`), a kind (`linear`, `conv`), a part that this network has
+        (`query`, `key`, … of a transformer) or several of them: a layer is in the scope when any word fits it.
+        Raises ValueError for an unknown word or a scope without a layer.
         """
         words = [scope] if isinstance(scope, str) else list(scope)
         fits: dict[str, Callable[[Layer], bool]] = {
@@ -192,6 +171,7 @@ class Learner:
             "linear": lambda layer: isinstance(layer.module, LINEAR),
             "conv": lambda layer: isinstance(layer.module, CONV),
         }
+        fits |= {layer.part: _is_part(layer.part) for layer in self.layers if layer.part}
         for word in words:
             if word not in fits:
                 raise ValueError(f"unknown scope {word!r}{did_you_mean(word, fits)} (known: {', '.join(fits)})")
@@ -232,7 +212,7 @@ def learner_for(
     layers: default `chain(module)`, right for a plain stack; name the roles yourself where heads branch off.
     units: default `unit_names(module)`. A network whose nonlinearities are functions (F.relu) has none to find:
         name the modules whose outputs count as units. Of a module used twice in one pass, the last use counts.
-    wiring: default `plain_wiring`; name it yourself where layers branch off, for interventions on single units.
+    wiring: default `trace_wiring`; name it yourself, for interventions on single units, where that finds no way.
     injectable: the submodule that plasticity injection duplicates, such as "mlp" with the last layers in it.
     seed: of the generator that fresh draws and noise come from.
     Raises ValueError for a module without layers, or without units where they are to be measured.

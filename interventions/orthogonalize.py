@@ -134,7 +134,7 @@ def orthogonalize(W: Tensor, method: str = "newton_schulz", steps: int = 10, tol
     wide = W.shape[-1] > W.shape[-2]
     X = X.mT if wide else X  # (B, N, k) with N ≥ k: the Gram matrix is the small one, k×k
     try:
-        X = _polar(X) if method == "polar" else _iterate(X, method, steps, tolerance)
+        X = _polar(X) if method == "polar" else iterate(X / _bound(X, method), method, steps, tolerance)
     except MatrixError as error:
         position = torch.unravel_index(torch.tensor(error.index[0]), W.shape[:-2])
         raise MatrixError(tuple(int(i) for i in position), error.reason) from None
@@ -146,11 +146,10 @@ def _polar(X: Tensor) -> Tensor:
     return U @ Vh
 
 
-def _iterate(X: Tensor, method: str, steps: int, tolerance: float | None) -> Tensor:
-    """Polynomial steps on X (B, N, k), N ≥ k. Each is two or three batched products whose epilogues add the
-    lower-order terms, between buffers that are allocated once."""
-    bound = _spectral_bound(X) if method == "polar_express" else torch.linalg.matrix_norm(X, keepdim=True)
-    X = X / bound
+def iterate(X: Tensor, method: str, steps: int, tolerance: float | None = None) -> Tensor:
+    """Polynomial steps on X (B, N, k), N ≥ k, whose singular values are at most 1. Each is two or three batched
+    products whose epilogues add the lower-order terms, between buffers that are allocated once. Nothing is checked,
+    and without a tolerance nothing waits for the device."""
     other = torch.empty_like(X)
     gram = X.new_empty(X.shape[0], X.shape[-1], X.shape[-1])
     mixed = torch.empty_like(gram)
@@ -182,6 +181,11 @@ def _isometric(gram: Tensor, tolerance: float, last: bool, method: str) -> bool:
         )
         raise MatrixError((int(index),), reason)
     return met
+
+
+def _bound(X: Tensor, method: str) -> Tensor:
+    """At least the largest singular value of every matrix in X (B, N, k), as (B, 1, 1)."""
+    return _spectral_bound(X) if method == "polar_express" else torch.linalg.matrix_norm(X, keepdim=True)
 
 
 def _spectral_bound(X: Tensor) -> Tensor:

@@ -21,8 +21,9 @@ What = Literal["full", "encoder", "hidden", "head", "linear", "conv", "layer", "
 class Reset(Reinitialization):
     """Put part of the network back to its start (Nikishin et al. 2022).
 
-    what: `full` (every parameter), a role (`encoder`, `hidden`, `head`), a kind (`linear`, `conv`),
-        `layer` (the one named by `layer=`), or `last` (the `count` deepest depths; heads side by side are one).
+    what: `full` (every parameter, and the running statistics of batch normalisation), a role (`encoder`, `hidden`,
+        `head`), a kind (`linear`, `conv`), `layer` (the one named by `layer=`), or `last` (the `count` deepest
+        depths; heads side by side are one).
     toward: `initial`, the step-0 values, or `fresh`, a new draw.
     """
 
@@ -70,4 +71,8 @@ class Reset(Reinitialization):
     def rewrite(self, module: nn.Module, learner: Learner, start: Mapping[str, Tensor], scope: Scope) -> list[str]:
         names = self.names(learner)
         restore_(module, {name: start[name] for name in names})
+        if self.what == "full":
+            for part in module.modules():
+                if callable(start_over := getattr(part, "reset_running_stats", None)):
+                    start_over()
         return names

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from .base import Reinitialization, interventions
 from .contract import Preset
 from .learner import Learner, Scope
+from .members import Source, normal_like
 from .redraw import redraw
 
 Toward = Literal["initial", "fresh", "zero"]
@@ -30,7 +31,7 @@ def shrink_perturb_(
     noise: float = 0.0,
     *,
     names: Sequence[str] | None = None,
-    generator: torch.Generator | None = None,
+    generator: Source = None,
 ) -> list[str]:
     """Shrink & Perturb a module in place; returns the names of the parameters written.
 
@@ -39,6 +40,7 @@ def shrink_perturb_(
     lam: λ in [0, 1]; 0 changes nothing, 1 replaces the parameters.
     noise: standard deviation of the Gaussian noise added to every element, ≥ 0.
     names: restrict it to these parameters (default: all).
+    generator: of the noise; of a stack one for each member, in which case each member's noise is its own.
     Raises ValueError, changing nothing, for values out of range or a parameter that `initial` lacks.
     """
     _check(lam, toward, noise)
@@ -48,19 +50,19 @@ def shrink_perturb_(
     if unknown := [name for name in chosen if name not in parameters]:
         raise ValueError(f"snp: {type(module).__name__} has no parameter '{unknown[0]}'")
     if toward == "fresh":
+        if not (generator is None or isinstance(generator, torch.Generator)):
+            raise ValueError("snp: a fresh draw of a stack is given as initial=, with toward=initial")
         start |= redraw(module, generator)
     elif toward == "zero":
         start = {name: torch.zeros_like(parameters[name]) for name in chosen}
     for name in chosen:
         if name not in start or start[name].shape != parameters[name].shape:
             raise ValueError(f"snp: the initial parameters hold no '{name}' of shape {tuple(parameters[name].shape)}")
-    device = "cpu" if generator is None else generator.device
     for name in chosen:
         parameter = parameters[name]
         parameter.lerp_(start[name].to(parameter), lam)
         if noise:
-            draw = torch.randn(parameter.shape, generator=generator, dtype=parameter.dtype, device=device)
-            parameter.add_(draw.to(parameter.device), alpha=noise)
+            parameter.add_(normal_like(parameter, generator), alpha=noise)
     return chosen
 
 
@@ -95,4 +97,5 @@ class ShrinkPerturb(Reinitialization):
         names = None if scope == "all" else learner.parameters_of(learner.select(scope))
         # `start` is the fresh draw already, by the learner's own initialisation
         toward: Toward = "zero" if self.toward == "zero" else "initial"
-        return shrink_perturb_(module, start, self.lam, toward, self.noise, names=names, generator=learner.generator)
+        source = learner.generators or learner.generator
+        return shrink_perturb_(module, start, self.lam, toward, self.noise, names=names, generator=source)

@@ -1,37 +1,88 @@
 """What can be measured on a network or on a set of runs: pure functions that change nothing."""
 
-from .features import activity_scores, dormant_fraction, effective_rank, feature_covariance_distance, srank
+from .continual import (
+    average_accuracy,
+    average_online_accuracy,
+    backward_transfer,
+    forward_transfer,
+    online_generalization_gap,
+    total_average_online_accuracy,
+)
+from .curvature import hessian_eigenvalues
+from .features import (
+    activity_scores,
+    dormant_fraction,
+    effective_rank,
+    feature_covariance_distance,
+    feature_rank,
+    numerical_rank,
+    srank,
+)
 from .gaps import GeneralizationGap, generalization_gap
+from .gradients import gradient_covariance, gradient_effective_rank, per_sample_gradients
 from .human import ATARI_SCORES, human_normalized, human_normalized_score
-from .probe import METRICS, Metric, View, measure, record
+from .probe import CHEAP_METRICS, METRICS, Metric, measure, measure_members
+from .saturation import (
+    accuracy_recovery_time,
+    activation_slopes,
+    dead_fraction,
+    non_recovery_rate,
+    peak_saturation,
+    saturation_area,
+    saturation_fraction,
+    saturation_recovery_time,
+)
 from .scores import Score, bootstrap_interval, final_window_return, iqm, plasticity_score
+from .view import View, record
 from .weights import dfi, dfi_unscaled, gradient_norm, isometry_scale, sfe, weight_norm
 
 __all__ = [
     "ATARI_SCORES",
+    "CHEAP_METRICS",
     "METRICS",
     "GeneralizationGap",
     "Metric",
     "Score",
     "View",
+    "accuracy_recovery_time",
+    "activation_slopes",
     "activity_scores",
+    "average_accuracy",
+    "average_online_accuracy",
+    "backward_transfer",
     "bootstrap_interval",
+    "dead_fraction",
     "dfi",
     "dfi_unscaled",
     "dormant_fraction",
     "effective_rank",
     "feature_covariance_distance",
+    "feature_rank",
     "final_window_return",
+    "forward_transfer",
     "generalization_gap",
+    "gradient_covariance",
+    "gradient_effective_rank",
     "gradient_norm",
+    "hessian_eigenvalues",
     "human_normalized",
     "human_normalized_score",
     "iqm",
     "isometry_scale",
     "measure",
+    "measure_members",
+    "non_recovery_rate",
+    "numerical_rank",
+    "online_generalization_gap",
+    "peak_saturation",
+    "per_sample_gradients",
     "plasticity_score",
     "record",
+    "saturation_area",
+    "saturation_fraction",
+    "saturation_recovery_time",
     "sfe",
     "srank",
+    "total_average_online_accuracy",
     "weight_norm",
 ]

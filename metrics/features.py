@@ -2,7 +2,7 @@
 
 Feature matrices have one row per sample, (n, d). A convolution's (N, C, H, W) is read as the rows that a
 following Linear would see, (N, C·H·W); a transformer's (N, T, D) as one row per token, (N·T, D).
-Of a stack of networks, (members, n, d), pass the members' features one by one, as `measure` does.
+Of a stack of networks, (members, n, d), pass the members' features one by one; `measure` takes them all at once.
 Features are not centred: the papers cited do not centre them.
 """
 
@@ -26,10 +26,7 @@ def srank(features: Tensor, delta: float = 0.01) -> int:
     """
     if not 0 <= delta < 1:
         raise ValueError(f"srank: delta must be in [0, 1), got {delta}")
-    cumulative = _singular_values(features, "srank").cumsum(0)
-    # A tie, as in the identity's 99 of 100, must not hang on the last bit of a sum.
-    threshold = (1 - delta) * (1 - 1e-12) * cumulative[-1]
-    return int((cumulative < threshold).sum()) + 1 if cumulative[-1] > 0 else 0
+    return int(count_holding(_singular_values(features, "srank"), 1 - delta))
 
 
 @torch.no_grad()
@@ -39,9 +36,60 @@ def effective_rank(features: Tensor) -> float:
     features: (n, d); in [1, min(n, d)], and 0.0 for an all-zero matrix. Invariant to rotation and scale.
     Computed in float64. Raises ValueError for empty or non-finite features.
     """
-    values = _singular_values(features, "effective_rank")
-    total = values.sum()
-    return torch.special.entr(values / total).sum().exp().item() if total > 0 else 0.0
+    return float(entropy_rank(_singular_values(features, "effective_rank")))
+
+
+@torch.no_grad()
+def feature_rank(features: Tensor, threshold: float = 0.01) -> int:
+    """Number of singular values of features/√n above the threshold (Lyle et al. 2022, "Understanding and Preventing
+    Capacity Loss in Reinforcement Learning"; their ε is 0.01).
+
+    features: (n, d); in 0 … min(n, d). Unlike the other ranks it falls when features shrink: it asks in how many
+    directions they are large enough to be used. Computed in float64.
+    Raises ValueError for empty or non-finite features, or a threshold that is not positive.
+    """
+    if threshold <= 0:
+        raise ValueError(f"feature_rank: threshold must be positive, got {threshold}")
+    rows = _matrix(features, "feature_rank")
+    return int(count_large(torch.linalg.svdvals(rows), len(rows), threshold))
+
+
+@torch.no_grad()
+def numerical_rank(features: Tensor) -> int:
+    """Number of singular values above σ₁ · max(n, d) · ε, ε the machine epsilon of the features' own dtype.
+
+    features: (n, d); in 0 … min(n, d), 0 only for an all-zero matrix. The convention of LAPACK's users, of
+    `numpy.linalg.matrix_rank` and of torch's. Singular values are taken in float64, the tolerance is that of the
+    features as they were computed. Raises ValueError for empty or non-finite features.
+    """
+    rows = _matrix(features, "numerical_rank")
+    return int(count_resolved(torch.linalg.svdvals(rows), rows.shape, features.dtype))
+
+
+def count_holding(values: Tensor, share: float) -> Tensor:
+    """Smallest k whose first k values hold this share of the sum; 0 if all are 0: (…, r) descending → (…)."""
+    cumulative = values.cumsum(-1)
+    total = cumulative[..., -1]
+    # A tie, as in the identity's 99 of 100, must not hang on the last bit of a sum.
+    short = cumulative < share * (1 - 1e-12) * total[..., None]
+    return torch.where(total > 0, short.sum(-1) + 1, 0)
+
+
+def entropy_rank(values: Tensor) -> Tensor:
+    """exp of the entropy of the values over their sum; 0 if all are 0: (…, r) → (…)."""
+    total = values.sum(-1, keepdim=True)
+    ranks = torch.special.entr(values / total).sum(-1).exp()
+    return torch.where(total[..., 0] > 0, ranks, 0.0)
+
+
+def count_large(values: Tensor, samples: int, threshold: float = 0.01) -> Tensor:
+    """`feature_rank` of singular values: (…, r) → (…)."""
+    return (values > threshold * samples**0.5).sum(-1)
+
+
+def count_resolved(values: Tensor, shape: torch.Size, dtype: torch.dtype) -> Tensor:
+    """`numerical_rank` of the singular values of features of this shape and type: (…, r) descending → (…)."""
+    return (values > values[..., :1] * max(shape[-2:]) * torch.finfo(dtype).eps).sum(-1)
 
 
 def activity_scores(activations: Tensor) -> Tensor:
@@ -61,12 +109,17 @@ def activity_scores(activations: Tensor) -> Tensor:
             "activity_scores: needs activations (n, d), (N, T, D) or (N, C, H, W), not empty; "
             f"got shape {tuple(activations.shape)}"
         )
-    units_dim = 1 if activations.dim() >= 4 else activations.dim() - 1
-    reduced = [dim for dim in range(activations.dim()) if dim != units_dim]
+    return member_scores(activations[None])[0]
+
+
+def member_scores(activations: Tensor) -> Tensor:
+    """`activity_scores` of each network of a stack: (members, n, …) → (members, units)."""
+    units_dim = 2 if activations.dim() >= 5 else activations.dim() - 1
+    reduced = [dim for dim in range(1, activations.dim()) if dim != units_dim]
     magnitudes = activations.detach().abs().mean(reduced, dtype=torch.float64)
     if not magnitudes.isfinite().all():
         raise ValueError("activity_scores: activations hold NaN or infinity; they must be finite")
-    return magnitudes / (magnitudes.mean() + 1e-9)
+    return magnitudes / (magnitudes.mean(-1, keepdim=True) + 1e-9)
 
 
 @overload
@@ -132,11 +185,17 @@ def _singular_values(features: Tensor, caller: str) -> Tensor:
 
 def _matrix(features: Tensor, caller: str) -> Tensor:
     """(n, d), (N, T, D) or (N, C, H, W) → float64 (rows, columns), as the module's docstring says."""
-    if features.dim() < 2 or features.numel() == 0:
+    return feature_matrices(features[None], caller)[0]
+
+
+def feature_matrices(features: Tensor, caller: str) -> Tensor:
+    """Features of each network of a stack, (members, n, …) → float64 (members, rows, columns)."""
+    if features.dim() < 3 or features.numel() == 0:
         raise ValueError(
-            f"{caller}: needs features (n, d), (N, T, D) or (N, C, H, W), not empty; got shape {tuple(features.shape)}"
+            f"{caller}: needs features (n, d), (N, T, D) or (N, C, H, W), not empty; "
+            f"got shape {tuple(features.shape[1:])}"
         )
     if not features.isfinite().all():
         raise ValueError(f"{caller}: features hold NaN or infinity; they must be finite")
-    rows = features.flatten(0, 1) if features.dim() == 3 else features.flatten(1)
+    rows = features.flatten(1, 2) if features.dim() == 4 else features.flatten(2)
     return rows.detach().double()

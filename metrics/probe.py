@@ -1,175 +1,212 @@
-"""Metrics of a learner: weights, units and gradients on recent data, by name.
+"""Metrics of a learner: weights, units, gradients and curvature on recent data, by name.
 
-Each member of a stack (the critics of SAC) is a network of its own. What is summed or pooled over matrices and layers
-(dfi, norms, dormant units) is so over those of all members; a rank, which one feature matrix has, is the members' mean.
+Every metric is taken of each network: of a learner's one, or of each member of a stack. Of a stack as a whole, what is
+summed or pooled over matrices and layers (dfi, norms, dormant units) is so over those of all members; a rank, which one
+feature matrix has, is the members' mean.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from statistics import fmean
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from .features import dormant_fraction, effective_rank, srank
-from .weights import dfi, dfi_unscaled, weight_norm
+from .curvature import hessian_eigenvalues
+from .features import count_holding, count_large, count_resolved, entropy_rank, member_scores
+from .gradients import gradient_effective_rank, per_sample_gradients
+from .saturation import THRESHOLD
+from .view import View, evaluating
 
-if TYPE_CHECKING:  # a metric reads a learner; it needs nothing of the interventions room at run time
+if TYPE_CHECKING:
     from ..interventions.learner import Learner
 
+SAMPLES = 64  # of which per-sample gradients are held at once
 
-@dataclass(frozen=True)
-class Recording:
-    """Post-activation units of one forward pass, as the modules put them out, by name in forward order."""
-
-    units: dict[str, Tensor]
-
-    @property
-    def features(self) -> Tensor:
-        """The last hidden layer's units, (rows, units): what the heads see; of a stack (members, rows, units)."""
-        return self.units[next(reversed(self.units))]
-
-
-@torch.no_grad()
-def record(module: nn.Module, names: Sequence[str], inputs: Sequence[Any]) -> Recording:
-    """Run `module(*inputs)` in evaluation mode and keep what the named submodules put out."""
-    units: dict[str, Tensor] = {}
-
-    def keep(name: str) -> Callable[[nn.Module, Any, Tensor], None]:
-        return lambda _module, _inputs, output: units.__setitem__(name, output.detach())
-
-    training = module.training
-    handles = [module.get_submodule(name).register_forward_hook(keep(name)) for name in names]
-    try:
-        module.eval()(*inputs)
-    finally:
-        module.train(training)
-        for handle in handles:
-            handle.remove()
-    return Recording({name: units[name] for name in names})
-
-
-@dataclass
-class View:
-    """A learner as it is now, looked at once: its probe is run once, and only if something asks."""
-
-    learner: "Learner"
-    _recording: Recording | None = None
-
-    @property
-    def recording(self) -> Recording:
-        if self._recording is None:
-            learner = self.learner
-            if (inputs := learner.probe()) is None:
-                raise RuntimeError(f"'{learner.name}' has seen no data yet")
-            names = learner.units if learner.features is None else (*learner.units, learner.features)
-            self._recording = record(learner.module, names, inputs)
-        return self._recording
-
-    @property
-    def units(self) -> dict[str, tuple[Tensor, ...]]:
-        """Post-activation units by module name: those of one network, or of each member of a stack."""
-        return {name: self._members(name, of=name) for name in self.learner.units}
-
-    @property
-    def features(self) -> tuple[Tensor, ...]:
-        """What the heads of one network, or of each member of a stack, see: (rows, units) each."""
-        last = self.learner.units[-1]
-        return self._members(self.learner.features or last, of=last)
-
-    def _members(self, name: str, of: str) -> tuple[Tensor, ...]:
-        """A module's outputs, for each member of the stack that the units `of` belong to."""
-        output = self.recording.units[name]
-        return output.unbind() if self.learner.is_stacked(of) else (output,)
-
-    @property
-    def has_units(self) -> bool:
-        """Whether there is anything to record: hidden units, and data for them."""
-        return bool(self.learner.units) and self.learner.probe() is not None
-
-    def weights(self) -> list[Tensor]:
-        """The weight matrices and kernels of the learner's layers; of a stacked layer, each member's matrix."""
-        return [weight.detach() for layer in self.learner.layers for weight in layer.weights]
-
-
-def _gradient_norm(view: View) -> float:
-    """Global L2 norm of the loss gradient on the recent batch; existing .grad fields are not touched.
-
-    In evaluation mode: a random activation would draw from the generator that training draws from.
-    """
-    module = view.learner.module
-    parameters = [p for p in module.parameters() if p.requires_grad]
-    training = module.training
-    module.eval()
-    gradients = torch.autograd.grad(view.learner.loss(), parameters, allow_unused=True)
-    module.train(training)
-    squares = [g.square().sum() for g in gradients if g is not None]
-    return float(torch.stack(squares).sum().sqrt()) if squares else 0.0
-
-
-def _per_dimension(weights: list[Tensor], value: Callable[[Tensor], float]) -> float:
-    """The mean of a per-dimension value over all weights, each counted by its number of singular values."""
-    sizes = [min(w.shape[:2]) * w[0, 0].numel() for w in weights]
-    return sum(size * value(w) for size, w in zip(sizes, weights, strict=True)) / sum(sizes)
+POOLS: dict[str, Callable[[Tensor], Tensor]] = {
+    "sum": torch.sum,
+    "mean": torch.mean,
+    "max": torch.amax,
+    "norm": torch.linalg.vector_norm,
+}
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A number that a learner has: what it is, what it can be taken from, and how."""
+    """A number that a network has: what it is, what it can be taken from, and how.
+
+    value: of each network that a view looks at, (networks,). pool: what they make together. costly: takes many passes
+    over data, so it is only measured when asked for.
+    """
 
     about: str
-    needs: Literal["weights", "batch", "units"]
-    value: Callable[[View], float]
+    needs: Literal["weights", "batch", "units", "slopes", "samples"]
+    value: Callable[[View], Tensor]
+    pool: Literal["sum", "mean", "max", "norm"] = "mean"
+    costly: bool = False
+
+
+def _dfi(view: View) -> Tensor:
+    return torch.stack([view.apart(dfi).sum(1) for dfi, _, _ in view.isometry]).sum(0)
+
+
+def _per_dimension(view: View, deviations: list[Tensor]) -> Tensor:
+    """Deviations of each layer (members,) over the number of all singular values."""
+    count = sum(size * len(of) for of, (_, _, size) in zip(deviations, view.isometry, strict=True)) / view.networks
+    return torch.stack([view.apart(of).sum(1) for of in deviations]).sum(0) / count
+
+
+def _norm(view: View, tensors: list[Tensor]) -> Tensor:
+    """Global L2 norm; of a stack's tensors, of each member's slices."""
+    parts = [view.apart(view.own(t.detach())) for t in tensors]
+    norms = [torch.linalg.vector_norm(part, dim=1, dtype=torch.float64) for part in parts]
+    return torch.linalg.vector_norm(torch.stack(norms), dim=0) if norms else torch.zeros(view.networks)
+
+
+def _gradient_norm(view: View) -> Tensor:
+    """Of the loss gradient on the recent batch; existing .grad fields are not touched."""
+    with evaluating(view.learner.module):
+        gradients = torch.autograd.grad(view.learner.loss(), view.parameters(), allow_unused=True)
+    return _norm(view, [g for g in gradients if g is not None])
+
+
+def _dormant(view: View, *layers: Tensor) -> Tensor:
+    """Share of the units of these layers, (members, n, …) each, that are dormant at τ = 0."""
+    dormant = [view.apart(member_scores(layer) <= 0) for layer in layers]
+    return torch.cat(dormant, dim=1).double().mean(1)
+
+
+def _saturated(view: View) -> Tensor:
+    saturated = [view.apart(slopes < THRESHOLD) for slopes in view.slopes.values()]
+    return torch.stack([layer.sum(1) for layer in saturated]).sum(0) / sum(layer.shape[1] for layer in saturated)
+
+
+def _lambda_max(view: View) -> Tensor:
+    with evaluating(view.learner.module):
+        values = hessian_eigenvalues(view.learner.loss, view.parameters(), members=view.members)
+    return values if view.members is None else view.own(values[:, 0])
+
+
+def _gradient_rank(view: View) -> Tensor:
+    losses = view.sample_losses
+    assert losses is not None  # `needs` says so
+    losses = losses[..., :SAMPLES]
+    if view.members is None:  # one network, though some of it may be stacked
+        return gradient_effective_rank(
+            per_sample_gradients(losses.reshape(-1, losses.shape[-1]).sum(0), view.parameters())
+        )
+    return gradient_effective_rank(view.own(per_sample_gradients(losses, view.parameters())))
+
+
+def _rank(rank: Callable[[Tensor, torch.Size, torch.dtype], Tensor]) -> Callable[[View], Tensor]:
+    """A rank of the features, from their singular values, shape and type."""
+    return lambda view: view.apart(rank(*view.spectrum).double()).mean(1)
 
 
 METRICS = {
     "dfi": Metric(
-        "deviation from isometry (FIRE eq. 2), summed over the weight matrices as they are",
-        "weights",
-        lambda v: sum(dfi(w) for w in v.weights()),
+        "deviation from isometry (FIRE eq. 2), summed over the weight matrices as they are", "weights", _dfi, "sum"
     ),
     "dfi_per_dim": Metric(
         "deviation from isometry per dimension: mean of (σ² − 1)² over all singular values of all matrices",
         "weights",
-        lambda v: _per_dimension(v.weights(), lambda w: dfi(w, per_dimension=True)),
+        lambda v: _per_dimension(v, [dfi for dfi, _, _ in v.isometry]),
     ),
     "dfi_unscaled": Metric(
         "the same of W / its FIRE scale: 0 when every matrix is a scaled isometry",
         "weights",
-        lambda v: _per_dimension(v.weights(), dfi_unscaled),
+        lambda v: _per_dimension(v, [unscaled for _, unscaled, _ in v.isometry]),
     ),
-    "weight_norm": Metric("L2 norm of all parameters", "weights", lambda v: weight_norm(v.learner.module)),
-    "gradient_norm": Metric("L2 norm of the loss gradient on a recent batch", "batch", _gradient_norm),
+    "weight_norm": Metric(
+        "L2 norm of all parameters", "weights", lambda v: _norm(v, list(v.learner.module.parameters())), "norm"
+    ),
+    "gradient_norm": Metric("L2 norm of the loss gradient on a recent batch", "batch", _gradient_norm, "norm"),
     "dormant_fraction": Metric(
         "share of units that are (nearly) always 0 on a recent batch, pooled over layers",
         "units",
-        lambda v: dormant_fraction([h for members in v.units.values() for h in members]),
+        lambda v: _dormant(v, *v.outputs.values()),
+    ),
+    "saturated_fraction": Metric(
+        "share of (sample, unit) pairs of a recent batch with |φ′| < 0.001 (paper 002, Section 4)", "slopes", _saturated
     ),
     "srank": Metric(
         "smallest k whose singular values hold 99 % of the features' sum (Kumar et al. 2021)",
         "units",
-        lambda v: fmean(map(srank, v.features)),
+        _rank(lambda values, *_: count_holding(values, 0.99)),
     ),
     "effective_rank": Metric(
         "exp of the entropy of the features' singular values (Roy & Vetterli 2007)",
         "units",
-        lambda v: fmean(map(effective_rank, v.features)),
+        _rank(lambda values, *_: entropy_rank(values)),
+    ),
+    "feature_rank": Metric(
+        "number of singular values of the features / √n above 0.01 (Lyle et al. 2022)",
+        "units",
+        _rank(lambda values, shape, _: count_large(values, shape[-2])),
+    ),
+    "numerical_rank": Metric(
+        "number of the features' singular values above rounding, σ₁ · max(n, d) · ε", "units", _rank(count_resolved)
+    ),
+    "lambda_max": Metric(
+        "largest eigenvalue of the loss's Hessian on a recent batch (FIRE, Figure 5b)",
+        "batch",
+        _lambda_max,
+        "max",
+        True,
+    ),
+    "gradient_effective_rank": Metric(
+        f"how many directions hold 99 % of the energy of {SAMPLES} samples' gradients (paper 002, B.7.2)",
+        "samples",
+        _gradient_rank,
+        costly=True,
     ),
 }
 
+CHEAP_METRICS = {name: metric for name, metric in METRICS.items() if not metric.costly}  # what is measured unasked
 
-def measure(learner: "Learner | View", per_layer: bool = False) -> dict[str, float]:
+
+def measure(
+    learner: "Learner | View", per_layer: bool = False, member: int | None = None, costly: bool = False
+) -> dict[str, float]:
     """Every metric of a learner on its recent data: name → number. A `View` is not recorded again.
 
-    Only what can be taken: before it has seen any data, what its weights tell; without hidden units, nothing
-    about units. per_layer adds `dormant_fraction/<units>` for each hidden layer, the members of a stack pooled.
+    Only what can be taken: before it has seen any data, what its weights tell; without hidden units, nothing about
+    units; without samples' losses (`Learner.batches`), nothing about their gradients.
+
+    per_layer: add `dormant_fraction/<units>` for each hidden layer, the members of a stack pooled.
+    member: of a stack, this network alone, as if it were trained alone. Raises ValueError as `View` does.
+    costly: the costly metrics too.
+    """
+    view = learner if isinstance(learner, View) else View(learner, member)
+    taken = _take(view, per_layer, costly)
+    return {name: float(POOLS[pool](values.double())) for name, (values, pool) in taken.items()}
+
+
+def measure_members(learner: "Learner | View", per_layer: bool = False, costly: bool = False) -> list[dict[str, float]]:
+    """`measure` of every member of a stack, in their order, with the work of one: all members at once.
+
+    Raises ValueError for a learner that is no stack.
     """
     view = learner if isinstance(learner, View) else View(learner)
-    there = {"weights": True, "batch": view.learner.probe() is not None, "units": view.has_units}
-    values = {name: float(metric.value(view)) for name, metric in METRICS.items() if there[metric.needs]}
-    if per_layer and there["units"]:
+    if view.members is None:
+        raise ValueError(f"'{view.learner.name}' is no stack of networks: measure it as one")
+    columns = {name: values.tolist() for name, (values, _) in _take(view, per_layer, costly).items()}
+    return [{name: float(column[i]) for name, column in columns.items()} for i in range(view.networks)]
+
+
+def _take(view: View, per_layer: bool, costly: bool) -> dict[str, tuple[Tensor, str]]:
+    """The values of every network, (networks,), and how to pool them, by name."""
+    there: dict[str, Callable[[], bool]] = {
+        "weights": lambda: True,
+        "batch": lambda: view.probe is not None,
+        "units": lambda: view.has_units,
+        "slopes": lambda: bool(view.slopes),
+        "samples": lambda: view.sample_losses is not None,
+    }
+    wanted = METRICS if costly else CHEAP_METRICS
+    taken = {name: (metric.value(view), str(metric.pool)) for name, metric in wanted.items() if there[metric.needs]()}
+    if per_layer and view.has_units:
         names = view.learner.origins  # a curve goes on under one name, whatever an intervention moved
-        layers = {names.get(name, name): members for name, members in view.units.items()}
-        values |= {f"dormant_fraction/{name}": dormant_fraction(members) for name, members in layers.items()}
-    return values
+        for name, output in view.outputs.items():
+            taken[f"dormant_fraction/{names.get(name, name)}"] = (_dormant(view, output), "mean")
+    return taken

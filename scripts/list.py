@@ -44,11 +44,31 @@ def activations() -> Rows:
         yield f"{name}({parameters(entry)})", first_sentence(entry)
 
 
+def activation_properties() -> Table:
+    """Properties as computed at the default parameters; docs/activations.md explains the columns."""
+    from supple.interventions import activation, activation_registry, properties
+
+    table = Table(title="their properties at these parameters", title_justify="left", title_style="bold", box=None)
+    table.add_column("", style="cyan")
+    for column in ("floor", "s̄", "dead band"):
+        table.add_column(column, justify="right")
+    table.add_column("saturates")
+    marks = ("C¹", "monotone", "self-norm.", "dead zone", "∇ x<0", "adaptive", "f″")
+    for column in marks:
+        table.add_column(column, justify="center")
+    for name in activation_registry.names():
+        p = properties(activation(name))
+        shown = (p.smooth, p.monotone, p.self_normalizing, p.dead_zone, p.passes_negative, p.adaptive, p.curved)
+        numbers = (f"{p.floor:.3f}", f"{p.negative_slope:.3f}", f"{p.dead_band:.1%}")
+        table.add_row(name, *numbers, p.saturates, *("✓" if mark else "–" for mark in shown))
+    return table
+
+
 def metrics() -> Rows:
     from supple.metrics import METRICS
 
     for name, metric in METRICS.items():
-        yield name, metric.about
+        yield name, metric.about + (" [costly: only where it is asked for]" if metric.costly else "")
 
 
 def environments() -> Rows:
@@ -93,6 +113,7 @@ TOPICS: dict[str, Callable[[], Rows]] = {
     "sequences": sequences,
     "presets": presets,
 }
+MORE: dict[str, Callable[[], Table]] = {"activations": activation_properties}  # a second table under a topic's own
 
 
 def main(args: Sequence[str]) -> None:
@@ -110,6 +131,9 @@ def main(args: Sequence[str]) -> None:
         for name, about in TOPICS[topic]():
             table.add_row(escape(name), escape(about))
         screen.print(table, highlight=False)
+        if topic in MORE:
+            screen.print()
+            screen.print(MORE[topic](), highlight=False)
         screen.print()
 
 

@@ -17,7 +17,7 @@ from supple.experiments.errors import UsageError
 from supple.interventions import did_you_mean
 from supple.scripts.console import run
 
-COMMANDS = ("train", "compare", "report", "fetch", "list")
+COMMANDS = ("train", "compare", "vision", "report", "fetch", "list")
 
 
 def dispatch(args: Sequence[str]) -> None:

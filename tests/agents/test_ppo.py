@@ -128,7 +128,7 @@ def test_every_row_is_visited_once_an_epoch_up_to_the_remainder() -> None:
     class Recorder:
         begin = real.begin
 
-        def __call__(self, loss: Any, size: int, *rows: Tensor) -> Tensor:
+        def __call__(self, loss: Any, size: int, *rows: Tensor, **_: object) -> Tensor:
             seen.extend(part.tolist() for part in rows[4].split(size))  # advantages tell rows apart
             return real(loss, size, *rows)
 

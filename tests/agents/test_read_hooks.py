@@ -3,7 +3,7 @@
 import pytest
 from torch import nn
 
-from supple.agents.runs import read_hooks
+from supple.experiments.read_hooks import read_hooks
 from supple.envs import Task
 from supple.experiments.errors import UsageError
 from supple.interventions import Learner, learner_for

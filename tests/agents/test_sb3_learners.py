@@ -18,7 +18,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize  # noqa: 
 
 from supple.agents.sb3 import SuppleCallback, learners_of  # noqa: E402
 from supple.interventions import Wiring  # noqa: E402
-from supple.metrics import METRICS, measure  # noqa: E402
+from supple.metrics import CHEAP_METRICS, measure  # noqa: E402
 
 ENV = {PPO: "CartPole-v1", A2C: "Pendulum-v1", DQN: "CartPole-v1", SAC: "Pendulum-v1", TD3: "Pendulum-v1"}
 ENV[DDPG] = "Pendulum-v1"
@@ -120,7 +120,7 @@ def test_everything_can_be_measured_and_nothing_moves(kind: Any) -> None:
     states = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
     modes = [m.training for m in model.policy.modules()]
     first = [measure(each) for each in learners.values()]
-    assert all(values.keys() == METRICS.keys() for values in first)
+    assert all(values.keys() == CHEAP_METRICS.keys() for values in first)
     assert all(values["gradient_norm"] > 0 for values in first)
     assert [measure(each) for each in learners.values()] == first
     assert torch.equal(torch.get_rng_state(), states[0])
@@ -156,7 +156,7 @@ def test_measuring_leaves_running_statistics_of_all_networks_alone(kind: Any) ->
 def test_before_any_data_only_weights_are_measured(kind: Any) -> None:
     for learner in learners_of(small(kind)).values():
         assert learner.probe() is None
-        assert measure(learner).keys() == {name for name, metric in METRICS.items() if metric.needs == "weights"}
+        assert measure(learner).keys() == {name for name, metric in CHEAP_METRICS.items() if metric.needs == "weights"}
 
 
 def logged(model: Any, *arguments: Any) -> dict[str, float]:
@@ -251,7 +251,7 @@ def test_what_is_written_to_the_temperature_reaches_sac_and_its_optimizer() -> N
 def test_state_dependent_noise_is_measured_and_put_back() -> None:
     model = small(SAC, use_sde=True).learn(32)
     noise = model.actor.action_dist.exploration_mat
-    assert all(measure(each).keys() == METRICS.keys() for each in learners_of(model).values())
+    assert all(measure(each).keys() == CHEAP_METRICS.keys() for each in learners_of(model).values())
     assert model.actor.action_dist.exploration_mat is noise
 
 

@@ -113,8 +113,8 @@ def test_loss_and_gradients_equal_those_of_stable_baselines3() -> None:
 def test_one_update_with_clipping_and_adam_equals_that_of_stable_baselines3() -> None:
     policy, _ = sb3_update(max_grad_norm=0.1)
     net = network()
-    step = GradientStep(torch.optim.Adam(net.parameters(), lr=3e-4, eps=1e-5), 0.1, compiled=False)
-    step.begin(list(net.parameters()), 1)
+    step = GradientStep(0.1, compiled=False)
+    step.begin(torch.optim.Adam(net.parameters(), lr=3e-4, eps=1e-5), list(net.parameters()), 1)
     step(lambda *b: ppo_loss(net, "env", b, SB3_LOSS), N, *batch())
     start = network().state_dict()
     assert all(not torch.equal(p, start[name]) for name, p in net.named_parameters())
@@ -126,8 +126,8 @@ def test_one_update_with_clipping_and_adam_equals_that_of_stable_baselines3() ->
 def test_eager_steps_equal_clipping_by_norm_and_the_optimizers_own_steps(max_norm: float) -> None:
     ours, reference = network(), network()
     optimizer = torch.optim.Adam(ours.parameters(), lr=1e-2, eps=1e-5)
-    step = GradientStep(optimizer, max_norm, compiled=False)
-    step.begin(list(ours.parameters()), 1)
+    step = GradientStep(max_norm, compiled=False)
+    step.begin(optimizer, list(ours.parameters()), 1)
     plain = torch.optim.Adam(reference.parameters(), lr=1e-2, eps=1e-5)
     for _ in range(4):
         step(lambda *b: ppo_loss(ours, "env", b, SB3_LOSS), N, *batch())
@@ -149,8 +149,8 @@ def test_adam_starts_anew_where_its_state_is_zeroed_between_two_steps() -> None:
         with torch.no_grad():
             net.weight.copy_(torch.tensor([[1.0, 2.0]]))
         optimizer = torch.optim.Adam(net.parameters(), lr=0.1, eps=1e-5)
-        step = GradientStep(optimizer, 1e9, compiled)
-        step.begin([net.weight], 1)
+        step = GradientStep(1e9, compiled)
+        step.begin(optimizer, [net.weight], 1)
         for _ in range(3):
             step(lambda x, net=net: ((net.weight * x).square().sum(), x.sum()), 1, torch.tensor([[1.0, 3.0]]))
         zero_slots_(optimizer, [net.weight])

@@ -81,7 +81,7 @@ def ppo() -> Learner:
     agent = PPO(settings, {"a": (3, 2), "b": (5, 1)})
     for key, (observation, action) in agent.spaces.items():
         x = torch.randn(16, observation)
-        agent.probe = key, Batch(x, torch.randn(16, action), *(torch.randn(16) for _ in range(4)))
+        agent.last = key, Batch(x, torch.randn(16, action), *(torch.randn(16) for _ in range(4)))
         for _ in range(2):
             step(agent.learners["agent"], agent.learners["agent"].loss())
     return agent.learners["agent"]

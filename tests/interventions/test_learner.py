@@ -131,7 +131,7 @@ def test_units_lie_between_the_layer_before_them_and_the_one_after():
         "6": Wiring(("5",), ("7",)),
     }
     assert learner_for(Actor()).wiring == {
-        "body.1": Wiring(("body.0",), ("body.3",)),
+        "body.1": Wiring(("body.0",), ("body.3",), norms=("body.2",)),
         "act": Wiring(("body.3",), ("out.0",)),
     }
     blocks = nn.Sequential(nn.Linear(4, 8), nn.Sequential(nn.Linear(8, 8), nn.ReLU()), nn.Linear(8, 1))

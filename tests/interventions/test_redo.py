@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from supple.agents.ppo import PPO, PPOSettings
 from supple.agents.rollout import Batch
-from supple.interventions import Learner, Wiring, learner_for, make, redo_, redraw, snapshot
+from supple.interventions import Learner, Units, Wiring, learner_for, make, recycle_, redraw, snapshot
 from supple.metrics import activity_scores
 
 
@@ -231,7 +231,7 @@ def test_on_an_actor_critic_all_heads_that_read_a_unit_stop_hearing_it(share_val
     )  # fmt: skip
     agent = PPO(config, {"a": (3, 2), "b": (5, 1)})
     learner, network = agent.learners["agent"], agent.network
-    agent.probe = "a", Batch(torch.randn(64, 3), torch.randn(64, 2), *(torch.randn(64) for _ in range(4)))
+    agent.last = "a", Batch(torch.randn(64, 3), torch.randn(64, 2), *(torch.randn(64) for _ in range(4)))
     with torch.no_grad():
         for trunk in (network.trunk, getattr(network, "value_trunk", network.trunk)):
             trunk[0].bias.fill_(100.0)
@@ -265,7 +265,7 @@ def test_units_after_tokens_are_the_last_dimension():
 def test_the_tensor_function_serves_any_module():
     module = nn.ModuleDict({"a": nn.Linear(2, 3), "left": nn.Linear(3, 4), "right": nn.Linear(3, 5)})
     before = snapshot(module)
-    masks = redo_(
+    masks = recycle_(
         module, {"a": torch.tensor([True, False, False])}, {"a": Wiring(("a",), ("left", "right"))}, redraw(module)
     )
     assert list(masks) == ["a.weight", "a.bias", "left.weight", "right.weight"]
@@ -274,7 +274,7 @@ def test_the_tensor_function_serves_any_module():
         assert torch.equal(value[~mask], before[name][~mask])
     assert module["left"].weight[:, 0].eq(0).all()
     with pytest.raises(ValueError, match="'a' has 2 units, but a has 3 outputs"):
-        redo_(module, {"a": torch.tensor([True, False])}, {"a": Wiring(("a",), ("left",))}, redraw(module))
+        recycle_(module, {"a": torch.tensor([True, False])}, {"a": Wiring(("a",), ("left",))}, redraw(module))
 
 
 # -- refusals ------------------------------------------------------------------------------------------------
@@ -283,14 +283,20 @@ def test_the_tensor_function_serves_any_module():
 @pytest.mark.parametrize(
     ("module", "message"),
     [
-        (nn.Sequential(nn.Linear(4, 8), nn.GLU(), nn.Linear(4, 2)), "'2' has 4 inputs, which do not fit the 8 units"),
-        (nn.Sequential(nn.ReLU(), nn.Linear(4, 2), nn.ReLU(), nn.Linear(2, 1)), "'0' has no layer before it"),
-        (nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Conv2d(4, 4, 3, groups=2)), "'2', .* is a grouped conv"),
-        (nn.Sequential(nn.Linear(4, 2), nn.Linear(2, 1)), "'model' has no hidden units"),
+        (
+            nn.Sequential(nn.Linear(4, 8), nn.GLU(), nn.Linear(4, 2)),
+            r"no private units: '1' \(GLU\) has not one unit for each output of '0'",
+        ),
+        (nn.Sequential(nn.ReLU(), nn.Linear(4, 2)), "no private units: '0' has no layer before it"),
+        (
+            nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Conv2d(4, 4, 3, groups=2)),
+            "no private units: '2', which reads '1', is a grouped convolution",
+        ),
+        (nn.Sequential(nn.Linear(4, 2), nn.Linear(2, 1)), "no hidden units: name them"),
     ],
 )
 def test_networks_that_it_does_not_understand_are_refused_at_attach_in_one_line(module, message):
-    with pytest.raises(ValueError, match=f"^redo: {message}") as refusal:
+    with pytest.raises(ValueError, match=f"^redo: 'model' has {message}") as refusal:
         make("redo").attach(learner_for(module, units=("1",) if isinstance(module[1], nn.GLU) else None))
     assert "\n" not in str(refusal.value)
 
@@ -302,15 +308,28 @@ class Doubled(nn.Module):
         return torch.cat([x, -x], 1).relu()
 
 
-def test_an_activation_that_changes_the_width_is_refused_when_it_is_seen():
+def test_an_activation_that_changes_the_width_is_refused():
     module, x = nn.Sequential(nn.Conv2d(1, 3, 3), Doubled(), nn.Flatten(), nn.Linear(6, 2)), torch.randn(4, 1, 3, 3)
-    learner = learner_for(module, units=("1",), probe=lambda: (x,), loss=lambda: module(x).mean())
-    before = snapshot(module)
+    given = {"units": ("1",), "probe": lambda: (x,), "loss": lambda: module(x).mean()}
+    with pytest.raises(ValueError, match="its inputs come from the concatenation 'cat'"):
+        make("redo").attach(learner_for(module, **given))
+    # with a wiring that says otherwise, 6 inputs could be 3 channels of 2 places, until they are seen
+    learner, before = learner_for(module, **given, wiring={"1": Wiring(("0",), ("3",))}), snapshot(module)
     redo = make("redo", tau=0.9)
-    redo.attach(learner)  # 6 inputs could be 3 channels of 2 places
-    with pytest.raises(ValueError, match="redo: '1' has 6 units, but 0 has 3 outputs"):
+    redo.attach(learner)
+    with pytest.raises(ValueError, match="'1' has 6 units, but 0 has 3 outputs"):
         redo.apply(learner)
     assert all(torch.equal(value, before[name]) for name, value in snapshot(module).items())
+
+
+@pytest.mark.parametrize("text", ["crelu", "swiglu", "deep_fourier"])
+def test_activations_of_which_units_are_not_one_row_each_are_refused_in_clear_words(text):
+    units = Units(text)
+    module = nn.Sequential(
+        nn.Conv2d(1, units.preactivations(6), 3), units(6, axis=-3), nn.Flatten(), nn.Linear(units.features(6), 2)
+    )
+    with pytest.raises(ValueError, match=r"^redo: .*'1' \(\w+\) has not one unit for each output of '0'$"):
+        make("redo").attach(learner_for(module))
 
 
 def test_values_out_of_range_and_missing_data_are_refused_in_one_line():

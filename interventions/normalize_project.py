@@ -1,0 +1,111 @@
+"""Normalize-and-Project (Lyle et al. 2024, "Normalization and effective learning rates in reinforcement learning").
+
+    h ← φ(norm(Wx + b))        before every nonlinearity, from the moment on at which it is applied
+    W ← W·‖W₀‖_F / ‖W‖_F       after every update from then on, for each weight matrix or kernel
+
+Where pre-activations are normalised, only the direction of W matters, and the longer W has become the less an update
+turns it: the effective learning rate decays. The projection to the norm at step 0 keeps it as it was. The
+normalisation has no parameters (no names change, and checkpoints fit); it is over all of a sample's pre-activations in
+a layer, places of a convolution included (Ba et al. 2016), each member of a stack for itself. Biases and other vectors
+are not projected. The head is, as all: `scope=[encoder,hidden]` spares it, whose length the outputs do depend on.
+
+It is meant for the start of a run. Later on the network says something else from there on. It then counts
+as a rewrite of all weights: reset contract `uniform` (optimizer state zeroed, target network := online); recorded
+graphs are stale, and compiled code is compiled again. Cost: a normalisation at every layer, a pass over the weights at
+every update.
+"""
+
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from .base import Intervention, interventions
+from .contract import UNIFORM, check_optimizer, settle
+from .learner import CONV, Learner, Scope
+from .members import AtStart, fit, own_axes
+from .wiring import layer_before
+
+Norm = Literal["layer", "rms"]
+EPSILON = 1e-5
+
+
+class Normalization:
+    """A hook before an activation module: its inputs are normalised over the axes from `first` on."""
+
+    def __init__(self, norm: Norm, first: int) -> None:
+        self.norm, self.first = norm, first
+
+    def __call__(self, _module: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        x = inputs[0]
+        normalize = F.layer_norm if self.norm == "layer" else F.rms_norm
+        return (normalize(x, x.shape[self.first :], eps=EPSILON), *inputs[1:])
+
+
+@interventions.register("nap")
+class NormalizeProject(Intervention):
+    """Normalise before every nonlinearity, and keep the norms of the weights (Lyle et al. 2024), from the moment on
+    at which it is applied: `nap` is `nap@start`.
+
+    normalize: false for networks that have normalisation of their own (SimBa), which then only project.
+    norm: `layer` (mean 0, variance 1) or `rms` (mean square 1). scope: the weights that are projected.
+    """
+
+    at_start = True
+
+    def __init__(self, normalize: bool = True, norm: Norm = "layer", scope: Scope = "all") -> None:
+        self.normalize, self.norm, self.scope = normalize, norm, scope
+        self._norms = AtStart(lambda weight, axes: torch.linalg.vector_norm(weight, dim=axes))
+        self._begun: set[str] = set()  # names of learners
+
+    def attach(self, learner: Learner) -> None:
+        check_optimizer(learner.optimizer)
+        if self.normalize and not learner.units:
+            raise ValueError(f"nap: '{learner.name}' has no hidden units to normalise before: normalize=false projects")
+        for layer in learner.select(self.scope):
+            if not self._norms(learner, layer).all():
+                raise ValueError(f"nap: '{layer.name}' starts at zero, which no weights can be rescaled to (scope=)")
+
+    def contract(self, learner: Learner) -> dict[str, str]:
+        words = "rescaled to their norms at step 0, now and after every update"
+        return UNIFORM.describe(words + "; normalisation before every nonlinearity" * self.normalize, learner)
+
+    def restructure(self, learner: Learner) -> None:
+        added = 0
+        for unit in learner.units if self.normalize else ():
+            wires = learner.wiring.get(unit)
+            before = learner.module.get_submodule(wires.incoming[0]) if wires else layer_before(learner.module, unit)
+            # (batch, …, features) of a linear layer, (batch, channels, …) of a convolution; members before that
+            first = 1 + learner.is_stacked(unit) if isinstance(before, CONV) else -1
+            for network in (learner.module, *learner.followers):
+                module = network.get_submodule(unit)
+                if not any(isinstance(hook, Normalization) for hook in module._forward_pre_hooks.values()):
+                    module.register_forward_pre_hook(Normalization(self.norm, first))
+                    added += 1
+        if added:
+            torch.compiler.reset()  # compiled code does not look whether hooks were added
+            learner.changes.append(str(self))
+
+    def apply(self, learner: Learner) -> list[str]:
+        self.restructure(learner)
+        self._begun.add(learner.name)
+        self.after_update(learner)
+        written = [f"{layer.name}.weight" for layer in learner.select(self.scope)]
+        settle(learner, written, UNIFORM)
+        return written
+
+    @torch.no_grad()
+    def after_update(self, learner: Learner) -> None:
+        if learner.name not in self._begun:
+            return
+        for layer in learner.select(self.scope):
+            wanted = self._norms(learner, layer)
+            norms = torch.linalg.vector_norm(layer.weight, dim=own_axes(layer))
+            layer.weight.mul_(fit(wanted / norms.clamp_min_(1e-12), layer.weight))
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"begun": sorted(self._begun)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._begun = set(state["begun"])

@@ -1,0 +1,100 @@
+"""SNR, self-normalized resets (Farias & Jozefiak 2024, "Self-normalized resets for plasticity in continual learning").
+
+    a_i ← 0 if unit i fired, else a_i + 1;   drawn anew where P(A_i ≥ a_i) ≤ η
+
+A_i is how long unit i is silent between two firings, in updates: what is usual for one unit is alarming in another.
+A unit fires at an update where |h| > 1e-3 (paper 002, Table E10) on *any* sample of the batch (at any place of a
+convolution), as in Farias & Jozefiak's released code: silence is silence on the whole batch.
+
+The distribution is the histogram of the unit's last 1000 silences (paper 002: window), with one imagined silence of
+1000 updates among them:
+
+    P(A ≥ a) = (#{A_k ≥ a} + [a ≤ 1000]) / (#A_k + 1)
+
+So a unit of which little is known is not drawn anew at once (it takes 1/η − 1 firings before that can happen), and one
+that is silent for longer than the window always is, even if it never fired; the released code bounds silence too. A
+unit drawn anew starts without a history.
+
+It is drawn anew as by ReDo: incoming weights fresh, bias and outgoing weights 0, normalisation as at the start. The
+moments of the rewritten entries are zeroed; step counters and target networks are kept, for the reasons in cbp.py.
+
+Cost per look: one forward pass on the recent inputs (`Learner.probe`) and a few operations on a number for each unit;
+on a GPU the host waits once to learn whether any unit is due. Where one is, one draw of the network's parameters and a
+pass over the layers around it. Memory: 4 kB for each unit.
+"""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from .base import interventions
+from .learner import Learner
+from .units import Hidden, Replacement
+
+FIRED = 1e-3  # |h| above this (paper 002, Table E10)
+
+
+@interventions.register("snr")
+class SelfNormalizedResets(Replacement):
+    """Draw units anew that are silent for longer than they ever are (Farias & Jozefiak 2024).
+
+    eta: η, the probability at which a silence is too long, in [1/(window + 1), 1); paper 002 has 1e-3, 3e-3 and 1e-2.
+    window: silences that are remembered for each unit, and the longest one in updates, from 1 to 30,000.
+    period: look at the units at every so many updates, ≥ 1; time is then counted in looks.
+    """
+
+    words = "of units that are silent for unusually long: incoming re-drawn, bias and outgoing 0"
+
+    def __init__(self, eta: float = 3e-3, window: int = 1000, period: int = 1) -> None:
+        super().__init__(period)
+        if not 1 <= window <= 30_000:
+            raise ValueError(f"snr: window must lie between 1 and 30,000, got {window}")
+        if not 1 / (window + 1) <= eta < 1.0:
+            raise ValueError(f"snr: eta must lie in [1/(window + 1), 1) = [{1 / (window + 1):.2g}, 1), got {eta}")
+        self.eta, self.window = eta, window
+
+    def statistic(self, activations: Tensor) -> Tensor:
+        """Whether each unit fired: (…, rows, units) → (…, units)."""
+        return (activations.abs() > FIRED).any(-2)
+
+    def begin(self, group: Hidden, device: torch.device) -> dict[str, Tensor]:
+        zeros = torch.zeros(group.shape, dtype=torch.long, device=device)
+        return {
+            "silent": zeros.clone(),  # a_i
+            "known": zeros.clone(),  # silences that ended so far
+            "longer": zeros.clone(),  # #{A_k ≥ a_i}, kept up to date: counting anew would take a pass over the window
+            "silences": zeros.new_zeros(*group.shape, self.window, dtype=torch.int16),  # the last ones, a ring
+            "histogram": zeros.new_zeros(*group.shape, self.window + 1, dtype=torch.int16),  # of these
+        }
+
+    def choose(
+        self, learner: Learner, groups: Mapping[str, Hidden], states: Mapping[str, dict], seen: Mapping[str, Tensor]
+    ) -> dict[str, Tensor]:
+        masks = {name: self._late(states[name], fired) for name, fired in seen.items()}
+        if not masks:
+            return {}
+        any_late = torch.stack([mask.any() for mask in masks.values()]).tolist()
+        masks = {name: mask for (name, mask), late in zip(masks.items(), any_late, strict=True) if late}
+        for name, mask in masks.items():
+            for value in states[name].values():
+                value.masked_fill_(mask if value.ndim == mask.ndim else mask.unsqueeze(-1), 0)
+        return masks
+
+    def _late(self, state: dict[str, Tensor], fired: Tensor) -> Tensor:
+        """Take in which units fired; the mask of those that are silent for too long."""
+        silent, known, histogram = state["silent"], state["known"], state["histogram"]
+        ended, length = fired.unsqueeze(-1), silent.unsqueeze(-1)
+        place = known.remainder(self.window).unsqueeze(-1)
+        oldest = state["silences"].gather(-1, place)
+        full = (known >= self.window).unsqueeze(-1)
+        histogram.scatter_add_(-1, oldest.long(), -(ended & full).to(histogram.dtype))
+        histogram.scatter_add_(-1, length, ended.to(histogram.dtype))
+        state["silences"].scatter_(-1, place, length.to(oldest.dtype).where(ended, oldest))
+        known += fired
+        count = known.clamp(max=self.window)
+        # with a silence one longer, those exactly as long as it was drop out; after a firing all are at least 0
+        longer = count.where(fired, state["longer"] - histogram.gather(-1, length).squeeze(-1))
+        state["longer"].copy_(longer)
+        silent.add_(1).masked_fill_(fired, 0)
+        return longer + (silent <= self.window) <= self.eta * (count + 1)

@@ -1,0 +1,125 @@
+"""Another activation in a living network (paper 002, "Activation Function Design Sustains Plasticity in Continual
+Learning", names the function by which its units are activated as a cause of lost plasticity, and as a cure).
+
+    φ ← φ′  in every layer of hidden units;  θ and the optimizer's state stay
+
+Target networks get the same activation. Parameters that the new one brings (`prelu`, `rational`) start at its defaults
+and join the optimizer, those of the old one leave. The network is another function from then on: what is recorded of
+it is captured anew. Cost: none.
+"""
+
+from torch import Tensor, nn
+
+from .activations import Activation, Random, Units, set_generators
+from .base import Intervention, interventions
+from .learner import Learner
+from .wiring import CONV, STACKED, is_activation, layer_before
+
+WIDTH = 12  # of a layer by which an activation is asked whether it keeps widths
+
+
+@interventions.register("swap")
+class Swap(Intervention):
+    """Give all hidden units another activation: `swap(activation=leaky_relu(negative_slope=0.6))`.
+
+    activation: its text, as for `--activation`. It must have one feature for each pre-activation, as the old one must:
+        with crelu, deep_fourier or swiglu the layers have other shapes, and a network keeps what it began with.
+
+    Units keep their names; weights stay as they are, without regard to the new one's gain. Heads that plasticity
+    injection froze keep their activation.
+    """
+
+    def __init__(self, activation: str) -> None:
+        units = Units(activation)
+        if units.preactivations(WIDTH) != units.features(WIDTH):
+            raise ValueError(f"swap: {_OTHER_WIDTHS.format(activation)}: choose it at the start")
+        self.activation = activation
+
+    def concerns(self, learner: Learner) -> bool:
+        """Only where there are hidden units."""
+        return bool(learner.units)
+
+    def attach(self, learner: Learner) -> None:
+        if not learner.units:
+            raise ValueError(f"swap: '{learner.name}' has no hidden units")
+        for unit in learner.units:
+            old = learner.module.get_submodule(unit)
+            kind = type(old).__name__
+            if not is_activation(old):
+                raise ValueError(f"swap: '{unit}' is no activation module that could be replaced, but a {kind}")
+            if isinstance(old, Activation) and old.preactivations(WIDTH) != old.features(WIDTH):
+                raise ValueError(f"swap: {_OTHER_WIDTHS.format(kind)}: '{unit}' cannot become {self.activation}")
+            if _before(learner, learner.module, unit) is None:
+                raise ValueError(f"swap: '{unit}' has no layer before it: name it in the wiring")
+
+    def contract(self, learner: Learner) -> dict[str, str]:
+        terms = {
+            "weights": "kept",
+            "activations": f"{self.activation} in all {len(learner.units)} places",
+            "optimizer state": "kept; that of the activations' own parameters starts fresh",
+            "target network": "kept, with the same activations",
+        }
+        has = {"optimizer state": learner.optimizer is not None, "target network": bool(learner.followers)}
+        return {term: words for term, words in terms.items() if has.get(term, True)}
+
+    def restructure(self, learner: Learner) -> None:
+        self.attach(learner)
+        before = dict(learner.module.named_parameters())
+        for module in (learner.module, *learner.followers):
+            self._replace(module, learner)
+        for follower in learner.followers:
+            follower.requires_grad_(False)
+        after = dict(learner.module.named_parameters())
+        leaving = {name: p for name, p in before.items() if after.get(name) is not p}
+        joining = {name: p for name, p in after.items() if before.get(name) is not p}
+        learner.initial = {name: value for name, value in learner.initial.items() if name not in leaving} | {
+            name: p.detach().clone() for name, p in joining.items()
+        }
+        draw = learner.redraw
+        learner.redraw = lambda: {name: v for name, v in draw().items() if name not in leaving and name not in joining}
+        if learner.optimizer is not None:
+            gone = set(leaving.values())
+            for group in learner.optimizer.param_groups:
+                group["params"][:] = [p for p in group["params"] if p not in gone]
+            for parameter in gone:
+                learner.optimizer.state.pop(parameter, None)
+            learner.optimizer.param_groups[0]["params"].extend(joining.values())
+        if learner.activation_draws and any(isinstance(part, Random) for part in learner.module.modules()):
+            set_generators(learner.module, learner.activation_draws)
+        learner.changes.append(str(self))
+
+    def apply(self, learner: Learner) -> list[str]:
+        self.restructure(learner)
+        return [f"{u}.{name}" for u in learner.units for name, _ in learner.module.get_submodule(u).named_parameters()]
+
+    def _replace(self, module: nn.Module, learner: Learner) -> None:
+        """Put new activations into the learner's module or a follower, wherever the old ones are."""
+        factories: dict[int, Units] = {}  # one for all layers, which may share a slope
+        new: dict[nn.Module, nn.Module] = {}
+        for unit in learner.units:
+            layer, old = _before(learner, module, unit), module.get_submodule(unit)
+            assert layer is not None
+            weight = layer.get_parameter("weight")
+            members, width, axis = _place(layer, weight)
+            units = factories.setdefault(members, Units(self.activation, members))
+            new[old] = units(width, axis).to(weight).train(old.training)
+        for parent in list(module.modules()):
+            for name, child in parent._modules.items():
+                if child in new:
+                    parent._modules[name] = new[child]
+
+
+def _before(learner: Learner, module: nn.Module, unit: str) -> nn.Module | None:
+    """The layer of the learner's module, or of a follower, whose outputs pass through these units."""
+    wires = learner.wiring.get(unit)
+    return module.get_submodule(wires.incoming[0]) if wires and wires.incoming else layer_before(module, unit)
+
+
+def _place(layer: nn.Module, weight: Tensor) -> tuple[int, int, int]:
+    """Members, width and axis of the units behind a layer."""
+    stacked = isinstance(layer, STACKED)
+    places = weight.ndim - 2 - stacked if isinstance(layer, CONV) else 0
+    return len(weight) if stacked else 0, weight.shape[int(stacked)], -1 - places
+
+
+_OTHER_WIDTHS = "{} makes of pre-activations another number of features"

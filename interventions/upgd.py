@@ -1,0 +1,99 @@
+"""UPGD, utility-based perturbed gradient descent (Elsayed & Mahmood 2024, "Addressing loss of plasticity and
+catastrophic forgetting in continual learning").
+
+    U ← β·U + (1 − β)·(−g∘θ)                    utility: first order of how much the loss grows if θ_i is set to 0
+    Ū = σ(Û / max Û),   Û = U / (1 − βᵗ)        scaled by the largest utility in the network
+    θ ← θ + (1 − Ū)∘(Δ + η·ξ),   ξ ~ N(0, s²)   where the optimizer's update is Δ and its learning rate η
+
+Useful weights are protected from the update and from noise, useless ones are perturbed. With plain SGD, Δ = −η·g, this
+is the paper's Algorithm 1 (its "global" first-order form; the released code is the same). With another optimizer it is
+what that optimizer would do (weight decay and momentum included), protected: AdaUPGD's idea, where the paper has no
+equation. The utility is of the gradient that the optimizer is given: penalties included, clipped where the agent clips
+it. Each member of a stack has a largest utility and noise of its own. Where none is above 0, weights of negative
+utility are not protected at all (the released code divides by a negative number there, which protects the useless).
+
+It resets nothing. Cost: one tensor for every parameter, a copy of the parameters, noise for each, and about six passes
+over them per update.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .base import Intervention, interventions
+from .learner import Learner
+from .members import fit, members_of, normal_like
+
+
+@interventions.register("upgd")
+class UPGD(Intervention):
+    """Protect useful weights from updates and perturb the others (Elsayed & Mahmood 2024).
+
+    beta: β in [0, 1) of the utility's moving average, per update. sigma: standard deviation s ≥ 0 of the noise, in
+    units of the gradient; 0: no noise. Parameters without a gradient (another task's) are left alone.
+    """
+
+    def __init__(self, beta: float = 0.999, sigma: float = 0.001) -> None:
+        if not 0.0 <= beta < 1.0:
+            raise ValueError(f"upgd: beta must lie in [0, 1), got {beta}")
+        if not 0.0 <= sigma < float("inf"):
+            raise ValueError(f"upgd: sigma must be a standard deviation ≥ 0, got {sigma}")
+        self.beta, self.sigma = beta, sigma
+        self._utility: dict[str, dict[str, Tensor]] = {}  # U by learner and parameter
+        self._steps: dict[str, dict[str, int]] = {}  # t
+        self._before: dict[str, dict[str, Tensor]] = {}  # θ, between the two halves of an update
+
+    def attach(self, learner: Learner) -> None:
+        if learner.optimizer is None:
+            raise ValueError(f"upgd: '{learner.name}' has no optimizer whose updates could be protected")
+
+    @torch.no_grad()
+    def before_update(self, learner: Learner) -> None:
+        utility = self._utility.setdefault(learner.name, {})
+        steps = self._steps.setdefault(learner.name, {})
+        moving = {n: (p, p.grad) for n, p in learner.module.named_parameters() if p.grad is not None}
+        for name, (parameter, _) in moving.items():
+            old = utility.get(name)
+            utility[name] = torch.zeros_like(parameter) if old is None else old.to(parameter.device)
+            steps[name] = steps.get(name, 0) + 1
+        averages = [utility[name] for name in moving]
+        parameters, gradients = map(list, zip(*moving.values(), strict=True))
+        torch._foreach_mul_(averages, self.beta)
+        torch._foreach_addcmul_(averages, parameters, gradients, value=self.beta - 1.0)
+        self._before[learner.name] = {name: parameter.clone() for name, (parameter, _) in moving.items()}
+
+    @torch.no_grad()
+    def after_update(self, learner: Learner) -> None:
+        if (before := self._before.pop(learner.name, None)) is None:
+            raise RuntimeError("upgd: the training loop calls before_update(learner) before every optimizer step, too")
+        assert learner.optimizer is not None
+        rates = {p: group["lr"] for group in learner.optimizer.param_groups for p in group["params"]}
+        utility, steps = self._utility[learner.name], self._steps[learner.name]
+        corrections = [1.0 - self.beta ** steps[name] for name in before]
+        scaled = dict(zip(before, torch._foreach_div([utility[name] for name in before], corrections), strict=True))
+        members = members_of(learner)
+        of_each = {name: members > 0 and u.ndim > 0 and len(u) == members for name, u in scaled.items()}
+        tops = [u.flatten(1).amax(1) if of_each[name] else u.amax() for name, u in scaled.items()]
+        top = torch.stack(torch.broadcast_tensors(*tops)).amax(0).clamp_min(torch.finfo(tops[0].dtype).tiny)
+        parameters = dict(learner.module.named_parameters())
+        for name, old in before.items():
+            parameter = parameters[name]
+            largest = fit(top, parameter) if of_each[name] else top.max()
+            freedom = torch.sigmoid_(scaled[name].div_(largest).neg_())  # 1 − Ū
+            change = parameter - old
+            if self.sigma:
+                noise = normal_like(parameter, learner.generators or learner.generator)
+                change.add_(noise.mul_(self.sigma * rates[parameter]))
+            parameter.copy_(old.addcmul_(freedom, change))
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "utility": {learner: dict(values) for learner, values in self._utility.items()},
+            "steps": {learner: dict(values) for learner, values in self._steps.items()},
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._utility = {learner: dict(values) for learner, values in state["utility"].items()}
+        self._steps = {learner: dict(values) for learner, values in state["steps"].items()}
+        self._before = {}

@@ -1,0 +1,45 @@
+"""Weight clipping (Elsayed et al. 2024, "Weight clipping for deep continual and reinforcement learning").
+
+    θ ← clip(θ, −κ·s, κ·s)   after every update, for the weights and biases of a layer
+
+s is the bound of the uniform distribution that the layer's weights were drawn from; here it is max |θ₀| over the
+layer's weight at step 0 (of each member of a stack its own), which is that bound but for the luck of the draw, and
+stands for one where another distribution was used (the largest of n normal draws is √(2·ln n) standard deviations). A
+bias has the bound of its layer's weight: many start at zero. Normalisation layers and parameters outside layers are
+left alone.
+
+It resets nothing, moments of the optimizer included. Cost: one pass over the weights after every update.
+"""
+
+import torch
+
+from .base import Intervention, interventions
+from .learner import Learner, Scope
+from .members import AtStart, fit
+
+
+@interventions.register("weight_clip")
+class WeightClip(Intervention):
+    """Keep every weight and bias of the scope within ±kappa times its layer's initial bound (Elsayed et al. 2024).
+
+    kappa: κ > 0; the paper sweeps 1 … 5. From 1 on nothing is clipped at the start, but biases may be.
+    """
+
+    def __init__(self, kappa: float = 2.0, scope: Scope = "all") -> None:
+        if not 0.0 < kappa < float("inf"):
+            raise ValueError(f"weight_clip: kappa must be finite and > 0, got {kappa}")
+        self.kappa, self.scope = kappa, scope
+        self._bounds = AtStart(lambda weight, axes: weight.abs().amax(axes))
+
+    def attach(self, learner: Learner) -> None:
+        for layer in learner.select(self.scope):
+            if not self._bounds(learner, layer).all():
+                raise ValueError(f"weight_clip: '{layer.name}' starts at zero and has no bound: leave it out (scope=)")
+
+    @torch.no_grad()
+    def after_update(self, learner: Learner) -> None:
+        for layer in learner.select(self.scope):
+            bound = self.kappa * self._bounds(learner, layer)
+            for parameter in layer.module.parameters(recurse=False):
+                limit = fit(bound, parameter)
+                parameter.clamp_(-limit, limit)

@@ -1,0 +1,85 @@
+"""Scores of a sequence of supervised tasks: accuracy kept, transferred, and reached while learning.
+
+`accuracies` is the matrix A[i, j]: accuracy on task j after training on task i, both counted from 0; A[−1] is what the
+network can do in the end. Only the entries that a formula names are read; others may be NaN.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[np.float64]
+
+
+def average_accuracy(accuracies: ArrayLike) -> float:
+    """ACC_T = (1/T) Σ_j A[T, j] (paper 002, eq. 3). Of fewer tasks: pass `A[:t, :t]`."""
+    return float(_matrix(accuracies, "average_accuracy")[-1].mean())
+
+
+def backward_transfer(accuracies: ArrayLike) -> float:
+    """BWT_T = 1/(T − 1) Σ_{j<T} (A[T, j] − A[j, j]) (paper 002, B.6); negative: forgotten. NaN for one task."""
+    A = _matrix(accuracies, "backward_transfer")
+    return _mean(A[-1, :-1] - A.diagonal()[:-1])
+
+
+def forward_transfer(accuracies: ArrayLike, baseline: ArrayLike) -> float:
+    """FWT_T = 1/(T − 1) Σ_{j>1} (A[j − 1, j] − b_j): what earlier tasks teach of one not yet seen. NaN for one task.
+
+    baseline: (T,) accuracies on each task before any training, or of chance; the first is not used.
+    Paper 002, B.6, compares with "a suitable baseline"; the formula is that of Lopez-Paz & Ranzato 2017, whose b is
+    the accuracy at initialisation. Raises ValueError for a baseline of another length.
+    """
+    A, b = _matrix(accuracies, "forward_transfer"), np.asarray(baseline, dtype=np.float64)
+    if b.shape != (len(A),):
+        raise ValueError(f"forward_transfer: baseline must have one accuracy for each of {len(A)} tasks, got {b.shape}")
+    return _mean(A.diagonal(1) - b[1:])
+
+
+def average_online_accuracy(batches: ArrayLike) -> float:
+    """AOA(T_i) = (1/M) Σ_j a_j over one task's batches, each measured *before* its update (paper 002, eq. 4).
+
+    Raises ValueError when there is no batch.
+    """
+    values = np.asarray(batches, dtype=np.float64)
+    if values.ndim != 1 or values.size == 0:
+        raise ValueError(f"average_online_accuracy: needs the accuracies (batches,) of a task, got {values.shape}")
+    return float(values.mean())
+
+
+def total_average_online_accuracy(tasks: Sequence[ArrayLike]) -> float:
+    """TAOA: the mean over *all* batches of all tasks (paper 002, eqs. 5 and 6), so a longer task weighs more.
+
+    tasks: the batches' accuracies of each task, as for `average_online_accuracy`; with tasks of one length it is the
+    mean of their AOA. Raises ValueError when there is no task, or one without a batch.
+    """
+    if len(tasks) == 0:
+        raise ValueError("total_average_online_accuracy: needs at least one task")
+    lengths = [np.asarray(task).size for task in tasks]
+    return float(np.average([average_online_accuracy(task) for task in tasks], weights=lengths))
+
+
+def online_generalization_gap(test: ArrayLike, online: ArrayLike) -> float:
+    """GAP = mean over tasks of (test accuracy after the task − AOA of the task) (paper 002, Table E3).
+
+    test, online: (tasks,). Positive: the network ends better than it was while learning; negative: what it learned does
+    not carry over to the test set. The sign is opposite to `generalization_gap`, the one of reinforcement learning.
+    Raises ValueError when the shapes are not one (tasks,).
+    """
+    on_test, while_learning = np.asarray(test, dtype=np.float64), np.asarray(online, dtype=np.float64)
+    if on_test.ndim != 1 or on_test.size == 0 or on_test.shape != while_learning.shape:
+        raise ValueError(
+            f"online_generalization_gap: both must be (tasks,), not empty; got {on_test.shape}, {while_learning.shape}"
+        )
+    return float((on_test - while_learning).mean())
+
+
+def _matrix(accuracies: ArrayLike, caller: str) -> Array:
+    A = np.asarray(accuracies, dtype=np.float64)
+    if A.ndim != 2 or A.size == 0 or A.shape[0] != A.shape[1]:
+        raise ValueError(f"{caller}: accuracies must be (tasks, tasks), A[i, j] after task i on task j; got {A.shape}")
+    return A
+
+
+def _mean(values: Array) -> float:
+    return float(values.mean()) if values.size else float("nan")

@@ -1,0 +1,135 @@
+"""Curvature of the loss: the largest eigenvalues of its Hessian, without forming it."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+import torch
+from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+Product = Callable[[Tensor], Tensor]
+
+
+def hessian_eigenvalues(
+    loss_fn: Callable[[], Tensor],
+    parameters: Iterable[Tensor],
+    k: int = 1,
+    members: int | None = None,
+    tolerance: float = 1e-4,
+    max_iterations: int = 100,
+    seed: int = 0,
+) -> Tensor:
+    """The k largest (algebraic, not in magnitude) eigenvalues of ∇²L, descending, (k,) float64.
+
+    loss_fn: the scalar loss L; called once. parameters: what L is differentiated by; one that L does not touch
+        contributes zeros.
+    members: of a stack of m networks, whose parameters have the member first and whose loss is the sum over members.
+        The Hessian is block-diagonal, so one product serves all blocks: the result is (m, k), what every member
+        gives alone.
+    tolerance: an eigenvalue θ has converged when its residual ‖Hy − θy‖ is at most tolerance · |θ| (of a |θ| below a
+        thousandth of the largest, that thousandth counts). The error is at most the residual, and mostly its square
+        over the gap to the rest of the spectrum.
+    max_iterations: where it ends at the latest; values are then lower bounds. In float32 the products themselves are
+        uncertain by some 1e-6 of the largest |θ|.
+    seed: of the start vectors, drawn from a generator of their own.
+
+    FIRE's Figure 5b and paper 002, B.7.1, have λ_max = k of 1; the latter by power iteration, which finds the
+    eigenvalue of largest magnitude, be it negative. Here it is block Lanczos (blocks of k vectors, so that an
+    eigenvalue is found as often as it is repeated) with full reorthogonalisation, on Hessian-vector products by double
+    backward. Cost: about three gradients for each vector; memory of k · iterations copies of the parameters.
+    `.grad` fields and global generators are left alone; attention runs on its plain kernel, which has a second
+    derivative.
+
+    Raises ValueError if there are not k parameters (of each member), or for a loss that is not a finite scalar.
+    """
+    wanted = list(parameters)
+    networks = 1 if members is None else members
+    if any(p.dim() == 0 or len(p) != members for p in wanted if members is not None):
+        raise ValueError(f"hessian_eigenvalues: every parameter's first axis must be the {members} members")
+    dimension = sum(p.numel() for p in wanted) // networks
+    if not 1 <= k <= dimension:
+        raise ValueError(f"hessian_eigenvalues: k must be between 1 and the {dimension} parameters, got {k}")
+    with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
+        loss = loss_fn()
+    if loss.numel() != 1 or not loss.isfinite():
+        raise ValueError(f"hessian_eigenvalues: the loss must be one finite number, got {loss.detach().tolist()}")
+    product = _hessian_product(loss, wanted, networks)
+    start = wanted[0].new_empty(0)
+    values = _lanczos(product, networks, dimension, k, tolerance, max_iterations, seed, start)
+    return values[0] if members is None else values
+
+
+def _hessian_product(loss: Tensor, parameters: Sequence[Tensor], networks: int) -> Product:
+    """v ↦ Hv for (networks, parameters) vectors."""
+    gradients: tuple[Tensor, ...] = ()
+    if loss.requires_grad:
+        gradients = torch.autograd.grad(loss, parameters, create_graph=True, allow_unused=True, materialize_grads=True)
+    live = [i for i, gradient in enumerate(gradients) if gradient.requires_grad]
+    sizes = [p.numel() // networks for p in parameters]
+
+    def product(vector: Tensor) -> Tensor:
+        if not live:  # a loss that is linear in its parameters
+            return torch.zeros_like(vector)
+        parts = vector.split(sizes, dim=1)
+        products = torch.autograd.grad(
+            [gradients[i] for i in live],
+            parameters,
+            [parts[i].reshape(parameters[i].shape).to(parameters[i]) for i in live],
+            retain_graph=True,
+            allow_unused=True,
+            materialize_grads=True,
+        )
+        return torch.cat([p.reshape(networks, -1).to(vector) for p in products], dim=1)
+
+    return product
+
+
+def _lanczos(
+    product: Product,
+    networks: int,
+    dimension: int,
+    k: int,
+    tolerance: float,
+    max_iterations: int,
+    seed: int,
+    like: Tensor,
+) -> Tensor:
+    """Rayleigh–Ritz on the growing Krylov space of H, the same for every network: (networks, k) float64."""
+    generator = torch.Generator().manual_seed(seed)
+    epsilon = torch.finfo(like.dtype).eps
+
+    def noise(width: int) -> Tensor:  # one draw for all networks: each sees what it would see alone
+        return torch.randn(dimension, width, generator=generator, dtype=torch.float64).to(like).expand(networks, -1, -1)
+
+    limit = min(dimension, k * max_iterations)
+    basis = like.new_empty(networks, limit, dimension)
+    projected = torch.zeros(networks, limit, limit, dtype=torch.float64, device=like.device)
+    block = torch.linalg.qr(noise(k)).Q
+    values = projected.new_zeros(networks, k)
+    settled = torch.zeros(networks, dtype=torch.bool, device=like.device)
+    size = 0
+    while True:
+        first, size = size, size + block.shape[-1]
+        basis[:, first:size] = block.mT
+        known = basis[:, :size].mT
+        rest = torch.stack([product(vector) for vector in block.unbind(-1)], dim=-1)
+        coefficients = known.mT @ rest
+        projected[:, :size, first:size] = coefficients
+        projected[:, first:size, :size] = coefficients.mT
+        rest = rest - known @ coefficients
+
+        ritz, vectors = torch.linalg.eigh(projected[:, :size, :size])
+        scale = ritz.abs().amax(-1, keepdim=True)
+        best, combinations = ritz[:, -k:].flip(-1), vectors[:, first:, -k:].flip(-1)
+        residuals = torch.linalg.vector_norm(rest @ combinations.to(rest), dim=1)
+        values = torch.where(settled[:, None], values, best)  # a member's are those of when it settled
+        settled |= (residuals <= tolerance * best.abs().maximum(1e-3 * scale)).all(-1)
+        if size == limit or settled.all():
+            return values
+
+        # Where the Krylov space is exhausted nothing is left but rounding; noise of that size lets another
+        # invariant subspace in, in which a repeated eigenvalue may come again.
+        rounding = (epsilon * scale.clamp(min=epsilon) / dimension**0.5).to(rest)
+        block = rest[..., : limit - size]
+        block = block + noise(block.shape[-1]) * rounding[..., None]
+        for _ in range(2):  # once more after normalising: what was nearly nothing is not orthogonal yet
+            block = torch.linalg.qr(block - known @ (known.mT @ block)).Q

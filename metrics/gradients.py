@@ -1,0 +1,73 @@
+"""Gradients sample by sample: do the samples pull the network in many directions, or in few?"""
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor
+
+from .features import count_holding
+
+
+def per_sample_gradients(losses: Tensor, parameters: Iterable[Tensor]) -> Tensor:
+    """The gradient of every sample's loss: (n,) losses → (n, parameters); (members, n) → (members, n, parameters).
+
+    losses: differentiable, one for each sample; of a stack of networks, one row for each member, whose parameters
+        have the member first. A parameter that no loss touches has zeros.
+    Samples must not see each other (batch normalisation in training mode lets them).
+    All backward passes run as one batched pass; the graph is kept, `.grad` is left alone. The result has
+    n × parameters entries: pass few samples of a large network, or one layer's parameters.
+
+    Raises ValueError for losses of another shape, or parameters that do not have the members.
+    """
+    wanted = list(parameters)
+    if losses.dim() not in (1, 2) or losses.numel() == 0:
+        raise ValueError(f"per_sample_gradients: needs losses (n,) or (members, n), got {tuple(losses.shape)}")
+    if losses.dim() == 2 and any(p.dim() == 0 or len(p) != len(losses) for p in wanted):
+        raise ValueError(f"per_sample_gradients: every parameter's first axis must be the {len(losses)} members")
+    samples = losses.shape[-1]
+    select = torch.eye(samples, dtype=losses.dtype, device=losses.device)
+    if losses.dim() == 2:  # members share no parameter, so one pass has the gradients of all of them
+        select = select[:, None].expand(-1, len(losses), -1)
+    gradients = torch.autograd.grad(losses, wanted, select, is_grads_batched=True, retain_graph=True, allow_unused=True)
+    batched = [p.new_zeros(samples, *p.shape) if g is None else g for g, p in zip(gradients, wanted, strict=True)]
+    if losses.dim() == 1:
+        return torch.cat([g.reshape(samples, -1) for g in batched], dim=-1)
+    return torch.cat([g.movedim(0, 1).reshape(len(losses), samples, -1) for g in batched], dim=-1)
+
+
+@torch.no_grad()
+def gradient_covariance(gradients: Tensor, normalized: bool = False) -> Tensor:
+    """M with entries ⟨g_i, g_j⟩ between the samples' gradients: (…, n, parameters) → (…, n, n) float64.
+
+    Paper 002, B.7.2: M = GᵀG, neither centred nor divided by n, although the field calls it a covariance.
+    normalized: the cosines ⟨g_i, g_j⟩/(‖g_i‖‖g_j‖) of Lyle et al. 2023, in [−1, 1]; 0 where a gradient is zero.
+    Raises ValueError for gradients that are not (…, n, parameters), or empty.
+    """
+    if gradients.dim() < 2 or gradients.numel() == 0:
+        raise ValueError(
+            f"gradient_covariance: needs gradients (…, n, parameters), not empty; got {tuple(gradients.shape)}"
+        )
+    # In parts, since a copy of all of them in float64 would be the largest thing in memory.
+    gram = sum((part.double() @ part.double().mT for part in gradients.split(1 << 20, dim=-1)), start=torch.zeros(()))
+    if not normalized:
+        return gram
+    norms = gram.diagonal(dim1=-2, dim2=-1).sqrt()
+    scale = torch.where(norms > 0, 1 / norms, 0.0)
+    return scale[..., :, None] * gram * scale[..., None, :]
+
+
+@torch.no_grad()
+def gradient_effective_rank(gradients: Tensor, tau: float = 0.99) -> Tensor:
+    """erank_τ of paper 002, B.7.2: smallest k whose k largest singular values of M hold a share τ of their sum.
+
+    gradients: (…, n, parameters), as `per_sample_gradients` gives them; result (…), int64, in 1 … min(n, parameters),
+    and 0 if all gradients are zero. M = `gradient_covariance(gradients)`, whose singular values are the squares of
+    those of G: `srank(G, 1 − τ)` is another, larger number. In words, B.7.2 speaks of the Hessian's energy; its
+    formula, which is what is computed here, of the gradients'.
+
+    Raises ValueError for tau outside (0, 1), and as `gradient_covariance`.
+    """
+    if not 0 < tau < 1:
+        raise ValueError(f"gradient_effective_rank: tau must be in (0, 1), got {tau}")
+    energies = torch.linalg.eigvalsh(gradient_covariance(gradients)).clamp(min=0).flip(-1)
+    return count_holding(energies, tau)

@@ -1,0 +1,143 @@
+"""Saturated units, and how long a network stays saturated after a shock (paper 002, Section 4 and Appendix D).
+
+The shock protocol multiplies all pre-activations by γ for one epoch in every ten. What follows a shock is one window:
+values per epoch (…, epochs), entry 0 for the epoch of the shock itself, then those of recovery up to the next shock.
+Leading axes (seeds, shocks, …) are kept.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor, nn
+
+from .features import Activations, activity_scores
+
+Array = NDArray[np.float64]
+THRESHOLD = 1e-3  # |φ′| below which a unit is saturated (paper 002, Section 4)
+
+
+def activation_slopes(module: nn.Module, inputs: Tensor) -> Tensor:
+    """|φ′| of an activation module at its pre-activations, in evaluation mode; the inputs' shape.
+
+    A module with several outputs for one input (CReLU, deep Fourier: twice the features, one block after the other)
+    has the norm of their derivatives: such a unit is saturated when all of its outputs are. Where several inputs
+    make one output (SwiGLU), each input has its own |∂|. Randomised slopes are at their mean. The module is called
+    without its hooks, and left in the mode it was in.
+    """
+    training = module.training
+    module.eval()
+    try:
+        with torch.enable_grad():
+            x = inputs.detach().requires_grad_()
+            outputs = module.forward(x.clone())  # a copy: some activations work in place
+            axis = next((a for a in range(x.dim()) if outputs.shape[a] != x.shape[a]), -1)
+            blocks = outputs.chunk(max(1, outputs.shape[axis] // x.shape[axis]), axis)
+            slopes = [torch.autograd.grad(block.sum(), x, retain_graph=True)[0] for block in blocks]
+    finally:
+        module.train(training)
+    return slopes[0].abs() if len(slopes) == 1 else torch.stack(slopes).norm(dim=0)
+
+
+def saturation_fraction(derivatives: Activations, threshold: float = THRESHOLD) -> float:
+    """Share of (sample, unit) pairs with |φ′(x)| < threshold, in [0, 1] (paper 002, Section 4).
+
+    derivatives: φ′ at the pre-activations (any shape), for one layer or as a sequence or mapping of layers: each
+        sample, unit and, of a convolution, position counts once, so a larger layer weighs more.
+
+    Appendix C.3 describes further criteria on outputs, family by family, for its Figure 1 (see `dead_fraction`);
+    for the shocks Section 4 states this one.
+    Raises ValueError for no layer, an empty one, or a threshold that is not positive.
+    """
+    if threshold <= 0:
+        raise ValueError(f"saturation_fraction: threshold must be positive, got {threshold}")
+    if isinstance(derivatives, Tensor):
+        derivatives = [derivatives]
+    layers = list(derivatives.values() if isinstance(derivatives, Mapping) else derivatives)
+    if not layers or any(layer.numel() == 0 for layer in layers):
+        raise ValueError("saturation_fraction: needs at least one layer, and none that is empty")
+    saturated = torch.stack([(layer.abs() < threshold).sum() for layer in layers]).sum()
+    return int(saturated) / sum(layer.numel() for layer in layers)
+
+
+def dead_fraction(
+    activations: Tensor, plateaus: Sequence[float] = (), margin: float = 0.01, tau: float = 0.01
+) -> float:
+    """Share of effectively dead units of a layer, by the criteria of its activation's family, in [0, 1].
+
+    Paper 002 (Sections 3 and C.3) calls a unit dead that is stuck on a saturation plateau of its family, or is
+    negligible beside its layer. A unit is dead here if on every sample its output is within `margin` of a plateau, or
+    if its activity score (see `activity_scores`, whose shapes these are) is at most tau.
+
+    plateaus: the outputs at which the activation is flat: (0,) for relu, (−1, 1) for tanh, (0, 1) for sigmoid, (−α,)
+        for elu and celu; none for the leaky family, and none for swish and gelu, of which the paper asks magnitude.
+    The paper leaves both thresholds to its code; ours are 0.01. Raises ValueError as `activity_scores`.
+    """
+    scores = activity_scores(activations)
+    dead = scores <= tau
+    if plateaus:
+        units = activations.detach().movedim(1 if activations.dim() >= 4 else -1, 0).flatten(1)  # (units, samples)
+        nearest = torch.stack([(units - plateau).abs() for plateau in plateaus]).amin(0)
+        dead |= (nearest <= margin).all(1)
+    return dead.double().mean().item()
+
+
+def peak_saturation(saturation: ArrayLike) -> Array:
+    """Peak SF: the largest saturated fraction of the window, (…, epochs) → (…)."""
+    return _window(saturation, "peak_saturation").max(-1)
+
+
+def saturation_area(saturation: ArrayLike) -> Array:
+    """AUSC: area under the saturation curve over the window, in epochs, by the trapezoidal rule: (…, epochs) → (…).
+
+    The paper says no more than the name; nothing is subtracted for what was saturated before the shock.
+    """
+    values = _window(saturation, "saturation_area")
+    return (values[..., 1:] + values[..., :-1]).sum(-1) / 2
+
+
+def saturation_recovery_time(saturation: ArrayLike) -> Array:
+    """Epochs from the shock until the saturated fraction is at most half of its peak: (…, epochs) → (…).
+
+    inf where the window ends before (a non-recovery); 0 where nothing saturated. "Epochs to halve the saturated
+    fraction after the shock" (Figure 2) leaves open which value is halved: here the window's peak, which may come
+    an epoch after the shock.
+    """
+    values = _window(saturation, "saturation_recovery_time")
+    epochs = np.arange(values.shape[-1])
+    after_peak = epochs >= values.argmax(-1)[..., None]
+    return _first(after_peak & (values <= values.max(-1, keepdims=True) / 2))
+
+
+def accuracy_recovery_time(accuracy: ArrayLike, before: ArrayLike, share: float = 0.95) -> Array:
+    """τ₉₅: epochs from the shock until `share` of the accuracy before it is regained: (…, epochs) → (…).
+
+    accuracy: on the current task after each epoch of the window, the shock's first. before: (…), that before the
+    shock. 0 where it was not lost; inf where the window ends before it is regained (App. D.4).
+    Raises ValueError for a share outside (0, 1].
+    """
+    if not 0 < share <= 1:
+        raise ValueError(f"accuracy_recovery_time: share must be in (0, 1], got {share}")
+    values = _window(accuracy, "accuracy_recovery_time")
+    return _first(values >= share * np.asarray(before, dtype=np.float64)[..., None])
+
+
+def non_recovery_rate(times: ArrayLike) -> float:
+    """Share of recovery times that are infinite, in [0, 1]. Raises ValueError for none, or a NaN."""
+    values = np.asarray(times, dtype=np.float64)
+    if values.size == 0 or np.isnan(values).any():
+        raise ValueError("non_recovery_rate: needs at least one recovery time and no NaN")
+    return float(np.isinf(values).mean())
+
+
+def _first(reached: NDArray[np.bool_]) -> Array:
+    """The first epoch at which it is true, or inf."""
+    return np.where(reached.any(-1), reached.argmax(-1), np.inf)
+
+
+def _window(values: ArrayLike, caller: str) -> Array:
+    window = np.asarray(values, dtype=np.float64)
+    if window.ndim == 0 or window.size == 0 or np.isnan(window).any():
+        raise ValueError(f"{caller}: needs values (…, epochs), not empty and without NaN; got shape {window.shape}")
+    return window

@@ -1,0 +1,218 @@
+"""What metrics see of a learner: its weights, and what one forward pass on recent data puts out, taken once.
+
+Each member of a stack (the critics of SAC, several seeds trained at once) is a network of its own. Values are kept for
+all of them in one tensor, members first; of a plain network there is one.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from .features import feature_matrices
+from .saturation import activation_slopes
+from .weights import deviations, gram_matrices, isometry_scale, member_taps
+
+if TYPE_CHECKING:  # a metric reads a learner; it needs nothing of the interventions room at run time
+    from ..interventions.learner import Layer, Learner
+
+
+@contextmanager
+def evaluating(module: nn.Module) -> Iterator[None]:
+    """Evaluation mode for a while; every part is put back into the mode that it was in.
+
+    A random activation would draw from the generator that training draws from, and normalisation would move.
+    """
+    modes = [(part, part.training) for part in module.modules()]
+    module.eval()
+    try:
+        yield
+    finally:
+        for part, mode in modes:
+            part.training = mode
+
+
+@dataclass(frozen=True)
+class Recording:
+    """One forward pass: what the named modules put out, and what went into them, in forward order."""
+
+    units: dict[str, Tensor]
+    inputs: dict[str, Tensor]
+
+    @property
+    def features(self) -> Tensor:
+        """The last hidden layer's units, (rows, units): what the heads see; of a stack (members, rows, units)."""
+        return self.units[next(reversed(self.units))]
+
+
+@torch.no_grad()
+def record(module: nn.Module, names: Sequence[str], inputs: Sequence[Any]) -> Recording:
+    """Run `module(*inputs)` in evaluation mode and keep what the named submodules put out, and what they were given."""
+    outputs: dict[str, Tensor] = {}
+    given: dict[str, Tensor] = {}
+
+    def keep(name: str) -> Callable[[nn.Module, Any, Tensor], None]:
+        return lambda _module, _inputs, output: outputs.__setitem__(name, output.detach())
+
+    def note(name: str) -> Callable[[nn.Module, Any], None]:
+        def hook(part: nn.Module, args: Any) -> None:
+            if args and isinstance(args[0], Tensor):  # one that works in place will overwrite it
+                given[name] = args[0].clone() if getattr(part, "inplace", False) else args[0]
+
+        return hook
+
+    parts = {name: module.get_submodule(name) for name in names}
+    handles = [part.register_forward_hook(keep(name)) for name, part in parts.items()]
+    handles += [part.register_forward_pre_hook(note(name)) for name, part in parts.items()]
+    try:
+        with evaluating(module):
+            module(*inputs)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return Recording({name: outputs[name] for name in names}, {name: given[name] for name in names if name in given})
+
+
+def _stacked(layer: "Layer") -> bool:
+    return layer.weight.dim() > layer.weights[0].dim()
+
+
+@dataclass
+class View:
+    """A learner as it is now, looked at once: its probe is run once, and only if something asks.
+
+    member: look at this network of a stack alone. Raises ValueError for one that is not there, and for a learner
+        that is no stack.
+    """
+
+    learner: "Learner"
+    member: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.member is None:
+            return
+        if self.members is None:
+            raise ValueError(f"'{self.learner.name}' is no stack of networks: it has no member {self.member}")
+        if not 0 <= self.member < self.members:
+            raise ValueError(f"'{self.learner.name}' has members 0 to {self.members - 1}, not {self.member}")
+
+    @cached_property
+    def members(self) -> int | None:
+        """How many networks the stack has, where all layers and parameters are stacked alike; None: no stack."""
+        layers, parameters = self.learner.layers, list(self.learner.module.parameters())
+        counts = {len(layer.weights) if _stacked(layer) else 0 for layer in layers}
+        if len(counts) != 1 or 0 in counts:
+            return None
+        (count,) = counts
+        return count if all(p.dim() > 0 and len(p) == count for p in parameters) else None
+
+    @property
+    def networks(self) -> int:
+        """How many networks every value is taken of."""
+        return 1 if self.member is not None or self.members is None else self.members
+
+    def own(self, values: Tensor) -> Tensor:
+        """Values (members, …) of the members that are looked at."""
+        return values if self.member is None else values[self.member : self.member + 1]
+
+    def apart(self, values: Tensor) -> Tensor:
+        """Values (members, …) by network, (networks, …): what is stacked in a learner that is not, all together."""
+        return values.reshape(self.networks, -1)
+
+    @cached_property
+    def probe(self) -> Sequence[Any] | None:
+        """Recent inputs, or None before there are any."""
+        return self.learner.probe()
+
+    @cached_property
+    def recording(self) -> Recording:
+        learner = self.learner
+        if self.probe is None:
+            raise RuntimeError(f"'{learner.name}' has seen no data yet")
+        names = learner.units if learner.features is None else (*learner.units, learner.features)
+        return record(learner.module, names, self.probe)
+
+    @property
+    def has_units(self) -> bool:
+        """Whether there is anything to record: hidden units, and data for them."""
+        return bool(self.learner.units) and self.probe is not None
+
+    @property
+    def outputs(self) -> dict[str, Tensor]:
+        """Post-activation units by module name, (members, n, …)."""
+        return {name: self._members(self.recording.units[name], of=name) for name in self.learner.units}
+
+    @property
+    def units(self) -> dict[str, tuple[Tensor, ...]]:
+        """Post-activation units by module name: those of one network, or of each member of a stack."""
+        return {name: output.unbind() for name, output in self.outputs.items()}
+
+    @property
+    def features(self) -> tuple[Tensor, ...]:
+        """What the heads of one network, or of each member of a stack, see: (rows, units) each."""
+        return self._features.unbind()
+
+    @property
+    def _features(self) -> Tensor:
+        last = self.learner.units[-1]
+        return self._members(self.recording.units[self.learner.features or last], of=last)
+
+    def _members(self, values: Tensor, of: str) -> Tensor:
+        """A module's values (members, n, …), members being those of the stack that the units `of` belong to."""
+        return self.own(values) if self.learner.is_stacked(of) else values[None]
+
+    @cached_property
+    def spectrum(self) -> tuple[Tensor, torch.Size, torch.dtype]:
+        """The features' singular values (members, r), descending, in float64; the features' own shape (members, n, d)
+        and type. By SVD: the eigenvalues of the Gram matrix take half the time, but lose what is below 1e-8 of the
+        largest, and half the digits of what is just above."""
+        features = self._features
+        matrices = feature_matrices(features, f"the features of '{self.learner.name}'")
+        return torch.linalg.svdvals(matrices), matrices.shape, features.dtype
+
+    @cached_property
+    def slopes(self) -> dict[str, Tensor]:
+        """|φ′| at every pre-activation, (members, n, …), by name of the units; without those whose module holds
+        layers of its own (a whole block): there is no φ to differentiate."""
+        if not self.has_units:
+            return {}
+        layers = {id(layer.module) for layer in self.learner.layers}
+        slopes = {}
+        for name in self.learner.units:
+            module = self.learner.module.get_submodule(name)
+            if name in self.recording.inputs and not any(id(part) in layers for part in module.modules()):
+                slopes[name] = self._members(activation_slopes(module, self.recording.inputs[name]), of=name)
+        return slopes
+
+    @cached_property
+    def isometry(self) -> list[tuple[Tensor, Tensor, int]]:
+        """For each layer: DfI of its matrices (members,), that of the matrices over their FIRE scale, and the number
+        of singular values of a member's. One Gram product serves both."""
+        found = []
+        for layer in self.learner.layers:
+            weight = self.own(layer.weight) if _stacked(layer) else layer.weight[None]
+            gram = gram_matrices(member_taps(weight))
+            unscaled = gram / isometry_scale(weight[0]) ** 2
+            found.append((deviations(gram).sum(1), deviations(unscaled).sum(1), gram.shape[1] * gram.shape[2]))
+        return found
+
+    def parameters(self) -> list[nn.Parameter]:
+        """What the learner trains."""
+        return [p for p in self.learner.module.parameters() if p.requires_grad]
+
+    @cached_property
+    def sample_losses(self) -> Tensor | None:
+        """Training losses of single samples of one batch, differentiable, (n,) or (members, n); None where the learner
+        offers none. The learner's generator is left where it was."""
+        state = self.learner.generator.get_state()
+        try:
+            with evaluating(self.learner.module):
+                return next(self.learner.batches(1), None)
+        except ValueError:
+            return None
+        finally:
+            self.learner.generator.set_state(state)

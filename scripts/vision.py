@@ -1,0 +1,64 @@
+"""supple vision: train classifiers through the changing tasks of a benchmark, many seeds at once.
+
+supple vision permuted-mnist --activation relu --seeds 0 1 2 3 4 --out runs/p
+supple vision random-label-mnist --activation "leaky_relu(negative_slope=0.8)" --seeds 0 1 2 3 4 --out runs/r
+supple vision warm-start --data DIR --hook fire@task --out runs/w
+supple vision --resume runs/p
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+
+from supple.experiments.errors import UsageError
+from supple.interventions import did_you_mean
+from supple.scripts.console import parse, progress_display, run, screen, typed, warn
+from supple.tracks.vision.benchmarks import BENCHMARKS
+from supple.tracks.vision.runs import create, planned, train
+from supple.tracks.vision.settings import VisionSettings
+
+
+@dataclass(kw_only=True)
+class Options:
+    settings: tyro.conf.OmitArgPrefixes[VisionSettings]
+    out: Path
+    """Folder of the run; must be new or empty."""
+
+
+@dataclass(kw_only=True)
+class Resume:
+    resume: Path
+    """Folder of a run to go on with, from its newest intact checkpoint."""
+
+
+def main(args: Sequence[str]) -> None:
+    if not args or args[0] in ("-h", "--help"):
+        width = max(map(len, BENCHMARKS))
+        lines = [f"  {name:{width}}  {benchmark.about}" for name, benchmark in BENCHMARKS.items()]
+        print("\n".join([(__doc__ or "").strip(), "", "benchmarks:", *lines]))
+        return
+    if any(a == "--resume" or a.startswith("--resume=") for a in args):
+        finish(parse(Resume, None, args, "supple vision", "Go on with a run.").resume)
+        return
+    name = args[0]
+    if name not in BENCHMARKS:
+        what = f"unknown benchmark {name!r}{did_you_mean(name, BENCHMARKS)}" if name[0] != "-" else "which benchmark?"
+        raise UsageError(f"{what} (`supple vision BENCHMARK …`; benchmarks: {', '.join(BENCHMARKS)})")
+    default = Options(settings=VisionSettings(**BENCHMARKS[name].settings), out=tyro.MISSING)
+    options = parse(Options, None, args[1:], f"supple vision {name}", BENCHMARKS[name].about, default)
+    create(options.out, options.settings, typed("supple vision", args), warn)
+    finish(options.out)
+
+
+def finish(path: Path) -> None:
+    """Train the run in `path` to its end, with a progress bar, and say where it lies."""
+    with progress_display() as display:
+        bar = display.add_task(str(path), total=planned(path))
+        train(path, lambda step: display.update(bar, completed=step), warn)
+    screen.print(f"done: {path}  (`supple report {path}` makes the report)")
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,171 @@
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from supple.experiments import checkpoint
+from supple.interventions import Learner, StackedLinear, learner_for, make, redraw, snapshot
+
+ETA, WINDOW, MEMBERS = 0.15, 12, 3
+
+
+def build(members: int = 0) -> Learner:
+    """A network whose units fire now and then; `updates` says on which two inputs it is looked at."""
+    torch.manual_seed(0)
+
+    def linear(d_in: int, d_out: int) -> nn.Module:
+        return StackedLinear(members, d_in, d_out) if members else nn.Linear(d_in, d_out)
+
+    module = nn.Sequential(linear(4, 8), nn.ReLU(), linear(8, 7), nn.ReLU(), linear(7, 2))
+    with torch.no_grad():
+        for i in (0, 2):
+            module[i].bias.sub_(torch.rand_like(module[i].bias))
+    fresh = redraw(module, torch.Generator().manual_seed(1))
+    learner = learner_for(module, probe=lambda: (inputs(learner.updates),), loss=lambda: torch.zeros(()))
+    learner.redraw, learner.updates = lambda: fresh, 0
+    return learner
+
+
+def inputs(update: int) -> Tensor:
+    return torch.randn(2, 4, generator=torch.Generator().manual_seed(update))
+
+
+def pass_updates(learner: Learner, snr, updates: int) -> None:
+    for _ in range(updates):
+        snr.after_update(learner)
+        learner.updates += 1
+
+
+def slow_snr(learner: Learner, updates: int) -> int:
+    """Self-normalized resets on the plain network, unit by unit; returns how many there were."""
+    layers, fresh = [learner.module[i] for i in (0, 2, 4)], learner.redraw()
+    silent = [[0] * 8, [0] * 7]
+    past: list[list[list[int]]] = [[[] for _ in range(8)], [[] for _ in range(7)]]
+    resets = 0
+    for update in range(updates):
+        x, late = inputs(update), []
+        for k, end in enumerate((2, 4)):
+            h = learner.module[:end](x)
+            for i in range(h.shape[1]):
+                if any(abs(float(value)) > 1e-3 for value in h[:, i]):
+                    past[k][i] = [*past[k][i], silent[k][i]][-WINDOW:]
+                    silent[k][i] = 0
+                else:
+                    silent[k][i] += 1
+                history = [*past[k][i], WINDOW]
+                if sum(a >= silent[k][i] for a in history) / len(history) <= ETA:
+                    late.append((k, i))
+        with torch.no_grad():
+            for k, i in late:
+                layers[k].weight[i] = fresh[f"{2 * k}.weight"][i]
+                layers[k].bias[i] = 0
+                past[k][i], silent[k][i] = [], 0
+            for k, i in late:
+                layers[k + 1].weight[:, i] = 0
+        resets += len(late)
+    return resets
+
+
+def test_it_equals_a_plain_loop_over_units():
+    fast, slow = build(), build()
+    snr = make("snr", eta=ETA, window=WINDOW)
+    snr.attach(fast)
+    pass_updates(fast, snr, 200)
+    resets = slow_snr(slow, 200)
+    assert resets > 10
+    assert snr.numbers(fast)["snr_replaced"] == resets
+    for name, value in snapshot(slow.module).items():
+        torch.testing.assert_close(snapshot(fast.module)[name], value, rtol=0, atol=1e-6)
+
+
+def test_a_stack_is_as_many_separate_networks():
+    stack, snr, replaced = build(MEMBERS), make("snr", eta=ETA, window=WINDOW), []
+    start, fresh = snapshot(stack.module), stack.redraw()
+    pass_updates(stack, snr, 80)
+    for i in range(MEMBERS):
+        alone, own = build(), make("snr", eta=ETA, window=WINDOW)
+        alone.redraw = lambda i=i: {name: value[i] for name, value in fresh.items()}
+        with torch.no_grad():
+            for name, parameter in alone.module.named_parameters():
+                parameter.copy_(start[name][i])
+        pass_updates(alone, own, 80)
+        for name, value in snapshot(alone.module).items():
+            torch.testing.assert_close(snapshot(stack.module)[name][i], value, rtol=0, atol=1e-6)
+        replaced.append(int(own.numbers(alone)["snr_replaced"]))
+    assert snr.numbers(stack)["snr_replaced"].tolist() == replaced
+    assert len(set(replaced)) > 1  # they are not alike
+
+
+def test_a_run_that_is_saved_and_loaded_goes_on_bit_for_bit(tmp_path):
+    whole, halves = build(MEMBERS), build(MEMBERS)
+    snr, first, second = (make("snr", eta=ETA, window=WINDOW) for _ in range(3))
+    pass_updates(whole, snr, 100)
+    pass_updates(halves, first, 50)
+    folder = checkpoint.save(tmp_path, 50, {"snr": first.state_dict()}, "run")
+    second.attach(halves)
+    second.load_state_dict(checkpoint.load(folder, "run")["snr"])
+    pass_updates(halves, second, 50)
+    assert all(torch.equal(value, snapshot(whole.module)[name]) for name, value in snapshot(halves.module).items())
+    assert torch.equal(second.numbers(halves)["snr_replaced"], snr.numbers(whole)["snr_replaced"])
+
+
+def scripted(fires: list[bool], **params) -> list[int]:
+    """How many resets there were after each update of a unit that fires when told."""
+    module = nn.Sequential(nn.Linear(1, 1), nn.ReLU(), nn.Linear(1, 1))
+    fresh = {name: torch.ones_like(p) for name, p in module.named_parameters()}
+    x = torch.zeros(1, 1)
+    learner = replace(
+        learner_for(module, probe=lambda: (x,), loss=lambda: torch.zeros(())), redraw=lambda: fresh, initial=fresh
+    )
+    with torch.no_grad():
+        module[0].weight.fill_(1)
+        module[0].bias.fill_(0)
+    snr, counts = make("snr", **params), []
+    for fire in fires:
+        x.fill_(2e-3 if fire else 9e-4)
+        snr.after_update(learner)
+        counts.append(int(snr.numbers(learner)["snr_replaced"]))
+    return counts
+
+
+def test_a_unit_that_fires_at_every_update_is_reset_once_its_silence_is_rarer_than_eta():
+    # one silence among n + 1: 1/(n + 1) <= 0.1 from nine firings on
+    assert scripted([True] * 8 + [False] * 3, eta=0.1, window=100)[-1] == 0
+    assert scripted([True] * 9 + [False] * 3, eta=0.1, window=100) == [0] * 9 + [1] * 3
+
+
+def test_what_is_usual_for_a_unit_is_no_reason():
+    usual = [True, False, False] * 40
+    assert scripted(usual, eta=0.1, window=100)[-1] == 0
+    assert scripted([*usual, *[False] * 2], eta=0.1, window=100)[-2:] == [1, 1]
+
+
+def test_a_unit_that_never_fires_is_reset_when_it_was_silent_for_longer_than_the_window():
+    assert scripted([False] * 22, eta=0.2, window=10) == [0] * 10 + [1] * 11 + [2]
+
+
+def test_old_silences_are_forgotten():
+    rare = [*[True, *[False] * 5] * 4, True]  # silences of 5, then none for longer than the window
+    assert scripted([*rare, *[True] * 12, False], eta=0.1, window=10)[-1] == 1
+    assert scripted([*rare, *[True] * 6, False], eta=0.1, window=10)[-1] == 0
+
+
+def test_a_unit_that_is_drawn_anew_has_no_history():
+    fires = [True] * 9 + [False] + [True] * 8 + [False] * 4
+    assert scripted(fires, eta=0.1, window=100)[-1] == 1
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"eta": 0.0}, r"^snr: eta must lie in \[1/\(window \+ 1\), 1\) = \[0.001, 1\), got 0.0$"),
+        ({"eta": 1.0}, "got 1.0"),
+        ({"eta": 3e-3, "window": 100}, "got 0.003"),
+        ({"window": 0}, "^snr: window must lie between 1 and 30,000, got 0$"),
+        ({"period": 0}, "period must be at least 1 update, got 0"),
+    ],
+)
+def test_values_out_of_range_are_refused_in_one_line(params, message):
+    with pytest.raises(ValueError, match=message):
+        make("snr", **params)

@@ -1,0 +1,223 @@
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from supple.agents.nature import NatureCNN
+from supple.interventions import (
+    StackedConv2d,
+    StackedLayerNorm,
+    StackedLinear,
+    Wiring,
+    activation,
+    learner_for,
+    trace_wiring,
+    unit_names,
+)
+from supple.tracks.vision.networks import LARGE
+
+
+def wiring(*layers: nn.Module) -> dict[str, Wiring]:
+    module = nn.Sequential(*layers)
+    found, reasons = trace_wiring(module, unit_names(module))
+    assert not reasons
+    return found
+
+
+def reasons(module: nn.Module, *units: str) -> dict[str, str]:
+    return trace_wiring(module, units or unit_names(module))[1]
+
+
+class Calls(nn.Module):
+    """A network written as one expression of its parts a, b, c, act, …"""
+
+    def __init__(self, forward, **parts: nn.Module) -> None:
+        super().__init__()
+        self.expression = forward
+        for name, part in parts.items():
+            self.add_module(name, part)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.expression(self, x)
+
+
+def linear() -> nn.Linear:
+    return nn.Linear(4, 4)
+
+
+# -- units that are private ----------------------------------------------------------------------------------
+
+
+def test_units_of_a_stack_of_layers_lie_between_two_of_them():
+    assert wiring(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 8), activation("smooth_leaky"), nn.Linear(8, 1)) == {
+        "1": Wiring(("0",), ("2",)),
+        "3": Wiring(("2",), ("4",)),
+    }
+
+
+def test_dropout_pooling_flattening_and_norms_lie_on_the_way():
+    assert wiring(
+        nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Dropout2d(), nn.Conv2d(4, 6, 3),
+        nn.GroupNorm(2, 6), nn.GELU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(), nn.Linear(6, 5),
+        nn.Identity(), nn.LayerNorm(5), nn.Tanh(), nn.BatchNorm1d(5), nn.Linear(5, 2),
+    ) == {
+        "2": Wiring(("0",), ("5",), norms=("1",)),
+        "7": Wiring(("5",), ("11",), norms=("6",)),
+        "14": Wiring(("11",), ("16",), norms=("13", "15")),
+    }  # fmt: skip
+
+
+def test_functions_and_methods_count_as_their_modules_do():
+    def forward(self: nn.Module, x: Tensor) -> Tensor:
+        h = F.max_pool2d(F.dropout(self.act(self.a(x)), 0.1, self.training), 2)
+        return self.b(torch.flatten(h.contiguous(), 1).view(h.shape[0], -1))
+
+    module = Calls(forward, a=nn.Conv2d(1, 4, 3), act=nn.ReLU(), b=nn.Linear(4, 2))
+    assert trace_wiring(module, ["act"]) == ({"act": Wiring(("a",), ("b",))}, {})
+    module(torch.randn(2, 1, 4, 4))  # it is a network
+
+
+def test_stacks_are_wired_as_their_members():
+    found = wiring(
+        StackedConv2d(2, 1, 4, 3), nn.ReLU(), nn.Flatten(2), StackedLinear(2, 16, 6), StackedLayerNorm(2, 6), nn.ReLU(),
+        StackedLinear(2, 6, 1),
+    )  # fmt: skip
+    assert found == {"1": Wiring(("0",), ("3",)), "5": Wiring(("3",), ("6",), norms=("4",))}
+
+
+def test_all_heads_that_read_a_unit_are_outgoing():
+    module = Calls(
+        lambda self, x: (self.b(h := self.act(self.a(x))), self.c(h)), a=linear(), act=nn.ReLU(), b=linear(), c=linear()
+    )
+    assert trace_wiring(module, ["act"])[0] == {"act": Wiring(("a",), ("b", "c"))}
+
+
+def test_a_unit_may_be_a_whole_block_or_a_layer_before_a_function():
+    blocks = nn.Sequential(nn.Linear(4, 8), nn.Sequential(nn.Linear(8, 8), nn.ReLU()), nn.Linear(8, 1))
+    assert trace_wiring(blocks, ["1"])[0] == {"1": Wiring(("1.0",), ("2",))}
+    module = Calls(lambda self, x: self.b(F.relu(self.a(x))), a=linear(), b=linear())
+    assert trace_wiring(module, ["a"])[0] == {"a": Wiring(("a",), ("b",))}
+
+
+def test_the_networks_of_the_project_are_wired():
+    dqn = NatureCNN(4, 36, 36, 6, 8, "relu", torch.Generator())
+    assert trace_wiring(dqn, dqn.units()) == (
+        {
+            "encoder.1": Wiring(("encoder.0",), ("encoder.2",)),
+            "encoder.3": Wiring(("encoder.2",), ("encoder.4",)),
+            "encoder.5": Wiring(("encoder.4",), ("mlp.0",)),
+            "mlp.1": Wiring(("mlp.0",), ("mlp.2",)),
+        },
+        {},
+    )
+    resnet = LARGE["resnet18"]((3, 32, 32), 10, width=2)
+    private, shared = trace_wiring(resnet, resnet.units())
+    assert list(private) == [f"blocks.{i}.activation1" for i in range(8)]
+    assert private["blocks.2.activation1"] == Wiring(
+        ("blocks.2.first.0",), ("blocks.2.second.0",), norms=("blocks.2.first.1",)
+    )
+    assert list(shared) == ["activation", *(f"blocks.{i}.activation2" for i in range(8))]
+
+
+# -- units that are not --------------------------------------------------------------------------------------
+
+
+def residual(h_of) -> nn.Module:
+    parts = {"a": linear(), "act": nn.ReLU(), "b": linear(), "out": nn.ReLU(), "c": linear()}
+    return Calls(h_of, **parts)
+
+
+def test_units_inside_a_residual_block_are_private_and_those_around_the_addition_are_not():
+    module = residual(lambda self, x: self.c(self.out(self.b(self.act(self.a(x))) + x)))
+    private, shared = trace_wiring(module, ["act", "out"])
+    assert private == {"act": Wiring(("a",), ("b",))}
+    assert shared == {"out": "has no private incoming weights: its inputs come from the residual addition 'add'"}
+    module = residual(lambda self, x: self.c(self.out(self.b(h := self.act(self.a(x))) + h)))
+    assert reasons(module, "act")["act"] == (
+        "has no private outgoing weights: its outputs reach the residual addition 'add'"
+    )
+
+
+@pytest.mark.parametrize(
+    ("forward", "reason"),
+    [
+        (lambda self, x: self.act(self.a(x)), "its outputs are the network's output"),
+        (lambda self, x: (self.b(h := self.act(self.a(x))), h), "its outputs are the network's output"),
+        (lambda self, x: self.b(self.act(self.a(x)).softmax(-1)), "its outputs reach 'softmax'"),
+        (lambda self, x: self.b(torch.cat([self.act(self.a(x)), x])), "its outputs reach the concatenation 'cat'"),
+        (lambda self, x: self.b(self.act(self.a(x)) * x), "its outputs reach the product 'mul'"),
+        (lambda self, x: self.b(self.act(self.a(x)) @ x), "its outputs reach the product 'matmul'"),
+        (lambda self, x: self.b(self.act(self.a(x)).transpose(0, 1)), "its outputs reach 'transpose'"),
+        (lambda self, x: self.b(self.act(x)), "has no layer before it"),
+        (lambda self, x: self.b(self.act(self.a(x) + self.b(x))), "come from the residual addition 'add'"),
+        (lambda self, x: self.b(self.act(h := self.a(x))) + h, r"'a' \(Linear\) is read by 'act' \(ReLU\) and the res"),
+        (lambda self, x: self.b(self.act(self.b(self.act(self.a(x))))), "is used 2 times in one pass: each use needs"),
+        (lambda self, x: self.b(self.b(self.act(self.a(x)))), "shares the weights of 'b': it is used repeatedly"),
+        (lambda self, x: self.b(self.a(x)), "is used nowhere"),
+        (lambda self, x: self.b(self.a(x)) if x.sum() > 0 else x, r"cannot be traced \(.*name the wiring"),
+    ],
+)
+def test_units_of_which_others_depend_are_left_out_with_the_reason(forward, reason):
+    module = Calls(forward, a=linear(), act=nn.ReLU(), b=linear())
+    private, shared = trace_wiring(module, ["act"])
+    assert not private
+    with pytest.raises(ValueError, match=reason) as refusal:
+        raise ValueError(shared["act"])
+    assert "\n" not in str(refusal.value)
+
+
+def test_tied_weights_are_not_private():
+    module = nn.Sequential(linear(), nn.ReLU(), linear(), nn.ReLU(), linear())
+    module[4].weight = module[0].weight
+    assert set(reasons(module)) == {"1", "3"}
+    assert reasons(module)["1"] == "shares the weights of '0': they are tied"
+
+
+def test_a_unit_in_a_part_that_torch_keeps_closed_is_not_reached():
+    module = nn.Sequential(nn.TransformerEncoderLayer(4, 1, 8, activation=nn.ReLU(), batch_first=True), linear())
+    assert reasons(module, "0.activation")["0.activation"] == "is used nowhere"
+
+
+def test_tracing_leaves_a_network_as_it_is():
+    class Counts(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("seen", torch.ones(()))
+            self.a, self.act, self.b = linear(), nn.ReLU(), linear()
+
+        def forward(self, x: Tensor) -> Tensor:
+            self.seen.mul_(2)
+            return self.b(self.act(self.a(x)))
+
+    module = Counts()
+    module.act.eval()
+    state = torch.get_rng_state()
+    assert trace_wiring(module, ["act"])[0]
+    assert module.seen == 1
+    assert torch.equal(torch.get_rng_state(), state)
+    assert module.training
+    assert not module.act.training
+
+
+# -- what a learner makes of it ------------------------------------------------------------------------------
+
+
+def test_a_learner_keeps_all_units_and_wires_those_that_are_private():
+    module = residual(lambda self, x: self.c(self.out(self.b(self.act(self.a(x))) + x)))
+    learner = learner_for(module)
+    assert learner.units == ("act", "out")
+    assert list(learner.wiring) == ["act"]
+    assert list(learner.unwired) == ["out"]
+    assert not learner.is_stacked("out")
+
+
+def test_units_without_a_wiring_belong_to_the_stack_that_is_defined_before_them():
+    module = Calls(
+        lambda self, x: self.b(self.act(self.a(x)) + x),
+        a=StackedLinear(2, 4, 4),
+        act=nn.ReLU(),
+        b=StackedLinear(2, 4, 1),
+    )
+    learner = learner_for(module)
+    assert not learner.wiring
+    assert learner.is_stacked("act")

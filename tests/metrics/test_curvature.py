@@ -1,0 +1,143 @@
+"""Largest Hessian eigenvalues against the full Hessian."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+from torch.func import functional_call, hessian
+
+from supple.interventions import StackedLinear
+from supple.metrics import hessian_eigenvalues
+
+few = settings(max_examples=15, deadline=None)
+
+
+def draw(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def quadratic(eigenvalues: list[float], dtype: torch.dtype = torch.float64) -> tuple[Callable[[], Tensor], Tensor]:
+    """x·Hx/2 for an H of this spectrum."""
+    n = len(eigenvalues)
+    basis = torch.linalg.qr(torch.randn(n, n, dtype=torch.float64, generator=draw(n))).Q
+    matrix = (basis @ torch.diag(torch.tensor(eigenvalues, dtype=torch.float64)) @ basis.T).to(dtype)
+    x = torch.randn(n, dtype=dtype, generator=draw(1)).requires_grad_()
+    return lambda: x @ matrix @ x / 2, x
+
+
+def full_spectrum(module: nn.Module, loss_of: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """All eigenvalues of the Hessian, descending, by forming it."""
+    named = {name: p.detach() for name, p in module.named_parameters()}
+    sizes = [p.numel() for p in named.values()]
+
+    def loss(flat: Tensor) -> Tensor:
+        parts = flat.split(sizes)
+        values = {n: part.view_as(p) for (n, p), part in zip(named.items(), parts, strict=True)}
+        return loss_of(functional_call(module, values, (x,)))
+
+    flat = torch.cat([p.flatten() for p in named.values()])
+    return torch.linalg.eigvalsh(hessian(loss)(flat).double()).flip(0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("unit", [nn.Tanh(), nn.ReLU()])
+def test_top_eigenvalues_are_those_of_the_full_hessian(dtype: torch.dtype, unit: nn.Module) -> None:
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(5, 8), unit, nn.Linear(8, 6), unit, nn.Linear(6, 3)).to(dtype)
+    x, y = torch.randn(30, 5, dtype=dtype), torch.randint(3, (30,))
+    expected = full_spectrum(net, lambda out: nn.functional.cross_entropy(out, y), x)
+    for k in (1, 4):
+        found = hessian_eigenvalues(lambda: nn.functional.cross_entropy(net(x), y), net.parameters(), k=k)
+        assert found.dtype == torch.float64
+        torch.testing.assert_close(found, expected[:k], rtol=1e-3, atol=0)
+
+
+def test_convolution_and_batch_norm_have_their_hessian() -> None:
+    torch.manual_seed(1)
+    net = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.Tanh(), nn.Flatten(), nn.Linear(18, 2)).double()
+    x = torch.randn(9, 1, 5, 5, dtype=torch.float64)
+    net.eval()
+    expected = full_spectrum(net, lambda out: out.square().mean(), x)
+    found = hessian_eigenvalues(lambda: net(x).square().mean(), net.parameters(), k=2)
+    torch.testing.assert_close(found, expected[:2], rtol=1e-3, atol=0)
+
+
+@few
+@given(st.lists(st.floats(-5, 5), min_size=1, max_size=12), st.integers(1, 4))
+def test_any_spectrum_is_found_from_the_top(eigenvalues: list[float], k: int) -> None:
+    k = min(k, len(eigenvalues))
+    expected = torch.tensor(sorted(eigenvalues, reverse=True)[:k], dtype=torch.float64)
+    loss, x = quadratic(eigenvalues)
+    torch.testing.assert_close(hessian_eigenvalues(loss, [x], k), expected, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_the_largest_is_algebraic_and_repeated_ones_come_again(dtype: torch.dtype) -> None:
+    loss, x = quadratic([-9.0, -8.0, *torch.linspace(-1, 1, 80).tolist(), 2.0, 2.0, 2.0, 1.9], dtype)
+    found = hessian_eigenvalues(loss, [x], k=5)
+    torch.testing.assert_close(found, torch.tensor([2, 2, 2, 1.9, 1], dtype=torch.float64), rtol=1e-3, atol=0)
+    loss, x = quadratic([-3.0, -3.0, -1.0, -7.0], dtype)  # all are negative
+    torch.testing.assert_close(
+        hessian_eigenvalues(loss, [x], 2), torch.tensor([-1.0, -3.0]).double(), rtol=1e-3, atol=0
+    )
+
+
+def test_members_of_a_stack_have_what_each_alone_has() -> None:
+    torch.manual_seed(2)
+    stack = nn.Sequential(StackedLinear(3, 4, 7), nn.Tanh(), StackedLinear(3, 7, 2)).double()
+    with torch.no_grad():
+        stack[0].weight[1].mul_(5.0)
+        stack[2].weight[2].zero_()
+    x = torch.randn(20, 4, dtype=torch.float64)
+
+    def loss(out: Tensor) -> Tensor:
+        return (out - 1).square().mean((-2, -1)).sum()
+
+    together = hessian_eigenvalues(lambda: loss(stack(x)), stack.parameters(), k=2, members=3)
+    assert together.shape == (3, 2)
+    for i in range(3):
+        alone = nn.Sequential(nn.Linear(4, 7), nn.Tanh(), nn.Linear(7, 2)).double()
+        alone.load_state_dict({name: value[i] for name, value in stack.state_dict().items()})
+        torch.testing.assert_close(together[i], full_spectrum(alone, loss, x)[:2], rtol=1e-3, atol=0)
+        apart = hessian_eigenvalues(lambda net=alone: loss(net(x)), alone.parameters(), k=2)
+        torch.testing.assert_close(together[i], apart, rtol=1e-9, atol=1e-12)
+
+
+def test_flat_losses_have_no_curvature() -> None:
+    x, y = torch.ones(4, requires_grad=True), torch.ones(3, requires_grad=True)
+    assert hessian_eigenvalues(lambda: 3 * x.sum(), [x], 2).tolist() == [0, 0]
+    assert hessian_eigenvalues(lambda: torch.zeros(()), [x]).tolist() == [0]
+    found = hessian_eigenvalues(lambda: x.square().sum() + y.sum(), [y, x], 5)  # y has a gradient and no curvature
+    torch.testing.assert_close(found, torch.tensor([2.0, 2, 2, 2, 0]).double(), rtol=1e-5, atol=1e-6)
+
+
+def test_attention_has_a_second_derivative() -> None:
+    q = torch.randn(1, 1, 4, 4, generator=draw(0)).requires_grad_()
+    value = hessian_eigenvalues(lambda: nn.functional.scaled_dot_product_attention(q, q, q).square().sum(), [q])
+    assert value.isfinite().all()
+
+
+def test_gradients_and_global_generators_are_left_alone_and_it_repeats() -> None:
+    loss, x = quadratic([3.0, 1.0, -1.0])
+    x.grad = torch.full_like(x, 7.0)
+    state = torch.get_rng_state()
+    first = hessian_eigenvalues(loss, [x], 2)
+    assert torch.equal(hessian_eigenvalues(loss, [x], 2), first)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert x.grad.tolist() == [7.0] * 3
+
+
+def test_bad_input_is_refused() -> None:
+    loss, x = quadratic([1.0, 2.0])
+    for k in (0, 3):
+        with pytest.raises(ValueError, match="k must be between 1 and the 2 parameters"):
+            hessian_eigenvalues(loss, [x], k)
+    with pytest.raises(ValueError, match="finite"):
+        hessian_eigenvalues(lambda: loss() * float("nan"), [x])
+    with pytest.raises(ValueError, match="one finite number"):
+        hessian_eigenvalues(lambda: x.square(), [x])
+    with pytest.raises(ValueError, match="the 3 members"):
+        hessian_eigenvalues(loss, [x], members=3)

@@ -1,0 +1,138 @@
+"""What `measure` takes of a learner is what the metrics' functions give, and taking it changes nothing."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from supple.interventions import Learner, learner_for
+from supple.metrics import (
+    CHEAP_METRICS,
+    METRICS,
+    View,
+    activation_slopes,
+    dfi,
+    dormant_fraction,
+    effective_rank,
+    feature_rank,
+    gradient_effective_rank,
+    hessian_eigenvalues,
+    measure,
+    numerical_rank,
+    per_sample_gradients,
+    record,
+    saturation_fraction,
+    srank,
+    weight_norm,
+)
+
+X = torch.randn(30, 1, 6, 6, generator=torch.Generator().manual_seed(1))
+
+
+class Norm(nn.Module):
+    """A part that is frozen in evaluation mode while the rest trains."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm2d(2).eval()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.norm(x)
+
+
+def network(unit: type[nn.Module] = nn.Tanh) -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Conv2d(1, 2, 3), Norm(), unit(), nn.Flatten(), nn.Linear(32, 7), nn.ReLU(), nn.Linear(7, 3))
+
+
+def learner(module: nn.Module, samples: bool = True) -> Learner:
+    def errors(*_: int | None) -> Tensor:
+        return module(X).square().mean(-1)
+
+    batches = {"batches": lambda n: iter([errors()])} if samples else {}
+    return learner_for(module, probe=lambda: (X,), loss=lambda: errors().mean(), **batches)
+
+
+def test_measured_values_are_those_of_the_functions():
+    module = network()
+    values = measure(learner(module), costly=True)
+    assert values.keys() == METRICS.keys()
+    module.eval()
+    first = module[:3](X)
+    last = module[:6](X)
+    weights = [module[i].weight for i in (0, 4, 6)]
+    slopes = [activation_slopes(module[2], module[:2](X)), activation_slopes(module[5], module[:5](X))]
+    gradients = per_sample_gradients(module(X).square().mean(-1), module.parameters())
+    expected = {
+        "dfi": sum(map(dfi, weights)),
+        "weight_norm": weight_norm(module),
+        "gradient_norm": float(gradients.mean(0).norm()),
+        "dormant_fraction": dormant_fraction([first, last]),
+        "saturated_fraction": saturation_fraction(slopes),
+        "srank": srank(last),
+        "effective_rank": effective_rank(last),
+        "feature_rank": feature_rank(last),
+        "numerical_rank": numerical_rank(last),
+        "lambda_max": float(hessian_eigenvalues(lambda: module(X).square().mean(), module.parameters())),
+        "gradient_effective_rank": int(gradient_effective_rank(gradients)),
+    }
+    for name, value in expected.items():
+        assert values[name] == pytest.approx(value, rel=1e-5), name
+    assert 0 < values["saturated_fraction"] < 1
+
+
+def test_costly_metrics_are_taken_only_when_asked_for():
+    target = learner(network())
+    assert measure(target).keys() == CHEAP_METRICS.keys() == METRICS.keys() - {"lambda_max", "gradient_effective_rank"}
+
+
+def test_without_losses_of_samples_there_is_no_rank_of_their_gradients():
+    values = measure(learner(network(), samples=False), costly=True)
+    assert values.keys() == METRICS.keys() - {"gradient_effective_rank"}
+
+
+def test_measuring_leaves_modes_gradients_generators_and_statistics_alone():
+    module = network().train()
+    module[1].norm.eval()
+    target = learner(module)
+    draw = target.batches
+    target.batches = lambda n: (torch.rand(1, generator=target.generator), draw(n))[1]
+    target.loss().backward()
+    modes = [part.training for part in module.modules()]
+    gradients = [p.grad.clone() for p in module.parameters()]
+    state, own = torch.get_rng_state(), target.generator.get_state()
+    buffers = {name: value.clone() for name, value in module.named_buffers()}
+    first = measure(target, costly=True)
+    assert measure(target, costly=True) == first
+    assert [part.training for part in module.modules()] == modes
+    assert all(torch.equal(p.grad, g) for p, g in zip(module.parameters(), gradients, strict=True))
+    assert torch.equal(torch.get_rng_state(), state)
+    assert torch.equal(target.generator.get_state(), own)
+    assert all(torch.equal(buffers[name], value) for name, value in module.named_buffers())
+
+
+def test_a_unit_that_works_in_place_is_recorded_with_what_it_was_given():
+    module = nn.Sequential(nn.Linear(36, 5), nn.ELU(inplace=True), nn.Linear(5, 2))
+    x = X.flatten(1)
+    recording = record(module, ["1"], (x,))
+    torch.testing.assert_close(recording.inputs["1"], module[0](x))
+    torch.testing.assert_close(recording.units["1"], module[:2](x))
+
+
+def test_a_shocked_unit_is_measured_under_one_shock_and_not_two():
+    module = network()
+    module[2].register_forward_pre_hook(lambda _, args: (10 * args[0],))
+    target = learner(module)
+    inputs = View(target).recording.inputs
+    torch.testing.assert_close(inputs["2"], 10 * module.eval()[:2](X))
+    slopes = [1 - inputs["2"].tanh().square(), (inputs["5"] > 0).double()]
+    assert measure(target)["saturated_fraction"] == pytest.approx(saturation_fraction(slopes), abs=0.01)
+
+
+def test_a_block_has_units_and_no_slope():
+    block = nn.Sequential(nn.Linear(36, 5), nn.ReLU())
+    module = nn.Sequential(block, nn.Linear(5, 2))
+    x = X.flatten(1)
+    target = learner_for(module, units=("0",), probe=lambda: (x,), loss=lambda: module(x).sum())
+    values = measure(target)
+    assert "saturated_fraction" not in values
+    assert values.keys() == CHEAP_METRICS.keys() - {"saturated_fraction"}

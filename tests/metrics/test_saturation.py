@@ -1,0 +1,146 @@
+"""Saturated units, dead units, and the measures of a shock, on known cases and against plain loops."""
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from supple.interventions import activation
+from supple.metrics import (
+    accuracy_recovery_time,
+    activation_slopes,
+    dead_fraction,
+    non_recovery_rate,
+    peak_saturation,
+    saturation_area,
+    saturation_fraction,
+    saturation_recovery_time,
+)
+
+X = torch.randn(6, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64) * 3
+
+
+@pytest.mark.parametrize("unit", [nn.Tanh(), nn.ReLU(), nn.ELU(inplace=True), nn.LeakyReLU(0.1), nn.GELU()])
+def test_slopes_are_difference_quotients(unit: nn.Module) -> None:
+    h = 1e-6
+    quotients = ((unit((X + h).clone()) - unit((X - h).clone())) / (2 * h)).abs()
+    before = X.clone()
+    torch.testing.assert_close(activation_slopes(unit, X), quotients, rtol=1e-5, atol=1e-7)
+    assert torch.equal(X, before)
+
+
+def test_slopes_of_activations_that_change_the_width() -> None:
+    crelu = activation_slopes(activation("crelu"), X)
+    assert crelu.shape == X.shape
+    assert torch.equal(crelu, torch.ones_like(X))  # one of the two halves always passes the gradient
+    fourier = activation_slopes(activation("deep_fourier"), X)
+    torch.testing.assert_close(fourier, torch.ones_like(X))  # cos² + sin²
+    x = X[:, :4].clone()
+    gates = activation_slopes(nn.GLU(), x)
+    torch.testing.assert_close(gates[:, :2], torch.sigmoid(x[:, 2:]))
+
+
+def test_random_slopes_are_at_their_mean_and_modes_and_hooks_are_left_alone() -> None:
+    unit = activation("rand_smooth_leaky", lower=0.1, upper=0.9).train()
+    calls: list[int] = []
+    unit.register_forward_pre_hook(lambda *_: calls.append(1))
+    state = torch.get_rng_state()
+    assert torch.equal(activation_slopes(unit, X), activation_slopes(unit, X))
+    assert torch.equal(torch.get_rng_state(), state)
+    assert unit.training
+    assert not calls  # the hook of a shock would scale a second time
+
+
+def test_saturation_pools_samples_and_units_of_all_layers() -> None:
+    first, second = torch.tensor([[1.0, 0.0], [-1e-4, 1e-3]]), torch.full((2, 3, 2), 5.0)
+    assert saturation_fraction(first) == 0.5  # a slope of exactly the threshold is none
+    assert saturation_fraction([first, second]) == 2 / 16
+    assert saturation_fraction({"a": first}, threshold=0.01) == 0.75
+    for bad in ([], [torch.zeros(0)]):
+        with pytest.raises(ValueError, match="at least one layer"):
+            saturation_fraction(bad)
+    with pytest.raises(ValueError, match="threshold"):
+        saturation_fraction(first, 0.0)
+
+
+# --- dead units --------------------------------------------------------------------------------------------
+
+
+def outputs(*units: list[float]) -> Tensor:
+    return torch.tensor(units).T
+
+
+def test_a_unit_stuck_on_a_plateau_of_its_family_is_dead() -> None:
+    tanh = outputs([1.0, -0.999, 1.0], [0.9, 0.2, -0.4], [-1.0, -1.0, -0.9])
+    assert dead_fraction(tanh, plateaus=(-1, 1)) == pytest.approx(1 / 3)
+    assert dead_fraction(tanh) == 0  # without plateaus only magnitude counts
+    relu = outputs([0.0, 0.005, 0.0], [3.0, 0.0, 0.0])
+    assert dead_fraction(relu, plateaus=(0,)) == 0.5
+    elu = outputs([-1.0, -0.995, -1.0], [2.0, -1.0, 0.3])
+    assert dead_fraction(elu, plateaus=(-1,)) == 0.5
+
+
+def test_a_unit_negligible_beside_its_layer_is_dead() -> None:
+    leaky = outputs([-1e-5, 1e-5, 1e-5], [3.0, -0.2, 1.0])
+    assert dead_fraction(leaky) == 0.5
+    assert dead_fraction(1e-6 * leaky) == 0.5
+    images = leaky.T[None, :, :, None].expand(2, -1, -1, 4)  # channels are the units
+    assert dead_fraction(images, plateaus=(3.0,)) == 0.5
+
+
+# --- shocks ------------------------------------------------------------------------------------------------
+
+
+def loop_recovery(window: list[float]) -> float:
+    peak = max(window)
+    for epoch in range(window.index(peak), len(window)):
+        if window[epoch] <= peak / 2:
+            return epoch
+    return math.inf
+
+
+def test_shock_measures_equal_a_loop_over_windows() -> None:
+    windows = np.random.default_rng(0).uniform(size=(20, 3, 10)).round(2)
+    times, areas = saturation_recovery_time(windows), saturation_area(windows)
+    assert times.shape == areas.shape == (20, 3)
+    for place in np.ndindex(20, 3):
+        window = windows[place].tolist()
+        assert times[place] == loop_recovery(window)
+        trapezoids = sum((a + b) / 2 for a, b in pairwise(window))
+        assert areas[place] == pytest.approx(trapezoids)
+        assert peak_saturation(windows)[place] == max(window)
+
+
+def test_recovery_is_halving_of_the_peak_within_the_window() -> None:
+    assert saturation_recovery_time([0.8, 0.5, 0.4, 0.1]) == 2
+    assert saturation_recovery_time([0.2, 0.8, 0.5, 0.4]) == 3  # what came before the peak is no recovery from it
+    assert saturation_recovery_time([0.8, 0.7, 0.6]) == math.inf
+    assert saturation_recovery_time([0.0, 0.0]) == 0
+    assert saturation_area([0.5, 0.5, 0.5]) == 1.0
+
+
+def test_accuracy_recovers_at_95_percent_of_what_it_was() -> None:
+    accuracy = [[0.5, 0.7, 0.76, 0.9], [0.5, 0.6, 0.7, 0.75], [0.79, 0.3, 0.3, 0.3]]
+    times = accuracy_recovery_time(accuracy, before=[0.8, 0.8, 0.8])
+    assert times.tolist() == [2, math.inf, 0]
+    assert accuracy_recovery_time(accuracy[1], 0.8, share=0.8) == 2
+    assert non_recovery_rate(times) == pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: peak_saturation([]), "not empty"),
+        (lambda: saturation_area(0.5), "epochs"),
+        (lambda: saturation_recovery_time([0.1, math.nan]), "without NaN"),
+        (lambda: accuracy_recovery_time([0.1], 0.1, share=0.0), "share"),
+        (lambda: non_recovery_rate([]), "at least one"),
+        (lambda: non_recovery_rate([math.nan]), "no NaN"),
+    ],
+)
+def test_bad_input_is_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

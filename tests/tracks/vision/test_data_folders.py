@@ -1,0 +1,211 @@
+"""Image folders: both layouts, decoded once, and every kind of damage refused in one line that names the file."""
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from supple.experiments.errors import UsageError
+from supple.tracks.vision.data import decode, load
+
+RNG = np.random.default_rng(0)
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SUPPLE_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def picture(file: Path, height: int = 6, width: int = 4) -> np.ndarray:
+    """Write a random image; returns it as (3, height, width)."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    pixels = RNG.integers(0, 256, (height, width, 3), np.uint8)
+    Image.fromarray(pixels).save(file)
+    return pixels.transpose(2, 0, 1)
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Path:
+    """train/ and test/ with classes ant, bee: PNG files, which keep every bit."""
+    for path in ("train/bee/0.png", "train/ant/0.png", "train/ant/1.PNG", "test/ant/0.png", "test/bee/0.png"):
+        np.save(tmp_path / f"{path.replace('/', '-')}.npy", picture(tmp_path / "plain" / path))
+    return tmp_path / "plain"
+
+
+def original(tmp_path: Path, path: str) -> np.ndarray:
+    return np.load(tmp_path / f"{path.replace('/', '-')}.npy")
+
+
+def refusal(folder: Path, name: str = "folder") -> str:
+    with pytest.raises(UsageError) as error:
+        load(name, folder)
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+def test_classes_and_files_come_in_the_order_of_their_names(tmp_path: Path, plain: Path):
+    data = load("folder", plain)
+    wanted = [original(tmp_path, path) for path in ("train/ant/0.png", "train/ant/1.PNG", "train/bee/0.png")]
+    assert torch.equal(data.train_images, torch.tensor(np.stack(wanted)))
+    assert torch.equal(data.test_images[1], torch.tensor(original(tmp_path, "test/bee/0.png")))
+    assert (data.train_labels.tolist(), data.test_labels.tolist()) == ([0, 0, 1], [0, 1])
+    assert data.train_labels.dtype == torch.int64
+    assert data.source == f"folder, image folders, in {plain}: 3 + 2 images, 3×6×4, 2 classes"
+
+
+def test_tiny_imagenet_is_read_as_it_is_published(tmp_path: Path):
+    root = tmp_path / "tiny-imagenet-200"
+    for own in ("n02", "n01"):
+        for number in range(2):
+            picture(root / "train" / own / "images" / f"{own}_{number}.JPEG", 64, 64)
+        (root / "train" / own / f"{own}_boxes.txt").write_text("")
+    for number in range(3):
+        picture(root / "val/images" / f"val_{number}.JPEG", 64, 64)
+    picture(root / "test/images/test_0.JPEG", 64, 64)  # published without labels, and left alone
+    annotations = root / "val/val_annotations.txt"
+    annotations.write_text("val_2.JPEG\tn02\t0\t0\t5\t5\nval_0.JPEG\tn01\t0\t0\t5\t5\n")
+    data = load("tiny-imagenet", tmp_path)
+    assert (data.image_shape, data.num_classes) == ((3, 64, 64), 2)
+    assert (data.train_labels.tolist(), data.test_labels.tolist()) == ([0, 0, 1, 1], [1, 0])
+    with Image.open(root / "val/images/val_2.JPEG") as image:
+        assert np.array_equal(data.test_images[0], np.asarray(image).transpose(2, 0, 1))
+
+    annotations.write_text("val_2.JPEG\tn02\nval_0.JPEG\tn03\n")
+    assert refusal(tmp_path, "tiny-imagenet") == (
+        f"{annotations}, line 2: expected an image and one of train/'s classes, found 'val_0.JPEG\\tn03'"
+    )
+    annotations.write_text("val_7.JPEG\tn02\n")
+    assert refusal(tmp_path, "tiny-imagenet") == (
+        f"{root}/val/images/val_7.JPEG is missing: val_annotations.txt names it"
+    )
+    annotations.write_text("")
+    assert "val_annotations.txt: empty" in refusal(tmp_path, "tiny-imagenet")
+
+
+def test_grey_images_become_rgb_and_val_serves_as_test(tmp_path: Path):
+    for split in ("train", "val"):
+        file = tmp_path / split / "x" / "0.jpg"
+        file.parent.mkdir(parents=True)
+        Image.new("L", (5, 3), 77).save(file)
+    data = load("imagenet-32", tmp_path)
+    assert data.test_images.shape == (1, 3, 3, 5)
+    assert data.train_images.unique().tolist() == [77]
+
+
+def test_images_are_decoded_once_and_again_when_a_file_changes(
+    plain: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+):
+    first = load("folder", plain)
+    (kept,) = (cache / "decoded").iterdir()
+    opened: list[str] = []
+    really = Image.open
+
+    def counted(file: Path, **options: tuple[str, ...]) -> Image.Image:
+        opened.append(file.name)
+        return really(file, **options)
+
+    monkeypatch.setattr(Image, "open", counted)
+    again = load("folder", plain)
+    assert opened == []
+    assert torch.equal(again.train_images, first.train_images)
+    assert torch.equal(again.test_labels, first.test_labels)
+
+    kept.write_bytes(kept.read_bytes()[:-5])  # no longer whole: decoded anew
+    assert torch.equal(load("folder", plain).test_images, first.test_images)
+    assert len(opened) == 5
+
+    state = (plain / "test/ant/0.png").stat()
+    os.utime(plain / "test/ant/0.png", ns=(state.st_atime_ns, state.st_mtime_ns + 1))
+    load("folder", plain)
+    assert len(opened) == 10
+
+
+def broken_jpeg(folder: Path) -> None:
+    picture(folder / "train/bee/1.jpg")
+    content = (folder / "train/bee/1.jpg").read_bytes()
+    (folder / "train/bee/1.jpg").write_bytes(content[: len(content) // 2])
+
+
+def broken_png(folder: Path) -> None:
+    content = (folder / "test/bee/0.png").read_bytes()
+    (folder / "test/bee/0.png").write_bytes(content[:20] + bytes(30) + content[50:])
+
+
+def no_image(folder: Path) -> None:
+    (folder / "test/bee/0.png").write_text("<html>")
+
+
+def another_size(folder: Path) -> None:
+    picture(folder / "train/bee/0.png", 6, 5)
+
+
+def empty_class(folder: Path) -> None:
+    (folder / "train/bee/0.png").rename(folder / "train/bee/0.txt")
+
+
+def class_only_in_train(folder: Path) -> None:
+    picture(folder / "train/cow/0.png")
+
+
+def class_only_in_test(folder: Path) -> None:
+    picture(folder / "test/cow/0.png")
+
+
+def no_test(folder: Path) -> None:
+    (folder / "test").rename(folder / "tset")
+
+
+def no_train(folder: Path) -> None:
+    (folder / "train").rename(folder / "trian")
+
+
+def no_classes(folder: Path) -> None:
+    (folder / "train").rename(folder / "old")
+    (folder / "train").mkdir()
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (broken_jpeg, "train/bee/1.jpg: no image that can be read ("),
+        (broken_png, "test/bee/0.png: no image that can be read ("),
+        (no_image, "test/bee/0.png: no image that can be read (cannot identify"),
+        (another_size, "train/bee/0.png: 6×5 pixels, expected 6×4, the size of 0.png"),
+        (empty_class, "train/bee: an empty class folder: no file ends with .jpeg, .jpg, "),
+        (class_only_in_train, "test/cow is missing: it should hold class cow"),
+        (class_only_in_test, "test/cow: train/ has no class of that name"),
+        (no_test, "no folder test/ or val/ there: expected train/<class>/*.JPEG and test/<class>/*.JPEG"),
+        (no_train, "no folder train/ there: expected train/<class>/*.JPEG"),
+        (no_classes, "train: no class folders there: expected train/<class>/*.JPEG"),
+    ],
+)
+def test_damage_is_named_and_nothing_of_it_is_kept(
+    plain: Path, cache: Path, damage: Callable[[Path], None], words: str
+):
+    damage(plain)
+    assert words in refusal(plain)
+    assert not (cache / "decoded").exists()
+
+
+def test_a_decoded_set_that_does_not_fit_on_the_disk_leaves_nothing(
+    plain: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def full(tensors: dict[str, torch.Tensor], file: Path) -> None:
+        file.write_bytes(b"half")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(decode, "save_file", full)
+    with pytest.raises(OSError, match="No space left"):
+        load("folder", plain)
+    assert list((cache / "decoded").iterdir()) == []
+
+
+def test_without_pillow_the_extra_is_named(plain: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    assert refusal(plain) == "image folders need Pillow: pip install 'supple[vision]'"

@@ -1,0 +1,75 @@
+"""The published benchmarks by name: `supple vision NAME` begins with these settings, options override them."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """Settings of a benchmark, and what it is."""
+
+    about: str
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+# FIRE, Appendix E.1 and Table 2
+_FIRE: dict[str, Any] = {
+    "batch_size": 256, "learning_rate": 1e-3, "warmup": 0.1, "clip": 0.5, "epochs": 100, "fresh_optimizer": True,
+    "standardize": True, "dataset": "cifar-10", "network": "resnet18", "eval_every": 1, "measure_every": 1000,
+    "checkpoint_every": 5000,
+}  # fmt: skip
+# paper 002, Table E1
+_PAIRS = {"stream": "pairs", "images_per_class": 600, "network": "cnn", "batch_size": 100, "epochs": 10, "tasks": 500}
+_LABELS = {"stream": "random-labels", "images": 1200, "tasks": 50, "epochs": 400, "batch_size": 16}
+# paper 002, Sections 2 to 4 and Appendices B, D
+_SPLIT: dict[str, Any] = {
+    "dataset": "cifar-100", "stream": "split", "tasks": 20, "classes_per_task": 5, "network": "convnet",
+    "epochs": 100, "batch_size": 32, "replay": 10_000, "replay_per_task": 500, "measure_every": 5000,
+}  # fmt: skip
+
+BENCHMARKS = {
+    "permuted-mnist": Benchmark(
+        "500 permutations of the pixels of 10,000 MNIST images, one pass each (paper 002, Table E1)",
+        {"stream": "permuted", "images": 10_000, "tasks": 500, "epochs": 1, "batch_size": 16},
+    ),
+    "random-label-mnist": Benchmark("50 random labellings of 1,200 MNIST images, 400 passes each (Table E1)", _LABELS),
+    "random-label-cifar": Benchmark(
+        "the same with CIFAR-10 and a CNN (Table E1)", {**_LABELS, "dataset": "cifar-10", "network": "cnn"}
+    ),
+    "cifar-5+1": Benchmark(
+        "30 tasks of 5 classes and of 1 class of CIFAR-100 in turn, 780 updates each (Table E1)",
+        {
+            "dataset": "cifar-100",
+            "stream": "alternating",
+            "tasks": 30,
+            "classes_per_task": 5,
+            "network": "cnn",
+            "images_per_class": 500,
+            "batch_size": 32,
+            "updates_per_task": 780,
+            "measure_every": 780,
+        },
+    ),
+    "continual-imagenet": Benchmark(
+        "500 pairs of ImageNet classes at 32×32, 10 passes each (Table E1)", {"dataset": "imagenet-32", **_PAIRS}
+    ),
+    "split-cifar-100": Benchmark(
+        "20 tasks of 5 classes of CIFAR-100 with experience replay (paper 002, Sections 2 and 3)", _SPLIT
+    ),
+    "shock": Benchmark(
+        "the same with a shock of all pre-activations every tenth epoch (Section 4, Appendix D)",
+        {**_SPLIT, "shock_every": 10, "eval_every": 1},
+    ),
+    "warm-start": Benchmark(
+        "10 % of CIFAR-10 for 1,000 epochs, then all for 100, ResNet-18 (FIRE, Section 4.1)",
+        {**_FIRE, "stream": "chunks", "shares": (0.1, 1.0), "tasks": 2, "first_epochs": 1000},
+    ),
+    "continual": Benchmark(
+        "CIFAR-10 in ten stages, from 10 % to all, 100 epochs each (FIRE, Section 4.1)",
+        {**_FIRE, "stream": "chunks", "shares": tuple(k / 10 for k in range(1, 11)), "tasks": 10},
+    ),
+    "class-incremental": Benchmark(
+        "CIFAR-100 in 20 phases of 5 new classes, all seen so far in each, ViT-Tiny (FIRE, Section 4.1)",
+        {**_FIRE, "dataset": "cifar-100", "network": "vit-tiny", "stream": "classes", "tasks": 20},
+    ),
+}

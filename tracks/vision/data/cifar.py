@@ -1,0 +1,67 @@
+"""CIFAR-10 and CIFAR-100, binary version (https://www.cs.toronto.edu/~kriz/cifar.html); the other one is pickle.
+
+Each row of a file is its labels, one byte each, then 32×32 red, green and blue values.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ....experiments.errors import UsageError
+from .dataset import DataSet, check_labels, described, need
+
+PIXELS = 3 * 32 * 32
+
+
+@dataclass(frozen=True)
+class Layout:
+    train: dict[str, int]  # file → rows
+    test: dict[str, int]
+    label_bytes: int  # CIFAR-100 has a coarse label, then the fine one that is used
+    num_classes: int
+    archive: str
+    folder: str  # that the archive unpacks to
+
+
+LAYOUTS = {
+    "cifar-10": Layout(
+        {f"data_batch_{number}.bin": 10_000 for number in range(1, 6)}, {"test_batch.bin": 10_000}, 1, 10,
+        "cifar-10-binary.tar.gz", "cifar-10-batches-bin",
+    ),
+    "cifar-100": Layout(
+        {"train.bin": 50_000}, {"test.bin": 10_000}, 2, 100, "cifar-100-binary.tar.gz", "cifar-100-binary"
+    ),
+}  # fmt: skip
+
+
+def read_cifar(name: str, folder: Path) -> DataSet:
+    """The data set of a folder with the files of the binary version, images (3, 32, 32); CIFAR-100: fine labels.
+
+    Raises UsageError, in one line, for a file that is missing, has not its exact size, or a label out of range.
+    """
+    layout = LAYOUTS[name]
+    folder = folder / layout.folder if (folder / layout.folder).is_dir() else folder
+    train, test = (_read_files(layout, files, folder) for files in (layout.train, layout.test))
+    return described(name, f"{name}, binary version,", folder, train, test, layout.num_classes)
+
+
+def _read_files(layout: Layout, files: dict[str, int], folder: Path) -> tuple[Tensor, Tensor]:
+    images = torch.empty(sum(files.values()), 3, 32, 32, dtype=torch.uint8)
+    labels = torch.empty(len(images), dtype=torch.int64)
+    remedy = f"let --data name the folder that {layout.archive} unpacks to"
+    start = 0
+    for path, rows in files.items():
+        file = need(folder / path, remedy)
+        expected = rows * (layout.label_bytes + PIXELS)
+        if (found := file.stat().st_size) != expected:
+            raise UsageError(f"{file}: expected {expected:,} bytes ({rows:,} images), found {found:,}")
+        content = torch.from_numpy(np.fromfile(file, np.uint8)).view(rows, -1)
+        own = slice(start, start + rows)
+        labels[own] = content[:, layout.label_bytes - 1]
+        images[own] = content[:, layout.label_bytes :].view(rows, 3, 32, 32)
+        check_labels(labels[own], layout.num_classes, file)
+        start += rows
+    return images, labels

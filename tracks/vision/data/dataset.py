@@ -1,0 +1,54 @@
+"""What every reader of files returns, and the checks that they share."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from torch import Tensor
+
+from ....experiments.errors import UsageError
+
+
+@dataclass(frozen=True, eq=False)
+class DataSet:
+    """Labelled images of one size, for training and for testing, in the order of their files."""
+
+    name: str
+    source: str
+    """What was read and from where, in words; belongs beside every result."""
+    train_images: Tensor
+    """(N, channels, height, width) uint8"""
+    train_labels: Tensor
+    """(N,) int64 in 0 … num_classes − 1"""
+    test_images: Tensor
+    test_labels: Tensor
+    num_classes: int
+
+    @property
+    def image_shape(self) -> tuple[int, int, int]:
+        """(channels, height, width)"""
+        channels, height, width = self.train_images.shape[1:]
+        return channels, height, width
+
+
+def described(name: str, what: str, folder: Path, train: tuple[Tensor, Tensor], test: tuple[Tensor, Tensor],
+              num_classes: int) -> DataSet:  # fmt: skip
+    """The data set of two (images, labels), with its `source` spelled out."""
+    size = "×".join(str(length) for length in train[0].shape[1:])
+    counts = f"{len(train[1]):,} + {len(test[1]):,} images, {size}, {num_classes} classes"
+    return DataSet(name, f"{what} in {folder}: {counts}", *train, *test, num_classes)
+
+
+def check_labels(labels: Tensor, num_classes: int, file: Path, first: int = 0) -> None:
+    """Raises UsageError that names the file and the row of a label outside first … first + num_classes − 1."""
+    wrong = (labels < first) | (labels >= first + num_classes)
+    if wrong.any():
+        row = int(wrong.int().argmax())
+        last = first + num_classes - 1
+        raise UsageError(f"{file}: row {row} (the first is 0) has label {labels[row]}, expected {first} … {last}")
+
+
+def need(file: Path, remedy: str) -> Path:
+    """The file, if it is there. Raises UsageError otherwise, with what helps."""
+    if not file.is_file():
+        raise UsageError(f"{file} is missing: {remedy}")
+    return file

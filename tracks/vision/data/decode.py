@@ -1,0 +1,93 @@
+"""Image files to one tensor, once: what was decoded is kept for as long as the same files are there."""
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from ....experiments.cache import cache_folder
+from ....experiments.errors import UsageError
+
+FORMATS = ("JPEG", "PNG", "BMP", "PPM")
+SUFFIXES = (".jpeg", ".jpg", ".png", ".bmp", ".ppm")
+
+
+@dataclass(frozen=True)
+class Split:
+    """Image files and the class of each, as a number."""
+
+    files: list[Path]
+    labels: list[int]
+
+
+def decoded(folder: Path, train: Split, test: Split) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+    """((images, labels), (images, labels)) of two splits of a folder: (N, 3, height, width) uint8, (N,) int64.
+
+    Raises UsageError that names an image of another size than the first, or one that cannot be read.
+    """
+    kept = cache_folder() / "decoded" / f"{_listing(folder, train, test)}.safetensors"
+    images = _read(kept)
+    if images is None:
+        pixels = _decode([*train.files, *test.files])
+        images = {"train": pixels[: len(train.files)], "test": pixels[len(train.files) :]}
+        _write(kept, images)
+    return (images["train"], torch.tensor(train.labels)), (images["test"], torch.tensor(test.labels))
+
+
+def _listing(folder: Path, *splits: Split) -> str:
+    """A name for the files' order, sizes and times of change; the classes do not matter to what is decoded."""
+    digest = hashlib.sha256(str(folder.resolve()).encode())
+    for split in splits:
+        digest.update(f"{len(split.files)}\n".encode())
+        for file in split.files:
+            state = file.stat()
+            digest.update(f"{file.relative_to(folder)} {state.st_size} {state.st_mtime_ns}\n".encode())
+    return digest.hexdigest()[:32]
+
+
+def _read(kept: Path) -> dict[str, Tensor] | None:
+    """None if nothing was kept, or if it is no longer whole."""
+    try:
+        return load_file(kept)
+    except (FileNotFoundError, SafetensorError):
+        return None
+
+
+def _write(kept: Path, images: dict[str, Tensor]) -> None:
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    partial = kept.with_name(f"{kept.name}.{os.getpid()}.partial")
+    try:
+        save_file(images, partial)
+        partial.replace(kept)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _decode(files: list[Path]) -> Tensor:
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise UsageError("image folders need Pillow: pip install 'supple[vision]'") from error
+
+    pixels = np.empty(0, np.uint8)
+    for row, file in enumerate(files):
+        try:
+            with Image.open(file, formats=FORMATS) as image:
+                size = (image.height, image.width)
+                if row == 0:
+                    pixels = np.empty((len(files), 3, *size), np.uint8)
+                same = size == pixels.shape[2:]
+                if same:
+                    pixels[row] = np.asarray(image.convert("RGB")).transpose(2, 0, 1)
+        except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:  # SyntaxError: a broken PNG
+            raise UsageError(f"{file}: no image that can be read ({error})") from error
+        if not same:
+            expected = "×".join(map(str, pixels.shape[2:]))
+            raise UsageError(f"{file}: {size[0]}×{size[1]} pixels, expected {expected}, the size of {files[0].name}")
+    return torch.from_numpy(pixels)

@@ -1,0 +1,79 @@
+"""Image folders: which files there are, of which class."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from ....experiments.errors import UsageError
+from .dataset import DataSet, described, need
+from .decode import SUFFIXES, Split, decoded
+
+LAYOUT = (
+    "expected train/<class>/*.JPEG and test/<class>/*.JPEG (or val/), or, as Tiny-ImageNet is published, "
+    "train/<class>/images/*.JPEG and val/val_annotations.txt"
+)
+ARCHIVE = "tiny-imagenet-200"  # the folder that tiny-imagenet-200.zip unpacks to
+
+
+def read_folders(name: str, folder: Path) -> DataSet:
+    """The data set of image folders, images (3, height, width) as RGB; every image must have the size of the first.
+
+    Classes are numbered in the order of their names, which the two splits must share. Images are decoded once, then
+    kept in the cache folder for as long as the same files are there.
+    Raises UsageError, in one line, for a folder of another layout, an empty class, an image of another size or one
+    that cannot be read.
+    """
+    folder = folder / ARCHIVE if (folder / ARCHIVE).is_dir() else folder
+    if not (folder / "train").is_dir():
+        raise UsageError(f"{folder}: no folder train/ there: {LAYOUT}")
+    by_class = dict(_class_folders(folder / "train"))
+    if not by_class:
+        raise UsageError(f"{folder / 'train'}: no class folders there: {LAYOUT}")
+    classes = list(by_class)
+    train = _split(by_class, classes)
+    annotations = folder / "val" / "val_annotations.txt"
+    test = _annotated(annotations, classes) if annotations.is_file() else _test_folders(folder, classes)
+    images = decoded(folder, train, test)
+    return described(name, f"{name}, image folders,", folder, *images, len(classes))
+
+
+def _class_folders(folder: Path) -> Iterator[tuple[str, list[Path]]]:
+    """(class, its image files), in the order of the names. Raises UsageError for a class without an image."""
+    for own in sorted(path for path in folder.iterdir() if path.is_dir()):
+        inner = own / "images" if (own / "images").is_dir() else own
+        files = sorted(path for path in inner.iterdir() if path.suffix.lower() in SUFFIXES)
+        if not files:
+            raise UsageError(f"{inner}: an empty class folder: no file ends with {', '.join(SUFFIXES)}")
+        yield own.name, files
+
+
+def _split(by_class: dict[str, list[Path]], classes: list[str]) -> Split:
+    files = [file for own in classes for file in by_class[own]]
+    return Split(files, [label for label, own in enumerate(classes) for _ in by_class[own]])
+
+
+def _test_folders(folder: Path, classes: list[str]) -> Split:
+    place = next((folder / split for split in ("test", "val") if (folder / split).is_dir()), None)
+    if place is None:
+        raise UsageError(f"{folder}: no folder test/ or val/ there: {LAYOUT}")
+    by_class = dict(_class_folders(place))
+    if missing := [own for own in classes if own not in by_class]:
+        raise UsageError(f"{place / missing[0]} is missing: it should hold class {missing[0]}, as in train/")
+    if unknown := [own for own in by_class if own not in classes]:
+        raise UsageError(f"{place / unknown[0]}: train/ has no class of that name")
+    return _split(by_class, classes)
+
+
+def _annotated(annotations: Path, classes: list[str]) -> Split:
+    """Tiny-ImageNet's validation images, which are its test set: each line names an image, its class, a box."""
+    numbers = {own: label for label, own in enumerate(classes)}
+    split = Split([], [])
+    for number, line in enumerate(annotations.read_text().splitlines(), start=1):
+        words = line.split("\t")
+        if len(words) < 2 or words[1] not in numbers:
+            raise UsageError(f"{annotations}, line {number}: expected an image and one of train/'s classes, "
+                             f"found {line[:60]!r}")  # fmt: skip
+        split.files.append(need(annotations.parent / "images" / words[0], f"{annotations.name} names it"))
+        split.labels.append(numbers[words[1]])
+    if not split.files:
+        raise UsageError(f"{annotations}: empty, expected a line for each image")
+    return split

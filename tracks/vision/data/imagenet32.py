@@ -1,0 +1,66 @@
+"""Downsampled ImageNet, npz version (Chrabaszcz et al. 2017, https://arxiv.org/abs/1707.08819): ten files and one."""
+
+import zipfile
+import zlib
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ....experiments.errors import UsageError
+from .dataset import DataSet, check_labels, described, need
+from .folders import read_folders
+
+CLASSES = 1000
+TRAIN = [f"train_data_batch_{number}.npz" for number in range(1, 11)]
+TEST = ["val_data.npz"]
+SHAPE = (3, 32, 32)
+
+
+def read_imagenet32(name: str, folder: Path) -> DataSet:
+    """ImageNet-32 from its npz files, or from image folders where there is a `train` folder; images (3, 32, 32).
+
+    The validation images are the test set. The files count classes from 1; labels here start at 0.
+    Raises UsageError, in one line, for what is missing, broken or of another shape.
+    """
+    if (folder / "train").is_dir():
+        return read_folders(name, folder)
+    train, test = _read_files(TRAIN, folder), _read_files(TEST, folder)
+    return described(name, f"{name}, npz files,", folder, train, test, CLASSES)
+
+
+def _read_files(names: list[str], folder: Path) -> tuple[Tensor, Tensor]:
+    remedy = f"--data needs a folder with {TRAIN[0]} … {TRAIN[-1]} and {TEST[0]}, or with train/<class>/"
+    files = [need(folder / name, remedy) for name in names]
+    labels = [_array(file, "labels") for file in files]
+    images = torch.empty(sum(len(part) for part in labels), *SHAPE, dtype=torch.uint8)  # 3.9 GB: only once
+    start = 0
+    for file, own in zip(files, labels, strict=True):
+        pixels = _array(file, "data")
+        if pixels.shape != (expected := (len(own), images[0].numel())) or pixels.dtype != np.uint8:
+            raise UsageError(f"{file}: 'data' is {pixels.shape} {pixels.dtype}, expected {expected} uint8")
+        images[start : start + len(own)] = torch.from_numpy(pixels).view(-1, *SHAPE)
+        start += len(own)
+    return images, torch.cat([_checked(part, file) for part, file in zip(labels, files, strict=True)])
+
+
+def _array(file: Path, key: str) -> np.ndarray:
+    if not zipfile.is_zipfile(file):
+        raise UsageError(f"{file}: truncated, or no npz file at all ({file.stat().st_size:,} bytes)")
+    try:
+        with np.load(file, allow_pickle=False) as arrays:
+            array: np.ndarray = arrays[key]
+            return array
+    except KeyError as error:
+        raise UsageError(f"{file}: has no array {key!r}") from error
+    except (ValueError, zipfile.BadZipFile, zlib.error) as error:
+        raise UsageError(f"{file}: array {key!r} cannot be read without pickle ({error})") from error
+
+
+def _checked(labels: np.ndarray, file: Path) -> Tensor:
+    if labels.ndim != 1 or labels.dtype.kind not in "iu":
+        raise UsageError(f"{file}: 'labels' is {labels.shape} {labels.dtype}, expected one integer for each image")
+    numbers = torch.from_numpy(labels.astype(np.int64))
+    check_labels(numbers, CLASSES, file, first=1)
+    return numbers - 1

@@ -1,0 +1,94 @@
+"""The batches of one task: which images each member sees at which update."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from ...experiments.seeding import generator
+from .stream import Images, Stream, Task
+
+PROBE = 256  # images that metrics look at
+
+
+class Feed:
+    """Batches of a task, each a part of an endless sequence of shuffled passes over its images: all of one size, and
+    every image as often as every other. With a memory, each batch has as many images of earlier tasks again."""
+
+    def __init__(self, stream: Stream, task: Task, device: str) -> None:
+        self.stream, self.task = stream, task
+        self.images = stream.train(task).to(device)
+        self.size = stream.settings.batch_size
+        self.update = 0  # of the task: the next batch
+        self._orders: dict[int, Tensor] = {}
+        self._memory = self._remembered(device)
+
+    def batch(self) -> tuple[Tensor, Tensor]:
+        """Images uint8 (members, n, c, h, w) and labels (members, n) of the next update, those of the task first."""
+        images, labels = self.images.batch(self._positions(self.update))
+        if self._memory is not None:
+            old_images, old_labels = self._memory.batch(self._draws(self.update))
+            images, labels = torch.cat([images, old_images], 1), torch.cat([labels, old_labels], 1)
+        self.update += 1
+        return images, labels
+
+    def last(self) -> tuple[Tensor, Tensor]:
+        """The task's images in the batch of the last update (of the first one, before any)."""
+        return self.images.batch(self._positions(max(0, self.update - 1)))
+
+    def probe(self) -> tuple[Tensor, Tensor]:
+        """The task's first images, as many as metrics look at."""
+        return self.images.batch(self._rows(0, min(PROBE, self.images.size)))
+
+    def batches(self, count: int | None) -> Iterator[tuple[Tensor, Tensor]]:
+        """So many batches from the next one on, or (None) one pass over the task's images. Nothing moves on."""
+        if count is None:
+            for start in range(0, self.images.size, self.size):
+                yield self.images.batch(self._rows(start, min(start + self.size, self.images.size)))
+        else:
+            for update in range(self.update, self.update + count):
+                yield self.images.batch(self._positions(update))
+
+    def _rows(self, start: int, stop: int) -> Tensor:
+        members = len(self.images.rows)
+        return torch.arange(start, stop, device=self.images.rows.device).expand(members, -1)
+
+    def _positions(self, update: int) -> Tensor:
+        """Positions in the task's images, (members, size)."""
+        epoch, offset = divmod(update * self.size, self.task.size)
+        parts, missing = [], self.size
+        while missing:
+            parts.append(self._order(epoch)[:, offset : offset + missing])
+            missing -= parts[-1].shape[1]
+            epoch, offset = epoch + 1, 0
+        return torch.cat(parts, 1) if len(parts) > 1 else parts[0]
+
+    def _order(self, epoch: int) -> Tensor:
+        if epoch not in self._orders:
+            self._orders = {e: o for e, o in self._orders.items() if e == epoch - 1}
+            self._orders[epoch] = self.stream.order(self.task, epoch).to(self.images.rows.device)
+        return self._orders[epoch]
+
+    # -- memory -------------------------------------------------------------------------------------------------
+
+    def _remembered(self, device: str) -> Images | None:
+        """Images of the earlier tasks: of each an equal share of the memory, at most `replay_per_task`."""
+        s, index = self.stream.settings, self.task.index
+        if not s.replay or not index:
+            return None
+        each = min(s.replay_per_task, s.replay // index)
+        kept = []
+        for task in self.stream.tasks[:index]:
+            images, picks = self.stream.train(task), []
+            for seed in s.seeds:
+                picks.append(torch.randperm(task.size, generator=generator(seed, "memory", task.index))[:each])
+            kept.append((images.rows.gather(1, torch.stack(picks)), images.labels.gather(1, torch.stack(picks))))
+        rows, labels = (torch.cat([pair[i] for pair in kept], 1) for i in (0, 1))
+        return Images(self.stream.data.train_images, rows, labels).to(device)
+
+    def _draws(self, update: int) -> Tensor:
+        """Positions in the memory, (members, size), drawn anew for each update."""
+        assert self._memory is not None
+        draws = [generator(seed, "replay", self.task.index, update) for seed in self.stream.settings.seeds]
+        picks = [torch.randint(self._memory.size, (self.size,), generator=g) for g in draws]
+        return torch.stack(picks).to(self._memory.rows.device)

@@ -1,0 +1,134 @@
+"""A network that learns to classify, its optimizer, and what interventions and metrics see of it."""
+
+from collections.abc import Iterator, Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ...experiments.seeding import derive, generator
+from ...interventions import Learner, chain, unit_names
+from ...interventions.activations import set_generators
+from .adam import StackedAdam
+from .data import DataSet
+from .feed import Feed
+from .networks import initialize_, network
+from .settings import VisionSettings
+from .stream import Images
+
+
+class Model:
+    """One network for each seed: a stack of them where they are small, else a single one.
+
+    Outside everything is (members, n, …): images, labels, losses, hits.
+
+    learner: what interventions and metrics see. The data that it offers come from `feed`, which the loop sets.
+    """
+
+    def __init__(self, settings: VisionSettings, data: DataSet, classes: int, device: str) -> None:
+        """Raises ValueError for a network that does not fit the images, the activation or the width."""
+        s = self.settings = settings
+        self.device, self.members, self.stacked = device, len(s.seeds), s.stacked
+        self.shape, self.classes = data.image_shape, classes
+        self.updates = 0  # so far; draws for interventions are keyed by it
+        self.feed: Feed | None = None
+        drawn = [self._drawn(seed, "network") for seed in s.seeds]
+        self.network = drawn[0]
+        if self.stacked:
+            self.network = network(s.network, self.members, self.shape, classes, s.activation, s.width)
+            initialize_(self.network, drawn)
+        self.network.to(device)
+        self.generators = [torch.Generator(device).manual_seed(derive(seed, "activations")) for seed in s.seeds]
+        set_generators(self.network, self.generators)
+        self.mean, self.deviation = _pixel_statistics(data, s.standardize, device)
+        optimizer: torch.optim.Optimizer
+        if self.stacked:
+            optimizer = StackedAdam(self.network.parameters(), lr=s.learning_rate)
+        else:
+            optimizer = torch.optim.Adam(self.network.parameters(), lr=s.learning_rate, fused=True)
+        for group in optimizer.param_groups:
+            group["initial_lr"] = s.learning_rate  # which the warm-up scales
+        self.learner = Learner(
+            "model",
+            self.network,
+            optimizer,
+            self.network.layers() if not self.stacked else chain(self.network),
+            self.network.units() if not self.stacked else unit_names(self.network),
+            probe=self._probe,
+            loss=self._loss,
+            generator=generator(s.seeds[0], "interventions"),
+            redraw=self._redraw,
+            batches=self._batches,
+            injectable=self.network.injectable,
+            features=getattr(self.network, "features", None),
+            fire_scope=getattr(self.network, "fire_scope", "all"),
+        )
+
+    def pixels(self, images: Tensor) -> Tensor:
+        """uint8 images (members, n, c, h, w) as the network takes them."""
+        x = images.to(self.device).float().div_(255)
+        return x if self.mean is None else x.sub_(self.mean).div_(self.deviation)
+
+    def losses(self, x: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """Cross-entropy of each image, and whether it is classified rightly, both (members, n)."""
+        logits = self.network(x) if self.stacked else self.network(x[0])[None]
+        losses = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="none").view(labels.shape)
+        return losses, logits.detach().argmax(-1) == labels
+
+    @torch.no_grad()
+    def accuracy(self, images: Images, chunk: int = 1000) -> Tensor:
+        """The share of images that are classified rightly, in evaluation mode: (members,)."""
+        hits, training = torch.zeros(self.members, device=self.device), self.network.training
+        self.network.eval()
+        for start in range(0, images.size, chunk):
+            positions = torch.arange(start, min(start + chunk, images.size), device=images.rows.device)
+            batch, labels = images.batch(positions.expand(self.members, -1))
+            hits += self.losses(self.pixels(batch), labels.to(self.device))[1].sum(1)
+        self.network.train(training)
+        return hits / images.size
+
+    # -- what the learner offers ----------------------------------------------------------------------------------
+
+    def _inputs(self, images: Tensor) -> Sequence[Tensor]:
+        x = self.pixels(images)
+        return (x if self.stacked else x[0],)
+
+    def _probe(self) -> Sequence[Tensor] | None:
+        return None if self.feed is None else self._inputs(self.feed.probe()[0])
+
+    def _loss(self) -> Tensor:
+        if self.feed is None:
+            raise ValueError("no task has begun yet")
+        images, labels = self.feed.probe()
+        return self.losses(self.pixels(images), labels)[0].mean(1).sum()
+
+    def _batches(self, count: int | None) -> Iterator[Tensor]:
+        if self.feed is None:
+            raise ValueError("no task has begun yet: schedule it later")
+        for images, labels in self.feed.batches(count):
+            losses = self.losses(self.pixels(images), labels)[0]
+            yield losses if self.stacked else losses[0]
+
+    def _redraw(self) -> dict[str, Tensor]:
+        """A fresh draw, keyed by the updates so far: what one member draws depends on no other."""
+        drawn = [self._drawn(seed, "redraw", self.updates) for seed in self.settings.seeds]
+        names = [name for name, _ in drawn[0].named_parameters()]
+        return {name: torch.cat([each.get_parameter(name).detach() for each in drawn]) for name in names}
+
+    def _drawn(self, seed: int, *purpose: int | str) -> nn.Module:
+        """A network of this seed: alone, or a stack of one."""
+        s = self.settings
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(derive(seed, *purpose))
+            return network(s.network, 1, self.shape, self.classes, s.activation, s.width)
+
+
+def _pixel_statistics(data: DataSet, standardize: bool, device: str) -> tuple[Tensor | None, Tensor | None]:
+    """Mean and deviation of the training images' channels, (channels, 1, 1), as shares of 255."""
+    if not standardize:
+        return None, None
+    counts = torch.stack([torch.bincount(c.flatten(), minlength=256) for c in data.train_images.unbind(1)]).double()
+    shares, values = counts / counts.sum(1, keepdim=True), torch.arange(256, dtype=torch.float64) / 255
+    mean = (shares * values).sum(1)
+    deviation = (shares * (values - mean[:, None]).square()).sum(1).sqrt()
+    return tuple(v.float().view(-1, 1, 1).to(device) for v in (mean, deviation.clamp_min(1e-6)))  # type: ignore[return-value]

@@ -1,0 +1,25 @@
+"""Networks by name: small ones, a stack of one for each seed, and the large ones of FIRE's experiments."""
+
+from torch import nn
+
+from .resnet import ResNet18
+from .small import CNN, MLP, ConvNet, StackedMaxPool2d, initialize_
+from .structure import Shape
+from .vgg import VGG16
+from .vit import ViT
+
+SMALL = {"mlp": MLP, "cnn": CNN, "convnet": ConvNet}
+LARGE = {"resnet18": ResNet18, "vgg16": VGG16, "vit-tiny": ViT}
+
+__all__ = ["CNN", "LARGE", "MLP", "SMALL", "VGG16", "ConvNet", "ResNet18", "StackedMaxPool2d", "ViT", "network"]
+
+
+def network(name: str, members: int, shape: Shape, classes: int, activation: str, width: int | None) -> nn.Module:
+    """A new network, drawn from torch's global generator; of a small one a stack of `members`.
+
+    width: None for the published one. Raises ValueError for widths, images or activations that do not fit.
+    """
+    sizes = {} if width is None else {"width": width}
+    if name in SMALL:
+        return SMALL[name](members, shape, classes, activation, **sizes)
+    return LARGE[name](shape, classes, activation=activation, **sizes)

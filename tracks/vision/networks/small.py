@@ -1,0 +1,100 @@
+"""The small networks of paper 002, one for each seed, stacked: x (members, n, channels, h, w) → (members, n, classes).
+
+Initialised as PyTorch initialises Linear and Conv2d, as the paper's numbers ask for (a network with gains that fit
+the slope learns from other starts).
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from ....interventions import StackedConv2d, StackedLinear
+from ....interventions.activations import Units
+from .structure import Shape
+
+
+class MLP(nn.Module):
+    """Two hidden layers (paper 002, Appendix B: of width 100)."""
+
+    injectable = "mlp"
+
+    def __init__(self, members: int, shape: Shape, classes: int, activation: str, width: int = 100) -> None:
+        super().__init__()
+        self.mlp = _mlp(members, shape[0] * shape[1] * shape[2], (width, width), classes, Units(activation, members))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.mlp(x.flatten(2))
+
+
+class CNN(nn.Module):
+    """Two 5×5 convolutions of 16 channels, each with 2×2 max pooling, then two hidden layers of 100 units (paper 002,
+    Appendix B). width: of the hidden layers."""
+
+    injectable = "mlp"
+
+    def __init__(self, members: int, shape: Shape, classes: int, activation: str, width: int = 100) -> None:
+        super().__init__()
+        units, channels = Units(activation, members), 16
+        out, features = units.preactivations(channels), units.features(channels)
+        self.encoder = nn.Sequential(
+            StackedConv2d(members, shape[0], out, 5),
+            units(channels, axis=-3),
+            StackedMaxPool2d(2),
+            StackedConv2d(members, features, out, 5),
+            units(channels, axis=-3),
+            StackedMaxPool2d(2),
+            nn.Flatten(2),
+        )
+        height, breadth = (((side - 4) // 2 - 4) // 2 for side in shape[1:])
+        self.mlp = _mlp(members, features * height * breadth, (width, width), classes, units)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.mlp(self.encoder(x))
+
+
+class ConvNet(nn.Module):
+    """Four 3×3 convolutions of 32 channels, pooled after every second one, then one hidden layer of 256 units: the
+    network of paper 002's case studies ("4×32 conv + 256-unit MLP"; kernels, padding and pooling are not printed).
+    width: channels; the hidden layer is eight times as wide."""
+
+    injectable = "mlp"
+
+    def __init__(self, members: int, shape: Shape, classes: int, activation: str, width: int = 32) -> None:
+        super().__init__()
+        units = Units(activation, members)
+        out, features = units.preactivations(width), units.features(width)
+        parts: list[nn.Module] = []
+        for depth in range(4):
+            parts.append(StackedConv2d(members, features if depth else shape[0], out, 3, padding=1))
+            parts.append(units(width, axis=-3))
+            if depth % 2:
+                parts.append(StackedMaxPool2d(2))
+        self.encoder = nn.Sequential(*parts, nn.Flatten(2))
+        self.mlp = _mlp(members, features * (shape[1] // 4) * (shape[2] // 4), (8 * width,), classes, units)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.mlp(self.encoder(x))
+
+
+def _mlp(members: int, inputs: int, widths: Sequence[int], classes: int, units: Units) -> nn.Sequential:
+    """Hidden layers of these widths, then the head."""
+    parts: list[nn.Module] = []
+    for width in widths:
+        parts += [StackedLinear(members, inputs, units.preactivations(width)), units(width)]
+        inputs = units.features(width)
+    return nn.Sequential(*parts, StackedLinear(members, inputs, classes))
+
+
+class StackedMaxPool2d(nn.MaxPool2d):
+    """Max pooling of images with a members' axis in front: (members, n, c, h, w)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x.flatten(0, 1)).unflatten(0, x.shape[:2])
+
+
+@torch.no_grad()
+def initialize_(stack: nn.Module, alone: list[nn.Module]) -> None:
+    """Give each member of a stack the values of a stack of one: parameters' first axis is the members'."""
+    for name, parameter in stack.named_parameters():
+        parameter.copy_(torch.cat([each.get_parameter(name) for each in alone]))

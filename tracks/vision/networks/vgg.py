@@ -1,0 +1,68 @@
+"""VGG-16 with batch normalisation (Simonyan & Zisserman 2015, configuration D; Ioffe & Szegedy 2015).
+
+    images → 13 × (3×3 convolution, BatchNorm, activation), sides halved by max-pooling after the 2nd, 4th, 7th, 10th
+             and 13th → flatten → Linear, activation, Linear, activation, Linear
+
+The classifier has 1024 hidden units where Simonyan & Zisserman have 4096, for images of 224². FIRE's paper does not
+say; the names in its released code are those of Hare & Tortoise (Lee et al. 2024), whose VGG-16 for Tiny-ImageNet
+has [1024, 1024] and no dropout, and Table 2 names none. `hidden=4096` on 224² images is the original.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from ....interventions import Layer, chain, unit_names
+from ....interventions.activations import Units
+from ....interventions.learner import Scope
+from .structure import CHANNELS, Shape, channels_last_, check_sides
+
+STAGES = ((1, 2), (2, 2), (4, 3), (8, 3), (8, 3))  # (channels in units of `width`, convolutions) before each pooling
+
+
+class VGG16(nn.Module):
+    """Images (n, channels, h, w), sides multiples of 32 → logits (n, classes).
+
+    14,723,136 parameters in the convolutions at full width. Initialisation and memory layout as in ResNet18.
+    """
+
+    features: str | None = None  # what the head reads: the last units
+    injectable = "classifier"
+    fire_scope: Scope = "all"
+
+    def __init__(
+        self, shape: Shape, classes: int, width: int = 64, activation: str = "relu", hidden: int | None = None
+    ) -> None:
+        """shape: channels, height and width of the images. width: channels of the first convolutions, 64 in VGG-16.
+        hidden: width of the classifier's hidden layers; default 16·width. Raises ValueError for other sides."""
+        super().__init__()
+        check_sides("vgg16", shape, 2 ** len(STAGES))
+        units = Units(activation)
+        d_in, height, breadth = shape
+        encoder: list[nn.Module] = []
+        for factor, convolutions in STAGES:
+            for _ in range(convolutions):
+                d_out = units.preactivations(factor * width)
+                convolution = nn.Conv2d(d_in, d_out, 3, padding=1)
+                encoder += [convolution, nn.BatchNorm2d(d_out), units(factor * width, axis=CHANNELS)]
+                d_in = units.features(factor * width)
+            encoder.append(nn.MaxPool2d(2))
+            height, breadth = height // 2, breadth // 2
+        self.encoder = nn.Sequential(*encoder, nn.Flatten())
+        hidden = 16 * width if hidden is None else hidden
+        wide, read = units.preactivations(hidden), units.features(hidden)
+        self.classifier = nn.Sequential(
+            nn.Linear(d_in * height * breadth, wide), units(hidden), nn.Linear(read, wide), units(hidden),
+            nn.Linear(read, classes),
+        )  # fmt: skip
+        channels_last_(self)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.classifier(self.encoder(images.contiguous(memory_format=torch.channels_last)))
+
+    def layers(self) -> tuple[Layer, ...]:
+        """Thirteen convolutions and three Linear layers."""
+        return chain(self)
+
+    def units(self) -> tuple[str, ...]:
+        """Names of the activations, in forward order."""
+        return unit_names(self)

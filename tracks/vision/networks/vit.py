@@ -1,0 +1,136 @@
+"""Vision transformer, ViT-Tiny by default (Dosovitskiy et al. 2021; sizes of "Ti": Touvron et al. 2021, DeiT).
+
+    images → patches → Linear → [class token, patches] + positions → depth × Block → norm of the class token → Linear
+
+    Block:  x ← x + attention(norm(x));  x ← x + narrow(activation(wide(norm(x))))
+
+Query, key and value are layers of their own, so that FIRE can take the first two: it leaves all others alone here
+(Appendix C). Patches of 4 × 4 as in Hare & Tortoise (Lee et al. 2024), whose settings FIRE adopted; unlike theirs
+this has no dropout (FIRE's Table 2 names none), has biases on query, key and value and does not normalise patches,
+as in the two papers above.
+"""
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ....interventions import Layer
+from ....interventions.activations import Units
+from ....interventions.learner import Scope
+from .structure import Shape, check_sides, layers_by_depth
+
+STD = 0.02  # of the learned positions at the start (ViT's released code)
+PARTS = {"to_q": "query", "to_k": "key", "to_v": "value", "to_out": "out", "wide": "mlp", "narrow": "mlp"}
+
+
+class Embedding(nn.Module):
+    """Images (n, channels, h, w) → tokens (n, 1 + h/patch · w/patch, width), the class token first."""
+
+    def __init__(self, shape: Shape, patch: int, width: int) -> None:
+        super().__init__()
+        channels, height, breadth = shape
+        self.patches = nn.Conv2d(channels, width, patch, stride=patch)
+        self.class_token = nn.Parameter(torch.empty(1, 1, width))
+        self.positions = nn.Parameter(torch.empty(1, 1 + (height // patch) * (breadth // patch), width))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """The loose parameters alone, as in ViT's released code (Hare & Tortoise: both N(0, 1)); `patches` resets
+        itself."""
+        nn.init.zeros_(self.class_token)
+        nn.init.normal_(self.positions, std=STD)
+
+    def forward(self, images: Tensor) -> Tensor:
+        patches = self.patches(images).flatten(2).transpose(1, 2)
+        return torch.cat([self.class_token.expand(images.shape[0], -1, -1), patches], 1) + self.positions
+
+
+class Attention(nn.Module):
+    """Multi-head self-attention, out(softmax(q·kᵀ/√d)·v) with d = width/heads: (n, tokens, width) → the same."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.to_q = nn.Linear(width, width)
+        self.to_k = nn.Linear(width, width)
+        self.to_v = nn.Linear(width, width)
+        self.to_out = nn.Linear(width, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = (
+            layer(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (n, heads, tokens, d)
+            for layer in (self.to_q, self.to_k, self.to_v)
+        )
+        return self.to_out(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
+
+
+class Block(nn.Module):
+    """Attention and a two-layer MLP, each normalised before and added to the residual stream."""
+
+    def __init__(self, width: int, heads: int, units: Units) -> None:
+        super().__init__()
+        self.norm1 = nn.LayerNorm(width)
+        self.attention = Attention(width, heads)
+        self.norm2 = nn.LayerNorm(width)
+        self.wide = nn.Linear(width, units.preactivations(4 * width))
+        self.activation = units(4 * width)
+        self.narrow = nn.Linear(units.features(4 * width), width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.attention(self.norm1(x))
+        return x + self.narrow(self.activation(self.wide(self.norm2(x))))
+
+
+class ViT(nn.Module):
+    """Images (n, channels, h, w), sides multiples of `patch` → logits (n, classes).
+
+    5,380,132 parameters for 100 classes and 3 × 32 × 32. Linear layers and the patches' convolution begin as
+    PyTorch draws them, from its global generator (see ResNet18); the class token at 0, positions N(0, 0.02²).
+    """
+
+    features: str | None = "norm"  # what the head reads
+    injectable = "head"
+    fire_scope: Scope = ("query", "key")
+
+    def __init__(
+        self,
+        shape: Shape,
+        classes: int,
+        width: int = 192,
+        activation: str = "gelu",
+        depth: int = 12,
+        heads: int = 3,
+        patch: int = 4,
+    ) -> None:
+        """shape: channels, height and width of the images. width: of a token, shared by the heads.
+        Raises ValueError where the patches do not fit the sides, or the heads the width."""
+        super().__init__()
+        check_sides("vit", shape, patch)
+        if width % heads:
+            raise ValueError(f"vit: {heads} heads cannot share a width of {width}: it must be a multiple of them")
+        units = Units(activation)
+        self.embedding = Embedding(shape, patch, width)
+        self.blocks = nn.Sequential(*(Block(width, heads, units) for _ in range(depth)))
+        self.norm = nn.LayerNorm(width)
+        self.head = nn.Linear(width, classes)
+
+    def forward(self, images: Tensor) -> Tensor:
+        tokens = self.blocks(self.embedding(images))
+        return self.head(self.norm(tokens[:, 0]))
+
+    def layers(self) -> tuple[Layer, ...]:
+        """The patches' convolution, six layers of each block (a scope may name their parts: query, key, value,
+        out, mlp) and the head."""
+        groups = [["embedding.patches"]]
+        for i in range(len(self.blocks)):
+            inner = f"blocks.{i}.attention"
+            groups += [[f"{inner}.to_q", f"{inner}.to_k", f"{inner}.to_v"], [f"{inner}.to_out"]]
+            groups += [[f"blocks.{i}.wide"], [f"blocks.{i}.narrow"]]
+        layers = layers_by_depth(self, [*groups, ["head"]])
+        return tuple(replace(layer, part=PARTS.get(layer.name.rsplit(".")[-1], "")) for layer in layers)
+
+    def units(self) -> tuple[str, ...]:
+        """Names of the activations inside the blocks' MLPs, in forward order."""
+        return tuple(f"blocks.{i}.activation" for i in range(len(self.blocks)))

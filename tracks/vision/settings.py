@@ -1,0 +1,146 @@
+"""What a vision run is told: `supple vision BENCHMARK` begins with the benchmark's settings, options override them."""
+
+from dataclasses import dataclass, fields
+from math import isfinite
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from ...experiments.errors import UsageError
+from ...experiments.settings import Device, positive
+
+StreamKind = Literal["permuted", "random-labels", "pairs", "alternating", "split", "chunks", "classes"]
+NetworkName = Literal["mlp", "cnn", "convnet", "resnet18", "vgg16", "vit-tiny"]
+
+
+@dataclass(kw_only=True)
+class VisionSettings:
+    dataset: Annotated[str, tyro.conf.arg(metavar="NAME")] = "mnist"
+    """mnist, fashion-mnist, cifar-10, cifar-100, tiny-imagenet, imagenet-32, or folder (image folders in --data)."""
+    data: Path | None = None
+    """Folder with the data set's files (default: where `supple fetch` puts them)."""
+    stream: StreamKind = "permuted"
+    """What changes between tasks: permuted pixels, random labels, pairs of classes, alternating (5 classes, then 1),
+    split (some classes each), chunks (growing shares of the data), classes (all seen so far)."""
+    tasks: int = 500
+    """Tasks in all."""
+    images: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
+    """Training images of a task with permuted pixels or random labels (default: all)."""
+    images_per_class: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
+    """Training images of a class, where tasks are made of classes (default: all)."""
+    classes_per_task: int = 5
+    """Classes that a task adds, where tasks are made of classes."""
+    shares: tuple[float, ...] = (0.1, 1.0)
+    """Share of the data that each task of a stream of chunks has seen so far."""
+    epochs: float = 1.0
+    """Passes over a task's images."""
+    first_epochs: Annotated[float | None, tyro.conf.arg(metavar="FLOAT")] = None
+    """Passes over the first task's images, if not --epochs."""
+    updates_per_task: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
+    """Gradient steps of a task instead of --epochs."""
+    network: NetworkName = "mlp"
+    """mlp, cnn (paper 002's), convnet (its case studies'), resnet18, vgg16 (with batch norm), vit-tiny."""
+    width: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
+    """Width of the network: units of a hidden layer, or channels of the first one (default: as published)."""
+    activation: str = "relu"
+    """Activation by name, with parameters: relu, "leaky_relu(negative_slope=0.6)" (see `supple list activations`)."""
+    seeds: tuple[int, ...] = (0,)
+    """Seeds that are trained side by side; small networks as one stack, with results as from separate runs."""
+    hook: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="HOOK")] = ()
+    """An intervention and its schedule, such as fire@task or "l2_init(strength=3e-4)". May be given several times."""
+    batch_size: int = 16
+    """Images in a gradient step, of each seed."""
+    learning_rate: float = 1e-3
+    """Adam's."""
+    warmup: float = 0.0
+    """Share of each task's updates over which the learning rate rises from 0."""
+    clip: Annotated[float | None, tyro.conf.arg(metavar="FLOAT")] = None
+    """Largest norm of a gradient (default: no clipping)."""
+    fresh_optimizer: bool = False
+    """Whether Adam's state starts fresh with each task."""
+    standardize: bool = False
+    """Whether pixels are standardised by channel (mean and deviation of the training images) or only divided by 255."""
+    replay: int = 0
+    """Images of earlier tasks that are remembered; each batch then has as many again from the memory. 0: none."""
+    replay_per_task: int = 500
+    """Images of one task that are remembered at most."""
+    shock_every: int = 0
+    """Epochs from one shock to the next: for one epoch all pre-activations are multiplied by the next of
+    --shocks. 0: none."""
+    shocks: tuple[float, ...] = (1.5, 0.5, 0.25, 2.0)
+    """The factors of the shocks, in turn (paper 002, Appendix D.1)."""
+    eval_every: float = 0.0
+    """Epochs between tests within a task; 0: at its end only."""
+    measure_every: int = 10_000
+    """Updates between measurements of the network."""
+    curvature: bool = False
+    """Whether measurements include the costly ones, such as the Hessian's largest eigenvalue."""
+    checkpoint_every: int = 50_000
+    """Updates between checkpoints, besides the one at the end."""
+    keep_checkpoints: int = 2
+    """How many checkpoints to keep."""
+    compile: Literal["auto", "on", "off"] = "auto"
+    """Whether loss and gradients are compiled; auto: for small networks in runs of at least 20,000 updates."""
+    threads: int = 1
+    """Threads of PyTorch."""
+    device: Device = "auto"
+    """Where the network is trained: cpu, cuda, or auto."""
+
+    @property
+    def stacked(self) -> bool:
+        """Whether the network is a stack of one for each seed."""
+        return self.network in ("mlp", "cnn", "convnet")
+
+    def epochs_of(self, task: int) -> float:
+        """Passes over the images of a task."""
+        return self.first_epochs if task == 0 and self.first_epochs is not None else self.epochs
+
+    def classes_between(self, task: int) -> tuple[int, int]:
+        """Which of the classes dealt out a task has: first ≤ place < last."""
+        step = self.classes_per_task
+        if self.stream == "pairs":
+            return 2 * task, 2 * task + 2
+        if self.stream == "alternating":  # step, 1, step, 1, …
+            first = (step + 1) * (task // 2) + step * (task % 2)
+            return first, first + (1 if task % 2 else step)
+        return (0 if self.stream == "classes" else step * task), step * (task + 1)
+
+    def classes_needed(self) -> int:
+        """Classes that a data set must have for this stream."""
+        if self.stream in ("permuted", "random-labels", "chunks"):
+            return 1
+        return self.classes_between(self.tasks - 1)[1]
+
+    def check(self) -> None:
+        """Raise UsageError for values that cannot work."""
+        positive(
+            **{
+                f"--{name.replace('_', '-')}": getattr(self, name)
+                for name in (
+                    "tasks", "images", "images_per_class", "classes_per_task", "epochs", "first_epochs",
+                    "updates_per_task", "width", "batch_size", "learning_rate", "clip", "replay_per_task",
+                    "measure_every", "checkpoint_every", "keep_checkpoints", "threads",
+                )
+            }
+        )  # fmt: skip
+        for field in fields(self):
+            if isinstance(value := getattr(self, field.name), float) and not isfinite(value):
+                raise UsageError(f"--{field.name.replace('_', '-')} must be a finite number, got {value}")
+        if not self.seeds or min(self.seeds) < 0 or len(set(self.seeds)) < len(self.seeds):
+            raise UsageError(f"--seeds must be different numbers of 0 or more, got {self.seeds}")
+        if not self.stacked and len(self.seeds) > 1:
+            raise UsageError(f"--network {self.network} trains one seed at a time, got --seeds {self.seeds}")
+        if not 0 <= self.warmup < 1:
+            raise UsageError(f"--warmup is a share of the updates in [0, 1), got {self.warmup}")
+        if self.stream == "chunks":
+            if len(self.shares) != self.tasks or list(self.shares) != sorted(self.shares):
+                raise UsageError(f"--shares must be {self.tasks} growing numbers, one a task, got {self.shares}")
+            if not self.shares[0] > 0 or self.shares[-1] > 1:
+                raise UsageError(f"--shares must lie in (0, 1], got {self.shares}")
+        if self.replay and self.stream not in ("split", "pairs", "alternating"):
+            raise UsageError(f"--replay goes with tasks of their own classes (split), not with --stream {self.stream}")
+        if min(self.replay, self.shock_every, self.eval_every) < 0:
+            raise UsageError("--replay, --shock-every and --eval-every must be 0 or more")
+        if not self.shocks or min(self.shocks) <= 0:
+            raise UsageError(f"--shocks must be positive factors, got {self.shocks}")

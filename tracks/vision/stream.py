@@ -1,0 +1,186 @@
+"""What is learned when: a stream of tasks over one data set, for several seeds side by side.
+
+Every draw (subsets, permutations, labels, classes, orders) comes from a member's own seed and the place in the
+stream, never from a generator that moves on: any task can be opened at any time, and a member sees the same whether it
+is trained alone or in a stack.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ...experiments.errors import UsageError
+from ...experiments.seeding import generator
+from .data import DataSet
+from .settings import VisionSettings
+
+
+@dataclass(frozen=True)
+class Task:
+    """One task of the stream: its place, and the updates (gradient steps) before and after it."""
+
+    index: int
+    start: int
+    end: int
+    size: int  # training images
+
+    @property
+    def updates(self) -> int:
+        return self.end - self.start
+
+
+@dataclass(frozen=True)
+class Images:
+    """Labelled images of every member: rows of `pixels` (n, …) uint8, and what they are to be called.
+
+    rows, labels: (members, n). permutation: (members, pixels in an image), or None.
+    """
+
+    pixels: Tensor
+    rows: Tensor
+    labels: Tensor
+    permutation: Tensor | None = None
+
+    @property
+    def size(self) -> int:
+        return self.rows.shape[1]
+
+    def batch(self, positions: Tensor) -> tuple[Tensor, Tensor]:
+        """Images uint8 (members, k, …) and labels (members, k) at these positions (members, k) of each member."""
+        rows = self.rows.gather(1, positions)
+        images = self.pixels.index_select(0, rows.flatten()).unflatten(0, rows.shape)
+        if self.permutation is not None:
+            flat = images.flatten(2)
+            images = flat.gather(2, self.permutation[:, None].expand_as(flat)).view_as(images)
+        return images, self.labels.gather(1, positions)
+
+    def to(self, device: str) -> "Images":
+        """The same on a device."""
+        moved = None if self.permutation is None else self.permutation.to(device)
+        return Images(self.pixels.to(device), self.rows.to(device), self.labels.to(device), moved)
+
+
+class Stream:
+    """The tasks that settings describe, on a data set, for `settings.seeds`."""
+
+    def __init__(self, settings: VisionSettings, data: DataSet) -> None:
+        self.settings, self.data = settings, data
+        self.classes = {"pairs": 2}.get(settings.stream, data.num_classes)
+        self._by_class = [torch.nonzero(data.train_labels == c).flatten() for c in range(data.num_classes)]
+        self._test_by_class = [torch.nonzero(data.test_labels == c).flatten() for c in range(data.num_classes)]
+        self._check()
+        self.tasks = self._plan()
+
+    def _check(self) -> None:
+        s, d = self.settings, self.data
+        needed = s.classes_needed()
+        if needed > d.num_classes:
+            raise UsageError(
+                f"{s.tasks} tasks need {needed} classes that do not repeat, and {d.name} has {d.num_classes}: "
+                f"choose fewer --tasks"
+            )
+        if s.images is not None and s.stream in ("permuted", "random-labels") and s.images > len(d.train_labels):
+            raise UsageError(f"--images {s.images}: {d.name} has {len(d.train_labels)} training images")
+
+    def _plan(self) -> tuple[Task, ...]:
+        s, tasks, start = self.settings, [], 0
+        for index in range(s.tasks):
+            size = self._size(index)
+            if size < s.batch_size:
+                raise UsageError(f"task {index} has {size} images, fewer than --batch-size {s.batch_size}")
+            updates = s.updates_per_task or round(s.epochs_of(index) * size / s.batch_size)
+            tasks.append(Task(index, start, start + max(1, updates), size))
+            start += max(1, updates)
+        return tuple(tasks)
+
+    def _size(self, index: int) -> int:
+        """Training images of a task: the same number for every member, which are trained in step."""
+        s, total = self.settings, len(self.data.train_labels)
+        if s.stream in ("permuted", "random-labels"):
+            return s.images or total
+        if s.stream == "chunks":
+            return round(s.shares[index] * total)
+        return min(self._class_rows(member, index).numel() for member in range(len(s.seeds)))
+
+    # -- what belongs to a task ---------------------------------------------------------------------------------
+
+    def train(self, task: Task) -> Images:
+        """The training images of a task, (members, task.size)."""
+        rows, labels, permutations = zip(
+            *(self._train(m, task.index) for m in range(len(self.settings.seeds))), strict=True
+        )
+        rows = tuple(each[: task.size] for each in rows)
+        labels = tuple(each[: task.size] for each in labels)
+        return Images(self.data.train_images, torch.stack(rows), torch.stack(labels), _stacked(permutations))
+
+    def test(self, task: Task) -> Images:
+        """What a task is tested on: held-out images of its kind. Random labels have none: there, its own images."""
+        if self.settings.stream == "random-labels":
+            return self.train(task)
+        pairs = [self._test(m, task.index) for m in range(len(self.settings.seeds))]
+        size = min(len(rows) for rows, _ in pairs)
+        rows, labels = (torch.stack([each[i][:size] for each in pairs]) for i in (0, 1))
+        permutations = [self._permutation(m, task.index) for m in range(len(self.settings.seeds))]
+        return Images(self.data.test_images, rows, labels, _stacked(permutations))
+
+    def order(self, task: Task, epoch: int) -> Tensor:
+        """The order of an epoch through a task's images, each member's own: (members, task.size)."""
+        seeds = self.settings.seeds
+        return torch.stack(
+            [torch.randperm(task.size, generator=generator(seed, "order", task.index, epoch)) for seed in seeds]
+        )
+
+    def _train(self, member: int, index: int) -> tuple[Tensor, Tensor, Tensor | None]:
+        s, seed, labels = self.settings, self.settings.seeds[member], self.data.train_labels
+        if s.stream in ("permuted", "random-labels"):
+            rows = torch.randperm(len(labels), generator=generator(seed, "subset"))[: s.images]
+            if s.stream == "permuted":
+                return rows, labels[rows], self._permutation(member, index)
+            draw = generator(seed, "labels", index)
+            return rows, torch.randint(self.data.num_classes, rows.shape, generator=draw), None
+        if s.stream == "chunks":
+            rows = torch.randperm(len(labels), generator=generator(seed, "chunks"))[: self._size(index)]
+            return rows, labels[rows], None
+        rows = self._class_rows(member, index)
+        return rows, self._relabel(member, index, labels[rows]), None
+
+    def _test(self, member: int, index: int) -> tuple[Tensor, Tensor]:
+        labels = self.data.test_labels
+        if self.settings.stream in ("permuted", "chunks"):
+            return torch.arange(len(labels)), labels
+        rows = torch.cat([self._test_by_class[c] for c in self.classes_of(member, index)])
+        return rows, self._relabel(member, index, labels[rows])
+
+    def _permutation(self, member: int, index: int) -> Tensor | None:
+        if self.settings.stream != "permuted":
+            return None
+        pixels = self.data.train_images[0].numel()
+        return torch.randperm(pixels, generator=generator(self.settings.seeds[member], "permutation", index))
+
+    def classes_of(self, member: int, index: int) -> list[int]:
+        """The classes of a task, in the order in which the member's seed deals them out."""
+        s = self.settings
+        dealt = torch.randperm(self.data.num_classes, generator=generator(s.seeds[member], "classes")).tolist()
+        first, last = s.classes_between(index)
+        return dealt[first:last]
+
+    def _class_rows(self, member: int, index: int) -> Tensor:
+        """Training rows of a task's classes: at most `images` of them in all, the same number of each class."""
+        classes = self.classes_of(member, index)
+        each = self.settings.images_per_class
+        draws = [generator(self.settings.seeds[member], "rows", c) for c in classes]
+        rows = [self._by_class[c] for c in classes]
+        rows = [r[torch.randperm(len(r), generator=g)[:each]] for r, g in zip(rows, draws, strict=True)]
+        return torch.cat(rows)[torch.randperm(sum(map(len, rows)), generator=draws[0])]
+
+    def _relabel(self, member: int, index: int, labels: Tensor) -> Tensor:
+        """Labels as the network's outputs: with two outputs, which of the pair."""
+        if self.settings.stream != "pairs":
+            return labels
+        return (labels == self.classes_of(member, index)[1]).long()
+
+
+def _stacked(permutations: Sequence[Tensor | None]) -> Tensor | None:
+    return None if permutations[0] is None else torch.stack([p for p in permutations if p is not None])

@@ -1,0 +1,83 @@
+"""The gradient step: loss, gradients, penalties, clipping, optimizer; loss and gradients eager or compiled."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from ...experiments.compile import compiled as compile_step
+from ...experiments.hooks import HookDriver
+from ...interventions.activations import Random
+from .model import Model
+
+
+class Update:
+    """One gradient step of all members on a batch of theirs. No number is looked at on the host."""
+
+    def __init__(self, model: Model, hooks: HookDriver, compiled: bool) -> None:
+        self.model, self.hooks, self.learner = model, hooks, model.learner
+        self.compiled = compile_step(self._gradients) if compiled else None
+        self.architecture = -1  # the changes that `parameters` and `random` are of
+        self.parameters: list[nn.Parameter] = []
+        self.random: list[Random] = []
+
+    def __call__(self, images: Tensor, labels: Tensor, rate: float) -> tuple[Tensor, Tensor]:
+        """images uint8 (members, n, c, h, w), labels (members, n); rate: the learning rate, as a share of the initial.
+
+        Returns each image's loss and whether it was classified rightly, before the step, both (members, n).
+        """
+        optimizer = self.learner.optimizer
+        assert optimizer is not None
+        losses, hits, gradients = self._differentiate(self.model.pixels(images), labels)
+        for parameter, gradient in zip(self.parameters, gradients, strict=True):
+            parameter.grad = gradient
+        if self.hooks.penalizes and (penalty := self.hooks.penalty(self.learner)).requires_grad:
+            penalty.backward()
+        if (limit := self.model.settings.clip) is not None:
+            clip_(self.parameters, limit, self.model.stacked)
+        for group in optimizer.param_groups:
+            group["lr"] = rate * group["initial_lr"]
+        optimizer.step()
+        self.model.updates += 1
+        if self.hooks.follows_updates:
+            self.hooks.after_update(self.learner)
+        return losses, hits
+
+    def _differentiate(self, x: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, list[Tensor]]:
+        network = self.model.network
+        if changed := self.architecture != len(self.learner.changes):
+            self.architecture = len(self.learner.changes)
+            self.parameters = [p for p in network.parameters() if p.requires_grad]
+            self.random = [part for part in network.modules() if isinstance(part, Random)]
+        if not self.compiled:
+            return self._gradients(x, labels, self.parameters)
+        if not self.random:
+            return self.compiled(x, labels, self.parameters)
+        if changed:  # an eager pass shows what is drawn
+            return self._gradients(x, labels, self.parameters)
+        for part in self.random:
+            part.draw_ahead()
+        found = self.compiled(x, labels, self.parameters)
+        for part in self.random:
+            part.ahead = None
+        return found
+
+    def _gradients(
+        self, x: Tensor, labels: Tensor, parameters: Sequence[Tensor]
+    ) -> tuple[Tensor, Tensor, list[Tensor]]:
+        losses, hits = self.model.losses(x, labels)
+        gradients = torch.autograd.grad(losses.mean(1).sum(), parameters)
+        return losses.detach(), hits, [gradient.contiguous() for gradient in gradients]
+
+
+@torch.no_grad()
+def clip_(parameters: Sequence[Tensor], limit: float, stacked: bool) -> None:
+    """Scale gradients so that the norm of each network's is at most `limit`."""
+    gradients = [p.grad for p in parameters if p.grad is not None]
+    if not stacked:
+        torch.nn.utils.clip_grad_norm_(parameters, limit)
+        return
+    norms = torch.stack([g.flatten(1).square().sum(1) for g in gradients]).sum(0).sqrt()  # (members,)
+    scale = (limit / (norms + 1e-6)).clamp(max=1.0)
+    for gradient in gradients:
+        gradient.mul_(scale.view(-1, *[1] * (gradient.ndim - 1)))
