@@ -15,7 +15,7 @@ rewritten entries are zeroed. Step counters are kept, as replacements are freque
 (Dohare et al. count for each weight); a new unit's first steps are then up to 6 times the learning rate (Adam,
 constant gradient). Target networks are kept: each replacement would make them the online network, and they never lag.
 
-Cost per look: one forward pass on the recent inputs (`Learner.probe`), one pass over the weights; per replacement one
+Cost per look: one forward pass on the recent inputs (`Learner.last_inputs`), one pass over the weights; per replacement one
 over the two layers around it; every m updates at most one draw of the network's parameters, of which each unit's row
 is used once.
 """
@@ -27,7 +27,8 @@ from torch import Tensor
 
 from .base import interventions
 from .learner import Learner
-from .units import Hidden, Replacement, outgoing_weights
+from .replacement import Replacement
+from .units import Hidden, outgoing_weights
 
 DECAY = 0.99  # of the averages, per update
 
@@ -46,7 +47,7 @@ class ContinualBackprop(Replacement):
     )
 
     def __init__(self, replacement_rate: float = 1e-4, maturity: int = 1000, period: int = 1) -> None:
-        super().__init__(period)
+        super().__init__("cbp", period)
         if not 0.0 <= replacement_rate <= 1.0:
             raise ValueError(
                 f"cbp: replacement_rate must lie in [0, 1], got {replacement_rate}: it is a share of units"

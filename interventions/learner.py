@@ -76,6 +76,7 @@ class Learner:
     units: qualified names of the modules whose outputs are post-activation units, in forward order.
     features: qualified name of the module whose outputs the heads read, where that is not the last of `units`.
     probe: returns the positional arguments of one forward pass on recent inputs; None before there are any.
+    last_inputs: returns the same of the last update's batch alone, for what looks at every update; default: `probe`.
     loss: returns the training loss on a recent batch, differentiable in the parameters; of a stack the sum of the
         members' losses, which gives every member the gradient of its own.
     batches: yields the training losses of single samples, differentiable, (batch,) or (members, batch), for so many
@@ -123,6 +124,7 @@ class Learner:
     features: str | None = None
     fire_scope: Scope = "all"
     activation_draws: Sequence[torch.Generator] | None = None
+    last_inputs: Callable[[], Sequence[Any] | None] | None = None
     origins: dict[str, str] = field(default_factory=dict)
     changes: list[str] = field(default_factory=list)
 

@@ -18,7 +18,7 @@ unit drawn anew starts without a history.
 It is drawn anew as by ReDo: incoming weights fresh, bias and outgoing weights 0, normalisation as at the start. The
 moments of the rewritten entries are zeroed; step counters and target networks are kept, for the reasons in cbp.py.
 
-Cost per look: one forward pass on the recent inputs (`Learner.probe`) and a few operations on a number for each unit;
+Cost per look: one forward pass on the recent inputs (`Learner.last_inputs`) and a few operations on a number for each unit;
 on a GPU the host waits once to learn whether any unit is due. Where one is, one draw of the network's parameters and a
 pass over the layers around it. Memory: 4 kB for each unit.
 """
@@ -30,7 +30,8 @@ from torch import Tensor
 
 from .base import interventions
 from .learner import Learner
-from .units import Hidden, Replacement
+from .replacement import Replacement
+from .units import Hidden
 
 FIRED = 1e-3  # |h| above this (paper 002, Table E10)
 
@@ -47,7 +48,7 @@ class SelfNormalizedResets(Replacement):
     words = "of units that are silent for unusually long: incoming re-drawn, bias and outgoing 0"
 
     def __init__(self, eta: float = 3e-3, window: int = 1000, period: int = 1) -> None:
-        super().__init__(period)
+        super().__init__("snr", period)
         if not 1 <= window <= 30_000:
             raise ValueError(f"snr: window must lie between 1 and 30,000, got {window}")
         if not 1 / (window + 1) <= eta < 1.0:

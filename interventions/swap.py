@@ -103,6 +103,8 @@ class Swap(Intervention):
             members, width, axis = _place(layer, weight)
             units = factories.setdefault(members, Units(self.activation, members))
             new[old] = units(width, axis).to(weight).train(old.training)
+            for hook in old._forward_pre_hooks.values():  # a normalisation (nap) stays before the units
+                new[old].register_forward_pre_hook(hook)
         for parent in list(module.modules()):
             for name, child in parent._modules.items():
                 if child in new:

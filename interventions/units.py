@@ -4,10 +4,8 @@ Units are (units,), or (members, units) in a stack, where every member is a netw
 batched over members, and no member has an influence on another.
 """
 
-from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +14,6 @@ from torch import Tensor, nn
 
 from .activations import Activation
 from .activations.leaky import LearnedSlope
-from .base import Intervention
-from .contract import ResetContract, check_optimizer, zero_slots_
 from .learner import Learner
 from .wiring import CONV, LAYER_NORM, LINEAR, NORMS, STACKED, Wiring
 
@@ -114,13 +110,14 @@ def hidden(module: nn.Module, unit: str, wires: Wiring) -> Hidden:
 @contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
     """Evaluation mode, in which nothing is drawn and no statistics are updated, and each part's own mode afterwards."""
-    modes = [(part, part.training) for part in module.modules()]
-    module.eval()
+    trained = [part for part in module.modules() if part.training]
+    for part in trained:
+        part.training = False
     try:
         yield
     finally:
-        for part, training in modes:
-            part.training = training
+        for part in trained:
+            part.training = True
 
 
 @torch.no_grad()
@@ -210,100 +207,10 @@ def outgoing_weights(module: nn.Module, group: Hidden) -> Iterator[tuple[nn.Modu
         yield layer, weight.reshape(*outer, group.width, -1)
 
 
-class Replacement(Intervention):
-    """Looks at the units of a network after updates, and draws single ones anew."""
-
-    words: str  # what happens to the weights, for reports
-    reuse: int = 0  # updates for which one draw of fresh parameters may serve
-
-    def __init__(self, period: int) -> None:
-        if period < 1:
-            raise ValueError(f"period must be at least 1 update, got {period}")
-        self.period = period
-        self._memory: dict[str, dict[str, Any]] = {}  # by learner
-
-    @abstractmethod
-    def statistic(self, activations: Tensor) -> Tensor:
-        """What is looked at: (…, rows, units) → a tensor."""
-
-    @abstractmethod
-    def begin(self, group: Hidden, device: torch.device) -> dict[str, Any]:
-        """What is remembered of units before the first look: tensors, numbers and lists."""
-
-    @abstractmethod
-    def choose(
-        self, learner: Learner, groups: Mapping[str, Hidden], states: Mapping[str, dict[str, Any]],
-        seen: Mapping[str, Tensor],
-    ) -> dict[str, Tensor]:  # fmt: skip
-        """Take in one look, and say which units are to be drawn anew: name → mask, where there are any."""
-
-    def attach(self, learner: Learner) -> None:
-        check_optimizer(learner.optimizer)
-        hidden_units(learner, self.name)
-        self._memory[learner.name] = _nothing()
-
-    def after_update(self, learner: Learner) -> None:
-        memory = self._memory.setdefault(learner.name, _nothing())
-        memory["updates"] += 1
-        if memory["updates"] % self.period or (inputs := learner.probe()) is None:
-            return
-        groups = hidden_units(learner, self.name)
-        with torch.no_grad():
-            seen = observe(learner, groups, inputs, self.statistic)
-            device = next(learner.module.parameters()).device
-            states = memory["units"]
-            for name in seen:
-                old = states[name] if name in states else self.begin(groups[name], device)
-                states[name] = {k: v.to(device) if isinstance(v, Tensor) else v for k, v in old.items()}
-            masks = self.choose(learner, groups, states, seen)
-            if not masks:
-                return
-            fresh = self._fresh(learner, memory, groups)
-            written = recycle_(learner.module, masks, learner.wiring, fresh)
-            if learner.optimizer is not None:
-                named = dict(learner.module.named_parameters())
-                zero_slots_(learner.optimizer, [named[n] for n in written], list(written.values()), counters=False)
-            counts = [mask.sum(-1) for mask in masks.values()]
-            memory["replaced"] = memory["replaced"].to(device) + sum(counts[1:], counts[0])
-
-    def _fresh(self, learner: Learner, memory: dict[str, Any], groups: Mapping[str, Hidden]) -> Mapping[str, Tensor]:
-        """New parameters to take rows from."""
-        if memory["updates"] < memory["fresh_until"]:
-            device = next(learner.module.parameters()).device
-            memory["fresh"] = {name: value.to(device) for name, value in memory["fresh"].items()}
-            return memory["fresh"]
-        fresh = {**learner.initial, **learner.redraw()}
-        if self.reuse:
-            layers = {
-                name for group in groups.values() for name in (*group.wires.incoming, *group.wires.norms, group.name)
-            }
-            memory["fresh"] = {name: value for name, value in fresh.items() if name.rpartition(".")[0] in layers}
-            memory["fresh_until"] = memory["updates"] + self.reuse
-        return fresh
-
-    def numbers(self, learner: Learner) -> dict[str, Tensor]:
-        memory = self._memory.get(learner.name)
-        return {f"{self.name}_replaced": memory["replaced"]} if memory else {}
-
-    def contract(self, learner: Learner) -> dict[str, str]:
-        own = {"optimizer state": "moments of the rewritten entries zeroed in place, step counters kept"}
-        return ResetContract(target="kept").describe(where(self.words, learner, self.name), learner, own)
-
-    def state_dict(self) -> dict[str, Any]:
-        return self._memory
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._memory = deepcopy(state)
-
-
 def where(words: str, learner: Learner, who: str) -> str:
     """Words for a report, with how many of the modules of units they hold for, unless for all."""
     usable, all_ = len(hidden_units(learner, who)), len(learner.units)
     return words if usable == all_ else f"{words} (private units alone: {usable} of {all_} modules)"
-
-
-def _nothing() -> dict[str, Any]:
-    return {"updates": 0, "replaced": torch.zeros((), dtype=torch.long), "units": {}, "fresh": {}, "fresh_until": 0}
 
 
 def _own(part: nn.Module) -> list[Tensor]:

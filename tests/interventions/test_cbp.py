@@ -1,5 +1,6 @@
 import copy
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 import torch
@@ -164,11 +165,11 @@ NETWORKS = {
             nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Conv2d(4, 3, 3), nn.Sigmoid(), nn.Flatten(), nn.Linear(12, 5), nn.Tanh(),
             nn.Linear(5, 2),
         ),
-        torch.randn(32, 1, 6, 6),
+        torch.randn(32, 1, 1, 1).expand(-1, -1, 6, 6),
     ),
     "stacked conv": lambda: (
         nn.Sequential(StackedConv2d(2, 1, 4, 3), nn.Sigmoid(), nn.Flatten(2), StackedLinear(2, 64, 3)),
-        torch.randn(2, 32, 1, 6, 6),
+        torch.randn(2, 32, 1, 1, 1).expand(-1, -1, -1, 6, 6),
     ),
 }  # fmt: skip
 
@@ -181,26 +182,20 @@ def test_the_mean_of_what_the_next_layer_hears_is_kept(kind):
     unit = learner.units[0]
     learner = replace(learner, units=(unit,))
     reader = module.get_submodule(learner.wiring[unit].outgoing[0])
+    before = reader.weight.detach().clone()
     heard: list[Tensor] = []
     reader.register_forward_hook(lambda _module, _inputs, output: heard.append(output))
     cbp = make("cbp", replacement_rate=0.125, maturity=3)
     cbp.attach(learner)
-    members = int(learner.is_stacked(unit))
     module(x)
-    before = snapshot(module)
     for _ in range(8):
         cbp.after_update(learner)
-    assert (cbp.numbers(learner)["cbp_replaced"] > 0).all()
-    assert not torch.equal(snapshot(module)[f"{learner.wiring[unit].outgoing[0]}.weight"], next(
-        value for name, value in before.items() if name == f"{learner.wiring[unit].outgoing[0]}.weight"
-    ))  # fmt: skip
     module(x)
-    spatial = isinstance(reader, nn.Conv2d)
-    axes = (0, 2, 3) if spatial else members
-    # a channel's places differ in what they weigh, and its mean is one number: only the sum over places is exact
-    first, last = heard[0].mean(axes), heard[-1].mean(axes)
-    tolerance = 0.05 if kind == "stacked conv" else 1e-5
-    torch.testing.assert_close(last, first, rtol=0, atol=tolerance)
+    assert (cbp.numbers(learner)["cbp_replaced"] > 0).all()
+    assert not torch.equal(reader.weight, before)
+    # images without structure: the mean of a channel is then the same at all places, at the edges too
+    axes = (0, 2, 3) if isinstance(reader, nn.Conv2d) else int(learner.is_stacked(unit))
+    torch.testing.assert_close(heard[-1].mean(axes), heard[0].mean(axes), rtol=0, atol=1e-5)
 
 
 def test_the_least_useful_mature_unit_goes_first_and_new_ones_are_safe():
@@ -212,10 +207,11 @@ def test_the_least_useful_mature_unit_goes_first_and_new_ones_are_safe():
     for update in range(1, 5):
         cbp.after_update(learner)
         changed = (learner.module[0].weight != before["0.weight"]).any(1)
-        # mature from the third look on, when 6/6 of a replacement is earned; 5/6 at the next, as the new one is safe
+        # mature from the third update on, when 6/6 of a replacement is earned; then 5/6, as the new one is safe
         assert changed.tolist() == ([False] * 3 + [update >= 3] + [False] * 2)
-    assert learner.module[0].bias[3] == 0
-    assert learner.module[2].weight[:, 3].eq(0).all()
+        if update == 3:
+            assert learner.module[0].bias[3] == 0
+            assert learner.module[2].weight[:, 3].eq(0).all()
 
 
 def test_one_draw_of_the_network_serves_until_a_unit_could_take_its_row_twice():
@@ -224,7 +220,7 @@ def test_one_draw_of_the_network_serves_until_a_unit_could_take_its_row_twice():
     cbp = make("cbp", replacement_rate=0.05, maturity=20)
     train(learner, 130, cbp)
     assert cbp.numbers(learner)["cbp_replaced"] > 2 * len(draws)
-    assert all(second - first >= 20 for first, second in zip(draws, draws[1:], strict=False))
+    assert all(second - first >= 20 for first, second in pairwise(draws))
 
 
 def test_with_a_period_rate_and_maturity_stay_those_per_update():
@@ -281,7 +277,7 @@ def test_before_there_are_data_nothing_happens():
     [
         ({"replacement_rate": 1.5}, r"^cbp: replacement_rate must lie in \[0, 1\], got 1.5: it is a share of units$"),
         ({"maturity": -1}, "^cbp: maturity must be at least 0 updates, got -1$"),
-        ({"period": 0}, "period must be at least 1 update, got 0"),
+        ({"period": 0}, "^cbp: period must be at least 1 update, got 0$"),
     ],
 )
 def test_values_out_of_range_are_refused_in_one_line(params, message):

@@ -21,6 +21,7 @@ TEXTS = [
     "ewc(strength=5,samples=20)",
     "ewc(strength=5,samples=20,reference=each,decay=0.9)",
     "dash@6",
+    "snp(lam=0.2,noise=0.3)@6",
     "weight_clip(kappa=1.02)",
     "hare_tortoise(momentum=0.8)@every:5",
     "nap",

@@ -153,10 +153,10 @@ class Loop:
         view = View(self.model.learner)
         costly = self.settings.curvature
         own = measure_members(view, True, costly) if self.model.stacked else [measure(view, True, costly=costly)]
-        replaced: dict = {}
+        replaced = self.hooks.numbers()
         for member, seed in enumerate(self.settings.seeds):
             values = {"task": task.index, **{f"model/{name}": value for name, value in own[member].items()}}
-            values |= {name: number[member] for name, number in replaced.items()}
+            values |= {name: float(number.expand(len(own))[member]) for name, number in replaced.items()}
             self.run.metrics(self.step, values, seed=seed)
         self.run.flush()
         means = {name: fmean(numbers[name] for numbers in own) for name in own[0]}

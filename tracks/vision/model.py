@@ -55,10 +55,13 @@ class Model:
             self.network.layers() if not self.stacked else chain(self.network),
             self.network.units() if not self.stacked else unit_names(self.network),
             probe=self._probe,
+            last_inputs=self._last_inputs,
             loss=self._loss,
             generator=generator(s.seeds[0], "interventions"),
+            generators=tuple(generator(seed, "interventions") for seed in s.seeds) if self.stacked else (),
             redraw=self._redraw,
             batches=self._batches,
+            activation_draws=self.generators,
             injectable=self.network.injectable,
             features=getattr(self.network, "features", None),
             fire_scope=getattr(self.network, "fire_scope", "all"),
@@ -95,6 +98,9 @@ class Model:
 
     def _probe(self) -> Sequence[Tensor] | None:
         return None if self.feed is None else self._inputs(self.feed.probe()[0])
+
+    def _last_inputs(self) -> Sequence[Tensor] | None:
+        return None if self.feed is None else self._inputs(self.feed.last()[0])
 
     def _loss(self) -> Tensor:
         if self.feed is None:

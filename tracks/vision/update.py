@@ -37,6 +37,8 @@ class Update:
             clip_(self.parameters, limit, self.model.stacked)
         for group in optimizer.param_groups:
             group["lr"] = rate * group["initial_lr"]
+        if self.hooks.precedes_updates:
+            self.hooks.before_update(self.learner)
         optimizer.step()
         self.model.updates += 1
         if self.hooks.follows_updates:

@@ -1,0 +1,104 @@
+"""What CBP and SNR share: they look at the units after every update, and draw single ones anew."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .base import Intervention
+from .contract import ResetContract, check_optimizer, zero_slots_
+from .learner import Learner
+from .units import Hidden, hidden_units, observe, recycle_, where
+
+
+class Replacement(Intervention, ABC):
+    """Looks at the units of a network after updates, and draws single ones anew."""
+
+    words: str  # what happens to the weights, for reports
+    reuse: int = 0  # updates for which one draw of fresh parameters may serve
+
+    def __init__(self, who: str, period: int) -> None:
+        if period < 1:
+            raise ValueError(f"{who}: period must be at least 1 update, got {period}")
+        self.period = period
+        self._memory: dict[str, dict[str, Any]] = {}  # by learner
+
+    @abstractmethod
+    def statistic(self, activations: Tensor) -> Tensor:
+        """What is looked at: (…, rows, units) → a tensor."""
+
+    @abstractmethod
+    def begin(self, group: Hidden, device: torch.device) -> dict[str, Any]:
+        """What is remembered of units before the first look: tensors, numbers and lists."""
+
+    @abstractmethod
+    def choose(
+        self, learner: Learner, groups: Mapping[str, Hidden], states: Mapping[str, dict[str, Any]],
+        seen: Mapping[str, Tensor],
+    ) -> dict[str, Tensor]:  # fmt: skip
+        """Take in one look, and say which units are to be drawn anew: name → mask, where there are any."""
+
+    def attach(self, learner: Learner) -> None:
+        check_optimizer(learner.optimizer)
+        hidden_units(learner, self.name)
+        self._memory[learner.name] = _nothing()
+
+    def after_update(self, learner: Learner) -> None:
+        memory = self._memory.setdefault(learner.name, _nothing())
+        memory["updates"] += 1
+        if memory["updates"] % self.period or (inputs := (learner.last_inputs or learner.probe)()) is None:
+            return
+        groups = hidden_units(learner, self.name)
+        with torch.no_grad():
+            seen = observe(learner, groups, inputs, self.statistic)
+            device = next(learner.module.parameters()).device
+            states = memory["units"]
+            for name in seen:
+                old = states[name] if name in states else self.begin(groups[name], device)
+                states[name] = {k: v.to(device) if isinstance(v, Tensor) else v for k, v in old.items()}
+            masks = self.choose(learner, groups, states, seen)
+            if not masks:
+                return
+            fresh = self._fresh(learner, memory, groups)
+            written = recycle_(learner.module, masks, learner.wiring, fresh)
+            if learner.optimizer is not None:
+                named = dict(learner.module.named_parameters())
+                zero_slots_(learner.optimizer, [named[n] for n in written], list(written.values()), counters=False)
+            counts = [mask.sum(-1) for mask in masks.values()]
+            memory["replaced"] = memory["replaced"].to(device) + sum(counts[1:], counts[0])
+
+    def _fresh(self, learner: Learner, memory: dict[str, Any], groups: Mapping[str, Hidden]) -> Mapping[str, Tensor]:
+        """New parameters to take rows from."""
+        if memory["updates"] < memory["fresh_until"]:
+            device = next(learner.module.parameters()).device
+            memory["fresh"] = {name: value.to(device) for name, value in memory["fresh"].items()}
+            return memory["fresh"]
+        fresh = {**learner.initial, **learner.redraw()}
+        if self.reuse:
+            layers = {
+                name for group in groups.values() for name in (*group.wires.incoming, *group.wires.norms, group.name)
+            }
+            memory["fresh"] = {name: value for name, value in fresh.items() if name.rpartition(".")[0] in layers}
+            memory["fresh_until"] = memory["updates"] + self.reuse
+        return fresh
+
+    def numbers(self, learner: Learner) -> dict[str, Tensor]:
+        memory = self._memory.get(learner.name)
+        return {f"{self.name}_replaced": memory["replaced"]} if memory else {}
+
+    def contract(self, learner: Learner) -> dict[str, str]:
+        own = {"optimizer state": "moments of the rewritten entries zeroed in place, step counters kept"}
+        return ResetContract(target="kept").describe(where(self.words, learner, self.name), learner, own)
+
+    def state_dict(self) -> dict[str, Any]:
+        return self._memory
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._memory = deepcopy(state)
+
+
+def _nothing() -> dict[str, Any]:
+    return {"updates": 0, "replaced": torch.zeros((), dtype=torch.long), "units": {}, "fresh": {}, "fresh_until": 0}
