@@ -3,6 +3,7 @@
   supple train ppo --env halfcheetah --steps 1_000_000 --hook fire@0.5 --out runs/a
   supple train --resume runs/a
   supple compare ppo --preset demo --out runs/demo
+  supple vision permuted-mnist --seeds 0 1 2 --out runs/b
   supple report runs/demo
   supple fetch humanoid-bench
   supple list [interventions | activations | metrics | environments | sequences | presets]

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 Row = dict[str, Any]
 
-RUN_FILES = "config.json, episodes.jsonl, metrics.jsonl and events.jsonl"
+RUN_FILES = "config.json, metrics.jsonl, events.jsonl, and episodes.jsonl or tasks.jsonl"
+CLASSIFIERS = "vision"  # in config.json, where agents have their algorithm's name
+POOLED = {"dfi": 1.0, "weight_norm": 0.5, "gradient_norm": 0.5}  # power of a stack's members in what it pools
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,11 @@ class Episodes:
 
 @dataclass(frozen=True, eq=False)
 class RunData:
-    """One run's history from step 0: the trunk's rows, if it was forked from one, and its own."""
+    """One run's history from step 0: the trunk's rows, if it was forked from one, and its own.
+
+    Classifiers have no episodes but `outcomes`, what became of each finished task, and a run of them trains several
+    seeds side by side: each is a history of its own here. An intervention is one event of all, kept by the first.
+    """
 
     path: Path
     config: Row
@@ -47,10 +53,21 @@ class RunData:
     episodes: Episodes
     metrics: list[Row]
     events: list[Row]
+    outcomes: list[Row] = field(default_factory=list)
 
     @property
     def seed(self) -> int:
         return int(self.config.get("seed", 0))
+
+    @property
+    def classifies(self) -> bool:
+        return self.config.get("algorithm") == CLASSIFIERS
+
+    @property
+    def whose_events(self) -> str:
+        """The seeds that this run's events are of, in words."""
+        together = self.config.get("settings", {}).get("seeds", []) if self.classifies else []
+        return ", ".join(map(str, together or [self.seed]))
 
     @property
     def total_steps(self) -> int:
@@ -59,7 +76,7 @@ class RunData:
     @cached_property
     def last_step(self) -> int:
         """The last step that any log mentions."""
-        logged = [int(row["step"]) for row in (*self.metrics, *self.events) if "step" in row]
+        logged = [int(row["step"]) for row in (*self.metrics, *self.events, *self.outcomes) if "step" in row]
         return max([*logged, *self.episodes.steps[-1:].astype(int), 0])
 
     def of_kind(self, event: str) -> list[Row]:
@@ -76,12 +93,16 @@ class RunData:
 
 @dataclass(frozen=True, eq=False)
 class ComparisonData:
-    """Arms and their runs, one a seed. A single run is a comparison with one arm and no fork."""
+    """Arms and their runs, one a seed. A single run is a comparison with one arm and no fork.
+
+    palette: every arm of the report, where it shows more than these; colours go by it.
+    """
 
     path: Path
     arms: dict[str, list[RunData]]
     fork_step: int | None = None
     notes: list[str] = field(default_factory=list)
+    palette: tuple[str, ...] = ()
 
     @property
     def first(self) -> RunData:
@@ -92,6 +113,21 @@ class ComparisonData:
     def seeds(self) -> int:
         """The largest number of seeds that an arm has."""
         return max(len(runs) for runs in self.arms.values())
+
+    @property
+    def total_steps(self) -> int:
+        """Planned steps of the longest run."""
+        return max(run.total_steps for runs in self.arms.values() for run in runs)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The arms that colours are dealt out to."""
+        return self.palette or tuple(self.arms)
+
+    @property
+    def unit(self) -> str:
+        """What a step is."""
+        return "updates" if self.first.classifies else "environment steps"
 
 
 def load(path: Path) -> ComparisonData:
@@ -104,15 +140,17 @@ def load(path: Path) -> ComparisonData:
     if (path / "comparison.json").is_file():
         data = _load_comparison(path)
     elif (path / "config.json").is_file():
-        run = _load_run(path, trunk=None)
-        label = run.config.get("arm") or ", ".join(run.config.get("hooks", [])) or "none"
-        data = ComparisonData(path, {label: [run]})
+        runs = load_runs(path)
+        label = runs[0].config.get("arm") or ", ".join(runs[0].config.get("hooks", [])) or "none"
+        data = ComparisonData(path, {label: runs})
     else:
         raise ValueError(
             f"{path} is neither a run directory ({RUN_FILES}) nor a comparison directory (comparison.json)"
         )
     for label, runs in data.arms.items():
         for run in runs:
+            if run.classifies:
+                continue  # its numbers are of each task by itself, finished run or not: `classifiers.score` tells
             if run.last_step < (window := run.tasks[-1].end - 0.15 * _length(run.tasks[-1])):
                 data.notes.append(
                     f"{label}, seed {run.seed}: unfinished, its logs end at step {run.last_step:,} "
@@ -147,14 +185,13 @@ def read_jsonl(path: Path) -> list[Row]:
 def _load_comparison(path: Path) -> ComparisonData:
     plan = _read_object(path / "comparison.json")
     fork = int(plan.get("fork_step", 0))
-    configs = {file.parent: _read_object(file) for file in sorted(path.glob("seed-*/*/config.json"))}
-    trunks = {c.get("seed", 0): folder for folder, c in configs.items() if c.get("arm") is None}
+    configs = {file.parent: _read_object(file) for file in sorted(path.glob("seed*/*/config.json"))}
+    trunks = {folder.parent: folder for folder, config in configs.items() if config.get("arm") is None}
 
     arms: dict[str, list[RunData]] = {str(label): [] for label in plan.get("arms", [])}
     for folder, config in configs.items():
         if config.get("arm") is not None:
-            trunk = trunks.get(config.get("seed", 0))
-            arms.setdefault(str(config["arm"]), []).append(_load_run(folder, trunk, fork))
+            arms.setdefault(str(config["arm"]), []).extend(load_runs(folder, trunks.get(folder.parent), fork))
     planned = plan.get("seeds", [])
     notes = []
     for label, runs in arms.items():
@@ -167,21 +204,70 @@ def _load_comparison(path: Path) -> ComparisonData:
     return ComparisonData(path, arms, fork, notes)
 
 
-def _load_run(path: Path, trunk: Path | None, fork: int = 0) -> RunData:
+def load_runs(path: Path, trunk: Path | None = None, fork: int = 0) -> list[RunData]:
+    """The run in a directory, or those of its seeds where it trains several at once.
+
+    trunk: the run that it was forked from at step `fork`. Raises ValueError, in one line, for a damaged file.
+    """
     config = _read_object(path / "config.json")
     try:
-        tasks = tuple(Segment(**{k: t[k] for k in Segment.__annotations__}) for t in config["tasks"])
+        tasks = tuple(_segment(config, task) for task in config["tasks"])
     except (KeyError, TypeError) as error:
         raise ValueError(f"{path / 'config.json'}: 'tasks' is missing or incomplete ({error})") from error
     if not tasks:
         raise ValueError(f"{path / 'config.json'}: 'tasks' is empty; a run has at least one")
     logs = {}
-    for name in ("episodes", "metrics", "events"):
+    for name in ("episodes", "metrics", "events", "tasks"):
         # Beyond the fork a trunk is another history than the arm's.
         shared = [r for r in _log(trunk, name) if r.get("step", 0) <= fork] if trunk else []
         logs[name] = shared + _log(path, name)
     episodes = _episodes(path / "episodes.jsonl", logs["episodes"], len(tasks))
-    return RunData(path, config, tasks, episodes, logs["metrics"], logs["events"])
+    run = RunData(path, config, tasks, episodes, logs["metrics"], logs["events"], logs["tasks"])
+    return _by_seed(run) if run.classifies else [run]
+
+
+def _segment(config: Row, task: Row) -> Segment:
+    """A task of config.json. Those of classifiers are all of one kind, and come once."""
+    if config.get("algorithm") == CLASSIFIERS:
+        task = {"cycle": 0, "env": str(config.get("settings", {}).get("dataset", "")), **task}
+    return Segment(**{key: task[key] for key in Segment.__annotations__})
+
+
+def _by_seed(run: RunData) -> list[RunData]:
+    """A run of several seeds as one of each. Each keeps its own rows, the first the events, as of one network."""
+    seeds = [int(seed) for seed in run.config.get("settings", {}).get("seeds", [])] or [run.seed]
+    events = [_of_one(event, len(seeds)) for event in run.events]
+    of = {seed: ([r for r in run.metrics if r.get("seed", seed) == seed],
+                 [r for r in run.outcomes if r.get("seed", seed) == seed]) for seed in seeds}  # fmt: skip
+    return [
+        replace(
+            run,
+            config={**run.config, "seed": seed},
+            metrics=metrics,
+            events=events if i == 0 else [],
+            outcomes=outcomes,
+        )
+        for i, (seed, (metrics, outcomes)) in enumerate(of.items())
+    ]
+
+
+def _of_one(event: Row, members: int) -> Row:
+    """An intervention in a stack, with what was summed over its members as of one: SFE, DfI, and norms as their root
+    mean square."""
+    if event.get("event") != "intervention" or members == 1:
+        return event
+    sides = {
+        side: {
+            name: value / members ** POOLED.get(name, 0.0)
+            for name, value in event.get(side, {}).items()
+            if value is not None
+        }
+        for side in ("before", "after")
+    }
+    change = dict(event.get("change", {}))
+    if change.get("sfe") is not None:
+        change["sfe"] /= members
+    return {**event, **sides, "change": change}
 
 
 def _log(run: Path, name: str) -> list[Row]:

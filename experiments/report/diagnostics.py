@@ -13,6 +13,7 @@ from .scores import Scores, mean
 from .style import (
     FAINT,
     INK,
+    MOST_SWITCHES,
     Plot,
     arm_styles,
     draw_band,
@@ -30,6 +31,7 @@ Array = NDArray[np.float64]
 
 TITLES = {
     "dormant_fraction": "dormant units (share)",
+    "saturated_fraction": "saturated units (share)",
     "srank": "srank of the features",
     "effective_rank": "effective rank of the features",
     "dfi_unscaled": "DfI of the scale-free weights",
@@ -37,9 +39,11 @@ TITLES = {
     "dfi": "DfI (summed)",
     "weight_norm": "weight norm",
     "gradient_norm": "gradient norm",
+    "lambda_max": "λ_max of the Hessian",
+    "gradient_effective_rank": "effective rank of the gradients",
     "mean": "mean Q(s, a) of the batches",
 }
-COMPARED = ("dfi_unscaled", "dormant_fraction", "srank", "effective_rank", "weight_norm")
+COMPARED = ("dfi_unscaled", "dormant_fraction", "srank", "effective_rank", "weight_norm", "lambda_max")
 INJECTED = (
     "After plasticity injection the layers and units measured are those of the new head, while the weight norm counts "
     "the frozen heads too, so what comes after does not compare with what was before. "
@@ -52,8 +56,8 @@ def metrics_over_time(data: ComparisonData, scores: Scores) -> Plot | None:
     names = _metric_names([run for runs in data.arms.values() for run in runs])
     if not names:
         return None
-    styles = arm_styles(list(data.arms))
-    divisor, steps_label, _ = step_unit(data.first.total_steps)
+    styles = arm_styles(data.labels)
+    divisor, steps_label, _ = step_unit(data.total_steps, data.unit)
     columns = min(3, len(names))
     rows = -(-len(names) // columns)
     figure = new_figure(0.45 + 2.05 * rows)
@@ -64,6 +68,7 @@ def metrics_over_time(data: ComparisonData, scores: Scores) -> Plot | None:
         title = TITLES.get(metric, metric.replace("_", " "))
         tidy(axes, title if len(learners) == 1 else f"{learner}: {title}")
         mark_stream(axes, data.first, divisor, data.fork_step)
+        axes.set_xlim(0, data.total_steps / divisor)
         drawn = []
         for style, series in _pieces(data, name, styles):
             steps, values = on_common_steps(series)
@@ -77,8 +82,9 @@ def metrics_over_time(data: ComparisonData, scores: Scores) -> Plot | None:
     for axes in grid[max(0, len(names) - columns) : len(names)]:
         axes.set_xlabel(steps_label, fontsize=9)
         axes.tick_params(labelbottom=True)
-    legend(figure, list(data.arms), fork=bool(data.fork_step))
-    switches = "; hairlines are task switches, where the data change too" if len(data.first.tasks) > 1 else ""
+    legend(figure, list(data.arms), bool(data.fork_step), data.labels)
+    hairlines = 1 < len(data.first.tasks) <= MOST_SWITCHES
+    switches = "; hairlines are task switches, where the data change too" if hairlines else ""
     caption = (
         f"Measured on recent data while training{switches}. They describe the network and are not performance: none "
         "of them alone proves a loss of plasticity. " + _of_injection(data) + seeds_phrase(data.seeds)
@@ -122,7 +128,7 @@ def before_and_after(data: ComparisonData, scores: Scores) -> Plot | None:
     found = [m for m in COMPARED if any(m in pair for *_, pairs in rows for pair in pairs)]
     if not rows or not found:
         return None
-    styles = arm_styles(list(data.arms))
+    styles = arm_styles(data.labels)
     figure = new_figure(1.1 + 0.3 * len(rows))
     grid = figure.subplots(1, len(found), squeeze=False, sharey=True)[0]
     for axes, metric in zip(grid, found, strict=True):
@@ -159,7 +165,7 @@ def _of_injection(data: ComparisonData) -> str:
 
 def _event_rows(data: ComparisonData) -> list[tuple[str, str, tuple[Row, Row]]]:
     """(arm, row label, (before, after)): one row a moment, or one an arm if those are too many."""
-    divisor, _, suffix = step_unit(data.first.total_steps)
+    divisor, _, suffix = step_unit(data.total_steps)
     events = [
         (label, event) for label, runs in data.arms.items() for run in runs for event in run.of_kind("intervention")
     ]

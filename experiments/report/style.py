@@ -1,6 +1,6 @@
 """How the figures look: one colour per arm everywhere, light grids, readable type. No pyplot, no global state."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,12 +15,14 @@ from numpy.typing import NDArray
 from .collect import RunData
 
 Array = NDArray[np.float64]
+Around = Callable[[Array], tuple[Array, Array, Array]]  # values (seeds, points) → mean, low, high
 
 # Okabe & Ito (2008), told apart with any common colour blindness; yellow, too pale on white, comes last.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#B5A800")
 BASELINE = "#3c3c3c"
 INK, FAINT, SHADE = "#222222", "#8a8a8a", "#f1f0ec"
 FORK: dict[str, Any] = {"color": "#555555", "linewidth": 1.1, "linestyle": (0, (4, 3))}
+MOST_SWITCHES = 60
 WIDTH = 11.0  # inches; the page shows figures at about this width
 
 
@@ -60,9 +62,10 @@ def tidy(axes: Axes, title: str = "", grid: str = "y") -> None:
         axes.set_title(title, loc="left", fontsize=10.5, fontweight="bold", color=INK)
 
 
-def legend(figure: Figure, labels: Sequence[str], fork: bool = False) -> None:
-    """One legend above all panels, in as few rows as its words allow."""
-    styles = arm_styles(labels)
+def legend(figure: Figure, labels: Sequence[str], fork: bool = False, among: Sequence[str] = ()) -> None:
+    """One legend above all panels, in as few rows as its words allow. among: the arms that colours are dealt out to,
+    if they are more."""
+    styles = arm_styles(among or labels)
     handles = [Line2D([], [], linewidth=2.2, label=label, **styles[label]) for label in labels]
     if fork:
         trunk = Line2D([], [], color=FAINT, linewidth=2.2, label="before the fork")
@@ -75,13 +78,13 @@ def legend(figure: Figure, labels: Sequence[str], fork: bool = False) -> None:
     )
 
 
-def step_unit(total: int) -> tuple[float, str, str]:
+def step_unit(total: int, unit: str = "environment steps") -> tuple[float, str, str]:
     """(divisor, axis label, suffix) in which this many steps read best."""
     if total >= 2_000_000:
-        return 1e6, "environment steps (millions)", "M"
+        return 1e6, f"{unit} (millions)", "M"
     if total >= 2_000:
-        return 1e3, "environment steps (thousands)", "k"
-    return 1.0, "environment steps", ""
+        return 1e3, f"{unit} (thousands)", "k"
+    return 1.0, unit, ""
 
 
 def mean_and_interval(values: Array) -> tuple[Array, Array, Array]:
@@ -101,6 +104,13 @@ def mean_and_interval(values: Array) -> tuple[Array, Array, Array]:
     return middle, middle - half, middle + half
 
 
+def mean_and_sd(values: Array) -> tuple[Array, Array, Array]:
+    """Mean, and one standard deviation (unbiased) below and above it; NaN around a single seed's."""
+    middle = values.mean(axis=0)
+    sd = values.std(axis=0, ddof=1) if len(values) > 1 else np.full_like(middle, np.nan)
+    return middle, middle - sd, middle + sd
+
+
 def on_common_steps(series: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
     """(steps, (seeds, steps) values): each seed read, by linear interpolation, where all of them have data."""
     series = [(steps, values) for steps, values in series if steps.size]
@@ -112,11 +122,18 @@ def on_common_steps(series: Sequence[tuple[Array, Array]]) -> tuple[Array, Array
     return steps, np.stack([np.interp(steps, s, v) for s, v in series])
 
 
-def draw_band(axes: Axes, steps: Array, values: Array, style: dict[str, Any], dots: bool = False) -> None:
-    """Mean line over seeds and, with two or more, its interval. dots: mark the points that the line joins."""
+def draw_band(
+    axes: Axes,
+    steps: Array,
+    values: Array,
+    style: dict[str, Any],
+    dots: bool = False,
+    around: Around = mean_and_interval,
+) -> None:
+    """Mean line over seeds and, with two or more, what is around it. dots: mark the points that the line joins."""
     if not steps.size:
         return
-    middle, low, high = mean_and_interval(values)
+    middle, low, high = around(values)
     if len(values) > 1:
         # The seeds set the scale of the panel, not their interval, which is wide where there are few.
         edge = np.concatenate([np.column_stack([steps, low]), np.column_stack([steps, high])[::-1]])
@@ -128,8 +145,8 @@ def draw_band(axes: Axes, steps: Array, values: Array, style: dict[str, Any], do
 
 
 def mark_stream(axes: Axes, run: RunData, divisor: float, fork: int | None) -> None:
-    """Task switches as hairlines, the fork as a dashed line."""
-    for task in run.tasks[1:]:
+    """Task switches as hairlines, unless they are too many, and the fork as a dashed line."""
+    for task in run.tasks[1:] if len(run.tasks) <= MOST_SWITCHES else ():
         axes.axvline(task.start / divisor, color="#dddddd", linewidth=0.8, zorder=0)
     if fork:
         axes.axvline(fork / divisor, zorder=1, **FORK)

@@ -120,7 +120,7 @@ def event_rows(data: ComparisonData) -> list[list[str]]:
         for run in runs:
             for event in run.events:
                 if event.get("event") in ("intervention", "explosion"):
-                    rows.append([label, str(run.seed), f"{event['step']:,}", *_event_cells(event)])
+                    rows.append([label, run.whose_events, f"{event['step']:,}", *_event_cells(event)])
     return rows
 
 

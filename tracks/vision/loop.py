@@ -77,9 +77,9 @@ class Loop:
             if self.shock:
                 self.shock.set(self.epoch(task, done), self._shocks_before(task))
             images, labels = feed.batch()
-            losses, hits = self.update(images, labels, self._rate(task, done))
-            self.sums["loss"] += losses[:, : s.batch_size].mean(1)
-            self.sums["hits"] += hits[:, : s.batch_size].sum(1)
+            loss, hits = self.update(images, labels, self._rate(task, done))
+            self.sums["loss"] += loss
+            self.sums["hits"] += hits
             self.step += 1
             self.hooks.passed(self.step - 1, self.step)
             if self.step % EVERY == 0 or self.step == until:
@@ -97,7 +97,9 @@ class Loop:
     def _begin(self, task: Task) -> None:
         self.run.event(event="task", step=self.step, task=task.index)
         members = self.model.members
-        self.sums = {name: torch.zeros(members, device=self.model.device) for name in ("loss", "hits")}
+        self.sums = {
+            name: torch.zeros(members, dtype=torch.float64, device=self.model.device) for name in ("loss", "hits")
+        }
         if self.settings.fresh_optimizer and task.index:
             zero_slots_(self.model.learner.optimizer, list(self.model.network.parameters()))
         if task.index:

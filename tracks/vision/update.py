@@ -24,11 +24,12 @@ class Update:
     def __call__(self, images: Tensor, labels: Tensor, rate: float) -> tuple[Tensor, Tensor]:
         """images uint8 (members, n, c, h, w), labels (members, n); rate: the learning rate, as a share of the initial.
 
-        Returns each image's loss and whether it was classified rightly, before the step, both (members, n).
+        Returns the mean loss of the task's own images and how many of them were classified rightly, both (members,),
+        as they were before the step.
         """
         optimizer = self.learner.optimizer
         assert optimizer is not None
-        losses, hits, gradients = self._differentiate(self.model.pixels(images), labels)
+        loss, hits, gradients = self._differentiate(images, labels)
         for parameter, gradient in zip(self.parameters, gradients, strict=True):
             parameter.grad = gradient
         if self.hooks.penalizes and (penalty := self.hooks.penalty(self.learner)).requires_grad:
@@ -43,33 +44,35 @@ class Update:
         self.model.updates += 1
         if self.hooks.follows_updates:
             self.hooks.after_update(self.learner)
-        return losses, hits
+        return loss, hits
 
-    def _differentiate(self, x: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, list[Tensor]]:
+    def _differentiate(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, list[Tensor]]:
         network = self.model.network
         if changed := self.architecture != len(self.learner.changes):
             self.architecture = len(self.learner.changes)
             self.parameters = [p for p in network.parameters() if p.requires_grad]
             self.random = [part for part in network.modules() if isinstance(part, Random)]
         if not self.compiled:
-            return self._gradients(x, labels, self.parameters)
+            return self._gradients(images, labels, self.parameters)
         if not self.random:
-            return self.compiled(x, labels, self.parameters)
+            return self.compiled(images, labels, self.parameters)
         if changed:  # an eager pass shows what is drawn
-            return self._gradients(x, labels, self.parameters)
+            return self._gradients(images, labels, self.parameters)
         for part in self.random:
             part.draw_ahead()
-        found = self.compiled(x, labels, self.parameters)
+        found = self.compiled(images, labels, self.parameters)
         for part in self.random:
             part.ahead = None
         return found
 
     def _gradients(
-        self, x: Tensor, labels: Tensor, parameters: Sequence[Tensor]
+        self, images: Tensor, labels: Tensor, parameters: Sequence[Tensor]
     ) -> tuple[Tensor, Tensor, list[Tensor]]:
-        losses, hits = self.model.losses(x, labels)
+        losses, hits = self.model.losses(self.model.pixels(images), labels)
         gradients = torch.autograd.grad(losses.mean(1).sum(), parameters)
-        return losses.detach(), hits, [gradient.contiguous() for gradient in gradients]
+        own = self.model.settings.batch_size  # without those from memory
+        numbers = losses.detach()[:, :own].mean(1), hits[:, :own].sum(1)
+        return *numbers, [gradient.contiguous() for gradient in gradients]
 
 
 @torch.no_grad()

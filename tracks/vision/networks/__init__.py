@@ -11,7 +11,19 @@ from .vit import ViT
 SMALL = {"mlp": MLP, "cnn": CNN, "convnet": ConvNet}
 LARGE = {"resnet18": ResNet18, "vgg16": VGG16, "vit-tiny": ViT}
 
-__all__ = ["CNN", "LARGE", "MLP", "SMALL", "VGG16", "ConvNet", "ResNet18", "StackedMaxPool2d", "ViT", "network"]
+__all__ = [
+    "CNN",
+    "LARGE",
+    "MLP",
+    "SMALL",
+    "VGG16",
+    "ConvNet",
+    "ResNet18",
+    "StackedMaxPool2d",
+    "ViT",
+    "initialize_",
+    "network",
+]
 
 
 def network(name: str, members: int, shape: Shape, classes: int, activation: str, width: int | None) -> nn.Module:
