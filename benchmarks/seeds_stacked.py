@@ -10,15 +10,16 @@ that seed 0 has the same losses everywhere; then they take turns, `updates` grad
 with the smallest and largest. A seed-update is one gradient step of one seed, so a step of the stack is five.
 
 The floor of a step of the stack is its arithmetic at the rate of a 1024³ product, and the bytes that Adam must move
-(parameter, gradient and two moments read, all but the gradient written) at the rate of a sum of two tensors that take
-up as much memory together. Beside it: the matrix products alone in their own shapes, and the parts of a step.
+(parameter, gradient and two moments read, all but the gradient written) at the rate of a += b on two tensors
+that take up as much memory together. Beside it: the matrix products alone in their own shapes, and the parts of a step.
 """
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import count
-from typing import Any
+from itertools import count, pairwise
+from statistics import median
 
 import torch
 import torch.nn.functional as F
@@ -63,7 +64,7 @@ def plain(data: DataSet, fused: bool | None) -> Iterator[Tensor]:
     images = stream.train(stream.tasks[0])
     x, y = images.pixels[images.rows[0]].flatten(1).float() / 255, images.labels[0]
     sizes = (x.shape[1], 100, 100, stream.classes)
-    layers = [nn.Linear(d_in, d_out) for d_in, d_out in zip(sizes, sizes[1:], strict=False)]
+    layers = [nn.Linear(d_in, d_out) for d_in, d_out in pairwise(sizes)]
     network = nn.Sequential(layers[0], nn.ReLU(), layers[1], nn.ReLU(), layers[2])
     start = Model(settings, data, stream.classes, "cpu").network.parameters()  # a stack of one
     with torch.no_grad():
@@ -80,43 +81,172 @@ def plain(data: DataSet, fused: bool | None) -> Iterator[Tensor]:
 
 
 class Stacked:
-    """All seeds, stepped as `tracks/vision/loop.py` does; times its parts."""
+    """All seeds, stepped as `tracks/vision/loop.py` does."""
 
     def __init__(self, data: DataSet, compiled: bool) -> None:
         settings = settings_for(SEEDS)
-        stream = Stream(settings, data)
-        self.model = Model(settings, data, stream.classes, "cpu")
-        self.feed = self.model.feed = Feed(stream, stream.tasks[0], "cpu")
+        self.stream = Stream(settings, data)
+        self.model = Model(settings, data, self.stream.classes, "cpu")
+        self.feed = self.model.feed = Feed(self.stream, self.stream.tasks[0], "cpu")
         self.update = Update(self.model, NO_HOOKS, compiled)
-        self.hits, self.loss = torch.zeros(2, len(SEEDS))
+        self.loss, self.hits = torch.zeros(2, len(SEEDS))
         self.step = 0
 
     def __call__(self) -> Tensor:
-        images, labels = self.feed.batch()
-        losses, hits = self.update(images, labels, 1.0)
-        self.loss += losses.mean(1)
-        self.hits += hits.sum(1)
+        return self.learn(*self.feed.batch())
+
+    def learn(self, images: Tensor, labels: Tensor) -> Tensor:
+        loss, hits = self.update(images, labels, 1.0)
+        self.loss += loss
+        self.hits += hits
         self.step += 1
         NO_HOOKS.passed(self.step - 1, self.step)
-        return losses[0].mean()
+        return loss[0]
 
     def parts(self, updates: int) -> dict[str, float]:
-        """Median microseconds of a step's parts."""
-        optimizer, marks = self.model.learner.optimizer, Rounds()
+        """Where a step's time goes: median microseconds."""
+        optimizer, clock, marks = self.model.learner.optimizer, time.perf_counter, [0.0, 0.0]
         assert optimizer is not None
-        now: list[float] = []
-        hooks = [
-            optimizer.register_step_pre_hook(lambda *_: now.append(seconds.clock())),
-            optimizer.register_step_post_hook(lambda *_: now.append(seconds.clock())),
+        handles = [
+            optimizer.register_step_pre_hook(lambda *_: marks.__setitem__(0, clock())),
+            optimizer.register_step_post_hook(lambda *_: marks.__setitem__(1, clock())),
         ]
-        return {}
+        spent: dict[str, list[float]] = {name: [] for name in ("batch", "loss and gradients", "Adam", "bookkeeping")}
+        for _ in range(updates):
+            begin = clock()
+            batch = self.feed.batch()
+            fed = clock()
+            self.learn(*batch)
+            ends = (begin, fed, *marks, clock())
+            for times, (start, end) in zip(spent.values(), pairwise(ends), strict=True):
+                times.append(end - start)
+        for handle in handles:
+            handle.remove()
+        return {name: 1e6 * median(times) for name, times in spent.items()}
 
 
-def products(seeds: int, batch: int, sizes: tuple[int, ...]) -> list[tuple[int, int, int, int]]:
-    """The matrix products of a step as (stack, n, k, m): forward, to the weights, and to the inputs but the first."""
-    found = []
-    for depth, (d_in, d_out) in enumerate(zip(sizes, sizes[1:], strict=False)):
-        found += [(seeds, batch, d_in, d_out), (seeds, d_out, batch, d_in)]
-        if depth:
-            found.append((seeds, batch, d_out, d_in))
-    return found
+class Floor:
+    """What a step of the stack cannot do without, in microseconds by name; measured in turn with the rest."""
+
+    def __init__(self, model: Model) -> None:
+        seeds, batch = model.members, model.settings.batch_size
+        shapes: list[tuple[int, int, int, int]] = []  # stack × (n × k by k × m): forward, to weights, to inputs
+        for layer in model.learner.layers:
+            d_out, d_in = layer.weight.shape[1:]
+            shapes += [(seeds, batch, d_in, d_out), (seeds, d_out, batch, d_in)]
+            if layer.depth:
+                shapes.append((seeds, batch, d_out, d_in))
+        self.flop = sum(2 * stack * n * k * m for stack, n, k, m in shapes)
+        self.operands = [
+            (torch.randn(stack, n, k), torch.randn(stack, k, m), torch.empty(stack, n, m)) for stack, n, k, m in shapes
+        ]
+        parameters = sum(p.numel() for p in model.network.parameters())
+        self.bytes = 4 * parameters * 7  # float32; four read, three written
+        self.pair = torch.zeros(2, 2 * parameters)  # as much memory as the four take up
+        self.rate, self.bandwidth = Rounds(0), Rounds()  # GFLOP/s, GB/s
+        self.products = Rounds(0)
+
+    def measure(self) -> None:
+        self.rate.values.append(matmul_rate(repeats=3))
+        a, b = self.pair
+        took = median(seconds(lambda: a.add_(b)) for _ in range(50))
+        self.bandwidth.values.append(4 * 3 * a.numel() / took / 1e9)
+        self.products.values.append(1e6 * median(seconds(self._products) for _ in range(50)))
+
+    def _products(self) -> None:
+        for a, b, out in self.operands:
+            torch.bmm(a, b, out=out)
+
+    @property
+    def arithmetic(self) -> float:
+        return self.flop / self.rate.median / 1e3
+
+    @property
+    def traffic(self) -> float:
+        return self.bytes / self.bandwidth.median / 1e3
+
+
+def check(lines: dict[tuple[str, int], Step]) -> None:
+    """Seed 0 learns the same everywhere: its losses in the first updates."""
+    reference: Tensor | None = None
+    for (name, threads), step in lines.items():
+        torch.set_num_threads(threads)
+        losses = torch.stack([step() for _ in range(CHECKED)])
+        reference = losses if reference is None else reference
+        worst = float((losses - reference).abs().max())
+        if worst > AGREE:
+            raise SystemExit(f"{name}, {threads} threads: a loss of seed 0 is off by {worst:.1e} in {CHECKED} updates")
+    print(f"seed 0's losses agree to {AGREE:.0e} in {CHECKED} updates, all {len(lines)} contestants")
+
+
+def main(args: Args) -> bool:
+    data = load("mnist", None)
+    lines: dict[tuple[str, int], Step] = {}
+    stacks: dict[tuple[str, int], Stacked] = {}
+    for threads in THREADS:
+        lines[PLAIN, threads] = plain(data, None).__next__
+        lines[FUSED, threads] = plain(data, True).__next__
+        for name in (EAGER, COMPILED)[: 1 + args.compile]:
+            lines[name, threads] = stacks[name, threads] = Stacked(data, name == COMPILED)
+    check(lines)
+    floors = {threads: Floor(stacks[EAGER, threads].model) for threads in THREADS}
+    rates = {line: Rounds(0) for line in lines}
+    for _ in range(args.rounds):
+        for line, step in lines.items():
+            torch.set_num_threads(line[1])
+            took = seconds(lambda step=step: [step() for _ in range(args.updates)])  # type: ignore[misc]
+            rates[line].values.append(args.updates * (len(SEEDS) if line in stacks else 1) / took)
+        for threads, floor in floors.items():
+            torch.set_num_threads(threads)
+            floor.measure()
+    console = Console(width=120)
+    eager = max(rates[PLAIN, threads].median for threads in THREADS)
+    total = stacks[EAGER, 1].stream.tasks[-1].end
+    table = Table(title=f"Random-label MNIST, {args.rounds} rounds of {args.updates} steps in turn: median (min–max)")
+    for column in ("", "threads", "seed-updates/s", "× plain", f"minutes for {len(SEEDS)} seeds, 50 tasks"):
+        table.add_column(column, justify="right" if column else "left")
+    for (name, threads), rate in rates.items():
+        minutes = total * len(SEEDS) / rate.median / 60
+        table.add_row(name, str(threads), str(rate), f"{rate.median / eager:.2f}", f"{minutes:.0f}")
+    console.print(table)
+    console.print(where(stacks, floors, rates, args.updates))
+    best = max(rates[line].median for line in stacks) / eager
+    moved = ", ".join(f"{floor.bandwidth} GB/s on {threads}" for threads, floor in floors.items())
+    done = ", ".join(f"{floor.rate} GFLOP/s on {threads}" for threads, floor in floors.items())
+    console.print(
+        f"Minutes are extrapolated to {total:,} steps; plain PyTorch takes one seed after the other.\n"
+        f"Memory, a += b: {moved} threads. A 1024³ product: {done}."
+    )
+    console.print(f"at least 4 × plain PyTorch at its best: {'yes' if best >= 4 else 'NO'} ({best:.2f})")
+    return best >= 4
+
+
+def where(
+    stacks: dict[tuple[str, int], Stacked],
+    floors: dict[int, Floor],
+    rates: dict[tuple[str, int], Rounds],
+    updates: int,
+) -> Table:
+    """Microseconds of a step of the stack, beside its floor."""
+    table = Table(title=f"Microseconds of a step of {len(SEEDS)} seeds")
+    rows: dict[str, list[str]] = {}
+    table.add_column("")
+    for (name, threads), stack in stacks.items():
+        table.add_column(f"{name}, {threads}", justify="right")
+        torch.set_num_threads(threads)
+        floor, step = floors[threads], 1e6 * len(SEEDS) / rates[name, threads].median
+        least = floor.arithmetic + floor.traffic
+        found = {"a step": f"{step:,.0f}", **{f"  {k}": f"{v:,.0f}" for k, v in stack.parts(updates).items()}}
+        found[f"floor: {floor.flop / 1e6:.1f} MFLOP"] = f"{floor.arithmetic:,.0f}"
+        found[f"floor: Adam's {floor.bytes / 1e6:.1f} MB"] = f"{floor.traffic:,.0f}"
+        found["share of the step that is floor"] = f"{least / step:.0%}"
+        found["matrix products alone, own shapes"] = str(floor.products)
+        for row, value in found.items():
+            rows.setdefault(row, []).append(value)
+    for row, values in rows.items():
+        table.add_row(row, *values)
+    return table
+
+
+if __name__ == "__main__":
+    sys.exit(0 if main(tyro.cli(Args)) else 1)

@@ -53,7 +53,7 @@ class EWC(Intervention):
         if not 0.0 <= decay <= 1.0:
             raise ValueError(f"ewc: decay must lie in [0, 1], got {decay}")
         self.strength, self.samples, self.decay, self.reference = strength, samples, decay, reference
-        self._fisher: dict[str, dict[str, Tensor]] = {}  # F by learner and parameter
+        self._fisher: dict[str, dict[str, Tensor]] = {}  # F by learner and identity of parameter
         self._centre: dict[str, dict[str, Tensor]] = {}  # θ*
         self._devices: dict[str, torch.device] = {}
 
@@ -65,9 +65,9 @@ class EWC(Intervention):
     def penalty(self, learner: Learner) -> Tensor:
         fisher, centre = self._fisher.get(learner.name, {}), self._centre.get(learner.name, {})
         terms = [
-            (fisher[name] * (parameter - centre[name]).square()).sum()
+            (fisher[key] * (parameter - centre[key]).square()).sum()
             for name, parameter in learner.module.named_parameters()
-            if name in fisher  # not of parts that were added since
+            if (key := learner.identity(name)) in fisher  # not of parts that were added since
         ]
         if not terms:
             return next(learner.module.parameters()).new_zeros(())
@@ -78,10 +78,11 @@ class EWC(Intervention):
         centre = self._centre.setdefault(learner.name, {})
         now = {name: p.detach() for name, p in learner.module.named_parameters()}
         for name, new in empirical_fisher(learner, self.samples).items():
-            old = fisher[name].mul_(self.decay) if name in fisher else torch.zeros_like(new)
-            fisher[name] = old.add_(new)
-            share = torch.ones_like(new) if self.reference == "last" else (new / fisher[name]).nan_to_num_(1.0)
-            centre[name] = torch.lerp(centre[name], now[name], share) if name in centre else now[name].clone()
+            key = learner.identity(name)
+            old = fisher[key].mul_(self.decay) if key in fisher else torch.zeros_like(new)
+            fisher[key] = old.add_(new)
+            share = torch.ones_like(new) if self.reference == "last" else (new / fisher[key]).nan_to_num_(1.0)
+            centre[key] = torch.lerp(centre[key], now[name], share) if key in centre else now[name].clone()
 
     def state_dict(self) -> dict[str, dict[str, dict[str, Tensor]]]:
         kept = {"fisher": self._fisher, "centre": self._centre}

@@ -30,7 +30,7 @@ class HareTortoise(Intervention):
         if not 0.0 <= momentum < 1.0:
             raise ValueError(f"hare_tortoise: momentum must lie in [0, 1), got {momentum}")
         self.momentum = momentum
-        self._tortoises: dict[str, dict[str, Tensor]] = {}  # by learner, then by parameter or buffer
+        self._tortoises: dict[str, dict[str, Tensor]] = {}  # by learner, then by identity of parameter or buffer
 
     def attach(self, learner: Learner) -> None:
         check_optimizer(learner.optimizer)
@@ -57,9 +57,9 @@ class HareTortoise(Intervention):
     def apply(self, learner: Learner) -> list[str]:
         tortoise = self._tortoises.get(learner.name, {})
         for name, value in _values(learner).items():
-            if name in tortoise:  # it is not before the first update, or the first since an injection
+            if name in tortoise:  # it is not before the first update, or the first since it was added
                 value.copy_(tortoise[name])
-        written = [name for name, _ in learner.module.named_parameters() if name in tortoise]
+        written = [name for name, _ in learner.module.named_parameters() if learner.identity(name) in tortoise]
         settle(learner, written, UNIFORM)
         return written
 
@@ -67,8 +67,11 @@ class HareTortoise(Intervention):
         return {learner: dict(tortoise) for learner, tortoise in self._tortoises.items()}
 
     def load_state_dict(self, state: dict[str, dict[str, Tensor]]) -> None:
-        self._tortoises = {learner: dict(tortoise) for learner, tortoise in state.items()}
+        self._tortoises = {  # copies, since they are written in place
+            learner: {name: value.clone() for name, value in tortoise.items()} for learner, tortoise in state.items()
+        }
 
 
 def _values(learner: Learner) -> dict[str, Tensor]:
-    return {**dict(learner.module.named_parameters()), **dict(learner.module.named_buffers())}
+    values = {**dict(learner.module.named_parameters()), **dict(learner.module.named_buffers())}
+    return {learner.identity(name): value for name, value in values.items()}

@@ -131,6 +131,9 @@ class Injection(Intervention):
                 group["params"][:] = [joining.get(parameter, parameter) for parameter in group["params"]]
             for parameter in leaving:
                 learner.optimizer.state.pop(parameter, None)
+        added = [name for name in learner.initial if _within(name, f"{path}.new") or _within(name, f"{path}.twin")]
+        of_units = [unit for unit in learner.units if _within(unit, path)]
+        learner.renewed |= dict.fromkeys((*added, *of_units), len(learner.changes))
         learner.changes.append(str(self))
 
     def apply(self, learner: Learner) -> list[str]:
@@ -154,12 +157,22 @@ class Injection(Intervention):
 
 
 def _head(learner: Learner) -> tuple[str, nn.Module]:
-    """The path of the part that is duplicated, and the part; ValueError where none is named."""
-    if learner.injectable is None:
+    """The path of the part that is duplicated, and the part; ValueError where none is named, or it has not all of its
+    parameters to itself."""
+    path = learner.injectable
+    if path is None:
         raise ValueError(
             f"injection: '{learner.name}' has no part to duplicate: Learner.injectable names one, as DQN's does"
         )
-    return learner.injectable, learner.module.get_submodule(learner.injectable)
+    head = learner.module.get_submodule(path)
+    own = set(head.parameters())
+    for name, parameter in learner.module.named_parameters(remove_duplicate=False):
+        if parameter in own and not _within(name, path):
+            raise ValueError(
+                f"injection: '{learner.name}' shares '{name}' with '{path}', which cannot be frozen alone"
+                " (prelu(granularity=global)? take layer or neuron)"
+            )
+    return path, head
 
 
 def _within(name: str, path: str) -> bool:

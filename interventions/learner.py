@@ -100,6 +100,7 @@ class Learner:
         write and what logs say is the name at the start.
     changes: the interventions that changed the architecture so far, as texts in their order; belongs to the
         checkpoint (see `restructure`).
+    renewed: name of a parameter or of units → how many `changes` there had been when it became the name of new ones.
     """
 
     name: str
@@ -127,6 +128,7 @@ class Learner:
     last_inputs: Callable[[], Sequence[Any] | None] | None = None
     origins: dict[str, str] = field(default_factory=dict)
     changes: list[str] = field(default_factory=list)
+    renewed: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.initial:
@@ -148,6 +150,11 @@ class Learner:
                 if name not in modules:
                     hint = did_you_mean(name, modules)
                     raise ValueError(f"'{self.name}': the wiring of '{unit}' names no module: '{name}'{hint}")
+
+    def identity(self, name: str) -> str:
+        """What to remember something of a parameter or of units by. It is the name, until an intervention gives that
+        name to new ones: what was remembered of the old ones is not theirs."""
+        return f"{name}@{self.renewed[name]}" if name in self.renewed else name
 
     def is_stacked(self, unit: str) -> bool:
         """Whether these units are those of a stack, (members, n, …), each member's a layer of its own: where the

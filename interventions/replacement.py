@@ -55,10 +55,11 @@ class Replacement(Intervention, ABC):
         with torch.no_grad():
             seen = observe(learner, groups, inputs, self.statistic)
             device = next(learner.module.parameters()).device
-            states = memory["units"]
+            units, states = memory["units"], {}
             for name in seen:
-                old = states[name] if name in states else self.begin(groups[name], device)
-                states[name] = {k: v.to(device) if isinstance(v, Tensor) else v for k, v in old.items()}
+                key = learner.identity(name)
+                old = units[key] if key in units else self.begin(groups[name], device)
+                states[name] = units[key] = {k: v.to(device) if isinstance(v, Tensor) else v for k, v in old.items()}
             masks = self.choose(learner, groups, states, seen)
             if not masks:
                 return
@@ -72,7 +73,7 @@ class Replacement(Intervention, ABC):
 
     def _fresh(self, learner: Learner, memory: dict[str, Any], groups: Mapping[str, Hidden]) -> Mapping[str, Tensor]:
         """New parameters to take rows from."""
-        if memory["updates"] < memory["fresh_until"]:
+        if memory["updates"] < memory["fresh_until"] and memory["fresh_of"] == learner.changes:
             device = next(learner.module.parameters()).device
             memory["fresh"] = {name: value.to(device) for name, value in memory["fresh"].items()}
             return memory["fresh"]
@@ -82,7 +83,7 @@ class Replacement(Intervention, ABC):
                 name for group in groups.values() for name in (*group.wires.incoming, *group.wires.norms, group.name)
             }
             memory["fresh"] = {name: value for name, value in fresh.items() if name.rpartition(".")[0] in layers}
-            memory["fresh_until"] = memory["updates"] + self.reuse
+            memory["fresh_until"], memory["fresh_of"] = memory["updates"] + self.reuse, list(learner.changes)
         return fresh
 
     def numbers(self, learner: Learner) -> dict[str, Tensor]:
@@ -101,4 +102,5 @@ class Replacement(Intervention, ABC):
 
 
 def _nothing() -> dict[str, Any]:
-    return {"updates": 0, "replaced": torch.zeros((), dtype=torch.long), "units": {}, "fresh": {}, "fresh_until": 0}
+    none = torch.zeros((), dtype=torch.long)
+    return {"updates": 0, "replaced": none, "units": {}, "fresh": {}, "fresh_until": 0, "fresh_of": []}

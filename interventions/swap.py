@@ -86,6 +86,7 @@ class Swap(Intervention):
             learner.optimizer.param_groups[0]["params"].extend(joining.values())
         if learner.activation_draws and any(isinstance(part, Random) for part in learner.module.modules()):
             set_generators(learner.module, learner.activation_draws)
+        learner.renewed |= dict.fromkeys(joining, len(learner.changes))
         learner.changes.append(str(self))
 
     def apply(self, learner: Learner) -> list[str]:

@@ -40,7 +40,7 @@ class UPGD(Intervention):
         if not 0.0 <= sigma < float("inf"):
             raise ValueError(f"upgd: sigma must be a standard deviation ≥ 0, got {sigma}")
         self.beta, self.sigma = beta, sigma
-        self._utility: dict[str, dict[str, Tensor]] = {}  # U by learner and parameter
+        self._utility: dict[str, dict[str, Tensor]] = {}  # U by learner and identity of parameter
         self._steps: dict[str, dict[str, int]] = {}  # t
         self._before: dict[str, dict[str, Tensor]] = {}  # θ, between the two halves of an update
 
@@ -54,10 +54,11 @@ class UPGD(Intervention):
         steps = self._steps.setdefault(learner.name, {})
         moving = {n: (p, p.grad) for n, p in learner.module.named_parameters() if p.grad is not None}
         for name, (parameter, _) in moving.items():
-            old = utility.get(name)
-            utility[name] = torch.zeros_like(parameter) if old is None else old.to(parameter.device)
-            steps[name] = steps.get(name, 0) + 1
-        averages = [utility[name] for name in moving]
+            key = learner.identity(name)
+            old = utility.get(key)
+            utility[key] = torch.zeros_like(parameter) if old is None else old.to(parameter.device)
+            steps[key] = steps.get(key, 0) + 1
+        averages = [utility[learner.identity(name)] for name in moving]
         parameters, gradients = map(list, zip(*moving.values(), strict=True))
         torch._foreach_mul_(averages, self.beta)
         torch._foreach_addcmul_(averages, parameters, gradients, value=self.beta - 1.0)
@@ -70,8 +71,9 @@ class UPGD(Intervention):
         assert learner.optimizer is not None
         rates = {p: group["lr"] for group in learner.optimizer.param_groups for p in group["params"]}
         utility, steps = self._utility[learner.name], self._steps[learner.name]
-        corrections = [1.0 - self.beta ** steps[name] for name in before]
-        scaled = dict(zip(before, torch._foreach_div([utility[name] for name in before], corrections), strict=True))
+        keys = [learner.identity(name) for name in before]
+        corrections = [1.0 - self.beta ** steps[key] for key in keys]
+        scaled = dict(zip(before, torch._foreach_div([utility[key] for key in keys], corrections), strict=True))
         members = members_of(learner)
         of_each = {name: members > 0 and u.ndim > 0 and len(u) == members for name, u in scaled.items()}
         tops = [u.flatten(1).amax(1) if of_each[name] else u.amax() for name, u in scaled.items()]
@@ -94,6 +96,9 @@ class UPGD(Intervention):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._utility = {learner: dict(values) for learner, values in state["utility"].items()}
+        self._utility = {  # copies, since they are written in place
+            learner: {name: value.clone() for name, value in values.items()}
+            for learner, values in state["utility"].items()
+        }
         self._steps = {learner: dict(values) for learner, values in state["steps"].items()}
         self._before = {}

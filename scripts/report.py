@@ -1,8 +1,10 @@
-"""supple report: tables and figures of a run or a comparison.
+"""supple report: tables and figures of runs or of a comparison.
 
   supple report runs/demo
+  supple report runs/relu runs/leaky runs/tanh --out runs/table
 
-Writes DIR/report/index.html, PNG figures and scores.json, and prints the summary.
+Writes DIR/report/index.html, PNG figures and scores.json, and prints the summary. Several runs of `supple vision` go
+side by side: activations and hooks down, benchmarks across; runs that differ only in their seeds are joined.
 """
 
 from collections.abc import Sequence
@@ -17,23 +19,28 @@ from supple.scripts.console import parse, run, screen
 
 @dataclass(kw_only=True)
 class Options:
-    directory: tyro.conf.Positional[Path]
-    """Folder of a run or of a comparison."""
+    directories: tyro.conf.Positional[tuple[Path, ...]]
+    """Folder of a run or of a comparison, or several folders of runs of `supple vision`."""
+    out: Path | None = None
+    """Folder in which `report` is made (default: the run's own; several runs need one)."""
 
 
 def main(args: Sequence[str]) -> None:
-    show(parse(Options, None, args, "supple report", "Tables and figures of a run or a comparison.").directory)
+    options = parse(Options, None, args, "supple report", "Tables and figures of runs or of a comparison.")
+    if not options.directories:
+        raise UsageError("supple report needs the folder of a run or of a comparison")
+    show(*options.directories, out=options.out)
 
 
-def show(directory: Path) -> None:
-    """Build the report of a directory, print its summary and say where it lies."""
+def show(*directories: Path, out: Path | None = None) -> None:
+    """Build the report of these directories, print its summary and say where it lies."""
     from supple.experiments.report import build_report, summary_table  # matplotlib takes a moment
 
     try:
-        paths = build_report(directory)
+        paths = build_report(*directories, out=out)
     except ValueError as error:
         raise UsageError(str(error)) from error
-    screen.print(summary_table(directory))
+    screen.print(summary_table(*directories))
     screen.print(f"report: {paths.html}\nscores: {paths.scores}")
 
 

@@ -1,18 +1,23 @@
-"""Reports: from a run directory, or a comparison of arms, to a page, figures and a table of scores."""
+"""Reports: from run directories, or a comparison of arms, to a page, figures and a table of scores."""
 
 import json
+import re
 import shutil
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from . import classifiers
 from .collect import ComparisonData, RunData, load, read_jsonl
 from .scores import ArmScores, Scores, score, to_json
-from .tables import summary_rows
+from .side_by_side import gather
+from .tables import Table, summary_rows
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.console import Group
+    from rich.table import Table as RichTable
 
     from .style import Plot
 
@@ -39,13 +44,15 @@ class ReportPaths:
     scores: Path
 
 
-def build_report(directory: Path) -> ReportPaths:
-    """Write `directory/report/`: index.html, the figures it shows, and scores.json.
+def build_report(*directories: Path, out: Path | None = None) -> ReportPaths:
+    """Write `out/report/`: index.html, the figures it shows, and scores.json.
 
-    directory: a run directory, or a comparison directory of `supple compare`; unfinished ones are reported as far
-        as they came. The report is written beside its place and then swapped in, so a reader never sees half of one.
+    directories: a run directory, or a comparison directory of `supple compare`, or several runs of classifiers to
+        show side by side; unfinished ones are reported as far as they came.
+    out: by default the directory itself; several need one. It is made where it is not there. The report is written
+        beside its place and then swapped in, so a reader never sees half of one.
 
-    scores.json is strict JSON; what was not measured is null. Keys:
+    scores.json is strict JSON; what was not measured is null. Keys, for agents:
     `supple`, `algorithm`, `total_steps`, `fork_step` (null for a single run), `environments` (a label for each
     position in the sequence), `cycles`, `notes` (what is missing, in words), `human_normalized_from` ("evaluation"
     or "training", the returns that were human-normalised, see `scores.score`), and `arms`: label →
@@ -62,24 +69,32 @@ def build_report(directory: Path) -> ReportPaths:
         `explosions`, `interventions`: counts over all seeds;
         `at_interventions`: means of `sfe`, `sfe_normalized`, `dfi_unscaled_before`, `dfi_unscaled_after`.
 
-    Raises ValueError, in one line, if the directory holds neither a run nor a comparison, or a damaged file.
-    """
-    from .page import render
+    For classifiers: `supple`, `algorithm`, and `benchmarks`: stream and data set →
+        `fork_step`, `total_updates`, `tasks`: as planned; `data`: the source in words; `notes`; and
+        `arms`: label → `seeds`, `tasks` (finished ones), the measures of `classifiers.measures_of` and, by factor
+        γ, those of `shocks.ShockScores`, each with `mean`, `sd` (unbiased), `iqm`, `interval` (bootstrap, 95 %; null
+        with one seed) and `per_seed`; `interventions`, `at_interventions`, `units_replaced`.
+    Accuracies are shares in [0, 1].
 
-    directory = Path(directory)
-    data = load(directory)
-    scores = score(data)
-    target, temporary, old = (directory / name for name in ("report", "report.tmp", "report.old"))
+    Raises ValueError, in one line, for a directory that holds neither a run nor a comparison, a damaged file, several
+    directories without `out`, and runs that do not go side by side.
+    """
+    report = _compose(directories)
+    if out is None and len(directories) > 1:
+        raise ValueError("several runs side by side need a folder for their report (--out DIR)")
+    place = Path(out or directories[0])
+    place.mkdir(parents=True, exist_ok=True)
+    target, temporary, old = (place / name for name in ("report", "report.tmp", "report.old"))
     for leftover in (temporary, old):
         shutil.rmtree(leftover, ignore_errors=True)
     temporary.mkdir()
     try:
-        plots = _plots(data, scores)
+        plots = report.plots()
         for plot in plots:
             plot.figure.savefig(temporary / f"{plot.name}.png")
-        body = json.dumps(to_json(data, scores), indent=2, allow_nan=False, ensure_ascii=False)
+        body = json.dumps(report.scores, indent=2, allow_nan=False, ensure_ascii=False)
         (temporary / "scores.json").write_text(body + "\n", encoding="utf-8")
-        (temporary / "index.html").write_text(render(data, scores, plots), encoding="utf-8")
+        (temporary / "index.html").write_text(report.page(plots), encoding="utf-8")
         if target.exists():
             target.rename(old)
         temporary.rename(target)
@@ -91,19 +106,85 @@ def build_report(directory: Path) -> ReportPaths:
     return ReportPaths(target / "index.html", figures, target / "scores.json")
 
 
-def summary_table(directory: Path) -> "Table":
-    """The report's summary of a run or comparison directory, for the terminal: a column for each arm."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
+def summary_table(*directories: Path) -> "Group":
+    """The report's tables for the terminal."""
+    from rich.console import Group
 
-    header, rows = summary_rows(score(load(Path(directory))))
-    table = Table(title=str(directory), title_justify="left", header_style="bold", box=SIMPLE_HEAD)
+    tables = _compose(directories).tables
+    if len(directories) == 1:
+        tables[0] = replace(tables[0], title=str(directories[0]))
+    return Group(*map(_printable, tables))
+
+
+def _printable(plain: Table) -> "RichTable":
+    """A table with a column for each arm, or rows where there are more of them than measures, or several an arm."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table as RichTable
+
+    lines = [plain.header, *plain.rows]
+    if len({row[0] for row in plain.rows}) == len(plain.rows) < len(plain.header):
+        lines = [list(line) for line in zip(*lines, strict=True)]
+    table = RichTable(title=plain.title, title_justify="left", header_style="bold", box=SIMPLE_HEAD)
     table.add_column(no_wrap=True)
-    for row in rows:
-        table.add_column(row[0], justify="right", overflow="fold")
-    for name, *values in list(zip(header, *rows, strict=True))[1:]:
-        table.add_row(name, *values)
+    for name in lines[0][1:]:
+        table.add_column(name, justify="right", overflow="fold")
+    for line in lines[1:]:
+        table.add_row(*line)
     return table
+
+
+@dataclass(frozen=True)
+class _Report:
+    """What a report says; figures and page, which take longer, are made when asked for."""
+
+    tables: "list[Table]"
+    scores: dict[str, Any]
+    plots: "Callable[[], list[Plot]]"
+    page: "Callable[[list[Plot]], str]"
+
+
+def _compose(directories: Sequence[Path]) -> _Report:
+    paths = [Path(directory) for directory in directories]
+    data = load(paths[0]) if len(paths) == 1 else None
+    if data is None or data.first.classifies:
+        return _of_classifiers(gather(paths))
+    return _of_agents(data)
+
+
+def _of_agents(data: ComparisonData) -> _Report:
+    from .page import render
+
+    scores = score(data)
+    table = Table("Summary", *summary_rows(scores))
+    return _Report([table], to_json(data, scores), lambda: _plots(data, scores), partial(render, data, scores))
+
+
+def _of_classifiers(studies: dict[str, ComparisonData]) -> _Report:
+    from .classifier_page import render, tables
+
+    scores = {name: classifiers.score(data) for name, data in studies.items()}
+    return _Report(
+        tables(studies, scores),
+        classifiers.to_json(studies, scores),
+        lambda: _classifier_plots(studies),
+        partial(render, studies, scores),
+    )
+
+
+def _classifier_plots(studies: dict[str, ComparisonData]) -> list["Plot"]:
+    """Every figure that the data allow, benchmark by benchmark."""
+    from .classifier_plots import accuracy_by_task, accuracy_within_tasks, around_shocks
+    from .diagnostics import before_and_after, metrics_over_time
+
+    makers = [accuracy_by_task, accuracy_within_tasks, around_shocks, metrics_over_time, before_and_after]
+    plots = []
+    for name, data in studies.items():
+        found = [plot for make in makers if (plot := make(data)) is not None]
+        if len(studies) > 1:
+            short = re.sub(r"[^a-z0-9]+", "_", name.lower())
+            found = [replace(p, name=f"{short}_{p.name}", title=f"{p.title}: {name}") for p in found]
+        plots += found
+    return plots
 
 
 def _plots(data: ComparisonData, scores: Scores) -> list["Plot"]:

@@ -13,20 +13,25 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 Row = dict[str, Any]
 
-RUN_FILES = "config.json, metrics.jsonl, events.jsonl, and episodes.jsonl or tasks.jsonl"
+RUN_FILES = "config.json, episodes.jsonl (or tasks.jsonl), metrics.jsonl and events.jsonl"
 CLASSIFIERS = "vision"  # in config.json, where agents have their algorithm's name
+OUTCOME = {"step", "task", "updates", "online_accuracy", "test_accuracy"}
 POOLED = {"dfi": 1.0, "weight_norm": 0.5, "gradient_norm": 0.5}  # power of a stack's members in what it pools
 
 
 @dataclass(frozen=True)
 class Segment:
-    """One task of the stream: `env` from step `start` (exclusive for episode ends) to `end`."""
+    """One task of the stream: `env` from step `start` (exclusive for episode ends) to `end`.
+
+    size: training images of a classifier's task; 0 for agents.
+    """
 
     index: int
     cycle: int
     env: str
     start: int
     end: int
+    size: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +63,11 @@ class RunData:
     @property
     def seed(self) -> int:
         return int(self.config.get("seed", 0))
+
+    @property
+    def supple(self) -> str | None:
+        """The version that it was trained with."""
+        return self.config.get("supple") or self.config.get("versions", {}).get("supple")
 
     @property
     def classifies(self) -> bool:
@@ -230,24 +240,29 @@ def _segment(config: Row, task: Row) -> Segment:
     """A task of config.json. Those of classifiers are all of one kind, and come once."""
     if config.get("algorithm") == CLASSIFIERS:
         task = {"cycle": 0, "env": str(config.get("settings", {}).get("dataset", "")), **task}
-    return Segment(**{key: task[key] for key in Segment.__annotations__})
+    return Segment(**{key: task[key] for key in ("index", "cycle", "env", "start", "end")}, size=task.get("size", 0))
 
 
 def _by_seed(run: RunData) -> list[RunData]:
     """A run of several seeds as one of each. Each keeps its own rows, the first the events, as of one network."""
+    for row in run.outcomes:
+        if missing := OUTCOME - row.keys():
+            raise ValueError(f"{run.path / 'tasks.jsonl'}: a finished task without {sorted(missing)[0]!r}")
     seeds = [int(seed) for seed in run.config.get("settings", {}).get("seeds", [])] or [run.seed]
     events = [_of_one(event, len(seeds)) for event in run.events]
-    of = {seed: ([r for r in run.metrics if r.get("seed", seed) == seed],
-                 [r for r in run.outcomes if r.get("seed", seed) == seed]) for seed in seeds}  # fmt: skip
+
+    def own(rows: list[Row], seed: int) -> list[Row]:
+        return [row for row in rows if row.get("seed", seed) == seed]
+
     return [
         replace(
             run,
             config={**run.config, "seed": seed},
-            metrics=metrics,
-            events=events if i == 0 else [],
-            outcomes=outcomes,
+            metrics=own(run.metrics, seed),
+            events=events if seed == seeds[0] else [],
+            outcomes=own(run.outcomes, seed),
         )
-        for i, (seed, (metrics, outcomes)) in enumerate(of.items())
+        for seed in seeds
     ]
 
 

@@ -51,7 +51,7 @@ INJECTED = (
 MOST_ROWS = 24  # of the before/after figure; more are averaged per arm
 
 
-def metrics_over_time(data: ComparisonData, scores: Scores) -> Plot | None:
+def metrics_over_time(data: ComparisonData, _scores: object = None) -> Plot | None:
     """Small multiples of every learner's metrics, in a fixed order."""
     names = _metric_names([run for runs in data.arms.values() for run in runs])
     if not names:
@@ -122,7 +122,7 @@ def _metric_names(runs: Sequence[RunData]) -> list[str]:
     return [name for name in names if any(run.series(name)[0].size for run in runs)]
 
 
-def before_and_after(data: ComparisonData, scores: Scores) -> Plot | None:
+def before_and_after(data: ComparisonData, _scores: object = None) -> Plot | None:
     """Dumbbells: each metric right before (hollow) and right after (filled) each intervention."""
     rows = _event_rows(data)
     found = [m for m in COMPARED if any(m in pair for *_, pairs in rows for pair in pairs)]

@@ -9,35 +9,62 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from .collect import ComparisonData
 from .scores import Scores
 from .style import Plot
-from .tables import bare, contracts, event_rows, summary_rows, summary_words
+from .tables import Table, bare, contracts, event_rows, summary_rows, summary_words
 
 TIMES = {1: "once", 2: "twice"}
 
 
 def render(data: ComparisonData, scores: Scores, plots: Sequence[Plot]) -> str:
-    """The page as text. Names and settings are escaped: they come from files."""
+    """The page of agents as text."""
     config = data.first.config
-    header, rows = summary_rows(scores)
-    resets, idle = contracts(data)
-    return _template().render(
+    return page(
+        data,
+        plots,
+        [Table("Summary", *summary_rows(scores), summary_words(scores))],
+        scores.notes,
         title=_title(data, scores),
-        facts=_facts(data, scores),
-        limits=_limits(data),
-        notes=scores.notes,
-        header=header,
-        rows=rows,
-        words=summary_words(scores),
+        facts=_facts(data),
+        limits=limits(data),
+        settings=flat(config.get("settings", {})),
+        command=command_text(config.get("command")),
+    )
+
+
+def page(
+    data: ComparisonData,
+    plots: Sequence[Plot],
+    tables: Sequence[Table],
+    notes: Sequence[str],
+    *,
+    title: str,
+    facts: Sequence[tuple[str, str]],
+    limits: str,
+    settings: Sequence[tuple[str, str]],
+    command: str,
+) -> str:
+    """A page as text. Names and settings are escaped: they come from files.
+
+    facts: the headline's few numbers, (value, what it is). limits: what these runs cannot show, in one sentence.
+    """
+    resets, idle = contracts(data)
+    config = data.first.config
+    return _template().render(
+        title=title,
+        facts=facts,
+        limits=limits,
+        notes=notes,
+        tables=tables,
         plots=plots,
         resets=resets,
         terms=list(dict.fromkeys(name for contract in resets for name in contract.terms)),
         idle=idle,
         hooks={label: ", ".join(runs[0].config.get("hooks", [])) for label, runs in data.arms.items()},
         events=event_rows(data),
-        settings=_flat(config.get("settings", {})),
-        versions=_flat(config.get("versions", {})),
-        command=_command(config.get("command")),
+        settings=settings,
+        versions=flat(config.get("versions", {})),
+        command=command,
         path=data.path.resolve().name,
-        version=config.get("supple", ""),
+        version=data.first.supple or "",
     )
 
 
@@ -57,8 +84,7 @@ def _title(data: ComparisonData, scores: Scores) -> str:
     return f"{algorithm} on {cycle}{times}"
 
 
-def _facts(data: ComparisonData, scores: Scores) -> list[tuple[str, str]]:
-    """The headline's few numbers: (value, what it is)."""
+def _facts(data: ComparisonData) -> list[tuple[str, str]]:
     first = data.first
     lengths = {task.end - task.start for task in first.tasks}
     facts = [(f"{first.total_steps:,}", "environment steps a run")]
@@ -72,7 +98,7 @@ def _facts(data: ComparisonData, scores: Scores) -> list[tuple[str, str]]:
     return facts
 
 
-def _limits(data: ComparisonData) -> str:
+def limits(data: ComparisonData) -> str:
     """What these runs cannot show, in one sentence."""
     if len(data.arms) == 1 and data.seeds == 1:
         return "One run: it shows what happened, not what usually happens, and compares with nothing."
@@ -83,11 +109,13 @@ def _limits(data: ComparisonData) -> str:
     return "Intervals are over seeds of this stream and these settings; they say nothing of others."
 
 
-def _flat(values: Any) -> list[tuple[str, str]]:
+def flat(values: Any) -> list[tuple[str, str]]:
+    """Settings as pairs of words."""
     if not isinstance(values, dict):
         return []
     return [(str(name), ", ".join(map(str, v)) if isinstance(v, list) else str(v)) for name, v in values.items()]
 
 
-def _command(command: Any) -> str:
+def command_text(command: Any) -> str:
+    """A command line, however an old run wrote it."""
     return " ".join(map(str, command)) if isinstance(command, list) else str(command or "")

@@ -242,7 +242,7 @@ def to_json(data: ComparisonData, scores: Scores) -> dict[str, Any]:
     """What scores.json holds; its keys are described in `build_report`. NaN becomes None."""
     config = data.first.config
     body = {
-        "supple": config.get("supple"),
+        "supple": data.first.supple,
         "algorithm": config.get("algorithm"),
         "total_steps": data.first.total_steps,
         "fork_step": data.fork_step,
@@ -252,8 +252,8 @@ def to_json(data: ComparisonData, scores: Scores) -> dict[str, Any]:
         "notes": scores.notes,
         "arms": {label: _arm_json(arm) for label, arm in scores.arms.items()},
     }
-    strict: dict[str, Any] = _strict(body)
-    return strict
+    plain: dict[str, Any] = strict(body)
+    return plain
 
 
 def _arm_json(arm: ArmScores) -> dict[str, Any]:
@@ -277,13 +277,14 @@ def _arm_json(arm: ArmScores) -> dict[str, Any]:
     }
 
 
-def _strict(value: Any) -> Any:
+def strict(value: Any) -> Any:
+    """What strict JSON can hold of it: arrays and tuples as lists, None for what is not finite."""
     if isinstance(value, dict):
-        return {key: _strict(item) for key, item in value.items()}
+        return {key: strict(item) for key, item in value.items()}
     if isinstance(value, np.ndarray):
-        return _strict(value.tolist())
+        return strict(value.tolist())
     if isinstance(value, (list, tuple)):
-        return [_strict(item) for item in value]
+        return [strict(item) for item in value]
     if isinstance(value, float) and not np.isfinite(value):
         return None
     return value

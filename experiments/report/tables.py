@@ -16,6 +16,16 @@ SFE, DFI = "SFE", "DfI (scale-free)"
 NOTHING = {name: {MISSING} for name in (PLASTICITY, HUMAN, GAP, SFE, DFI)} | {EXPLOSIONS: {"0"}}
 
 
+@dataclass(frozen=True)
+class Table:
+    """A table as text: rows begin with an arm. words: what the columns mean."""
+
+    title: str
+    header: list[str]
+    rows: list[list[str]]
+    words: str = ""
+
+
 def bare(env: str) -> str:
     """An environment's name without the version, for narrow places."""
     return env.removeprefix("ALE/").replace("-v5", "").replace("-v4", "")

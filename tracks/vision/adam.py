@@ -5,7 +5,6 @@ from typing import Any, overload
 
 import torch
 from torch import Tensor, nn
-from torch.optim.adam import adam
 
 
 class StackedAdam(torch.optim.Optimizer):
@@ -33,27 +32,24 @@ class StackedAdam(torch.optim.Optimizer):
         """One step along `.grad` of each parameter that has one."""
         value = None if closure is None else closure()
         for group in self.param_groups:
-            parameters = [p for p in group["params"] if p.grad is not None]
+            parameters: list[Tensor] = [p for p in group["params"] if p.grad is not None]
+            if not parameters:
+                continue
+            gradients = [p.grad for p in parameters if p.grad is not None]
             slots = [self._slots(p) for p in parameters]
-            tensors = [
-                parameters,
-                [p.grad for p in parameters],
-                *([slot[name] for slot in slots] for name in ("exp_avg", "exp_avg_sq", "step")),
-            ]
-            counters = tensors[-1]
-            together = all(not c.is_cuda and len(set(c.tolist())) == 1 for c in counters)
-            if together:
-                tensors[-1] = [c[0] for c in counters]
+            first, second, steps = ([slot[name] for slot in slots] for name in ("exp_avg", "exp_avg_sq", "step"))
+            torch._foreach_add_(steps, 1)
+            if all(not s.is_cuda and len(set(s.tolist())) == 1 for s in steps):
+                steps = [s[0] for s in steps]
             else:
-                tensors = [[part for tensor in kind for part in tensor.unbind()] for kind in tensors]
-            *lists, steps = tensors
-            adam(
-                *lists, [], steps, fused=True, amsgrad=False, beta1=group["betas"][0], beta2=group["betas"][1],
-                lr=group["lr"], weight_decay=0.0, eps=group["eps"], maximize=False,
+                parameters, gradients, first, second, steps = (
+                    [part for tensor in kind for part in tensor.unbind()]
+                    for kind in (parameters, gradients, first, second, steps)
+                )
+            torch._fused_adam_(
+                parameters, gradients, first, second, [], steps, amsgrad=False, beta1=group["betas"][0],
+                beta2=group["betas"][1], lr=float(group["lr"]), weight_decay=0.0, eps=group["eps"], maximize=False,
             )  # fmt: skip
-            if together:
-                for counter in counters:
-                    counter[1:] = counter[0]
         return value
 
     def _slots(self, parameter: Tensor) -> dict[str, Tensor]:

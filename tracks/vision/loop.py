@@ -58,24 +58,29 @@ class Loop:
         """Go on from the newest intact checkpoint, or from the beginning, to the end."""
         self._restore()
         progress(self.step)
-        if self.step == self.start and self.step < self.end:
-            self.hooks.passed(self.start - 1, self.start)
         for task in self.stream.tasks:
             if task.start <= self.step < min(task.end, self.end):
-                self._learn(task, progress)
+                try:
+                    self._learn(task, progress)
+                except (ValueError, torch.linalg.LinAlgError):  # so metrics and hooks refuse what is not finite
+                    self._check(task)
+                    raise
 
     def _learn(self, task: Task, progress: Progress) -> None:
         s, feed = self.settings, Feed(self.stream, task, self.model.device)
         feed.update = self.step - task.start
         self.model.feed = feed
         self.model.network.train()
+        if self.step == self.start:
+            self.hooks.passed(self.start - 1, self.start)
         if self.step == task.start:
             self._begin(task)
+        before = self._shocks_before(task)
         until = min(task.end, self.end)
         while self.step < until:
             done = self.step - task.start
             if self.shock:
-                self.shock.set(self.epoch(task, done), self._shocks_before(task))
+                self.shock.set(self.epoch(task, done), before)
             images, labels = feed.batch()
             loss, hits = self.update(images, labels, self._rate(task, done))
             self.sums["loss"] += loss
@@ -92,6 +97,7 @@ class Loop:
             elif self._epochs_passed(task, done, s.eval_every):
                 self._test(task)
             if self.step == self.end or self.step % s.checkpoint_every == 0:
+                self._check(task)
                 self._save()
 
     def _begin(self, task: Task) -> None:
@@ -165,17 +171,21 @@ class Loop:
         self.hooks.measured(self.step, {f"model/{name}": value for name, value in means.items()})
 
     def _check(self, task: Task) -> None:
-        """Raise RunError if a member's loss is no number any more. What was saved stays."""
-        if bad := torch.nonzero(~torch.isfinite(self.sums["loss"])).flatten().tolist():
+        """Raise RunError if a member's loss or weights are not finite any more. What was saved stays."""
+        sound = torch.isfinite(self.sums["loss"])
+        for parameter in self.model.network.parameters():
+            sound &= torch.isfinite(parameter).reshape(self.model.members, -1).all(1)
+        if bad := torch.nonzero(~sound).flatten().tolist():
             seeds = ", ".join(str(self.settings.seeds[member]) for member in bad)
             raise RunError(
-                f"seed {seeds}: the loss diverged in task {task.index} by update {self.step} (not a number): "
-                f"a smaller --learning-rate or --clip may help; the last checkpoint is kept"
+                f"seed {seeds}: training diverged in task {task.index} by update {self.step} (the loss or weights are "
+                f"not finite): a smaller --learning-rate or --clip may help; the last checkpoint is kept"
             )
 
     def _shocks_before(self, task: Task) -> int:
-        assert self.shock
-        return sum(self.shock.in_task(round(self.settings.epochs_of(t.index))) for t in self.stream.tasks[: task.index])
+        """How many shocks there are in the tasks before this one."""
+        every, earlier = self.settings.shock_every, self.stream.tasks[: task.index]
+        return sum(self.epoch(t, t.updates - 1) // every for t in earlier) if every else 0
 
     def epoch(self, task: Task, done: int) -> int:
         """The pass over the task's images that an update of it belongs to, from 0."""
@@ -183,8 +193,8 @@ class Loop:
 
     def _epochs_passed(self, task: Task, done: int, every: float) -> bool:
         """Whether a multiple of so many passes lies between the update `done` and the next."""
-        size = self.settings.batch_size / task.size
-        return every > 0 and int((done + 1) * size / every) > int(done * size / every)
+        images, size = every * task.size, self.settings.batch_size
+        return every > 0 and (done + 1) * size // images > done * size // images
 
     def _rate(self, task: Task, done: int) -> float:
         """The learning rate as a share of its full value: it rises linearly over the task's warm-up."""

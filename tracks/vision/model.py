@@ -112,7 +112,10 @@ class Model:
         if self.feed is None:
             raise ValueError("no task has begun yet: schedule it later")
         for images, labels in self.feed.batches(count):
+            training = self.network.training
+            self.network.eval()  # else BatchNorm would tie the samples of a batch together, and move
             losses = self.losses(self.pixels(images), labels)[0]
+            self.network.train(training)
             yield losses if self.stacked else losses[0]
 
     def _redraw(self) -> dict[str, Tensor]:

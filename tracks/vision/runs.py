@@ -68,7 +68,7 @@ def configuration(
         "arm": arm,
         "command": command,
         "data": stream.data.source,
-        "settings": {**values, "data": None if settings.data is None else str(settings.data)},
+        "settings": {**values, "data": None if settings.data is None else str(settings.data.expanduser().absolute())},
         "tasks": [asdict(task) for task in stream.tasks],
     }
 
@@ -104,8 +104,12 @@ def train(path: Path, progress: Progress, warn: Warn) -> None:
     """Bring the run in `path` to its end, from wherever it stands. Raises RunError if it cannot go on."""
     try:
         with RunDirectory.open(path) as run:
+            if (algorithm := run.config["algorithm"]) != ALGORITHM:
+                raise UsageError(f"{path} is a run of {algorithm}: go on with it by `supple train --resume {path}`")
             settings = settings_of(run.config, path / "config.json")
             stream, model = build(settings)
+            if [asdict(task) for task in stream.tasks] != run.config["tasks"]:
+                raise RunError(f"{path} was begun with other data: {run.config['data']}; here are {stream.data.source}")
             hooks = read_hooks(
                 settings.hook, stream.tasks, {"model": model.learner}, run.config["start_step"], run.event
             )

@@ -28,7 +28,7 @@ class VisionSettings:
     images: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
     """Training images of a task with permuted pixels or random labels (default: all)."""
     images_per_class: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
-    """Training images of a class, where tasks are made of classes (default: all)."""
+    """Training images of a class, where tasks are made of classes (default: as many as the smallest class has)."""
     classes_per_task: int = 5
     """Classes that a task adds, where tasks are made of classes."""
     shares: tuple[float, ...] = (0.1, 1.0)
@@ -92,6 +92,11 @@ class VisionSettings:
         """Whether the network is a stack of one for each seed."""
         return self.network in ("mlp", "cnn", "convnet")
 
+    @property
+    def by_class(self) -> bool:
+        """Whether tasks are made of classes."""
+        return self.stream in ("pairs", "alternating", "split", "classes")
+
     def epochs_of(self, task: int) -> float:
         """Passes over the images of a task."""
         return self.first_epochs if task == 0 and self.first_epochs is not None else self.epochs
@@ -108,7 +113,7 @@ class VisionSettings:
 
     def classes_needed(self) -> int:
         """Classes that a data set must have for this stream."""
-        if self.stream in ("permuted", "random-labels", "chunks"):
+        if not self.by_class:
             return 1
         return self.classes_between(self.tasks - 1)[1]
 
@@ -125,8 +130,10 @@ class VisionSettings:
             }
         )  # fmt: skip
         for field in fields(self):
-            if isinstance(value := getattr(self, field.name), float) and not isfinite(value):
-                raise UsageError(f"--{field.name.replace('_', '-')} must be a finite number, got {value}")
+            value = getattr(self, field.name)
+            numbers = value if isinstance(value, tuple) else (value,)
+            if not all(isfinite(number) for number in numbers if isinstance(number, float)):
+                raise UsageError(f"--{field.name.replace('_', '-')} must be finite, got {value}")
         if not self.seeds or min(self.seeds) < 0 or len(set(self.seeds)) < len(self.seeds):
             raise UsageError(f"--seeds must be different numbers of 0 or more, got {self.seeds}")
         if not self.stacked and len(self.seeds) > 1:
@@ -138,9 +145,17 @@ class VisionSettings:
                 raise UsageError(f"--shares must be {self.tasks} growing numbers, one a task, got {self.shares}")
             if not self.shares[0] > 0 or self.shares[-1] > 1:
                 raise UsageError(f"--shares must lie in (0, 1], got {self.shares}")
+        if self.images is not None and self.stream not in ("permuted", "random-labels"):
+            raise UsageError(f"--images goes with permuted pixels and random labels, not with --stream {self.stream}")
+        if self.images_per_class is not None and not self.by_class:
+            raise UsageError(f"--images-per-class goes with tasks made of classes, not with --stream {self.stream}")
+        if self.first_epochs is not None and self.updates_per_task is not None:
+            raise UsageError("--first-epochs goes with --epochs, not with --updates-per-task")
         if self.replay and self.stream not in ("split", "pairs", "alternating"):
             raise UsageError(f"--replay goes with tasks of their own classes (split), not with --stream {self.stream}")
         if min(self.replay, self.shock_every, self.eval_every) < 0:
             raise UsageError("--replay, --shock-every and --eval-every must be 0 or more")
+        if 0 < self.replay < self.tasks - 1:
+            raise UsageError(f"--replay {self.replay} holds no image of each of {self.tasks - 1} earlier tasks")
         if not self.shocks or min(self.shocks) <= 0:
             raise UsageError(f"--shocks must be positive factors, got {self.shocks}")

@@ -68,9 +68,12 @@ class Stream:
     def __init__(self, settings: VisionSettings, data: DataSet) -> None:
         self.settings, self.data = settings, data
         self.classes = {"pairs": 2}.get(settings.stream, data.num_classes)
-        self._by_class = [torch.nonzero(data.train_labels == c).flatten() for c in range(data.num_classes)]
-        self._test_by_class = [torch.nonzero(data.test_labels == c).flatten() for c in range(data.num_classes)]
+        self._by_class = _rows_by_class(data.train_labels, data.num_classes)
+        self._test_by_class = _rows_by_class(data.test_labels, data.num_classes)
         self._check()
+        # of each class, where tasks are made of classes: the same number, whichever a member's seed deals out
+        smallest, self._test_each = (min(map(len, rows)) for rows in (self._by_class, self._test_by_class))
+        self._each = settings.images_per_class or smallest
         self.tasks = self._plan()
 
     def _check(self) -> None:
@@ -83,6 +86,12 @@ class Stream:
             )
         if s.images is not None and s.stream in ("permuted", "random-labels") and s.images > len(d.train_labels):
             raise UsageError(f"--images {s.images}: {d.name} has {len(d.train_labels)} training images")
+        if s.by_class:
+            fewest, wanted = min(map(len, self._by_class)), s.images_per_class or 1
+            if fewest < wanted:
+                raise UsageError(f"--images-per-class {wanted}: {d.name} has a class of {fewest} training images")
+            if not min(map(len, self._test_by_class)):
+                raise UsageError(f"{d.name} has a class without test images")
 
     def _plan(self) -> tuple[Task, ...]:
         s, tasks, start = self.settings, [], 0
@@ -102,7 +111,8 @@ class Stream:
             return s.images or total
         if s.stream == "chunks":
             return round(s.shares[index] * total)
-        return min(self._class_rows(member, index).numel() for member in range(len(s.seeds)))
+        first, last = s.classes_between(index)
+        return (last - first) * self._each
 
     # -- what belongs to a task ---------------------------------------------------------------------------------
 
@@ -111,17 +121,15 @@ class Stream:
         rows, labels, permutations = zip(
             *(self._train(m, task.index) for m in range(len(self.settings.seeds))), strict=True
         )
-        rows = tuple(each[: task.size] for each in rows)
-        labels = tuple(each[: task.size] for each in labels)
         return Images(self.data.train_images, torch.stack(rows), torch.stack(labels), _stacked(permutations))
 
     def test(self, task: Task) -> Images:
-        """What a task is tested on: held-out images of its kind. Random labels have none: there, its own images."""
+        """What a task is tested on: held-out images of its kind, where it is made of classes as many of each. Random
+        labels have none: there, its own images."""
         if self.settings.stream == "random-labels":
             return self.train(task)
         pairs = [self._test(m, task.index) for m in range(len(self.settings.seeds))]
-        size = min(len(rows) for rows, _ in pairs)
-        rows, labels = (torch.stack([each[i][:size] for each in pairs]) for i in (0, 1))
+        rows, labels = (torch.stack([each[i] for each in pairs]) for i in (0, 1))
         permutations = [self._permutation(m, task.index) for m in range(len(self.settings.seeds))]
         return Images(self.data.test_images, rows, labels, _stacked(permutations))
 
@@ -150,7 +158,7 @@ class Stream:
         labels = self.data.test_labels
         if self.settings.stream in ("permuted", "chunks"):
             return torch.arange(len(labels)), labels
-        rows = torch.cat([self._test_by_class[c] for c in self.classes_of(member, index)])
+        rows = torch.cat([self._test_by_class[c][: self._test_each] for c in self.classes_of(member, index)])
         return rows, self._relabel(member, index, labels[rows])
 
     def _permutation(self, member: int, index: int) -> Tensor | None:
@@ -167,12 +175,11 @@ class Stream:
         return dealt[first:last]
 
     def _class_rows(self, member: int, index: int) -> Tensor:
-        """Training rows of a task's classes: at most `images` of them in all, the same number of each class."""
+        """Training rows of a task's classes, the same number of each, shuffled."""
         classes = self.classes_of(member, index)
-        each = self.settings.images_per_class
         draws = [generator(self.settings.seeds[member], "rows", c) for c in classes]
         rows = [self._by_class[c] for c in classes]
-        rows = [r[torch.randperm(len(r), generator=g)[:each]] for r, g in zip(rows, draws, strict=True)]
+        rows = [r[torch.randperm(len(r), generator=g)[: self._each]] for r, g in zip(rows, draws, strict=True)]
         return torch.cat(rows)[torch.randperm(sum(map(len, rows)), generator=draws[0])]
 
     def _relabel(self, member: int, index: int, labels: Tensor) -> Tensor:
@@ -180,6 +187,10 @@ class Stream:
         if self.settings.stream != "pairs":
             return labels
         return (labels == self.classes_of(member, index)[1]).long()
+
+
+def _rows_by_class(labels: Tensor, classes: int) -> Sequence[Tensor]:
+    return labels.argsort(stable=True).split(torch.bincount(labels, minlength=classes).tolist())
 
 
 def _stacked(permutations: Sequence[Tensor | None]) -> Tensor | None:

@@ -1,0 +1,192 @@
+"""What interventions remember of parameters and units, when another intervention puts new ones in their place."""
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from supple.experiments import checkpoint
+from supple.experiments.learner_state import learner_state, load_learner_state
+from supple.interventions import Intervention, Learner, Units, learner_for, make
+
+SWAPS = ["prelu(granularity=neuron)", "prelu", "rational", "prelu(granularity=neuron)"]
+REMEMBER: dict[str, dict[str, Any]] = {
+    "cbp": {"replacement_rate": 0.2, "maturity": 2},
+    "snr": {"eta": 0.2, "window": 5},
+    "ewc": {"samples": 8},
+    "upgd": {},
+    "hare_tortoise": {"momentum": 0.5},
+}
+
+
+class Net(nn.Module):
+    """An encoder, and the head that an injection duplicates."""
+
+    def __init__(self, activation: str) -> None:
+        super().__init__()
+        units = Units(activation)
+        self.encoder = nn.Sequential(nn.Linear(4, 6), units(6))
+        self.mlp = nn.Sequential(nn.Linear(6, 5), units(5), nn.Linear(5, 3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.mlp(self.encoder(x))
+
+
+class World:
+    def __init__(self, name: str = "l2_init", activation: str = "relu", **params: Any) -> None:
+        torch.manual_seed(0)
+        self.net = Net(activation)
+        self.x, self.y = torch.randn(16, 4), torch.randint(3, (16,))
+        optimizer = torch.optim.Adam(self.net.parameters(), lr=0.05)
+        self.learner: Learner = learner_for(
+            self.net, optimizer, probe=lambda: (self.x,), loss=lambda: self.losses().mean(), batches=self.batches,
+            injectable="mlp",
+        )  # fmt: skip
+        self.kept: Intervention = make(name, **params)
+        self.kept.attach(self.learner)
+
+    def losses(self) -> Tensor:
+        return F.cross_entropy(self.net(self.x), self.y, reduction="none")
+
+    def batches(self, count: int | None) -> Iterator[Tensor]:
+        for _ in range(count or 1):
+            yield self.losses()
+
+    def train(self, updates: int) -> None:
+        kept, learner = self.kept, self.learner
+        for _ in range(updates):
+            assert learner.optimizer
+            loss = learner.loss() + (kept.penalty(learner) if kept.has("penalty") else 0)
+            learner.optimizer.zero_grad()
+            loss.backward()
+            if kept.has("before_update"):
+                kept.before_update(learner)
+            learner.optimizer.step()
+            if kept.has("after_update"):
+                kept.after_update(learner)
+        if kept.has("finish_task"):
+            kept.finish_task(learner)
+
+    def change(self, name: str, **params: Any) -> None:
+        intervention = make(name, **params)
+        intervention.attach(self.learner)
+        intervention.apply(self.learner)
+
+    def values(self) -> dict[str, Tensor]:
+        return {name: p.detach().clone() for name, p in self.net.named_parameters()}
+
+
+@pytest.mark.parametrize("name", REMEMBER)
+@pytest.mark.parametrize("activation", ["relu", "prelu"])
+def test_what_is_remembered_fits_after_every_swap_and_injection(name: str, activation: str) -> None:
+    world = World(name, activation, **REMEMBER[name])
+    for swap in SWAPS:
+        world.train(3)
+        world.change("swap", activation=swap)
+        world.train(1)
+        world.change("injection")
+    world.train(3)
+    assert all(value.isfinite().all() for value in world.values().values())
+
+
+def test_units_drawn_anew_within_the_use_of_one_draw_are_those_of_the_network_as_it_is() -> None:
+    """CBP takes rows of one draw for `maturity` updates, in which the network may change."""
+    for change in ({"name": "swap", "activation": "prelu(granularity=neuron)"}, {"name": "injection"}):
+        world = World("cbp", replacement_rate=0.3, maturity=0)
+        world.kept.reuse = 1000  # type: ignore[attr-defined]
+        world.train(5)
+        world.change(**change)
+        before = int(world.kept.numbers(world.learner)["cbp_replaced"])
+        world.train(5)
+        assert int(world.kept.numbers(world.learner)["cbp_replaced"]) > before
+
+
+def test_a_second_head_does_not_fall_back_to_the_past_of_the_first() -> None:
+    world = World("hare_tortoise", momentum=0.9)
+    for _ in range(2):
+        world.change("injection")
+        world.train(1)
+    before = world.values()  # the tortoise of the second head is one update old: it is the hare
+    written = world.kept.apply(world.learner)
+    after = world.values()
+    assert {name for name in before if "mlp.new" in name} <= set(written)
+    assert all(torch.equal(after[name], before[name]) for name in before if name.startswith("mlp.new"))
+    assert not torch.equal(after["encoder.0.weight"], before["encoder.0.weight"])
+
+
+def test_a_second_head_is_not_pulled_to_where_the_first_one_was() -> None:
+    world = World("ewc", samples=8)
+    world.change("injection")
+    world.train(3)
+    world.change("injection")
+    with torch.no_grad():
+        for parameter in world.net.parameters():
+            parameter.add_(1.0)
+    world.net.zero_grad()
+    world.kept.penalty(world.learner).backward()
+    gradients = {name: p.grad for name, p in world.net.named_parameters() if p.requires_grad}
+    assert gradients["encoder.0.weight"] is not None and gradients["encoder.0.weight"].any()
+    assert all(gradient is None for name, gradient in gradients.items() if name.startswith("mlp.new"))
+
+
+def test_units_of_a_second_head_begin_without_a_history() -> None:
+    world = World("snr", window=50)
+    world.change("injection")
+    world.train(9)
+    world.change("injection")
+    world.train(1)
+    units = world.kept.state_dict()["model"]["units"]
+    known = {name: int(state["silent"].max() + state["known"].max()) for name, state in units.items()}
+    assert known["encoder.1"] >= 9
+    assert known[world.learner.identity("mlp.new.1")] == 1
+
+
+@pytest.mark.parametrize("name", REMEMBER)
+def test_a_run_goes_on_behind_two_injections_from_a_checkpoint(name: str, tmp_path: Any) -> None:
+    world, again = World(name, **REMEMBER[name]), World(name, **REMEMBER[name])
+    for _ in range(2):
+        world.train(3)
+        world.change("injection")
+    world.train(2)
+    folder = checkpoint.save(
+        tmp_path, 1, {"learner": learner_state(world.learner), "kept": world.kept.state_dict()}, "one"
+    )
+    state = checkpoint.load(folder, "one")
+    load_learner_state(again.learner, state["learner"])
+    again.kept.load_state_dict(state["kept"])
+    for each in (world, again):
+        each.train(6)
+    for parameter, value in world.values().items():
+        assert torch.equal(again.values()[parameter], value), parameter
+
+
+@pytest.mark.parametrize("name", ["upgd", "hare_tortoise", "ewc", "cbp", "snr"])
+def test_two_arms_from_one_state_do_not_write_into_each_other(name: str) -> None:
+    world = World(name, **REMEMBER[name])
+    world.train(3)
+    state = copy.deepcopy(world.kept.state_dict())
+    kept = copy.deepcopy(state)
+    arm = World(name, **REMEMBER[name])
+    arm.kept.load_state_dict(state)
+    arm.train(3)
+    assert str(state) == str(kept)
+
+
+def test_injection_refuses_a_head_that_shares_parameters_with_the_encoder() -> None:
+    words = "shares 'encoder.1.weight' with 'mlp', which cannot be frozen alone"
+    world = World(activation="prelu(granularity=global)")
+    with pytest.raises(ValueError, match=words):
+        make("injection").attach(world.learner)
+    later = World()
+    injection = make("injection")
+    injection.attach(later.learner)
+    later.change("swap", activation="prelu(granularity=global)")
+    before = later.values()
+    with pytest.raises(ValueError, match=words):
+        injection.apply(later.learner)
+    assert later.learner.changes == ["swap(activation='prelu(granularity=global)')"]
+    assert all(torch.equal(value, before[name]) for name, value in later.values().items())

@@ -1,0 +1,85 @@
+"""A tiny data set in MNIST's format, and runs on it."""
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from supple.tracks.vision.data import DataSet, load
+from supple.tracks.vision.runs import create, train
+from supple.tracks.vision.settings import VisionSettings
+
+SIDE, TRAIN, TEST = 16, 120, 40  # the CNN of paper 002 needs 16 × 16; 10 classes of 12 and of 4 images
+
+
+def idx_file(array: np.ndarray) -> bytes:
+    return bytes([0, 0, 8, array.ndim]) + np.array(array.shape, ">u4").tobytes() + array.tobytes()
+
+
+class Lab:
+    """Runs on the tiny data set, by settings."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def settings(self, **changes: Any) -> VisionSettings:
+        """Two tasks of permuted pixels, 12 updates each, if nothing else is asked for."""
+        small = VisionSettings(
+            data=self.folder, tasks=2, images=48, epochs=2, batch_size=8, measure_every=12, device="cpu", compile="off"
+        )
+        if changes.get("stream", "permuted") not in ("permuted", "random-labels"):
+            small = replace(small, images=None)
+        return replace(small, **changes)
+
+    def run(self, out: Path, **changes: Any) -> Path:
+        create(out, self.settings(**changes), "test")
+        return self.resume(out)
+
+    def resume(self, out: Path) -> Path:
+        train(out, lambda _: None, self.complain)
+        return out
+
+    def complain(self, line: str) -> None:
+        raise AssertionError(line)
+
+    def log(self, run: Path, name: str, seed: int | None = None) -> list[dict[str, Any]]:
+        """The lines of a log, without times; of one seed."""
+        text = re.sub(r'"(time|seconds)": [\d.e-]+(, )?', "", (run / f"{name}.jsonl").read_text())
+        lines = [json.loads(line) for line in text.splitlines()]
+        return [line for line in lines if seed in (None, line.get("seed"))]
+
+    def command(self, *words: object) -> list[str]:
+        """`supple vision` with these words, on the tiny data set."""
+        return [str(word) for word in ("vision", *words, "--data", self.folder, "--device", "cpu")]
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder, draw = tmp_path_factory.mktemp("digits"), np.random.default_rng(0)
+    for split, count in (("train", TRAIN), ("t10k", TEST)):
+        labels = np.arange(count, dtype=np.uint8) % 10
+        images = draw.integers(0, 128, (count, SIDE, SIDE), np.uint8)
+        images[np.arange(count), labels] = 255  # a bright line, where the class says
+        (folder / f"{split}-images-idx3-ubyte").write_bytes(idx_file(images))
+        (folder / f"{split}-labels-idx1-ubyte").write_bytes(idx_file(labels))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def data(folder: Path) -> DataSet:
+    return load("mnist", folder)
+
+
+@pytest.fixture(scope="session")
+def lab(folder: Path) -> Lab:
+    return Lab(folder)
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    torch.set_num_threads(1)

@@ -1,0 +1,88 @@
+"""Adam for a stack is torch.optim.Adam on each member, step counters included."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from supple.interventions.contract import zero_slots_
+from supple.tracks.vision.adam import StackedAdam
+
+SHAPES = [(3, 5, 4), (3, 5), (3, 2, 1, 3, 3), (3,)]
+
+
+def pair() -> tuple[list[nn.Parameter], list[list[nn.Parameter]]]:
+    """A stack of three, and the same apart."""
+    torch.manual_seed(0)
+    stack = [nn.Parameter(torch.randn(shape)) for shape in SHAPES]
+    return stack, [[nn.Parameter(p.detach()[member].clone()) for p in stack] for member in range(3)]
+
+
+def step(optimizer: StackedAdam, stack: list[nn.Parameter], own: list[torch.optim.Adam], rate: float = 1e-2) -> None:
+    for parameter in stack:
+        parameter.grad = torch.randn_like(parameter)
+    for group in (*optimizer.param_groups, *(g for each in own for g in each.param_groups)):
+        group["lr"] = rate
+    for member, each in enumerate(own):
+        for parameter, ours in zip(each.param_groups[0]["params"], stack, strict=True):
+            assert ours.grad is not None
+            parameter.grad = ours.grad[member].clone()
+        each.step()
+    optimizer.step()
+
+
+def assert_same(stack: list[nn.Parameter], apart: list[list[nn.Parameter]]) -> None:
+    for index, parameter in enumerate(stack):
+        expected = torch.stack([own[index] for own in apart])
+        torch.testing.assert_close(parameter, expected, rtol=1e-6, atol=1e-7)
+
+
+def test_members_take_the_steps_of_optimizers_of_their_own() -> None:
+    stack, apart = pair()
+    optimizer, own = StackedAdam(stack, lr=1e-2), [torch.optim.Adam(each, lr=1e-2) for each in apart]
+    for update in range(20):
+        step(optimizer, stack, own, rate=1e-2 / (update + 1))
+        assert_same(stack, apart)
+
+
+@pytest.mark.parametrize("member", [0, 2])
+def test_they_still_do_after_one_members_counter_began_anew(member: int) -> None:
+    stack, apart = pair()
+    optimizer, own = StackedAdam(stack, lr=1e-2), [torch.optim.Adam(each, lr=1e-2) for each in apart]
+    for _ in range(4):
+        step(optimizer, stack, own)
+    mask = torch.zeros(3, 5, 1, dtype=torch.bool)
+    mask[member, 1] = True  # one unit of one member
+    zero_slots_(optimizer, stack[:1], [mask])
+    zero_slots_(own[member], apart[member][:1], [mask[member]])
+    for slots in (own[member].state[apart[member][0]],):
+        slots["step"].zero_()
+    assert optimizer.state[stack[0]]["step"].tolist() == [0.0 if m == member else 4.0 for m in range(3)]
+    for _ in range(4):
+        step(optimizer, stack, own)
+        assert_same(stack, apart)
+    assert optimizer.state[stack[0]]["step"].tolist() == [4.0 if m == member else 8.0 for m in range(3)]
+    assert optimizer.state[stack[1]]["step"].tolist() == [8.0] * 3
+
+
+def test_a_parameter_without_gradient_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    frozen, trained = nn.Parameter(torch.ones(2, 3)), nn.Parameter(torch.ones(2, 3))
+    optimizer = StackedAdam([frozen, trained], lr=0.1)
+    optimizer.step()
+    trained.grad = torch.ones(2, 3)
+    optimizer.step()
+    assert torch.equal(frozen, torch.ones(2, 3))
+    torch.testing.assert_close(trained.detach(), torch.full((2, 3), 0.9))
+    assert frozen not in optimizer.state
+
+
+def test_a_closure_is_called_once_and_its_value_returned() -> None:
+    parameter = nn.Parameter(torch.ones(2, 3))
+    calls: list[Tensor] = []
+
+    def closure() -> float:
+        calls.append(parameter.detach().clone())
+        parameter.grad = torch.ones(2, 3)
+        return 3.0
+
+    assert StackedAdam([parameter]).step(closure) == 3.0
+    assert len(calls) == 1

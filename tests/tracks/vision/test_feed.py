@@ -1,0 +1,130 @@
+"""The batches of a task: every image as often as every other, a memory of earlier tasks, looks that move nothing."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from supple.tracks.vision.data import DataSet
+from supple.tracks.vision.feed import PROBE, Feed
+from supple.tracks.vision.stream import Stream
+
+
+def feed(data: DataSet, lab: Any, task: int = 0, **changes: Any) -> Feed:
+    stream = Stream(lab.settings(**{"seeds": (0, 1), **changes}), data)
+    return Feed(stream, stream.tasks[task], "cpu")
+
+
+def rows_of(data: DataSet, images: Tensor) -> list[list[int]]:
+    """Which training images these are, (members, n, 1, h, w); all of them differ."""
+    return [[int((data.train_images == image).flatten(1).all(1).nonzero()) for image in own] for own in images]
+
+
+def test_batches_cross_the_ends_of_epochs_and_every_image_comes_as_often(data: DataSet, lab: Any) -> None:
+    opened = feed(data, lab, stream="random-labels", images=50, batch_size=20)
+    seen = rows_of(data, torch.cat([opened.batch()[0] for _ in range(15)], 1))
+    for member in (0, 1):
+        passes = [seen[member][start : start + 50] for start in range(0, 300, 50)]
+        assert all(sorted(own) == sorted(opened.images.rows[member].tolist()) for own in passes)
+        assert len({tuple(own) for own in passes}) == 6
+
+
+def test_a_batch_may_be_all_of_a_task(data: DataSet, lab: Any) -> None:
+    opened = feed(data, lab, stream="random-labels", images=20, batch_size=20)
+    for _ in range(3):
+        assert sorted(rows_of(data, opened.batch()[0])[1]) == sorted(opened.images.rows[1].tolist())
+
+
+def test_labels_belong_to_their_images(data: DataSet, lab: Any) -> None:
+    opened = feed(data, lab, stream="split", classes_per_task=5)
+    images, labels = opened.batch()
+    assert [data.train_labels[rows].tolist() for rows in rows_of(data, images)] == labels.tolist()
+
+
+def test_a_feed_that_is_opened_in_the_middle_goes_on_from_there(data: DataSet, lab: Any) -> None:
+    through, later = (feed(data, lab, batch_size=20) for _ in range(2))
+    batches = [through.batch() for _ in range(9)]
+    later.update = 7
+    for batch in batches[7:]:
+        assert all(map(torch.equal, batch, later.batch()))
+
+
+def test_looking_ahead_moves_nothing(data: DataSet, lab: Any) -> None:
+    looked, plain = (feed(data, lab, batch_size=20) for _ in range(2))
+    for _ in range(6):
+        ahead = list(looked.batches(9))
+        list(looked.batches(None))
+        looked.probe()
+        own = plain.batch()
+        assert all(map(torch.equal, ahead[0], own))
+        assert all(map(torch.equal, looked.batch(), own))
+        assert all(map(torch.equal, looked.last(), own))
+
+
+def test_without_a_number_batches_are_one_pass_over_the_task(data: DataSet, lab: Any) -> None:
+    opened = feed(data, lab, stream="random-labels", images=50, batch_size=20)
+    passed = list(opened.batches(None))
+    assert [labels.shape[1] for _, labels in passed] == [20, 20, 10]
+    for member, rows in enumerate(rows_of(data, torch.cat([images for images, _ in passed], 1))):
+        assert rows == opened.images.rows[member].tolist()
+
+
+def test_metrics_look_at_the_tasks_first_images_the_same_ones_all_along(data: DataSet, lab: Any) -> None:
+    opened = feed(data, lab, images=120)
+    before = opened.probe()
+    assert before[1].shape == (2, min(PROBE, 120))
+    opened.batch()
+    assert all(map(torch.equal, before, opened.probe()))
+
+
+# -- memory -----------------------------------------------------------------------------------------------------------
+
+SPLIT = {"stream": "split", "tasks": 5, "classes_per_task": 2, "batch_size": 6}
+
+
+@pytest.mark.parametrize(
+    ("replay", "most", "kept"), [(1000, 500, 24), (1000, 7, 7), (30, 500, 10), (31, 500, 10), (4, 500, 1)]
+)
+def test_the_memory_holds_as_much_of_each_earlier_task_and_no_more_than_its_size(
+    data: DataSet, lab: Any, replay: int, most: int, kept: int
+) -> None:
+    opened = feed(data, lab, task=3, replay=replay, replay_per_task=most, **SPLIT)
+    memory = opened._memory
+    assert memory is not None
+    assert memory.size == 3 * kept <= replay
+    stream = opened.stream
+    for member in (0, 1):
+        rows = memory.rows[member].tolist()
+        assert len(set(rows)) == len(rows)
+        for index in range(3):
+            own = set(stream.train(stream.tasks[index]).rows[member].tolist())
+            assert len(own.intersection(rows)) == kept
+
+
+def test_half_of_each_batch_comes_from_the_memory_with_the_labels_of_then(data: DataSet, lab: Any) -> None:
+    opened = feed(data, lab, task=2, replay=20, **SPLIT)
+    memory = opened._memory
+    assert memory is not None
+    drawn: list[set[int]] = [set(), set()]
+    for _ in range(8):
+        images, labels = opened.batch()
+        assert labels.shape == (2, 12)
+        for member, rows in enumerate(rows_of(data, images)):
+            assert set(rows[:6]) <= set(opened.images.rows[member].tolist())
+            assert set(rows[6:]) <= set(memory.rows[member].tolist())
+            assert data.train_labels[rows].tolist() == labels[member].tolist()
+            drawn[member] |= set(rows[6:])
+    assert all(len(own) > 10 for own in drawn)  # drawn anew each time
+    assert opened.last()[1].shape == (2, 6)  # what interventions see is the task's own
+
+
+def test_the_first_task_has_no_memory(data: DataSet, lab: Any) -> None:
+    assert feed(data, lab, replay=20, **SPLIT).batch()[1].shape == (2, 6)
+
+
+def test_what_a_member_remembers_and_draws_is_its_own(data: DataSet, lab: Any) -> None:
+    stack, alone = feed(data, lab, 2, replay=20, **SPLIT), feed(data, lab, 2, replay=20, **SPLIT, seeds=(1,))
+    for _ in range(3):
+        for ours, theirs in zip(stack.batch(), alone.batch(), strict=True):
+            assert torch.equal(ours[1], theirs[0])

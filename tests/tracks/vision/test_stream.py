@@ -1,0 +1,231 @@
+"""Streams of tasks: each is what paper 002 (Table E1) and FIRE (Section 4.1) say, for every member on its own."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from supple.experiments.errors import UsageError
+from supple.tracks.vision.benchmarks import BENCHMARKS
+from supple.tracks.vision.data import DataSet
+from supple.tracks.vision.settings import VisionSettings
+from supple.tracks.vision.stream import Images, Stream
+
+STREAMS: dict[str, dict[str, Any]] = {
+    "permuted": {"images": 48},
+    "random-labels": {"images": 48},
+    "pairs": {"tasks": 5, "images_per_class": 10},
+    "alternating": {"classes_per_task": 2, "images_per_class": 10, "tasks": 5},
+    "split": {"classes_per_task": 3},
+    "chunks": {"shares": (0.1, 0.5, 1.0)},
+    "classes": {"classes_per_task": 3, "images_per_class": 7},
+}
+
+
+def stream(data: DataSet, kind: str, **changes: Any) -> Stream:
+    settings: dict[str, Any] = {"stream": kind, "tasks": 3, "seeds": (0, 1, 2), "batch_size": 8, **STREAMS[kind]}
+    settings = {**settings, **changes}
+    VisionSettings(**settings).check()
+    return Stream(VisionSettings(**settings), data)
+
+
+def everything(images: Images) -> tuple[Tensor, Tensor]:
+    members = len(images.rows)
+    return images.batch(torch.arange(images.size).expand(members, -1))
+
+
+def unbalanced(data: DataSet) -> DataSet:
+    """Classes of 12, 11, … 3 training and 4, 4, … 1 test images."""
+    keep = torch.arange(len(data.train_labels)) // 10 + data.train_labels < 12
+    kept = torch.arange(len(data.test_labels)) // 10 + data.test_labels // 3 < 4
+    return replace(
+        data,
+        train_images=data.train_images[keep], train_labels=data.train_labels[keep],
+        test_images=data.test_images[kept], test_labels=data.test_labels[kept],
+    )  # fmt: skip
+
+
+# -- of every stream ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", STREAMS)
+def test_a_task_can_be_opened_at_any_time_and_is_the_same(data: DataSet, kind: str) -> None:
+    once, again = stream(data, kind), stream(data, kind)
+    backwards = [everything(again.train(task)) for task in reversed(again.tasks)][::-1]
+    for task, (images, labels) in zip(once.tasks, backwards, strict=True):
+        for ours, theirs in zip(everything(once.train(task)), (images, labels), strict=True):
+            assert torch.equal(ours, theirs)
+    first = once.tasks[0]
+    assert torch.equal(once.order(first, 3), again.order(first, 3))
+    assert not torch.equal(once.order(first, 3), once.order(first, 4))
+
+
+@pytest.mark.parametrize("balanced", [True, False])
+@pytest.mark.parametrize("kind", STREAMS)
+def test_a_member_sees_what_it_would_see_alone(data: DataSet, kind: str, balanced: bool) -> None:
+    data = data if balanced else unbalanced(data)
+    changes = {} if balanced else {"images_per_class": None, "batch_size": 1}
+    if kind in ("permuted", "random-labels", "chunks"):
+        changes.pop("images_per_class", None)
+    stack = stream(data, kind, **changes)
+    for member, seed in enumerate(stack.settings.seeds):
+        alone = stream(data, kind, **changes, seeds=(seed,))
+        assert alone.tasks == stack.tasks
+        for task in stack.tasks:
+            for ours, theirs in ((stack.train(task), alone.train(task)), (stack.test(task), alone.test(task))):
+                for part, other in zip(everything(ours), everything(theirs), strict=True):
+                    assert torch.equal(part[member], other[0])
+            assert torch.equal(stack.order(task, 1)[member], alone.order(task, 1)[0])
+
+
+@pytest.mark.parametrize("kind", STREAMS)
+def test_members_see_different_things(data: DataSet, kind: str) -> None:
+    opened = stream(data, kind)
+    images, labels = everything(opened.train(opened.tasks[0]))
+    for other in (1, 2):
+        assert not torch.equal(images[0], images[other])
+        assert not torch.equal(labels[0], labels[other])
+
+
+@pytest.mark.parametrize("kind", STREAMS)
+def test_tasks_follow_each_other_and_hold_the_images_that_they_say(data: DataSet, kind: str) -> None:
+    opened, ends = stream(data, kind, epochs=2.5), 0
+    for index, task in enumerate(opened.tasks):
+        assert (task.index, task.start) == (index, ends)
+        assert task.updates == round(2.5 * task.size / 8)
+        assert opened.train(task).size == task.size
+        ends = task.end
+
+
+# -- kind by kind ---------------------------------------------------------------------------------------------------
+
+
+def test_permuted_pixels_are_those_of_a_fixed_subset_in_one_order_for_each_task(data: DataSet) -> None:
+    opened = stream(data, "permuted")
+    tasks = [opened.train(task) for task in opened.tasks]
+    first, second = tasks[:2]
+    assert first.permutation is not None
+    assert second.permutation is not None
+    assert torch.equal(first.rows, second.rows)
+    assert torch.equal(first.labels, data.train_labels[first.rows])
+    assert [len(set(rows.tolist())) for rows in first.rows] == [48] * 3
+    assert not torch.equal(first.permutation, second.permutation)
+    images, _ = everything(first)
+    for member in range(3):
+        plain = data.train_images[first.rows[member]].flatten(1)
+        assert torch.equal(images[member].flatten(1), plain[:, first.permutation[member]])
+        assert sorted(first.permutation[member].tolist()) == list(range(256))
+    test = opened.test(opened.tasks[0])
+    assert test.permutation is not None
+    assert torch.equal(test.permutation, first.permutation)
+    assert test.size == len(data.test_labels)
+
+
+def test_random_labels_are_new_with_each_task_and_the_images_are_not(data: DataSet) -> None:
+    opened = stream(data, "random-labels", images=120)
+    first, second = (opened.train(task) for task in opened.tasks[:2])
+    assert torch.equal(everything(first)[0], everything(second)[0])
+    assert not torch.equal(first.labels, second.labels)
+    assert set(first.labels.flatten().tolist()) == set(range(10))
+    assert (first.labels == data.train_labels[first.rows]).float().mean() < 0.3
+    test = opened.test(opened.tasks[0])
+    assert torch.equal(test.labels, first.labels)  # nothing else has these labels
+
+
+@pytest.mark.parametrize(
+    ("kind", "counts"), [("pairs", [2] * 5), ("alternating", [2, 1] * 2 + [2]), ("split", [3] * 3)]
+)
+def test_classes_do_not_repeat(data: DataSet, kind: str, counts: list[int]) -> None:
+    opened = stream(data, kind)
+    for member in range(3):
+        seen: list[int] = []
+        for task, count in zip(opened.tasks, counts, strict=True):
+            train, test = opened.train(task), opened.test(task)
+            own = set(data.train_labels[train.rows[member]].tolist())
+            assert len(own) == count
+            assert own == set(data.test_labels[test.rows[member]].tolist())
+            seen += own
+        assert len(set(seen)) == len(seen)
+
+
+def test_the_two_classes_of_a_pair_are_called_0_and_1(data: DataSet) -> None:
+    opened = stream(data, "pairs")
+    assert opened.classes == 2
+    for images, labels in (
+        (opened.train(opened.tasks[1]), data.train_labels),
+        (opened.test(opened.tasks[1]), data.test_labels),
+    ):
+        for member in range(3):
+            names = {(int(c), int(o)) for c, o in zip(labels[images.rows[member]], images.labels[member], strict=True)}
+            assert sorted(own for _, own in names) == [0, 1]
+
+
+def test_each_class_gives_the_same_number_of_images_always_the_same_ones(data: DataSet) -> None:
+    opened = stream(data, "classes")
+    before: set[int] = set()
+    for index, task in enumerate(opened.tasks):
+        images = opened.train(task)
+        counts = torch.bincount(images.labels[0], minlength=10)
+        assert sorted(counts.tolist(), reverse=True) == [7] * 3 * (index + 1) + [0] * (7 - 3 * index)
+        rows = set(images.rows[0].tolist())
+        assert before <= rows
+        before = rows
+
+
+def test_chunks_grow_by_what_was_not_seen_and_are_tested_on_everything(data: DataSet) -> None:
+    opened = stream(data, "chunks", batch_size=4)
+    rows = [set(opened.train(task).rows[1].tolist()) for task in opened.tasks]
+    assert [len(own) for own in rows] == [12, 60, 120]
+    assert rows[0] < rows[1] < rows[2]
+    assert all(opened.test(task).size == len(data.test_labels) for task in opened.tasks)
+
+
+def test_classes_are_shuffled_among_each_other(data: DataSet) -> None:
+    labels = stream(data, "split").train(stream(data, "split").tasks[0]).labels[0]
+    assert (labels[1:] != labels[:-1]).sum() > 2
+
+
+# -- published numbers, and what cannot be ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "tasks", "size", "updates"),
+    [
+        ("permuted-mnist", 500, 10_000, 625),
+        ("random-label-mnist", 50, 1200, 30_000),
+        ("random-label-cifar", 50, 1200, 30_000),
+        ("cifar-5+1", 30, 2500, 780),
+        ("continual-imagenet", 500, 1200, 120),
+    ],
+)
+def test_benchmarks_have_the_tasks_of_table_e1(data: DataSet, name: str, tasks: int, size: int, updates: int) -> None:
+    settings = VisionSettings(**BENCHMARKS[name].settings)
+    settings.check()
+    many = {"cifar-100": 100, "imagenet-32": 1000}.get(settings.dataset, 10)
+    each = {"cifar-100": 500, "imagenet-32": 700}.get(settings.dataset, 1000)
+    labels = torch.arange(many).repeat_interleave(each)
+    pixels = torch.zeros(len(labels), 1, 1, 1, dtype=torch.uint8)
+    full = DataSet(name, "", pixels, labels, pixels, labels, many)
+    opened = Stream(replace(settings, tasks=2) if many == 1000 else settings, full)
+    assert settings.tasks == tasks
+    assert (opened.tasks[0].size, opened.tasks[0].updates) == (size, updates)
+    if name == "cifar-5+1":
+        assert (opened.tasks[1].size, opened.tasks[1].updates) == (500, 780)
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "words"),
+    [
+        ("split", {"tasks": 4}, "4 tasks need 12 classes that do not repeat, and mnist has 10"),
+        ("pairs", {"tasks": 6}, "6 tasks need 12 classes"),
+        ("alternating", {"tasks": 7}, "7 tasks need 11 classes"),
+        ("permuted", {"images": 121}, "--images 121: mnist has 120 training images"),
+        ("split", {"images_per_class": 13}, "--images-per-class 13: mnist has a class of 12 training images"),
+        ("chunks", {"batch_size": 13}, "task 0 has 12 images, fewer than --batch-size 13"),
+    ],
+)
+def test_more_than_the_data_hold_is_refused(data: DataSet, kind: str, changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        stream(data, kind, **changes)

@@ -1,0 +1,127 @@
+"""Gradient steps: a stack of seeds is as many separate runs, compiled is eager, and no member clips another."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from supple.experiments.compile import can_compile
+from supple.experiments.read_hooks import read_hooks
+from supple.tracks.vision.data import DataSet
+from supple.tracks.vision.feed import Feed
+from supple.tracks.vision.model import Model
+from supple.tracks.vision.stream import Stream
+from supple.tracks.vision.update import Update, clip_
+
+ALONE = [
+    {},
+    {"activation": "rand_smooth_leaky"},
+    {"activation": "rrelu", "network": "cnn"},
+    {"activation": "prelu(granularity=neuron)", "clip": 0.5, "warmup": 0.5},
+    {"activation": "prelu(granularity=global)", "standardize": True, "fresh_optimizer": True},
+    {"activation": "crelu", "stream": "pairs", "tasks": 3, "network": "cnn"},
+    {"network": "cnn", "stream": "classes", "classes_per_task": 3},
+    {"network": "convnet", "width": 4, "stream": "split", "classes_per_task": 3, "replay": 10},
+    {"network": "convnet", "width": 4, "shock_every": 1, "eval_every": 1, "epochs": 3},
+    {"hook": ("l2_init(strength=1e-2)",)},
+    {"hook": ("ewc(strength=10,samples=16)", "parseval"), "stream": "random-labels"},
+    {"hook": ("snp(lam=0.5,toward=fresh,noise=0.1)@task", "redo(tau=0.5)@every:5")},
+    {"hook": ("cbp(replacement_rate=0.05,maturity=3)",), "network": "cnn", "width": 10},
+    {"hook": ("fire@task", "swap(activation=rand_smooth_leaky)@9"), "activation": "tanh"},
+    {"hook": ("muon", "upgd"), "network": "cnn", "width": 10},
+    {"hook": ("hare_tortoise@task", "weight_clip"), "stream": "chunks", "shares": (0.5, 1.0)},
+    {"hook": ("dash@task", "injection@20")},
+]  # fmt: skip
+
+
+def close(ours: Any, theirs: Any) -> None:
+    """Numbers to float tolerance, all else exactly."""
+    assert len(ours) == len(theirs)
+    for own, other in zip(ours, theirs, strict=True):
+        assert own.keys() == other.keys()
+        for name, value in own.items():
+            if isinstance(value, (float, list)):
+                assert value == pytest.approx(other[name], rel=2e-3, abs=1e-4), name
+            else:
+                assert value == other[name], name
+
+
+@pytest.mark.parametrize("changes", ALONE, ids=str)
+def test_a_seed_in_a_stack_logs_what_it_logs_alone(lab: Any, tmp_path: Path, changes: dict[str, Any]) -> None:
+    stack = lab.run(tmp_path / "stack", seeds=(3, 0, 7), **changes)
+    alone = lab.run(tmp_path / "alone", seeds=(7,), **changes)
+    for name in ("metrics", "tasks"):
+        close(lab.log(stack, name, seed=7), lab.log(alone, name))
+    others = [lab.log(stack, "metrics", seed=seed)[-1]["model/weight_norm"] for seed in (3, 0, 7)]
+    assert len(set(others)) == 3
+
+
+def updated(lab: Any, data: DataSet, compiled: bool, **changes: Any) -> tuple[list[Tensor], list[Tensor]]:
+    """Parameters, and what four updates returned."""
+    settings = lab.settings(seeds=(0, 1), **changes)
+    stream = Stream(settings, data)
+    model = Model(settings, data, stream.classes, "cpu")
+    hooks = read_hooks(settings.hook, stream.tasks, {"model": model.learner})
+    model.feed = feed = Feed(stream, stream.tasks[1], "cpu")
+    update = Update(model, hooks, compiled)
+    told = [number for _ in range(4) for number in update(*feed.batch(), 1.0)]
+    return list(model.network.parameters()), told
+
+
+@pytest.mark.skipif(not can_compile(), reason="needs a C++ compiler")
+def test_compiled_updates_are_the_eager_ones(lab: Any, data: DataSet) -> None:
+    changes: dict[str, Any] = {"activation": "rand_smooth_leaky", "hook": ("l2_init(strength=0.01)",), "width": 10}
+    for ours, theirs in zip(*(updated(lab, data, which, **changes) for which in (True, False)), strict=True):
+        for own, other in zip(ours, theirs, strict=True):
+            torch.testing.assert_close(own, other, rtol=1e-4, atol=1e-6)
+
+
+def test_loss_and_hits_are_those_of_the_tasks_own_images_before_the_step(lab: Any, data: DataSet) -> None:
+    settings = lab.settings(seeds=(0, 1), stream="split", classes_per_task=5, replay=10)
+    stream = Stream(settings, data)
+    model = Model(settings, data, stream.classes, "cpu")
+    model.feed = feed = Feed(stream, stream.tasks[1], "cpu")
+    images, labels = feed.batch()
+    assert images.shape[1] == 16
+    with torch.no_grad():
+        logits = model.network(images.float() / 255)[:, :8]
+    expected = nn.functional.cross_entropy(logits.transpose(1, 2), labels[:, :8], reduction="none").mean(1)
+    loss, hits = Update(model, read_hooks((), stream.tasks, {"model": model.learner}), False)(images, labels, 1.0)
+    torch.testing.assert_close(loss, expected)
+    assert hits.tolist() == (logits.argmax(-1) == labels[:, :8]).sum(1).tolist()
+
+
+# -- clipping -----------------------------------------------------------------------------------------------------------
+
+
+def gradients(scales: Sequence[float]) -> list[nn.Parameter]:
+    """Parameters of a stack whose members' gradients have these scales."""
+    parameters = [nn.Parameter(torch.zeros(len(scales), *shape)) for shape in ((4, 3), (4,), (2, 1, 3, 3))]
+    generator = torch.Generator().manual_seed(0)
+    for p in parameters:
+        p.grad = torch.stack([scale * torch.randn(p.shape[1:], generator=generator) for scale in scales])
+    return parameters
+
+
+def test_each_member_is_clipped_as_if_alone() -> None:
+    stack = gradients([1e-3, 1.0, 50.0])
+    apart = [[nn.Parameter(torch.zeros_like(p[member])) for p in stack] for member in range(3)]
+    for member, own in enumerate(apart):
+        for p, ours in zip(own, stack, strict=True):
+            assert ours.grad is not None
+            p.grad = ours.grad[member].clone()
+        nn.utils.clip_grad_norm_(own, 0.5)
+    clip_(stack, 0.5, stacked=True)
+    for index, p in enumerate(stack):
+        assert p.grad is not None
+        torch.testing.assert_close(p.grad, torch.stack([own[index].grad for own in apart]))
+
+
+def test_a_plain_network_is_clipped_as_one() -> None:
+    own = gradients([1.0, 50.0])
+    clip_([*own, nn.Parameter(torch.zeros(2))], 0.5, stacked=False)
+    norms = [p.grad.norm() for p in own if p.grad is not None]
+    assert float(torch.stack(norms).norm()) == pytest.approx(0.5, rel=1e-4)
