@@ -1,13 +1,15 @@
 """From settings to a run on the disk, and from a run on the disk to its end."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from ..envs import Task, parse_sequence, task_stream
+from ..experiments.compare import Seeds, Track, Warn
 from ..experiments.errors import RunError, UsageError
 from ..experiments.read_hooks import read_hooks
 from ..experiments.rundir import RunDirectory
@@ -15,8 +17,6 @@ from ..experiments.settings import RunSettings
 from .agent import Agent
 from .algorithms import ALGORITHMS
 from .loop import Loop, Progress
-
-Warn = Callable[[str], None]  # takes one line for the user
 
 
 def plan(settings: RunSettings) -> tuple[Task, ...]:
@@ -39,25 +39,17 @@ def plan(settings: RunSettings) -> tuple[Task, ...]:
         raise RunError(str(error)) from error
 
 
-def configuration(
-    algorithm: str,
-    settings: RunSettings,
-    tasks: Sequence[Task],
-    command: str,
-    start: int = 0,
-    stop: int | None = None,
-    arm: str | None = None,
-) -> dict[str, Any]:
-    """The contents of config.json. start, stop: the steps at which this run begins (a fork) and ends (a
-    trunk). arm: its label in a comparison. command: what was typed."""
+def configuration(algorithm: str, settings: RunSettings, tasks: Sequence[Task], command: str) -> dict[str, Any]:
+    """The contents of config.json, of a run that is no part of a comparison: it begins at step 0 (`start_step`), goes
+    on to its end (`stop_step`) and is no arm. command: what was typed."""
     return {
         "algorithm": algorithm,
         "seed": settings.seed,
         "total_steps": tasks[-1].end,
-        "start_step": start,
-        "stop_step": stop,
+        "start_step": 0,
+        "stop_step": None,
         "hooks": list(settings.hook),
-        "arm": arm,
+        "arm": None,
         "command": command,
         "settings": asdict(settings),
         "tasks": [asdict(task) for task in tasks],
@@ -87,7 +79,7 @@ def build(algorithm: str, settings: RunSettings, tasks: Sequence[Task], warn: Wa
         raise UsageError(str(error)) from error
 
 
-def settings_of(config: dict[str, Any], file: Path) -> RunSettings:
+def settings_of(config: Mapping[str, Any], file: Path) -> RunSettings:
     """The settings object that the contents of a file describe. Raises RunError if this version cannot read it."""
     try:
         values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in config["settings"].items()}
@@ -115,3 +107,45 @@ def planned(path: Path) -> int:
     """The step at which the run in `path` will end."""
     config = RunDirectory.open(path).config
     return int(config["total_steps"] if config["stop_step"] is None else config["stop_step"])
+
+
+# -- comparisons ---------------------------------------------------------------------------------------------------
+
+
+def track(algorithm: str) -> Track:
+    """How runs of this algorithm are compared."""
+    return Track(
+        plan=plan,
+        stride=_stride,
+        check=partial(_check_arms, algorithm),
+        room=partial(_require_room, algorithm),
+        runs=_one_by_one,
+        configuration=partial(_configuration, algorithm),
+        settings_of=settings_of,
+        train=train,
+    )
+
+
+def _stride(settings: RunSettings) -> int:
+    return settings.stride
+
+
+def _check_arms(algorithm: str, settings: RunSettings, arms: Sequence[Sequence[str]], fork: int, warn: Warn) -> None:
+    tasks = plan(settings)
+    for hooks in arms:
+        read_hooks(hooks, tasks, build(algorithm, settings, tasks, warn).learners, fork)
+
+
+def _require_room(algorithm: str, settings: RunSettings, runs: int, warn: Warn) -> None:
+    try:
+        build(algorithm, settings, plan(settings), warn).check_room(runs)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+
+
+def _one_by_one(settings: RunSettings, seeds: Sequence[int]) -> dict[Seeds, RunSettings]:
+    return {(seed,): replace(settings, seed=seed) for seed in seeds}
+
+
+def _configuration(algorithm: str, settings: RunSettings, command: str) -> dict[str, Any]:
+    return configuration(algorithm, settings, plan(settings), command)

@@ -1,6 +1,6 @@
 """What do interventions cost on a large network? Wall time and peak memory on VGG-16, as in FIRE's Table 1.
 
-    python benchmarks/vgg_interventions.py [--threads 2] [--batch 64] [--images 128] [--rounds 3]
+    python benchmarks/vgg_interventions.py [--threads 2] [--batch 32] [--images 64] [--rounds 3]
     python benchmarks/vgg_interventions.py --device cuda --batch 256 --images 100_000 --rounds 10
 
 VGG-16 with batch norm, 64×64 images, 200 classes (Tiny-ImageNet's sizes; random pixels, which cost the same), Adam's
@@ -45,8 +45,8 @@ SMALL_BLOCKS = {"MALLOC_MMAP_THRESHOLD_": "65536"}  # larger ones come from the 
 class Args:
     device: Literal["cpu", "cuda"] = "cpu"
     threads: int = 2  # of PyTorch
-    batch: int = 64  # images in a batch of DASH; FIRE's protocols use 256
-    images: int = 128  # images of one pass
+    batch: int = 32  # images in a batch of DASH; FIRE's protocols use 256
+    images: int = 64  # images of one pass
     rounds: int = 3  # of all methods in turn
     memory_of: str | None = None  # only print the megabytes that this takes: "fire", "dash", … or "pass"
 

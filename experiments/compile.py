@@ -2,17 +2,18 @@
 
 from collections.abc import Callable
 from functools import cache
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
 import torch
 
-F = TypeVar("F", bound=Callable[..., object])
+P = ParamSpec("P")
+R = TypeVar("R")
 
 # C++ instead of Python between the kernels saves a fifth of the call; random activations draw as in eager mode.
 _OPTIONS: dict[str, str | int | bool | Callable[..., object]] = {"cpp_wrapper": True, "fallback_random": True}
 
 
-def compiled(function: F) -> F:
+def compiled(function: Callable[P, R]) -> Callable[P, R]:
     """The function as one graph for each combination of shapes, gradients that it takes (`torch.autograd.grad`) in
     the same graph: in two, ReLU hands on a mask of booleans, which is slow to write."""
     torch._dynamo.config.recompile_limit = max(64, torch._dynamo.config.recompile_limit)

@@ -31,8 +31,9 @@ def load_learner_state(learner: Learner, state: dict[str, Any]) -> None:
     learner.module.load_state_dict(state["module"])
     for follower, values in zip(learner.followers, state["followers"], strict=True):
         follower.load_state_dict(values)
-    devices = {name: parameter.device for name, parameter in learner.module.named_parameters()}
-    learner.initial = {name: tensor.to(devices[name]) for name, tensor in state["initial"].items()}
+    now = {name: parameter.detach() for name, parameter in learner.module.named_parameters()}
+    # in the parameters' order in memory, in which norms are summed: in another one they differ in their last bits
+    learner.initial = {name: torch.empty_like(now[name]).copy_(tensor) for name, tensor in state["initial"].items()}
     learner.generator.set_state(state["generator"])
     for source, draws in zip(learner.generators, state["generators"], strict=True):
         source.set_state(draws)

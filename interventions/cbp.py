@@ -15,9 +15,9 @@ rewritten entries are zeroed. Step counters are kept, as replacements are freque
 (Dohare et al. count for each weight); a new unit's first steps are then up to 6 times the learning rate (Adam,
 constant gradient). Target networks are kept: each replacement would make them the online network, and they never lag.
 
-Cost per look: one forward pass on the recent inputs (`Learner.last_inputs`), one pass over the weights; per replacement one
-over the two layers around it; every m updates at most one draw of the network's parameters, of which each unit's row
-is used once.
+Cost per look: one forward pass on the recent inputs (`Learner.last_inputs`), one pass over the weights; per replacement
+one over the two layers around it; every m updates at most one draw of the network's parameters, of which each unit's
+row is used once.
 """
 
 from collections.abc import Mapping

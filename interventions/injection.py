@@ -18,9 +18,11 @@ from typing import Literal
 
 from torch import Tensor, nn
 
+from .activations import set_generators
 from .base import Intervention, interventions, restore_
 from .contract import Preset, check_optimizer, contract_for, settle
 from .learner import Learner, Wiring
+from .wiring import is_activation
 
 
 class Injected(nn.Module):
@@ -111,6 +113,8 @@ class Injection(Intervention):
         leaving = list(learner.module.get_submodule(live).parameters())
         for module in (learner.module, *learner.followers):
             _swap(module, path)
+        if learner.activation_draws:
+            set_generators(learner.module, learner.activation_draws)  # those of copies would be copies
         modules = dict(learner.module.named_modules())
         learner.origins = {
             now(name): learner.origins.get(name, name) for name in (*(x.name for x in learner.layers), *learner.units)
@@ -131,20 +135,25 @@ class Injection(Intervention):
                 group["params"][:] = [joining.get(parameter, parameter) for parameter in group["params"]]
             for parameter in leaving:
                 learner.optimizer.state.pop(parameter, None)
-        added = [name for name in learner.initial if _within(name, f"{path}.new") or _within(name, f"{path}.twin")]
-        of_units = [unit for unit in learner.units if _within(unit, path)]
-        learner.renewed |= dict.fromkeys((*added, *of_units), len(learner.changes))
+        moved = [name for name in (*learner.initial, *learner.units) if _within(name, path)]
+        learner.renewed |= dict.fromkeys(moved, len(learner.changes))
         learner.changes.append(str(self))
 
     def apply(self, learner: Learner) -> list[str]:
         path, _ = _head(learner)
         contract = contract_for(self.name, self.preset, learner.algorithm)
         self.restructure(learner)
-        names = [name for name, _ in learner.module.get_submodule(f"{path}.new").named_parameters()]
+        head = learner.module.get_submodule(f"{path}.new")
+        names = [name for name, _ in head.named_parameters()]
         first = f"{path}.old"  # the head of step 0 lies innermost
         while f"{first}.{names[0]}" not in learner.initial:
             first += ".old"
-        start = {name: learner.initial[f"{first}.{name}"] for name in names}
+        start = {
+            # activations may be others by now than those of step 0, and start as they did
+            name: learner.initial[f"{path}.new.{name}" if is_activation(owner) else f"{first}.{name}"]
+            for name in names
+            for owner in [head.get_submodule(name.rpartition(".")[0])]
+        }
         if self.toward == "fresh":
             draws = learner.redraw()
             start |= {name: draws[f"{path}.new.{name}"] for name in names if f"{path}.new.{name}" in draws}

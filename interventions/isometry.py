@@ -17,9 +17,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from .learner import CONV, LINEAR
+from .learner import CONV, LINEAR, STACKED
 from .orthogonalize import MatrixError, check_method, orthogonalize
-from .stacked import StackedLinear
 
 TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 Layout = Literal["linear", "stacked", "conv"]
@@ -33,9 +32,9 @@ MAX_BATCH_ELEMENTS = 2**26  # 256 MiB in float32
 class Weight:
     """A weight and how its dimensions make matrices (d_out, d_in).
 
-    layout: `linear` (d_out, d_in); `stacked` (members, d_out, d_in), a matrix for each; `conv`
-        (C_out, C_in, *kernel), one matrix per tap. The slice of a grouped convolution is taken as it is
-        stored, (C_out, C_in/groups), since the paper defines none.
+    layout: `linear` (d_out, d_in); `conv` (C_out, C_in, *kernel), one matrix per tap; `stacked`, several networks'
+        with the members first: (members, d_out, d_in), or of 2-D convolutions (members, C_out, C_in, k_h, k_w). The
+        slice of a grouped convolution is taken as it is stored, (C_out, C_in/groups), since the paper defines none.
     split: number of equal parts along d_out that are matrices of their own, such as 3 for a fused q, k, v.
     """
 
@@ -45,27 +44,28 @@ class Weight:
     split: int = 1
 
     def __post_init__(self) -> None:
-        shape, fits = (
-            tuple(self.tensor.shape),
-            {"linear": (2,), "stacked": (3,), "conv": (3, 4, 5)}[self.layout],
-        )
+        shape, fits = tuple(self.tensor.shape), {"linear": (2,), "stacked": (3, 5), "conv": (3, 4, 5)}[self.layout]
         if len(shape) not in fits:
             raise ValueError(f"{self.name}: a {self.layout} weight cannot have the shape {shape}")
-        d_out = shape[1] if self.layout == "stacked" else shape[0]
+        d_out = shape[self._first]
         if self.split < 1 or d_out % self.split:
             raise ValueError(f"{self.name}: {d_out} outputs cannot be split into {self.split} equal parts")
 
+    @property
+    def _first(self) -> int:
+        """The axis of the outputs."""
+        return int(self.layout == "stacked")
+
     def matrices(self) -> Tensor:
-        """A view (..., d_out, d_in) of the weight's own memory."""
-        tensor = self.tensor.detach()
-        if self.layout == "conv":
-            tensor = tensor.movedim((0, 1), (-2, -1))
+        """A view (members, taps, split, d_out, d_in) of the weight's own memory; without members or taps where there
+        are none."""
+        tensor = self.tensor.detach().movedim((self._first, self._first + 1), (-2, -1))
         return tensor.unflatten(-2, (self.split, -1))
 
     def scale(self) -> float:
         """What the isometry is multiplied by, so that the variance of a signal is kept: see the module."""
         d_out, d_in = self.matrices().shape[-2:]
-        taps = math.prod(self.tensor.shape[2:]) if self.layout == "conv" else 1
+        taps = math.prod(self.tensor.shape[self._first + 2 :])
         return math.sqrt(d_out / d_in) / taps
 
 
@@ -152,8 +152,10 @@ def _place(weight: Weight, view: Tensor, position: int) -> str:
     index = [int(i) for i in torch.unravel_index(torch.tensor(position), view.shape[:-2])]
     *outer, part = index
     words = []
+    if weight.layout == "stacked":
+        words.append(f"member {outer.pop(0)}")
     if outer:
-        words.append(f"tap ({', '.join(map(str, outer))})" if weight.layout == "conv" else f"member {outer[0]}")
+        words.append(f"tap ({', '.join(map(str, outer))})")
     if weight.split > 1:
         words.append(f"part {part}")
     return ", ".join([weight.name, *words])
@@ -167,7 +169,7 @@ def fire_(
     names: Collection[str] | None = None,
     split: Mapping[str, int] | None = None,
 ) -> list[str]:
-    """FIRE on the Linear, StackedLinear and Conv1d/2d/3d weights of any module, in place; returns the names written.
+    """FIRE on the Linear and Conv1d/2d/3d weights of any module, stacked or not, in place; returns the names written.
 
     Biases, normalisation layers, embeddings and loose parameters (the fused in_proj_weight of
     nn.MultiheadAttention, say: use `orthogonalize_weights_`) are not touched, with one exception:
@@ -204,8 +206,8 @@ def fire_(
             raise ValueError(f"{name} is a transposed convolution's, for which FIRE has no scale: leave it out")
         if layer.weight not in parameters or is_lazy(layer.weight):
             raise ValueError(f"{name} is parametrized or has no values yet: it cannot be rewritten in place")
-        layout: Layout = "conv"
-        if isinstance(layer, LINEAR):
-            layout = "stacked" if isinstance(layer, StackedLinear) else "linear"
+        layout: Layout = "linear" if isinstance(layer, LINEAR) else "conv"
+        if isinstance(layer, STACKED):
+            layout = "stacked"
         weights.append(Weight(parameters[layer.weight], layer.weight, layout, split.get(name, 1)))
     return orthogonalize_weights_(weights, method, steps, tolerance)

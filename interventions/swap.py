@@ -10,7 +10,7 @@ it is captured anew. Cost: none.
 
 from torch import Tensor, nn
 
-from .activations import Activation, Random, Units, set_generators
+from .activations import Activation, Units, set_generators
 from .base import Intervention, interventions
 from .learner import Learner
 from .wiring import CONV, STACKED, is_activation, layer_before
@@ -84,7 +84,7 @@ class Swap(Intervention):
             for parameter in gone:
                 learner.optimizer.state.pop(parameter, None)
             learner.optimizer.param_groups[0]["params"].extend(joining.values())
-        if learner.activation_draws and any(isinstance(part, Random) for part in learner.module.modules()):
+        if learner.activation_draws:
             set_generators(learner.module, learner.activation_draws)
         learner.renewed |= dict.fromkeys(joining, len(learner.changes))
         learner.changes.append(str(self))

@@ -10,6 +10,7 @@ side by side: activations and hooks down, benchmarks across; runs that differ on
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import tyro
 
@@ -19,16 +20,16 @@ from supple.scripts.console import parse, run, screen
 
 @dataclass(kw_only=True)
 class Options:
-    directories: tyro.conf.Positional[tuple[Path, ...]]
+    directories: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="DIR [DIR …]")]
     """Folder of a run or of a comparison, or several folders of runs of `supple vision`."""
-    out: Path | None = None
+    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Folder in which `report` is made (default: the run's own; several runs need one)."""
 
 
 def main(args: Sequence[str]) -> None:
     options = parse(Options, None, args, "supple report", "Tables and figures of runs or of a comparison.")
     if not options.directories:
-        raise UsageError("supple report needs the folder of a run or of a comparison")
+        raise UsageError("missing DIR: Folder of a run or of a comparison (`supple report DIR`)")
     show(*options.directories, out=options.out)
 
 

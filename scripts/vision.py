@@ -15,7 +15,7 @@ import tyro
 from supple.experiments.errors import UsageError
 from supple.interventions import did_you_mean
 from supple.scripts.console import parse, progress_display, run, screen, typed, warn
-from supple.tracks.vision.benchmarks import BENCHMARKS
+from supple.tracks.vision.benchmarks import BENCHMARKS, Benchmark
 from supple.tracks.vision.runs import create, planned, train
 from supple.tracks.vision.settings import VisionSettings
 
@@ -42,14 +42,20 @@ def main(args: Sequence[str]) -> None:
     if any(a == "--resume" or a.startswith("--resume=") for a in args):
         finish(parse(Resume, None, args, "supple vision", "Go on with a run.").resume)
         return
-    name = args[0]
-    if name not in BENCHMARKS:
-        what = f"unknown benchmark {name!r}{did_you_mean(name, BENCHMARKS)}" if name[0] != "-" else "which benchmark?"
-        raise UsageError(f"{what} (`supple vision BENCHMARK …`; benchmarks: {', '.join(BENCHMARKS)})")
-    default = Options(settings=VisionSettings(**BENCHMARKS[name].settings), out=tyro.MISSING)
-    options = parse(Options, None, args[1:], f"supple vision {name}", BENCHMARKS[name].about, default)
+    name, benchmark = benchmark_of(args, "vision")
+    default = Options(settings=VisionSettings(**benchmark.settings), out=tyro.MISSING)
+    options = parse(Options, None, args[1:], f"supple vision {name}", benchmark.about, default)
     create(options.out, options.settings, typed("supple vision", args), warn)
     finish(options.out)
+
+
+def benchmark_of(args: Sequence[str], command: str) -> tuple[str, Benchmark]:
+    """The benchmark that a command line names first. Raises UsageError if it names none."""
+    name = args[0] if args and not args[0].startswith("-") else ""
+    if name not in BENCHMARKS:
+        what = f"unknown benchmark {name!r}{did_you_mean(name, BENCHMARKS)}" if name else "which benchmark?"
+        raise UsageError(f"{what} (`supple {command} BENCHMARK …`; benchmarks: {', '.join(BENCHMARKS)})")
+    return name, BENCHMARKS[name]
 
 
 def finish(path: Path) -> None:

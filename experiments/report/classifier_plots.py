@@ -69,7 +69,7 @@ def accuracy_within_tasks(data: ComparisonData) -> Plot | None:
             tidy(axes, f"task {task.index + 1}: {task.size:,} images" if task.size else f"task {task.index + 1}")
             epoch = _epoch(data.first, task)
             _draw_tests(axes, data, task, task.start, epoch)
-            if data.fork_step is not None and task.start < data.fork_step < task.end:
+            if data.fork_step and task.start <= data.fork_step < task.end:
                 axes.axvline((data.fork_step - task.start) / epoch, **FORK)
             axes.set_xlabel("epochs of the task", fontsize=9.5, color=INK)
             axes.set_xlim(0, (task.end - task.start) / epoch)

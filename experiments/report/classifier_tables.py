@@ -110,7 +110,7 @@ def percent(spread: Spread) -> str:
 def _plain(spread: Spread) -> str:
     if not np.isfinite(spread.mean):
         return MISSING
-    text = f"{spread.mean:.2f}" + (f" ± {spread.sd:.2f}" if np.isfinite(spread.sd) else "")
+    text = f"{round(spread.mean, 2) + 0.0:.2f}" + (f" ± {spread.sd:.2f}" if np.isfinite(spread.sd) else "")
     return text.replace("-", "−")
 
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from supple.experiments import checkpoint
 from supple.experiments.learner_state import learner_state, load_learner_state
 from supple.interventions import Intervention, Learner, Units, learner_for, make
+from supple.interventions.activations import Random
 
 SWAPS = ["prelu(granularity=neuron)", "prelu", "rational", "prelu(granularity=neuron)"]
 REMEMBER: dict[str, dict[str, Any]] = {
@@ -129,18 +130,19 @@ def test_a_second_head_is_not_pulled_to_where_the_first_one_was() -> None:
     world.net.zero_grad()
     world.kept.penalty(world.learner).backward()
     gradients = {name: p.grad for name, p in world.net.named_parameters() if p.requires_grad}
-    assert gradients["encoder.0.weight"] is not None and gradients["encoder.0.weight"].any()
+    assert gradients["encoder.0.weight"] is not None
+    assert gradients["encoder.0.weight"].any()
     assert all(gradient is None for name, gradient in gradients.items() if name.startswith("mlp.new"))
 
 
 def test_units_of_a_second_head_begin_without_a_history() -> None:
-    world = World("snr", window=50)
+    world = World("snr", eta=0.1, window=50)
     world.change("injection")
     world.train(9)
     world.change("injection")
     world.train(1)
     units = world.kept.state_dict()["model"]["units"]
-    known = {name: int(state["silent"].max() + state["known"].max()) for name, state in units.items()}
+    known = {name: int((state["silent"] + state["known"]).max()) for name, state in units.items()}
     assert known["encoder.1"] >= 9
     assert known[world.learner.identity("mlp.new.1")] == 1
 
@@ -190,3 +192,13 @@ def test_injection_refuses_a_head_that_shares_parameters_with_the_encoder() -> N
         injection.apply(later.learner)
     assert later.learner.changes == ["swap(activation='prelu(granularity=global)')"]
     assert all(torch.equal(value, before[name]) for name, value in later.values().items())
+
+
+def test_random_activations_of_an_added_head_draw_where_all_others_do() -> None:
+    """Else their draws would not be in a checkpoint."""
+    world = World(activation="rand_smooth_leaky")
+    world.learner.activation_draws = [torch.Generator().manual_seed(1)]
+    world.change("injection")
+    parts = [part for part in world.net.modules() if isinstance(part, Random)]
+    assert len(parts) == 4
+    assert all(part.generators is world.learner.activation_draws for part in parts)

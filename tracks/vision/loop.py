@@ -63,14 +63,15 @@ class Loop:
                 try:
                     self._learn(task, progress)
                 except (ValueError, torch.linalg.LinAlgError):  # so metrics and hooks refuse what is not finite
-                    self._check(task)
+                    self._check(task, closely=True)
                     raise
 
     def _learn(self, task: Task, progress: Progress) -> None:
-        s, feed = self.settings, Feed(self.stream, task, self.model.device)
-        feed.update = self.step - task.start
-        self.model.feed = feed
         self.model.network.train()
+        if self.step == self.start == task.start and task.index:  # a fork: the trunk's hooks saw this task end, not ours
+            self._feed(self.stream.tasks[task.index - 1])
+            self.hooks.finished()
+        s, feed = self.settings, self._feed(task)
         if self.step == self.start:
             self.hooks.passed(self.start - 1, self.start)
         if self.step == task.start:
@@ -97,8 +98,14 @@ class Loop:
             elif self._epochs_passed(task, done, s.eval_every):
                 self._test(task)
             if self.step == self.end or self.step % s.checkpoint_every == 0:
-                self._check(task)
+                self._check(task, closely=True)
                 self._save()
+
+    def _feed(self, task: Task) -> Feed:
+        """The data of a task, as they are at this step; from now on they are the learner's."""
+        self.model.feed = feed = Feed(self.stream, task, self.model.device)
+        feed.update = self.step - task.start
+        return feed
 
     def _begin(self, task: Task) -> None:
         self.run.event(event="task", step=self.step, task=task.index)
@@ -106,8 +113,8 @@ class Loop:
         self.sums = {
             name: torch.zeros(members, dtype=torch.float64, device=self.model.device) for name in ("loss", "hits")
         }
-        if self.settings.fresh_optimizer and task.index:
-            zero_slots_(self.model.learner.optimizer, list(self.model.network.parameters()))
+        if self.settings.fresh_optimizer and task.index and (optimizer := self.model.learner.optimizer):
+            zero_slots_(optimizer, list(self.model.network.parameters()))
         if task.index:
             self.hooks.switched(self.step, task.index)
             if self.settings.eval_every:
@@ -170,16 +177,16 @@ class Loop:
         means = {name: fmean(numbers[name] for numbers in own) for name in own[0]}
         self.hooks.measured(self.step, {f"model/{name}": value for name, value in means.items()})
 
-    def _check(self, task: Task) -> None:
-        """Raise RunError if a member's loss or weights are not finite any more. What was saved stays."""
+    def _check(self, task: Task, closely: bool = False) -> None:
+        """Raise RunError if a member's loss was not finite; closely: if the next would not be. What was saved stays."""
         sound = torch.isfinite(self.sums["loss"])
-        for parameter in self.model.network.parameters():
-            sound &= torch.isfinite(parameter).reshape(self.model.members, -1).all(1)
+        if closely:
+            sound &= self.model.sound()
         if bad := torch.nonzero(~sound).flatten().tolist():
             seeds = ", ".join(str(self.settings.seeds[member]) for member in bad)
             raise RunError(
-                f"seed {seeds}: training diverged in task {task.index} by update {self.step} (the loss or weights are "
-                f"not finite): a smaller --learning-rate or --clip may help; the last checkpoint is kept"
+                f"seed {seeds}: training diverged in task {task.index} by update {self.step}, its loss is not finite: "
+                f"a smaller --learning-rate or --clip may help; the last checkpoint is kept"
             )
 
     def _shocks_before(self, task: Task) -> int:

@@ -4,15 +4,16 @@ from collections.abc import Iterator, Sequence
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from ...experiments.seeding import derive, generator
-from ...interventions import Learner, chain, unit_names
+from ...interventions import Learner
 from ...interventions.activations import set_generators
+from ...metrics.view import evaluating
 from .adam import StackedAdam
 from .data import DataSet
 from .feed import Feed
-from .networks import initialize_, network
+from .networks import Network, initialize_, network
 from .settings import VisionSettings
 from .stream import Images
 
@@ -40,7 +41,7 @@ class Model:
         self.network.to(device)
         self.generators = [torch.Generator(device).manual_seed(derive(seed, "activations")) for seed in s.seeds]
         set_generators(self.network, self.generators)
-        self.mean, self.deviation = _pixel_statistics(data, s.standardize, device)
+        self.statistics = _pixel_statistics(data, device) if s.standardize else None
         optimizer: torch.optim.Optimizer
         if self.stacked:
             optimizer = StackedAdam(self.network.parameters(), lr=s.learning_rate)
@@ -52,8 +53,8 @@ class Model:
             "model",
             self.network,
             optimizer,
-            self.network.layers() if not self.stacked else chain(self.network),
-            self.network.units() if not self.stacked else unit_names(self.network),
+            self.network.layers(),
+            self.network.units(),
             probe=self._probe,
             last_inputs=self._last_inputs,
             loss=self._loss,
@@ -70,7 +71,10 @@ class Model:
     def pixels(self, images: Tensor) -> Tensor:
         """uint8 images (members, n, c, h, w) as the network takes them."""
         x = images.to(self.device).float().div_(255)
-        return x if self.mean is None else x.sub_(self.mean).div_(self.deviation)
+        if self.statistics is None:
+            return x
+        mean, deviation = self.statistics
+        return x.sub_(mean).div_(deviation)
 
     def losses(self, x: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         """Cross-entropy of each image, and whether it is classified rightly, both (members, n)."""
@@ -81,14 +85,21 @@ class Model:
     @torch.no_grad()
     def accuracy(self, images: Images, chunk: int = 1000) -> Tensor:
         """The share of images that are classified rightly, in evaluation mode: (members,)."""
-        hits, training = torch.zeros(self.members, device=self.device), self.network.training
-        self.network.eval()
+        hits = torch.zeros(self.members, device=self.device)
         for start in range(0, images.size, chunk):
             positions = torch.arange(start, min(start + chunk, images.size), device=images.rows.device)
             batch, labels = images.batch(positions.expand(self.members, -1))
-            hits += self.losses(self.pixels(batch), labels.to(self.device))[1].sum(1)
-        self.network.train(training)
+            with evaluating(self.network):
+                hits += self.losses(self.pixels(batch), labels.to(self.device))[1].sum(1)
         return hits / images.size
+
+    @torch.no_grad()
+    def sound(self) -> Tensor:
+        """Whether the losses of the images that metrics look at are finite, in evaluation mode: (members,)."""
+        assert self.feed is not None
+        images, labels = self.feed.probe()
+        with evaluating(self.network):
+            return self.losses(self.pixels(images), labels)[0].isfinite().all(1)
 
     # -- what the learner offers ----------------------------------------------------------------------------------
 
@@ -112,10 +123,8 @@ class Model:
         if self.feed is None:
             raise ValueError("no task has begun yet: schedule it later")
         for images, labels in self.feed.batches(count):
-            training = self.network.training
-            self.network.eval()  # else BatchNorm would tie the samples of a batch together, and move
-            losses = self.losses(self.pixels(images), labels)[0]
-            self.network.train(training)
+            with evaluating(self.network):  # else BatchNorm would tie the samples of a batch together, and move
+                losses = self.losses(self.pixels(images), labels)[0]
             yield losses if self.stacked else losses[0]
 
     def _redraw(self) -> dict[str, Tensor]:
@@ -124,7 +133,7 @@ class Model:
         names = [name for name, _ in drawn[0].named_parameters()]
         return {name: torch.cat([each.get_parameter(name).detach() for each in drawn]) for name in names}
 
-    def _drawn(self, seed: int, *purpose: int | str) -> nn.Module:
+    def _drawn(self, seed: int, *purpose: int | str) -> Network:
         """A network of this seed: alone, or a stack of one."""
         s = self.settings
         with torch.random.fork_rng(devices=[]):
@@ -132,12 +141,10 @@ class Model:
             return network(s.network, 1, self.shape, self.classes, s.activation, s.width)
 
 
-def _pixel_statistics(data: DataSet, standardize: bool, device: str) -> tuple[Tensor | None, Tensor | None]:
+def _pixel_statistics(data: DataSet, device: str) -> tuple[Tensor, Tensor]:
     """Mean and deviation of the training images' channels, (channels, 1, 1), as shares of 255."""
-    if not standardize:
-        return None, None
     counts = torch.stack([torch.bincount(c.flatten(), minlength=256) for c in data.train_images.unbind(1)]).double()
     shares, values = counts / counts.sum(1, keepdim=True), torch.arange(256, dtype=torch.float64) / 255
     mean = (shares * values).sum(1)
-    deviation = (shares * (values - mean[:, None]).square()).sum(1).sqrt()
-    return tuple(v.float().view(-1, 1, 1).to(device) for v in (mean, deviation.clamp_min(1e-6)))  # type: ignore[return-value]
+    deviation = (shares * (values - mean[:, None]).square()).sum(1).sqrt().clamp_min(1e-6)
+    return mean.float().view(-1, 1, 1).to(device), deviation.float().view(-1, 1, 1).to(device)

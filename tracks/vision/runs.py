@@ -1,26 +1,26 @@
 """From settings to a run on the disk, and from a run on the disk to its end."""
 
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from ...experiments.compare import Seeds, Track, Warn
 from ...experiments.compile import can_compile
 from ...experiments.errors import RunError, UsageError
 from ...experiments.read_hooks import read_hooks
 from ...experiments.rundir import RunDirectory
 from ...experiments.settings import device_here
-from ...interventions import Hook, When, parse_hook
+from ...interventions import When
 from .data import load
 from .loop import Loop, Progress
 from .model import Model
 from .settings import VisionSettings
-from .stream import Stream
+from .stream import Stream, Task
 
 ALGORITHM = "vision"  # in config.json, where agents have their algorithm's name
-Warn = Callable[[str], None]  # takes one line for the user
 
 
 def resolve(settings: VisionSettings, stream: Stream) -> None:
@@ -46,26 +46,25 @@ def build(settings: VisionSettings) -> tuple[Stream, Model]:
     stream = Stream(settings, data)
     resolve(settings, stream)
     torch.set_num_threads(settings.threads)
+    # Adam's moments of dead units decay into numbers too small for full precision, on which arithmetic is slow
+    torch.set_flush_denormal(True)
     try:
         return stream, Model(settings, data, stream.classes, settings.device)
     except ValueError as error:
         raise UsageError(str(error)) from error
 
 
-def configuration(
-    settings: VisionSettings, stream: Stream, command: str, start: int = 0, stop: int | None = None,
-    arm: str | None = None,
-) -> dict[str, Any]:  # fmt: skip
-    """The contents of config.json. start, stop: the updates at which this run begins (a fork) and ends (a trunk)."""
+def configuration(settings: VisionSettings, stream: Stream, command: str) -> dict[str, Any]:
+    """The contents of config.json, of a run that is no part of a comparison."""
     values = asdict(settings)
     return {
         "algorithm": ALGORITHM,
         "seed": settings.seeds[0],
         "total_steps": stream.tasks[-1].end,
-        "start_step": start,
-        "stop_step": stop,
+        "start_step": 0,
+        "stop_step": None,
         "hooks": list(settings.hook),
-        "arm": arm,
+        "arm": None,
         "command": command,
         "data": stream.data.source,
         "settings": {**values, "data": None if settings.data is None else str(settings.data.expanduser().absolute())},
@@ -76,24 +75,24 @@ def configuration(
 def create(path: Path, settings: VisionSettings, command: str, warn: Warn = print) -> None:
     """Check everything that can be checked before training, then make the run directory. Raises UsageError."""
     stream, model = build(settings)
-    read_hooks(settings.hook, stream.tasks, {"model": model.learner})
-    if len(settings.seeds) > 1:
-        for hook in filter(None, map(parse_hook, settings.hook)):
-            _refuse_conditions(hook)
+    check_hooks(settings, stream, model)
     RunDirectory.create(path, configuration(settings, stream, command))
 
 
-def _refuse_conditions(hook: Hook) -> None:
-    """A condition is met by one seed and not by another, but a stack is intervened in as a whole."""
-    if isinstance(hook.schedule, When):
-        raise UsageError(f"--hook {hook.text}: with several --seeds, conditions would be those of their mean; "
-                         f"train one seed at a time")  # fmt: skip
+def check_hooks(settings: VisionSettings, stream: Stream, model: Model, start: int = 0) -> None:
+    """Raise UsageError for hooks that have no place in this run."""
+    for hook in read_hooks(settings.hook, stream.tasks, {"model": model.learner}, start).hooks:
+        if isinstance(hook.schedule, When) and len(settings.seeds) > 1:
+            raise UsageError(
+                f"{'--arm' if start else '--hook'} {hook.text}: one seed meets a condition and another does not; "
+                f"with several --seeds as one stack it would be that of their mean: train one seed at a time"
+            )
 
 
-def settings_of(config: dict[str, Any], file: Path) -> VisionSettings:
+def settings_of(config: Mapping[str, Any], file: Path) -> VisionSettings:
     """The settings that the contents of a file describe. Raises RunError if this version cannot read it."""
     try:
-        values = {k: tuple(v) if isinstance(v, list) else v for k, v in config["settings"].items()}
+        values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in config["settings"].items()}
         folder = values.pop("data")
         return VisionSettings(**values, data=None if folder is None else Path(folder))
     except (KeyError, TypeError) as error:
@@ -124,3 +123,42 @@ def planned(path: Path) -> int:
     """The update at which the run in `path` will end."""
     config = RunDirectory.open(path).config
     return int(config["total_steps"] if config["stop_step"] is None else config["stop_step"])
+
+
+# -- comparisons ---------------------------------------------------------------------------------------------------
+
+
+def plan(settings: VisionSettings) -> tuple[Task, ...]:
+    """The tasks of these settings. Raises UsageError for what cannot work."""
+    settings.check()
+    return Stream(settings, load(settings.dataset, settings.data)).tasks
+
+
+def _stride(settings: VisionSettings) -> int:
+    return 1
+
+
+def _check_arms(settings: VisionSettings, arms: Sequence[Sequence[str]], fork: int, warn: Warn) -> None:
+    stream, model = build(settings)
+    for hooks in arms:
+        check_hooks(replace(settings, hook=tuple(hooks)), stream, model, fork)
+        model = Model(settings, stream.data, stream.classes, settings.device)  # hooks may have changed the last one
+
+
+def _room(settings: VisionSettings, runs: int, warn: Warn) -> None:
+    """Classifiers and their data are small."""
+
+
+def _stacked(settings: VisionSettings, seeds: Sequence[int]) -> dict[Seeds, VisionSettings]:
+    together = [tuple(seeds)] if settings.stacked else [(seed,) for seed in seeds]
+    return {own: replace(settings, seeds=own) for own in together}
+
+
+def _configuration(settings: VisionSettings, command: str) -> dict[str, Any]:
+    return configuration(settings, Stream(settings, load(settings.dataset, settings.data)), command)
+
+
+TRACK = Track(
+    plan=plan, stride=_stride, check=_check_arms, room=_room, runs=_stacked, configuration=_configuration,
+    settings_of=settings_of, train=train,
+)  # fmt: skip

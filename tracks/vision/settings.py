@@ -134,6 +134,8 @@ class VisionSettings:
             numbers = value if isinstance(value, tuple) else (value,)
             if not all(isfinite(number) for number in numbers if isinstance(number, float)):
                 raise UsageError(f"--{field.name.replace('_', '-')} must be finite, got {value}")
+        if min(self.replay, self.shock_every, self.eval_every) < 0:
+            raise UsageError("--replay, --shock-every and --eval-every must be 0 or more")
         if not self.seeds or min(self.seeds) < 0 or len(set(self.seeds)) < len(self.seeds):
             raise UsageError(f"--seeds must be different numbers of 0 or more, got {self.seeds}")
         if not self.stacked and len(self.seeds) > 1:
@@ -153,8 +155,6 @@ class VisionSettings:
             raise UsageError("--first-epochs goes with --epochs, not with --updates-per-task")
         if self.replay and self.stream not in ("split", "pairs", "alternating"):
             raise UsageError(f"--replay goes with tasks of their own classes (split), not with --stream {self.stream}")
-        if min(self.replay, self.shock_every, self.eval_every) < 0:
-            raise UsageError("--replay, --shock-every and --eval-every must be 0 or more")
         if 0 < self.replay < self.tasks - 1:
             raise UsageError(f"--replay {self.replay} holds no image of each of {self.tasks - 1} earlier tasks")
         if not self.shocks or min(self.shocks) <= 0:

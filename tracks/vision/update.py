@@ -72,7 +72,13 @@ class Update:
         gradients = torch.autograd.grad(losses.mean(1).sum(), parameters)
         own = self.model.settings.batch_size  # without those from memory
         numbers = losses.detach()[:, :own].mean(1), hits[:, :own].sum(1)
-        return *numbers, [gradient.contiguous() for gradient in gradients]
+        return *numbers, [laid_out_as(p, gradient) for p, gradient in zip(parameters, gradients, strict=True)]
+
+
+def laid_out_as(parameter: Tensor, gradient: Tensor) -> Tensor:
+    """The gradient, in memory as its parameter is (channels last, say): fused steps go through both entry by entry, and
+    would give an entry the gradient of another."""
+    return gradient if gradient.stride() == parameter.stride() else torch.empty_like(parameter).copy_(gradient)
 
 
 @torch.no_grad()

@@ -78,7 +78,7 @@ def test_metrics_look_at_the_tasks_first_images_the_same_ones_all_along(data: Da
     assert all(map(torch.equal, before, opened.probe()))
 
 
-# -- memory -----------------------------------------------------------------------------------------------------------
+# -- memory --------------------------------------------------------------------------------------------------------
 
 SPLIT = {"stream": "split", "tasks": 5, "classes_per_task": 2, "batch_size": 6}
 

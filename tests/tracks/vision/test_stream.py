@@ -47,7 +47,7 @@ def unbalanced(data: DataSet) -> DataSet:
     )  # fmt: skip
 
 
-# -- of every stream ------------------------------------------------------------------------------------------------
+# -- of every stream -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", STREAMS)
@@ -99,7 +99,7 @@ def test_tasks_follow_each_other_and_hold_the_images_that_they_say(data: DataSet
         ends = task.end
 
 
-# -- kind by kind ---------------------------------------------------------------------------------------------------
+# -- kind by kind --------------------------------------------------------------------------------------------------
 
 
 def test_permuted_pixels_are_those_of_a_fixed_subset_in_one_order_for_each_task(data: DataSet) -> None:
@@ -187,7 +187,7 @@ def test_classes_are_shuffled_among_each_other(data: DataSet) -> None:
     assert (labels[1:] != labels[:-1]).sum() > 2
 
 
-# -- published numbers, and what cannot be ----------------------------------------------------------------------------
+# -- published numbers, and what cannot be -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Gradient steps: a stack of seeds is as many separate runs, compiled is eager, and no member clips another."""
 
+import copy
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -79,6 +80,29 @@ def test_compiled_updates_are_the_eager_ones(lab: Any, data: DataSet) -> None:
             torch.testing.assert_close(own, other, rtol=1e-4, atol=1e-6)
 
 
+def test_a_large_network_takes_the_steps_of_plain_adam(lab: Any, data: DataSet) -> None:
+    """Its kernels lie channels last in memory, which fused steps do not look at."""
+    settings = lab.settings(network="resnet18", width=4, clip=0.5)
+    stream = Stream(settings, data)
+    model = Model(settings, data, stream.classes, "cpu")
+    model.feed = feed = Feed(stream, stream.tasks[0], "cpu")
+    twin = copy.deepcopy(model.network)
+    adam = torch.optim.Adam(twin.parameters(), settings.learning_rate, foreach=False)
+    update = Update(model, read_hooks((), stream.tasks, {"model": model.learner}), False)
+    for _ in range(3):
+        images, labels = feed.batch()
+        adam.zero_grad()
+        nn.functional.cross_entropy(twin(images[0].float() / 255), labels[0]).backward()
+        nn.utils.clip_grad_norm_(twin.parameters(), 0.5)
+        adam.step()
+        update(images, labels, 1.0)
+        for parameter in model.network.parameters():
+            assert parameter.grad is not None
+            assert parameter.grad.stride() == parameter.stride()
+    for ours, theirs in zip(model.network.parameters(), twin.parameters(), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-5)
+
+
 def test_loss_and_hits_are_those_of_the_tasks_own_images_before_the_step(lab: Any, data: DataSet) -> None:
     settings = lab.settings(seeds=(0, 1), stream="split", classes_per_task=5, replay=10)
     stream = Stream(settings, data)
@@ -94,7 +118,7 @@ def test_loss_and_hits_are_those_of_the_tasks_own_images_before_the_step(lab: An
     assert hits.tolist() == (logits.argmax(-1) == labels[:, :8]).sum(1).tolist()
 
 
-# -- clipping -----------------------------------------------------------------------------------------------------------
+# -- clipping ------------------------------------------------------------------------------------------------------
 
 
 def gradients(scales: Sequence[float]) -> list[nn.Parameter]:

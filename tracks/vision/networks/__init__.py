@@ -1,15 +1,15 @@
 """Networks by name: small ones, a stack of one for each seed, and the large ones of FIRE's experiments."""
 
-from torch import nn
+from collections.abc import Callable
 
 from .resnet import ResNet18
 from .small import CNN, MLP, ConvNet, StackedMaxPool2d, initialize_
-from .structure import Shape
+from .structure import Network, Shape
 from .vgg import VGG16
 from .vit import ViT
 
-SMALL = {"mlp": MLP, "cnn": CNN, "convnet": ConvNet}
-LARGE = {"resnet18": ResNet18, "vgg16": VGG16, "vit-tiny": ViT}
+SMALL: dict[str, Callable[..., Network]] = {"mlp": MLP, "cnn": CNN, "convnet": ConvNet}
+LARGE: dict[str, Callable[..., Network]] = {"resnet18": ResNet18, "vgg16": VGG16, "vit-tiny": ViT}
 
 __all__ = [
     "CNN",
@@ -18,6 +18,7 @@ __all__ = [
     "SMALL",
     "VGG16",
     "ConvNet",
+    "Network",
     "ResNet18",
     "StackedMaxPool2d",
     "ViT",
@@ -26,7 +27,7 @@ __all__ = [
 ]
 
 
-def network(name: str, members: int, shape: Shape, classes: int, activation: str, width: int | None) -> nn.Module:
+def network(name: str, members: int, shape: Shape, classes: int, activation: str, width: int | None) -> Network:
     """A new network, drawn from torch's global generator; of a small one a stack of `members`.
 
     width: None for the published one. Raises ValueError for widths, images or activations that do not fit.

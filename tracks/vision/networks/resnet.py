@@ -13,8 +13,7 @@ from torch import Tensor, nn
 
 from ....interventions import Layer
 from ....interventions.activations import Units
-from ....interventions.learner import Scope
-from .structure import CHANNELS, Shape, channels_last_, layers_by_depth
+from .structure import CHANNELS, Network, Shape, channels_last_, layers_by_depth
 
 BLOCKS = 2  # in each of the four stages of ResNet-18
 
@@ -50,7 +49,7 @@ class Block(nn.Module):
         return self.activation2(inner + self.shortcut(kept))
 
 
-class ResNet18(nn.Module):
+class ResNet18(Network):
     """Images (n, channels, h, w) → logits (n, classes). 11,173,962 parameters for 10 classes at full width.
 
     Initialisation is PyTorch's own for every layer, from its global generator: neither FIRE's paper nor the released
@@ -58,9 +57,8 @@ class ResNet18(nn.Module):
     channels last, in which a training step on a CPU takes 0.8 of the time; shapes are as ever.
     """
 
-    features: str | None = "pool"  # what the head reads
+    features = "pool"
     injectable = "head"
-    fire_scope: Scope = "all"
 
     def __init__(self, shape: Shape, classes: int, width: int = 64, activation: str = "relu") -> None:
         """shape: channels, height and width of the images. width: channels of the first stage, 64 in ResNet-18."""

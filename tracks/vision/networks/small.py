@@ -11,10 +11,10 @@ from torch import Tensor, nn
 
 from ....interventions import StackedConv2d, StackedLinear
 from ....interventions.activations import Units
-from .structure import Shape
+from .structure import Network, Shape
 
 
-class MLP(nn.Module):
+class MLP(Network):
     """Two hidden layers (paper 002, Appendix B: of width 100)."""
 
     injectable = "mlp"
@@ -27,7 +27,7 @@ class MLP(nn.Module):
         return self.mlp(x.flatten(2))
 
 
-class CNN(nn.Module):
+class CNN(Network):
     """Two 5×5 convolutions of 16 channels, each with 2×2 max pooling, then two hidden layers of 100 units (paper 002,
     Appendix B). width: of the hidden layers."""
 
@@ -53,7 +53,7 @@ class CNN(nn.Module):
         return self.mlp(self.encoder(x))
 
 
-class ConvNet(nn.Module):
+class ConvNet(Network):
     """Four 3×3 convolutions of 32 channels, pooled after every second one, then one hidden layer of 256 units: the
     network of paper 002's case studies ("4×32 conv + 256-unit MLP"; kernels, padding and pooling are not printed).
     width: channels; the hidden layer is eight times as wide."""
@@ -94,7 +94,7 @@ class StackedMaxPool2d(nn.MaxPool2d):
 
 
 @torch.no_grad()
-def initialize_(stack: nn.Module, alone: list[nn.Module]) -> None:
+def initialize_(stack: nn.Module, alone: Sequence[nn.Module]) -> None:
     """Give each member of a stack the values of a stack of one: parameters' first axis is the members'."""
     for name, parameter in stack.named_parameters():
         parameter.copy_(torch.cat([each.get_parameter(name) for each in alone]))

@@ -5,11 +5,31 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
-from ....interventions import Layer
-from ....interventions.learner import Role
+from ....interventions import Layer, chain, unit_names
+from ....interventions.learner import Role, Scope
 
 Shape = tuple[int, int, int]  # channels, height, width
 CHANNELS = -3  # the axis of the units of images
+
+
+class Network(nn.Module):
+    """A network that classifies images, and what a `Learner` has to know of it.
+
+    injectable: the part that plasticity injection duplicates. features: the module that the head reads, where that is
+    not the last of the units. fire_scope: what FIRE rewrites.
+    """
+
+    injectable: str
+    features: str | None = None
+    fire_scope: Scope = "all"
+
+    def layers(self) -> tuple[Layer, ...]:
+        """Its layers with their roles, in forward order."""
+        return chain(self)
+
+    def units(self) -> tuple[str, ...]:
+        """Names of its activations, in forward order."""
+        return unit_names(self)
 
 
 def layers_by_depth(module: nn.Module, names: Sequence[Sequence[str]]) -> tuple[Layer, ...]:

@@ -11,23 +11,19 @@ has [1024, 1024] and no dropout, and Table 2 names none. `hidden=4096` on 224² 
 import torch
 from torch import Tensor, nn
 
-from ....interventions import Layer, chain, unit_names
 from ....interventions.activations import Units
-from ....interventions.learner import Scope
-from .structure import CHANNELS, Shape, channels_last_, check_sides
+from .structure import CHANNELS, Network, Shape, channels_last_, check_sides
 
 STAGES = ((1, 2), (2, 2), (4, 3), (8, 3), (8, 3))  # (channels in units of `width`, convolutions) before each pooling
 
 
-class VGG16(nn.Module):
+class VGG16(Network):
     """Images (n, channels, h, w), sides multiples of 32 → logits (n, classes).
 
     14,723,136 parameters in the convolutions at full width. Initialisation and memory layout as in ResNet18.
     """
 
-    features: str | None = None  # what the head reads: the last units
     injectable = "classifier"
-    fire_scope: Scope = "all"
 
     def __init__(
         self, shape: Shape, classes: int, width: int = 64, activation: str = "relu", hidden: int | None = None
@@ -58,11 +54,3 @@ class VGG16(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         return self.classifier(self.encoder(images.contiguous(memory_format=torch.channels_last)))
-
-    def layers(self) -> tuple[Layer, ...]:
-        """Thirteen convolutions and three Linear layers."""
-        return chain(self)
-
-    def units(self) -> tuple[str, ...]:
-        """Names of the activations, in forward order."""
-        return unit_names(self)

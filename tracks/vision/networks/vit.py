@@ -19,7 +19,7 @@ from torch.nn import functional as F
 from ....interventions import Layer
 from ....interventions.activations import Units
 from ....interventions.learner import Scope
-from .structure import Shape, check_sides, layers_by_depth
+from .structure import Network, Shape, check_sides, layers_by_depth
 
 STD = 0.02  # of the learned positions at the start (ViT's released code)
 PARTS = {"to_q": "query", "to_k": "key", "to_v": "value", "to_out": "out", "wide": "mlp", "narrow": "mlp"}
@@ -83,14 +83,14 @@ class Block(nn.Module):
         return x + self.narrow(self.activation(self.wide(self.norm2(x))))
 
 
-class ViT(nn.Module):
+class ViT(Network):
     """Images (n, channels, h, w), sides multiples of `patch` → logits (n, classes).
 
     5,380,132 parameters for 100 classes and 3 × 32 × 32. Linear layers and the patches' convolution begin as
     PyTorch draws them, from its global generator (see ResNet18); the class token at 0, positions N(0, 0.02²).
     """
 
-    features: str | None = "norm"  # what the head reads
+    features = "norm"
     injectable = "head"
     fire_scope: Scope = ("query", "key")
 

@@ -1,0 +1,211 @@
+"""Comparisons: one trunk per seed, then every arm from the trunk's identical state; of agents and of classifiers."""
+
+import contextlib
+import multiprocessing
+import os
+import re
+import signal
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import asdict, dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from .errors import RunError, UsageError
+from .fork import fork
+from .read_hooks import Span
+from .rundir import RunDirectory, read_json, start_folder
+
+Seeds = tuple[int, ...]
+Watch = Callable[[str, int, int], None]  # label, step, last step
+Warn = Callable[[str], None]  # takes one line for the user
+
+
+@dataclass(frozen=True)
+class Track:
+    """What a comparison asks of a kind of run. Functions are those at the top of a module: workers find them by name.
+
+    plan: the tasks of settings. stride: steps between which a run can fork.
+    check: (settings, hooks of each arm, fork step, warn); decides in the settings what was left to be decided here,
+    raises UsageError for what cannot work.
+    room: (settings, runs at a time, warn); raises UsageError where they need more memory than there is.
+    runs: (settings, seeds) → the settings of each run, by the seeds in it: one alone, or several as a stack.
+    configuration: (settings, command) → the contents of config.json. settings_of: from those back to settings.
+    train: bring the run in a folder to its end.
+    """
+
+    plan: Callable[[Any], Sequence[Span]]
+    stride: Callable[[Any], int]
+    check: Callable[[Any, Sequence[Sequence[str]], int, Warn], None]
+    room: Callable[[Any, int, Warn], None]
+    runs: Callable[[Any, Sequence[int]], dict[Seeds, Any]]
+    configuration: Callable[[Any, str], dict[str, Any]]
+    settings_of: Callable[[Mapping[str, Any], Path], Any]
+    train: Callable[[Path, Callable[[int], None], Warn], None]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What is compared: `arms` are hook texts joined by ` + ` (or `none`)."""
+
+    algorithm: str
+    settings: Any
+    arms: tuple[str, ...]
+    seeds: Seeds
+    fork_step: int
+    command: str
+
+    def hooks_of(self, arm: str) -> tuple[str, ...]:
+        return tuple(re.split(r"\s+\+\s+", arm.strip()))
+
+
+def fork_step_of(track: Track, settings: Any, fork_at: float | None, fork_at_task: int | None) -> int:
+    """The step of the fork: where task `fork_at_task` begins, or, where that is None, `fork_at` in (0, 1) of the
+    planned total, at a step at which runs can part. Raises UsageError."""
+    tasks = track.plan(settings)
+    total, stride = tasks[-1].end, track.stride(settings)
+    if fork_at_task is not None:
+        if fork_at is not None:
+            raise UsageError("--fork-at and --fork-at-task both say where the arms part: give one of them")
+        if not 0 < fork_at_task < len(tasks):
+            planned = f"tasks 0 to {len(tasks) - 1}" if len(tasks) > 1 else "one task, and no switch to fork at"
+            raise UsageError(f"--fork-at-task {fork_at_task}: the run has {planned}")
+        return tasks[fork_at_task].start
+    if fork_at is None or not 0 < fork_at < 1:
+        raise UsageError(f"--fork-at must lie between 0 and 1 (a fraction of the run), got {fork_at}")
+    step = round(fork_at * total / stride) * stride
+    if not 0 < step < total:
+        raise UsageError(f"--fork-at {fork_at} would fork at step {step} of {total}: nothing to compare")
+    return step
+
+
+def slug(arm: str) -> str:
+    """A folder name for an arm."""
+    return re.sub(r"[^A-Za-z0-9._=-]+", "_", arm).strip("_")
+
+
+def folder_of(seeds: Seeds) -> str:
+    """A folder name for the runs of one seed, or of a stack."""
+    return "-".join(["seed" if len(seeds) == 1 else "seeds", *map(str, seeds)])
+
+
+def create(path: Path, track: Track, comparison: Comparison, jobs: int, warn: Warn = print) -> None:
+    """Check the whole comparison, of which `jobs` runs go on at a time, then write comparison.json.
+
+    Raises UsageError."""
+    if comparison.settings.hook:
+        raise UsageError("--hook belongs to a single run; in a comparison every --arm names its hooks")
+    if len(set(comparison.seeds)) < len(comparison.seeds) or min(comparison.seeds) < 0:
+        raise UsageError(f"--seeds must be different numbers of 0 or more, got {comparison.seeds}")
+    for arm in comparison.arms:
+        if "none" in (parts := comparison.hooks_of(arm)) and len(parts) > 1:
+            raise UsageError(f"--arm '{arm}': none goes with no other hook")
+    if len({slug(arm) for arm in comparison.arms}) < len(comparison.arms):
+        raise UsageError(f"two arms would share a folder: {', '.join(comparison.arms)}")
+    track.check(comparison.settings, [comparison.hooks_of(arm) for arm in comparison.arms], comparison.fork_step, warn)
+    _require_room(track, comparison, jobs, warn)
+    settings = track.configuration(comparison.settings, comparison.command)["settings"]
+    start_folder(path, "comparison.json", {**asdict(comparison), "settings": settings}, "supple compare")
+
+
+def _require_room(track: Track, comparison: Comparison, jobs: int, warn: Warn) -> None:
+    runs = len(track.runs(comparison.settings, comparison.seeds)) * len(comparison.arms)
+    track.room(comparison.settings, min(jobs, runs), warn)
+
+
+def open_comparison(path: Path, track_of: Callable[[str], Track], jobs: int, warn: Warn = print) -> Comparison:
+    """Read comparison.json back, to go on with `jobs` runs at a time.
+
+    track_of: the track of an algorithm. Raises UsageError where there is no comparison, or no room for so many runs.
+    """
+    file = path / "comparison.json"
+    data = read_json(file, f"{path} is no comparison")
+    try:
+        track = track_of(data["algorithm"])
+        lists = {name: tuple(data[name]) for name in ("arms", "seeds")}
+        comparison = Comparison(**{**data, **lists, "settings": track.settings_of(data, file)})
+    except (KeyError, TypeError) as error:
+        raise RunError(f"{file} was written by another version of supple: {error}") from error
+    _require_room(track, comparison, jobs, warn)
+    return comparison
+
+
+def run_comparison(path: Path, track: Track, comparison: Comparison, jobs: int, watch: Watch, warn: Warn) -> None:
+    """Bring every trunk and arm to its end, `jobs` at a time; what is finished already is left as it is.
+
+    Arms run in processes of their own with the environment's own threads; their number and their order
+    change nothing in any result. Raises RunError if a worker dies.
+    """
+    context = multiprocessing.get_context("spawn")
+    messages, (alive, lifeline) = context.SimpleQueue(), context.Pipe(duplex=False)
+    with lifeline, ProcessPoolExecutor(jobs, context, _begin_worker, (messages, alive)) as pool:
+        runs = track.runs(comparison.settings, comparison.seeds)
+        pending = {_submit(pool, path, track, comparison, seeds, None) for seeds in runs}
+        try:
+            while pending:
+                done, pending = wait(pending, timeout=0.2, return_when=FIRST_COMPLETED)
+                while not messages.empty():
+                    kind, *rest = messages.get()
+                    warn(*rest) if kind == "warn" else watch(*rest)
+                for future in done:
+                    seeds, arm = future.result()
+                    if arm is None:  # a trunk is done: its arms can begin
+                        pending |= {_submit(pool, path, track, comparison, seeds, a) for a in comparison.arms}
+        except BaseException as error:
+            lifeline.close()  # workers that are still busy exit at once
+            if isinstance(error, BrokenProcessPool):
+                raise RunError(f"a worker process died; go on with `supple compare --resume {path}`") from None
+            raise
+
+
+def _submit(pool: ProcessPoolExecutor, *work: Any) -> Future[tuple[Seeds, str | None]]:
+    """Hand one run to the pool. Workers begin here, deaf to Ctrl-C: it reaches them too, but the parent decides."""
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        return pool.submit(_run_one, *work)
+    finally:
+        signal.signal(signal.SIGINT, handler)
+
+
+_messages: Any = None  # in a worker: the way to its parent
+
+
+def _begin_worker(messages: Any, alive: Connection) -> None:
+    """In a worker, once: keep the way to the parent, and exit when the parent lets go of it or is gone."""
+    global _messages
+    _messages = messages
+
+    def watch() -> None:
+        with contextlib.suppress(EOFError):
+            alive.recv_bytes()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _run_one(path: Path, track: Track, c: Comparison, seeds: Seeds, arm: str | None) -> tuple[Seeds, str | None]:
+    """In a worker: the trunk of a seed or of a stack of them (`arm` None), or one arm from its end."""
+    trunk = path / folder_of(seeds) / "trunk"
+    if not (trunk / "config.json").exists():
+        settings = track.runs(c.settings, c.seeds)[seeds]
+        RunDirectory.create(trunk, {**track.configuration(settings, c.command), "stop_step": c.fork_step})
+    run = RunDirectory.open(trunk)
+    target, end = (trunk, c.fork_step) if arm is None else (trunk.with_name(slug(arm)), run.config["total_steps"])
+    if arm is not None:
+        fork(run, c.fork_step, target, _of_arm(run.config, arm, c.hooks_of(arm), c.fork_step))
+    label = f"{folder_of(seeds).replace('-', ' ', 1)} · {arm or 'trunk'}"
+    track.train(
+        target,
+        lambda step: _messages.put(("step", label, step, end)),
+        lambda line: _messages.put(("warn", line)),
+    )
+    return seeds, arm
+
+
+def _of_arm(trunk: Mapping[str, Any], arm: str, hooks: Sequence[str], fork_step: int) -> dict[str, Any]:
+    """The contents of an arm's config.json: the trunk's, but for what makes it this arm."""
+    own = {"settings": {**trunk["settings"], "hook": list(hooks)}, "hooks": list(hooks), "arm": arm}
+    return {**trunk, **own, "start_step": fork_step, "stop_step": None}

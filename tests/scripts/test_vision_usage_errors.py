@@ -1,0 +1,171 @@
+"""`supple vision` asked for wrongly: exactly one line on stderr, exit code 2, and nothing is made."""
+
+import json
+import shlex
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from supple.scripts.console import run
+from supple.scripts.main import dispatch
+
+MNIST = "vision permuted-mnist --images 20 --tasks 2 --data DATA --device cpu --out OUT"
+SPLIT = (
+    "vision split-cifar-100 --dataset mnist --tasks 2 --network mlp --data DATA --device cpu --batch-size 4 --out OUT"
+)
+WARM = "vision warm-start --dataset mnist --batch-size 4 --data DATA --device cpu --out OUT"
+
+WRONG = {
+    # benchmarks and options
+    "vision": None,  # help, not an error
+    "vision permutd-mnist --out OUT": "unknown benchmark 'permutd-mnist', did you mean 'permuted-mnist'?",
+    "vision --out OUT": "which benchmark? (`supple vision BENCHMARK …`; benchmarks: permuted-mnist, ",
+    "vision permuted-mnist": "--out is missing",
+    f"{MNIST} --batchsize 4": "unknown option --batchsize, did you mean --batch-size?",
+    f"{MNIST} --seeds 0 one": "--seeds: '0 one' is not made of integers",
+    f"{MNIST} --learning-rate fast": "--learning-rate: 'fast' is not a number",
+    f"{MNIST} --network resnet": "--network: 'resnet' is none of 'mlp', 'cnn'",
+    f"{MNIST} --stream permutations": "--stream: 'permutations' is none of",
+    f"{MNIST} --tasks 0": "--tasks must be a positive number, got 0",
+    f"{MNIST} --epochs nan": "--epochs must be a positive number, got nan",
+    f"{MNIST} --seeds 1 1": "--seeds must be different numbers of 0 or more",
+    f"{MNIST} --network resnet18 --seeds 0 1": "--network resnet18 trains one seed at a time",
+    # data
+    f"{MNIST} --dataset minst": "unknown data set 'minst', did you mean 'mnist'?",
+    "vision permuted-mnist --data nowhere --out OUT": "nowhere: no such folder: `supple fetch mnist` fills it",
+    "vision warm-start --data DATA --out OUT": "data_batch_1.bin is missing: let --data name the folder that cifar-10",
+    "vision continual-imagenet --dataset folder --out OUT": "data set 'folder' needs --data",
+    f"{MNIST} --images 10000": "--images 10000: mnist has 40 training images",
+    f"{MNIST} --batch-size 21": "task 0 has 20 images, fewer than --batch-size 21",
+    f"{SPLIT} --tasks 3": "3 tasks need 15 classes that do not repeat, and mnist has 10: choose fewer --tasks",
+    f"{SPLIT} --images-per-class 5": "--images-per-class 5: mnist has a class of 4 training images",
+    f"{SPLIT} --batch-size 21": "task 0 has 20 images, fewer than --batch-size 21",
+    f"{WARM} --batch-size 5": "task 0 has 4 images, fewer than --batch-size 5",
+    # networks, activations, interventions
+    f"{MNIST} --network cnn": "cnn: images of 8 × 8 do not fit",
+    f"{MNIST} --network convnet --width 0": "--width must be a positive number, got 0",
+    f"{MNIST} --network vgg16 --seeds 0": "images of 8 × 8 do not fit",
+    f"{MNIST} --network vit-tiny --width 5": "ViT",
+    f"{MNIST} --activation relo": "unknown activation 'relo', did you mean 'relu'?",
+    f"{MNIST} --activation 'leaky_relu(slope=0.1)'": "leaky_relu has no parameter 'slope'",
+    f"{MNIST} --activation 'leaky_relu(negative_slope=steep)'": "negative_slope",
+    f"{MNIST} --activation crelu --width 7": "crelu",
+    f"{MNIST} --hook fir@task": "--hook: unknown intervention 'fir', did you mean 'fire'?",
+    f"{MNIST} --hook fire": "needs a schedule: when?",
+    f"{MNIST} --hook fire@task:2": "never fires",
+    f"{MNIST} --hook fire@task --tasks 1": "never fires",
+    f"{MNIST} --hook fire@5": "--hook: fire@5 never fires: the run has 2 steps",
+    f"{MNIST} --hook 'l2_init(strength=-1)'": "l2_init: strength must",
+    f"{MNIST} --hook 'swap(activation=crelu)@task'": "crelu",
+    f"{MNIST} --hook critic/fire@task": "unknown learner 'critic'",
+    f"{MNIST} --hook 'fire@when:dormant>0.5'": "unknown metric 'dormant'",
+    f"{MNIST} --seeds 0 1 --hook 'fire@when:dormant_fraction>0.5'": "with several --seeds, conditions would be",
+    # what does not go together
+    f"{SPLIT} --shock-every 2 --compile on": "--compile on does not go with --shock-every",
+    f"{MNIST} --replay 10": "--replay goes with tasks of their own classes",
+    f"{MNIST} --images-per-class 3": "--images-per-class goes with tasks made of classes",
+    f"{SPLIT} --images 3": "--images goes with permuted pixels and random labels",
+    f"{WARM} --shares 0.5 1 1": "--shares must be 2 growing numbers",
+    f"{SPLIT} --shocks 1.5 nan": "--shocks must be finite",
+    # going on
+    "vision --resume OUT": "is no run directory: it has no config.json",
+    "vision --resume": "--resume needs a value",
+    "vision --resume OUT --tasks 3": "unknown option --tasks",
+}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """MNIST's files with 40 + 20 images of 8 × 8."""
+    folder = tmp_path_factory.mktemp("data")
+    for split, count in (("train", 40), ("t10k", 20)):
+        for kind, array in (
+            ("images-idx3", np.arange(count * 64).reshape(count, 8, 8).astype(np.uint8)),
+            ("labels-idx1", (np.arange(count) % 10).astype(np.uint8)),
+        ):
+            header = bytes([0, 0, 8, array.ndim]) + np.array(array.shape, ">u4").tobytes()
+            (folder / f"{split}-{kind}-ubyte").write_bytes(header + array.tobytes())
+    return folder
+
+
+def ask(
+    line: str, out: Path, data: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> tuple[int, str]:
+    """Exit code and stderr of `supple LINE`."""
+    words = [{"OUT": str(out), "DATA": str(data)}.get(word, word) for word in shlex.split(line)]
+    monkeypatch.setattr(sys, "argv", ["supple", *words])
+    with pytest.raises(SystemExit) as stop:
+        run(dispatch)
+    assert isinstance(stop.value.code, int)
+    return stop.value.code, capsys.readouterr().err
+
+
+@pytest.mark.parametrize("line", WRONG)
+def test_wrong_usage_is_one_line_and_makes_nothing(
+    line: str, tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    code, stderr = ask(line, tmp_path / "out", data, capsys, monkeypatch)
+    if WRONG[line] is None:
+        assert (code, stderr) == (0, "")
+    else:
+        assert stderr.startswith("supple: ")
+        assert stderr.count("\n") == 1
+        assert WRONG[line] in stderr
+        assert code == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA GPU")
+def test_a_gpu_that_is_not_there_is_refused(
+    tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, stderr = ask(f"{MNIST} --device cuda", tmp_path / "out", data, capsys, monkeypatch)
+    assert (code, stderr.count("\n")) == (2, 1)
+    assert "--device cuda: PyTorch finds no CUDA GPU here" in stderr
+
+
+def test_a_folder_that_holds_a_run_is_refused_with_how_to_go_on(
+    tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert ask(f"{MNIST} --batch-size 4", tmp_path / "out", data, capsys, monkeypatch) == (0, "")
+    code, stderr = ask(f"{MNIST} --batch-size 4", tmp_path / "out", data, capsys, monkeypatch)
+    assert (code, stderr.count("\n")) == (2, 1)
+    assert (
+        f"already holds another run or other files: choose a new folder, or continue with `supple vision --resume {tmp_path / 'out'}`"
+        in stderr
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "algorithm", "words"),
+    [
+        ("vision", "ppo", "is a run of ppo: go on with it by `supple train --resume"),
+        ("train", "vision", "supple vision --resume"),
+    ],
+)
+def test_a_run_of_another_kind_is_refused_with_the_command_that_takes_it(
+    command: str, algorithm: str, words: str, tmp_path: Path, data: Path,
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    config = {"algorithm": algorithm, "settings": {}, "tasks": [], "start_step": 0, "stop_step": None, "total_steps": 1}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    code, stderr = ask(f"{command} --resume OUT", tmp_path, data, capsys, monkeypatch)
+    assert (code, stderr.count("\n")) == (2, 1)
+    assert words in stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["config.json"]
+
+
+@pytest.mark.parametrize("rate", ["1e30", "1e38"])
+def test_training_that_diverges_is_one_line_with_exit_code_1(
+    rate: str, tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = f"{MNIST} --seeds 0 1 --batch-size 4 --learning-rate {rate} --checkpoint-every 1"
+    code, stderr = ask(line, tmp_path / "out", data, capsys, monkeypatch)
+    assert (code, stderr.count("\n")) == (1, 1)
+    assert "seed 0, 1: training diverged in task 0 by update" in stderr
+    assert "the last checkpoint is kept" in stderr

@@ -1,0 +1,250 @@
+"""Runs of classifiers: what they log, every intervention as a hook, and training that diverges."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from supple.experiments.errors import RunError, UsageError
+from supple.interventions import interventions, make
+from supple.tracks.vision.adam import StackedAdam
+from supple.tracks.vision.loop import Loop
+from supple.tracks.vision.runs import create, train
+
+PARAMETERS = {
+    "swap": "(activation=leaky_relu)",
+    "ewc": "(samples=16)",
+    "redo": "(tau=0.5)",
+    "snp": "(noise=0.1)",
+    "cbp": "(replacement_rate=0.5,maturity=1)",
+    "snr": "(eta=0.5,window=2)",
+    "weight_clip": "(kappa=0.5)",
+}
+MOMENTS = {"redo": "@every:5", "cbp": "", "snr": "", "upgd": ""}  # all others that are applied: @task
+
+
+def hook(name: str) -> str:
+    text = name + PARAMETERS.get(name, "")
+    kind = interventions.get(name)
+    applied = kind.apply is not interventions.get("l2_init").apply
+    return text + MOMENTS.get(name, "@task" if applied else "")
+
+
+NETWORKS: dict[str, dict[str, Any]] = {
+    "mlp": {"seeds": (0, 1), "width": 8, "images": 32},
+    "cnn": {"network": "cnn", "seeds": (0, 1), "width": 8, "images": 32},
+    "resnet18": {"network": "resnet18", "width": 4, "images": 32},
+}
+SHORT: dict[str, Any] = {"epochs": 1.5, "fresh_optimizer": True, "clip": 0.5}
+
+
+@pytest.fixture(scope="module", params=NETWORKS)
+def plain(request: pytest.FixtureRequest, lab: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    """A network, and a run of it without interventions."""
+    run = tmp_path_factory.mktemp("plain") / request.param
+    return request.param, lab.run(run, **SHORT, **NETWORKS[request.param])
+
+
+@pytest.mark.parametrize("name", interventions.names())
+def test_every_intervention_acts_on_classifiers_and_is_logged(
+    lab: Any, tmp_path: Path, name: str, plain: tuple[str, Path]
+) -> None:
+    text, (network, reference) = hook(name), plain
+    run = lab.run(tmp_path / "run", hook=(text,), **SHORT, **NETWORKS[network])
+    last, other = (lab.log(each, "metrics")[-1]["model/weight_norm"] for each in (run, reference))
+    assert last != other
+    assert len(lab.log(run, "tasks")) == len(lab.log(reference, "tasks"))
+    events = [event for event in lab.log(run, "events") if event["event"] == "intervention"]
+    if "@" in text:
+        assert events
+        assert {event["hook"] for event in events} == {text}
+        assert all(event["contract"] and event["before"] and event["after"] for event in events)
+
+
+def test_several_at_once_are_logged_one_by_one(lab: Any, tmp_path: Path) -> None:
+    hooks = ("fire@task", "redo(tau=0.5)@every:10", "snp@0.5", "l2_init(strength=1e-3)", "muon")
+    run = lab.run(tmp_path / "run", hook=hooks, seeds=(0, 1), width=12)
+    events = [(event["hook"], event["step"]) for event in lab.log(run, "events") if event["event"] == "intervention"]
+    assert events == [("muon@start", 0), ("redo(tau=0.5)@every:10", 10), ("snp@0.5", 12), ("fire@task", 12),
+                      ("redo(tau=0.5)@every:10", 20)]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ["dash(batches=1)@0", "redo@0", "snp@0", "fire@0.0"])
+def test_at_step_0_there_are_the_first_tasks_data(lab: Any, tmp_path: Path, text: str) -> None:
+    run = lab.run(tmp_path / "run", hook=(text,))
+    (event,) = [event for event in lab.log(run, "events") if event["event"] == "intervention"]
+    assert event["step"] == 0
+    assert "srank" in event["before"]
+
+
+def test_a_condition_is_met_by_the_measurement_that_meets_it(lab: Any, tmp_path: Path) -> None:
+    run = lab.run(tmp_path / "run", hook=("reset@when:weight_norm>0",), measure_every=6)
+    steps = [event["step"] for event in lab.log(run, "events") if event["event"] == "intervention"]
+    assert steps == [6]
+
+
+# -- what is logged ------------------------------------------------------------------------------------------------
+
+
+def test_online_accuracy_and_loss_are_those_before_each_update(
+    lab: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[tuple[torch.Tensor, torch.Tensor]] = []
+    begin = Loop.__post_init__
+
+    def listening(loop: Loop) -> None:
+        begin(loop)
+        update = loop.update
+        loop.update = lambda *batch: told.append(update(*batch)) or told[-1]  # type: ignore[assignment,func-returns-value]
+
+    monkeypatch.setattr(Loop, "__post_init__", listening)
+    run = lab.run(tmp_path / "run", seeds=(0, 1))
+    for task in (0, 1):
+        own = told[12 * task : 12 * (task + 1)]
+        for member, row in enumerate(row for row in lab.log(run, "tasks") if row["task"] == task):
+            assert row["updates"] == 12
+            assert row["online_loss"] == pytest.approx(sum(float(loss[member]) for loss, _ in own) / 12)
+            assert row["online_accuracy"] == pytest.approx(sum(int(hits[member]) for _, hits in own) / (12 * 8))
+
+
+def test_tests_measurements_and_tasks_come_when_they_are_asked_for(lab: Any, tmp_path: Path) -> None:
+    run = lab.run(tmp_path / "run", eval_every=0.5, measure_every=5)
+    rows = lab.log(run, "metrics")
+    assert [row["step"] for row in rows if "test_accuracy" in row] == [3, 6, 9, 12, 15, 18, 21]
+    assert [row["step"] for row in rows if "model/dfi" in row] == [5, 10, 12, 15, 20, 24]
+    assert [(row["step"], row["task"]) for row in lab.log(run, "tasks")] == [(12, 0), (24, 1)]
+    assert [event["step"] for event in lab.log(run, "events")] == [0, 12]
+
+
+@pytest.mark.parametrize("images", [49, 98, 103])
+def test_each_epoch_ends_with_a_test_whatever_the_number_of_images(lab: Any, tmp_path: Path, images: int) -> None:
+    run = lab.run(tmp_path / "run", images=images, batch_size=1, epochs=2.1, tasks=1, eval_every=1, width=2)
+    assert [row["step"] for row in lab.log(run, "metrics") if "test_accuracy" in row] == [images, 2 * images]
+
+
+def test_split_streams_are_tested_on_every_task_so_far(lab: Any, tmp_path: Path) -> None:
+    run = lab.run(tmp_path / "run", stream="split", classes_per_task=3, tasks=3, replay=20, seeds=(0, 1))
+    for row in lab.log(run, "tasks"):
+        assert len(row["accuracies"]) == row["task"] + 1
+        assert row["accuracies"][-1] == row["test_accuracy"]
+
+
+def test_something_is_learned(lab: Any, tmp_path: Path) -> None:
+    run = lab.run(tmp_path / "run", stream="chunks", shares=(1.0,), tasks=1, epochs=20, images=None)
+    (row,) = lab.log(run, "tasks")
+    assert row["test_accuracy"] > 0.9
+
+
+# -- learning rate and optimizer -----------------------------------------------------------------------------------
+
+
+def rates(lab: Any, out: Path, monkeypatch: pytest.MonkeyPatch, **changes: Any) -> list[float]:
+    seen: list[float] = []
+    kind = torch.optim.Adam if changes.get("network") == "resnet18" else StackedAdam
+    step = kind.step
+
+    def watched(self: Any, *args: Any) -> Any:
+        seen.extend(group["lr"] for group in self.param_groups)
+        return step(self, *args)
+
+    monkeypatch.setattr(kind, "step", watched)
+    lab.run(out, **changes)
+    return seen
+
+
+@pytest.mark.parametrize("network", [{}, {"network": "resnet18", "width": 4}])
+def test_the_learning_rate_rises_over_the_first_tenth_of_each_task(
+    lab: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, network: dict[str, Any]
+) -> None:
+    seen = rates(lab, tmp_path / "run", monkeypatch, warmup=0.1, learning_rate=0.01, images=40, epochs=4, **network)
+    assert len(seen) == 40
+    for own in (seen[:20], seen[20:]):
+        assert own == pytest.approx([0.005, *[0.01] * 19])
+
+
+@pytest.mark.parametrize("fresh", [True, False])
+@pytest.mark.parametrize("network", [{}, {"network": "resnet18", "width": 4}])
+def test_the_optimizer_starts_fresh_with_each_task_if_it_is_to(
+    lab: Any, tmp_path: Path, fresh: bool, network: dict[str, Any]
+) -> None:
+    run = lab.run(tmp_path / "run", fresh_optimizer=fresh, **network)
+    (newest,) = (run / "checkpoints").iterdir()
+    body = json.loads((newest / "state.json").read_text().splitlines()[1])
+    tensors = load_file(newest / "state.safetensors")
+    steps = {float(value.max()) for name, value in tensors.items() if "optimizer" in name and name.endswith("/step")}
+    assert body["step"] == 24
+    assert steps == {12.0 if fresh else 24.0}
+
+
+# -- training that diverges ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"measure_every": 1},
+        {"checkpoint_every": 1},
+        {"eval_every": 0.1},
+        {"hook": ("redo@every:1",)},
+        {"hook": ("fire@every:2",)},
+        {"network": "resnet18", "width": 4, "seeds": (5,), "measure_every": 1},
+    ],
+    ids=str,
+)
+def test_a_loss_that_is_no_number_ends_the_run_in_one_line(lab: Any, tmp_path: Path, changes: dict[str, Any]) -> None:
+    settings = lab.settings(**{"seeds": (5, 6), "learning_rate": 1e35, "checkpoint_every": 3, **changes})
+    create(tmp_path / "run", settings, "test")
+    with pytest.raises(
+        RunError, match=r"^seed 5(, 6)?: training diverged in task 0 by update \d+, its loss is not finite"
+    ) as error:
+        lab.resume(tmp_path / "run")
+    assert "\n" not in str(error.value)
+    for checkpoint in (tmp_path / "run/checkpoints").glob("*"):
+        assert "nan" not in (checkpoint / "state.json").read_text().lower()
+
+
+def test_one_seed_that_diverges_is_named_and_what_was_saved_is_kept(
+    lab: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = tmp_path / "run"
+    create(run, lab.settings(seeds=(5, 6, 7), checkpoint_every=5), "test")
+    learn = Loop._measure
+
+    def poisoned(loop: Loop, task: Any) -> None:
+        learn(loop, task)
+        with torch.no_grad():
+            next(iter(loop.model.network.parameters()))[1] = torch.nan
+
+    monkeypatch.setattr(Loop, "_measure", poisoned)
+    with pytest.raises(RunError, match=r"^seed 6: training diverged"):
+        lab.resume(run)
+    kept = sorted(int(folder.name) for folder in (run / "checkpoints").iterdir())
+    assert kept == [5, 10]
+    monkeypatch.undo()
+    lab.resume(run)
+    assert len(lab.log(run, "tasks")) == 6
+
+
+def test_data_that_changed_since_are_not_trained_on(lab: Any, folder: Path, tmp_path: Path) -> None:
+    moved = shutil.copytree(folder, tmp_path / "data")
+    settings = lab.settings(data=moved, stream="chunks", shares=(0.5, 1.0), images=None)
+    create(tmp_path / "run", settings, "test")
+    for file, size in (("train-images-idx3-ubyte", 256), ("train-labels-idx1-ubyte", 1)):
+        content = (moved / file).read_bytes()
+        start = 16 if size > 1 else 8
+        short = content[:4] + (100).to_bytes(4) + content[8:start] + content[start : start + 100 * size]
+        (moved / file).write_bytes(short)
+    with pytest.raises(RunError, match=r"was begun with other data: .* 120 .*; here are .* 100 "):
+        train(tmp_path / "run", lambda _: None, print)
+
+
+def test_an_intervention_that_has_no_place_is_refused_before_anything_is_made(lab: Any, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="swap"):
+        create(tmp_path / "run", lab.settings(hook=("swap(activation=crelu)@task",)), "test")
+    assert make("fire").name == "fire"
+    assert not (tmp_path / "run").exists()

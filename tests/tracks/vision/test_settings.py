@@ -1,0 +1,129 @@
+"""Settings of classifiers: what cannot work is refused, all benchmarks can, and every option does something."""
+
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from supple.experiments.errors import UsageError
+from supple.tracks.vision.benchmarks import BENCHMARKS
+from supple.tracks.vision.data import DataSet
+from supple.tracks.vision.runs import build, configuration, settings_of
+from supple.tracks.vision.settings import VisionSettings
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_benchmarks_pass_their_own_checks(name: str) -> None:
+    settings = VisionSettings(**BENCHMARKS[name].settings)
+    settings.check()
+    replace(settings, seeds=(3,), hook=("fire@task",)).check()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"tasks": 0}, "--tasks must be a positive number, got 0"),
+        ({"epochs": 0.0}, "--epochs must be a positive number"),
+        ({"epochs": float("inf")}, "--epochs must be a positive number, got inf"),
+        ({"eval_every": float("nan")}, "--eval-every must be finite, got nan"),
+        ({"shocks": (1.5, float("nan"))}, r"--shocks must be finite, got \(1.5, nan\)"),
+        ({"shocks": ()}, "--shocks must be positive factors"),
+        ({"shocks": (1.0, -1.0)}, "--shocks must be positive factors"),
+        ({"eval_every": -1.0}, "must be 0 or more"),
+        ({"replay": -1}, "must be 0 or more"),
+        ({"shock_every": -1}, "must be 0 or more"),
+        ({"batch_size": 0}, "--batch-size must be a positive number"),
+        ({"clip": 0.0}, "--clip must be a positive number"),
+        ({"learning_rate": -1e-3}, "--learning-rate must be a positive number"),
+        ({"warmup": 1.0}, r"--warmup is a share of the updates in \[0, 1\), got 1.0"),
+        ({"seeds": ()}, "--seeds must be different numbers of 0 or more"),
+        ({"seeds": (1, 1)}, "--seeds must be different numbers"),
+        ({"seeds": (-1,)}, "--seeds must be different numbers of 0 or more"),
+        ({"seeds": (0, 1), "network": "resnet18"}, "--network resnet18 trains one seed at a time"),
+        ({"stream": "chunks", "tasks": 3}, "--shares must be 3 growing numbers"),
+        ({"stream": "chunks", "tasks": 2, "shares": (0.5, 0.1)}, "--shares must be 2 growing numbers"),
+        ({"stream": "chunks", "tasks": 2, "shares": (0.0, 1.0)}, r"--shares must lie in \(0, 1\]"),
+        ({"stream": "chunks", "tasks": 2, "shares": (0.5, 1.5)}, r"--shares must lie in \(0, 1\]"),
+        ({"replay": 10}, "--replay goes with tasks of their own classes"),
+        ({"stream": "split", "tasks": 20, "replay": 18}, "--replay 18 holds no image of each of 19 earlier tasks"),
+        ({"stream": "split", "images": 10}, "--images goes with permuted pixels and random labels"),
+        ({"images_per_class": 10}, "--images-per-class goes with tasks made of classes"),
+        ({"first_epochs": 2.0, "updates_per_task": 5}, "--first-epochs goes with --epochs"),
+    ],
+)  # fmt: skip
+def test_what_cannot_work_is_refused_in_one_line(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError, match=words) as error:
+        VisionSettings(**changes).check()
+    assert "\n" not in str(error.value)
+
+
+OTHER: dict[str, dict[str, Any]] = {
+    "stream": {"stream": "random-labels"},
+    "tasks": {"tasks": 3},
+    "images": {"images": 40},
+    "images_per_class": {"stream": "split", "images": None, "images_per_class": 6},
+    "classes_per_task": {"stream": "split", "images": None, "classes_per_task": 2},
+    "shares": {"stream": "chunks", "images": None, "shares": (0.2, 0.4)},
+    "epochs": {"epochs": 1.0},
+    "first_epochs": {"first_epochs": 1.0},
+    "updates_per_task": {"updates_per_task": 5},
+    "network": {"network": "cnn"},
+    "width": {"width": 7},
+    "activation": {"activation": "tanh"},
+    "seeds": {"seeds": (1,)},
+    "hook": {"hook": ("l2_init(strength=0.1)",)},
+    "batch_size": {"batch_size": 12},
+    "learning_rate": {"learning_rate": 1e-2},
+    "warmup": {"warmup": 0.5},
+    "clip": {"clip": 0.01},
+    "fresh_optimizer": {"fresh_optimizer": True},
+    "standardize": {"standardize": True},
+    "replay": {"stream": "split", "images": None, "replay": 10},
+    "replay_per_task": {"stream": "split", "images": None, "replay": 10, "replay_per_task": 2},
+    "shock_every": {"shock_every": 1},
+    "shocks": {"shock_every": 1, "shocks": (3.0,)},
+    "eval_every": {"eval_every": 1.0},
+    "measure_every": {"measure_every": 5},
+    "curvature": {"curvature": True},
+    "checkpoint_every": {"checkpoint_every": 7},
+    "keep_checkpoints": {"checkpoint_every": 7, "keep_checkpoints": 3},
+}
+WITHOUT: dict[str, dict[str, Any]] = {  # the option itself left out, where others belong to it
+    "images_per_class": {"stream": "split", "images": None},
+    "classes_per_task": {"stream": "split", "images": None},
+    "shares": {"stream": "chunks", "images": None, "shares": (0.1, 1.0)},
+    "replay": {"stream": "split", "images": None},
+    "replay_per_task": {"stream": "split", "images": None, "replay": 10},
+    "shocks": {"shock_every": 1},
+    "keep_checkpoints": {"checkpoint_every": 7},
+}
+ELSEWHERE = {"dataset", "data", "compile", "threads", "device"}  # what is read, and how fast
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(VisionSettings) if field.name not in ELSEWHERE])
+def test_every_option_changes_the_run(lab: Any, tmp_path: Path, name: str) -> None:
+    ours, theirs = (
+        lab.run(tmp_path / kind, **{"width": 6, **changes})
+        for kind, changes in (("with", OTHER[name]), ("without", WITHOUT.get(name, {})))
+    )
+    logs = [[lab.log(run, log) for log in ("metrics", "tasks", "events")] for run in (ours, theirs)]
+    kept = [sorted(folder.name for folder in (run / "checkpoints").iterdir()) for run in (ours, theirs)]
+    assert logs[0] != logs[1] or kept[0] != kept[1]
+
+
+def test_a_configuration_is_read_back_as_it_was_with_its_data_wherever_one_stands(
+    lab: Any, data: DataSet, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder.parent)
+    settings = lab.settings(data=Path(folder.name), seeds=(0, 4), hook=("fire@task",), shares=(0.5, 1.0))
+    stream, _ = build(settings)
+    config = configuration(settings, stream, "test")
+    assert settings_of(config, Path("config.json")) == replace(settings, data=folder)
+
+
+def test_compilation_is_for_long_runs_of_small_networks(lab: Any) -> None:
+    for changes in ({}, {"epochs": 5000.0, "shock_every": 10}, {"epochs": 5000.0, "network": "resnet18", "width": 4}):
+        settings = lab.settings(compile="auto", **changes)
+        build(settings)
+        assert settings.compile == "off"
