@@ -70,9 +70,12 @@ def fork_step_of(track: Track, settings: Any, fork_at: float | None, fork_at_tas
     if fork_at_task is not None:
         if fork_at is not None:
             raise UsageError("--fork-at and --fork-at-task both say where the arms part: give one of them")
+        if len(tasks) == 1:
+            raise UsageError("the run has one task only, and no switch to fork at: say where in it, --fork-at 0.5")
         if not 0 < fork_at_task < len(tasks):
-            planned = f"tasks 0 to {len(tasks) - 1}" if len(tasks) > 1 else "one task, and no switch to fork at"
-            raise UsageError(f"--fork-at-task {fork_at_task}: the run has {planned}")
+            raise UsageError(
+                f"--fork-at-task must be one of the later tasks, 1 to {len(tasks) - 1}, got {fork_at_task}"
+            )
         return tasks[fork_at_task].start
     if fork_at is None or not 0 < fork_at < 1:
         raise UsageError(f"--fork-at must lie between 0 and 1 (a fraction of the run), got {fork_at}")

@@ -29,14 +29,16 @@ class HookDriver:
         total: int,
         start: int = 0,
         ends: bool = False,
+        costly: bool = False,
     ) -> None:
         """total, start: the run's planned steps and the step at which it begins. log: takes an event's fields.
+        costly: whether events measure what is costly too, such as the Hessian's largest eigenvalue.
         ends: nothing is learned after `total`, so what recurs (`every`, `when`) is not due there any more.
 
         learners: by their own names, as in metrics and hooks. Raises ValueError for a hook that names none of
         them, for one that an intervention refuses, and for a condition on a metric that there is not."""
         self.hooks, self.learners, self.log = list(hooks), learners, log
-        self.total, self.start, self.ends = total, start, ends
+        self.total, self.start, self.ends, self.costly = total, start, ends, costly
         self._penalties = [hook for hook in hooks if hook.intervention.has("penalty")]
         self._before = [hook for hook in hooks if hook.intervention.has("before_update")]
         self._after = [hook for hook in hooks if hook.intervention.has("after_update")]
@@ -142,7 +144,7 @@ class HookDriver:
 
     def _apply(self, hook: Hook, learner: Learner, moment: Moment) -> None:
         was, weights = View(learner), snapshot(learner.module)
-        before = measure(was)
+        before = measure(was, costly=self.costly)
         started = time.perf_counter()
         try:
             written = hook.intervention.apply(learner)
@@ -165,7 +167,7 @@ class HookDriver:
             written=len(written),
             contract=hook.intervention.contract(learner),
             before=before,
-            after=measure(now),
+            after=measure(now, costly=self.costly),
             change=change,
             seconds=round(seconds, 6),
         )

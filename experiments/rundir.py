@@ -56,9 +56,11 @@ class RunDirectory:
         self._started = time.monotonic()
 
     @staticmethod
-    def create(path: Path, config: dict[str, Any]) -> "RunDirectory":
-        """Start a new run directory. Raises UsageError if the path already holds something."""
-        start_folder(path, "config.json", {**config, "versions": versions()}, "supple train")
+    def create(path: Path, config: dict[str, Any], command: str = "supple train") -> "RunDirectory":
+        """Start a new run directory. command: what would go on with one that is there.
+
+        Raises UsageError if the path already holds something."""
+        start_folder(path, "config.json", {**config, "versions": versions()}, command)
         return RunDirectory.open(path)
 
     @staticmethod

@@ -85,7 +85,8 @@ class ResumeComparison:
 def main(args: Sequence[str]) -> None:
     if not args or args[0] in ("-h", "--help"):
         print(
-            (__doc__ or "").strip() + f"\n\nalgorithms: {', '.join(ALGORITHMS)}, vision (`supple compare ppo --help`)"
+            (__doc__ or "").strip() + f"\n\nalgorithms: {', '.join(ALGORITHMS)}, vision (`supple compare ppo --help`, "
+            "`supple compare vision warm-start --help`)"
         )
         return
     if any(a == "--resume" or a.startswith("--resume=") for a in args):
@@ -165,9 +166,7 @@ def defaults(kind: type[S], preset: Preset | None) -> CompareOptions[S]:
     """What holds where the command line says nothing."""
     if preset is None:
         return CompareOptions(settings=kind(), out=tyro.MISSING)
-    return CompareOptions(
-        settings=kind(**preset.settings), out=tyro.MISSING, seeds=preset.seeds
-    )
+    return CompareOptions(settings=kind(**preset.settings), out=tyro.MISSING, seeds=preset.seeds)
 
 
 def finish(path: Path, comparison: Comparison, jobs: int) -> None:

@@ -18,6 +18,7 @@ from supple.agents.algorithms import ALGORITHMS
 from supple.agents.presets import PRESETS, Preset
 from supple.agents.runs import create, planned, train
 from supple.experiments.errors import UsageError
+from supple.experiments.rundir import RunDirectory
 from supple.interventions import did_you_mean
 from supple.scripts.console import parse, progress_display, run, screen, typed, warn
 
@@ -69,7 +70,10 @@ def main(args: Sequence[str]) -> None:
         print((__doc__ or "").strip() + f"\n\nalgorithms: {', '.join(ALGORITHMS)} (`supple train ppo --help`)")
         return
     if any(a == "--resume" or a.startswith("--resume=") for a in args):
-        finish(parse(Resume, None, args, "supple train", "Go on with a run.").resume)
+        path = parse(Resume, None, args, "supple train", "Go on with a run.").resume
+        if RunDirectory.open(path).config["algorithm"] == "vision":
+            raise UsageError(f"{path} is a run of classifiers: go on with it by `supple vision --resume {path}`")
+        finish(path)
         return
     algorithm = algorithm_of(args, "train")
     kind, preset = ALGORITHMS[algorithm].settings, preset_of(args, algorithm)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from supple.interventions import isometry
+from supple.interventions import StackedConv2d, StackedLinear, isometry
 from supple.interventions.isometry import Weight, fire_, isometry_scale, orthogonalize_weights_
 from supple.interventions.orthogonalize import orthogonalize
 
@@ -102,6 +102,27 @@ def test_a_stacked_weight_equals_its_layers():
     expected = torch.stack([by_plain_loop(weight) for weight in stacked])
     orthogonalize_weights_([Weight("critics", stacked, "stacked")])
     torch.testing.assert_close(stacked, expected)
+
+
+def test_every_member_of_stacked_layers_equals_a_layer_of_its_own():
+    torch.manual_seed(0)
+    stack = nn.Sequential(StackedConv2d(3, 4, 6, 2), StackedLinear(3, 6, 5))
+    ones = [nn.Sequential(nn.Conv2d(4, 6, 2), nn.Linear(6, 5)) for _ in range(3)]
+    for member, one in enumerate(ones):
+        one.load_state_dict({name: value[member] for name, value in stack.state_dict().items()})
+        fire_(one)
+    fire_(stack)
+    for member, one in enumerate(ones):
+        for name, value in one.named_parameters():
+            torch.testing.assert_close(stack.get_parameter(name)[member], value)
+
+
+def test_a_dead_tap_of_a_stack_is_named_by_its_member():
+    stack = nn.Sequential(StackedConv2d(3, 4, 6, 2))
+    with torch.no_grad():
+        stack[0].weight[2, :, :, 0, 1] = 0
+    with pytest.raises(ValueError, match=r"0.weight, member 2, tap \(0, 1\)"):
+        fire_(stack)
 
 
 def test_a_split_weight_equals_its_parts():

@@ -63,12 +63,14 @@ class Loop:
                 try:
                     self._learn(task, progress)
                 except (ValueError, torch.linalg.LinAlgError):  # so metrics and hooks refuse what is not finite
-                    self._check(task, closely=True)
+                    if self.sums:
+                        self._check(task, closely=True)
                     raise
 
     def _learn(self, task: Task, progress: Progress) -> None:
         self.model.network.train()
-        if self.step == self.start == task.start and task.index:  # a fork: the trunk's hooks saw this task end, not ours
+        if self.step == self.start == task.start and task.index:
+            # a fork: the trunk's hooks saw the last task end, not ours
             self._feed(self.stream.tasks[task.index - 1])
             self.hooks.finished()
         s, feed = self.settings, self._feed(task)

@@ -76,7 +76,7 @@ def create(path: Path, settings: VisionSettings, command: str, warn: Warn = prin
     """Check everything that can be checked before training, then make the run directory. Raises UsageError."""
     stream, model = build(settings)
     check_hooks(settings, stream, model)
-    RunDirectory.create(path, configuration(settings, stream, command))
+    RunDirectory.create(path, configuration(settings, stream, command), "supple vision")
 
 
 def check_hooks(settings: VisionSettings, stream: Stream, model: Model, start: int = 0) -> None:
@@ -109,11 +109,10 @@ def train(path: Path, progress: Progress, warn: Warn) -> None:
             stream, model = build(settings)
             if [asdict(task) for task in stream.tasks] != run.config["tasks"]:
                 raise RunError(f"{path} was begun with other data: {run.config['data']}; here are {stream.data.source}")
-            hooks = read_hooks(
-                settings.hook, stream.tasks, {"model": model.learner}, run.config["start_step"], run.event
-            )
+            learners, start = {"model": model.learner}, run.config["start_step"]
+            hooks = read_hooks(settings.hook, stream.tasks, learners, start, run.event, settings.curvature)
             compiled = settings.compile == "on"
-            Loop(run, stream, model, hooks, run.config["start_step"], planned(path), compiled, warn).train(progress)
+            Loop(run, stream, model, hooks, start, planned(path), compiled, warn).train(progress)
     except OSError as error:  # a full disk, say
         where = error.filename or path
         raise RunError(f"{where}: {error.strerror or error}; `--resume` goes on from the last checkpoint") from error

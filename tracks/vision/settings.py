@@ -75,7 +75,7 @@ class VisionSettings:
     measure_every: int = 10_000
     """Updates between measurements of the network."""
     curvature: bool = False
-    """Whether measurements include the costly ones, such as the Hessian's largest eigenvalue."""
+    """Whether measurements and events include what is costly, such as the Hessian's largest eigenvalue."""
     checkpoint_every: int = 50_000
     """Updates between checkpoints, besides the one at the end."""
     keep_checkpoints: int = 2

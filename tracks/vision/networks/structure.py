@@ -58,6 +58,15 @@ def check_sides(network: str, shape: Shape, multiple: int) -> None:
         )
 
 
+def check_size(network: str, shape: Shape, least: int) -> None:
+    """Raise ValueError for images of which a network without padding would leave nothing."""
+    _, height, width = shape
+    if min(height, width) < least:
+        raise ValueError(
+            f"{network}: images of {height} × {width} do not fit, their sides must be {least} pixels or more"
+        )
+
+
 def channels_last_(module: nn.Module) -> None:
     """Lay the kernels out in memory channels last; activations follow if the images lie so."""
     for part in module.modules():
