@@ -21,7 +21,7 @@ WARM = "vision warm-start --dataset mnist --batch-size 4 --data DATA --device cp
 WRONG = {
     # benchmarks and options
     "vision": None,  # help, not an error
-    "vision permutd-mnist --out OUT": "unknown benchmark 'permutd-mnist', did you mean 'permuted-mnist'?",
+    "vision permutd-mnist --out OUT": "unknown benchmark 'permutd-mnist': did you mean 'permuted-mnist'?",
     "vision --out OUT": "which benchmark? (`supple vision BENCHMARK …`; benchmarks: permuted-mnist, ",
     "vision permuted-mnist": "--out is missing",
     f"{MNIST} --batchsize 4": "unknown option --batchsize, did you mean --batch-size?",
@@ -34,7 +34,7 @@ WRONG = {
     f"{MNIST} --seeds 1 1": "--seeds must be different numbers of 0 or more",
     f"{MNIST} --network resnet18 --seeds 0 1": "--network resnet18 trains one seed at a time",
     # data
-    f"{MNIST} --dataset minst": "unknown data set 'minst', did you mean 'mnist'?",
+    f"{MNIST} --dataset minst": "unknown data set 'minst': did you mean 'mnist'?",
     "vision permuted-mnist --data nowhere --out OUT": "nowhere: no such folder: `supple fetch mnist` fills it",
     "vision warm-start --data DATA --out OUT": "data_batch_1.bin is missing: let --data name the folder that cifar-10",
     "vision continual-imagenet --dataset folder --out OUT": "data set 'folder' needs --data",
@@ -48,12 +48,12 @@ WRONG = {
     f"{MNIST} --network cnn": "cnn: images of 8 × 8 do not fit",
     f"{MNIST} --network convnet --width 0": "--width must be a positive number, got 0",
     f"{MNIST} --network vgg16 --seeds 0": "images of 8 × 8 do not fit",
-    f"{MNIST} --network vit-tiny --width 5": "ViT",
-    f"{MNIST} --activation relo": "unknown activation 'relo', did you mean 'relu'?",
+    f"{MNIST} --network vit-tiny --width 5": "vit: 3 heads cannot share a width of 5",
+    f"{MNIST} --activation relo": "unknown activation 'relo': did you mean 'relu'?",
     f"{MNIST} --activation 'leaky_relu(slope=0.1)'": "leaky_relu has no parameter 'slope'",
     f"{MNIST} --activation 'leaky_relu(negative_slope=steep)'": "negative_slope",
     f"{MNIST} --activation crelu --width 7": "crelu",
-    f"{MNIST} --hook fir@task": "--hook: unknown intervention 'fir', did you mean 'fire'?",
+    f"{MNIST} --hook fir@task": "--hook: unknown intervention 'fir': did you mean 'fire'?",
     f"{MNIST} --hook fire": "needs a schedule: when?",
     f"{MNIST} --hook fire@task:2": "never fires",
     f"{MNIST} --hook fire@task --tasks 1": "never fires",
@@ -62,7 +62,7 @@ WRONG = {
     f"{MNIST} --hook 'swap(activation=crelu)@task'": "crelu",
     f"{MNIST} --hook critic/fire@task": "unknown learner 'critic'",
     f"{MNIST} --hook 'fire@when:dormant>0.5'": "unknown metric 'dormant'",
-    f"{MNIST} --seeds 0 1 --hook 'fire@when:dormant_fraction>0.5'": "with several --seeds, conditions would be",
+    f"{MNIST} --seeds 0 1 --hook 'fire@when:dormant_fraction>0.5'": "one seed meets a condition and another does not; with several --seeds",
     # what does not go together
     f"{SPLIT} --shock-every 2 --compile on": "--compile on does not go with --shock-every",
     f"{MNIST} --replay 10": "--replay goes with tasks of their own classes",
@@ -135,10 +135,8 @@ def test_a_folder_that_holds_a_run_is_refused_with_how_to_go_on(
     assert ask(f"{MNIST} --batch-size 4", tmp_path / "out", data, capsys, monkeypatch) == (0, "")
     code, stderr = ask(f"{MNIST} --batch-size 4", tmp_path / "out", data, capsys, monkeypatch)
     assert (code, stderr.count("\n")) == (2, 1)
-    assert (
-        f"already holds another run or other files: choose a new folder, or continue with `supple vision --resume {tmp_path / 'out'}`"
-        in stderr
-    )
+    assert "already holds another run or other files" in stderr
+    assert f"continue with `supple vision --resume {tmp_path / 'out'}`" in stderr
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
 """`kill -9` at any moment, then `supple vision --resume`: the same bytes as a run that was never killed."""
 
-import contextlib
 import os
 import random
+import shlex
 import shutil
 import signal
 import sys
@@ -16,22 +16,30 @@ import pytest
 from supple.scripts.console import run as run_script
 from supple.scripts.main import dispatch
 
-# 3 tasks of 30 updates, 4 to an epoch and a half: checkpoints lie within tasks and within epochs
-SPLIT = (
-    "split-cifar-100 --dataset mnist --tasks 3 --classes-per-task 2 --epochs 10 --batch-size 8 --replay 20 --network mlp "
-    "--width 10 --seeds 0 1 --checkpoint-every 13 --measure-every 9 --eval-every 2 --compile off "
+# tasks of 24 updates, 3 to an epoch: checkpoints lie within tasks and within epochs
+SPLIT = shlex.split(
+    "split-cifar-100 --dataset mnist --tasks 2 --classes-per-task 2 --epochs 10 --batch-size 10 --replay 20 "
+    "--network mlp --width 10 --seeds 0 1 --checkpoint-every 11 --measure-every 9 --eval-every 2 --compile off "
     "--activation rand_smooth_leaky"
-).split()
-HOOKS = ("redo(tau=0.5)@every:7", "l2_init(strength=1e-3)", "snp(noise=0.1)@task")
-EXCHANGES = ("ewc(samples=16)", "hare_tortoise@every:11", "muon@0.4", "swap(activation=rrelu)@0.5", "injection@0.6")
-RESNET = (
-    "warm-start --dataset mnist --network resnet18 --width 4 --first-epochs 6 --epochs 2 --batch-size 12 "
-    "--checkpoint-every 4 --measure-every 5 --hook cbp(replacement_rate=0.1,maturity=2) --hook dash@task"
-).split()
+)
+RESNET = shlex.split(
+    "warm-start --dataset mnist --network resnet18 --width 4 --first-epochs 4 --epochs 1 --batch-size 12 "
+    "--checkpoint-every 4 --measure-every 5"
+)
+HOOKS = ("redo(tau=0.5)@every:7", "l2_init(strength=1e-3)", "snp(noise=0.1)@task", "ewc(samples=16)")
+EXCHANGES = ("hare_tortoise@every:11", "muon@0.3", "swap(activation=rrelu)@0.5", "injection@0.6")
+OF_UNITS = ("cbp(replacement_rate=0.1,maturity=2)", "dash@task")
 
 
-def split(hooks: Sequence[str]) -> list[str]:
-    return [*SPLIT, *(word for hook in hooks for word in ("--hook", hook))]
+def with_hooks(words: Sequence[str], *hooks: str) -> list[str]:
+    return [*words, *(word for hook in hooks for word in ("--hook", hook))]
+
+
+RUNS = {
+    "split": with_hooks(SPLIT, *HOOKS),
+    "exchanges": with_hooks(SPLIT, *EXCHANGES),
+    "resnet18": with_hooks(RESNET, *OF_UNITS),
+}
 
 
 def process(words: Sequence[str], errors: Path) -> int:
@@ -39,12 +47,14 @@ def process(words: Sequence[str], errors: Path) -> int:
     if child := os.fork():
         return child
     try:
-        with errors.open("w") as file:
-            os.dup2(file.fileno(), 2)
+        with errors.open("w") as file, open(os.devnull, "w") as nowhere:
+            sys.stderr, sys.stdout = file, nowhere
             sys.argv = ["supple", *words]
-            run_script(dispatch)
-    except SystemExit as stop:
-        os._exit(int(stop.code or 0))
+            try:
+                run_script(dispatch)
+            except SystemExit as stop:
+                file.flush()
+                os._exit(int(stop.code or 0))
     finally:
         os._exit(70)
 
@@ -62,56 +72,63 @@ def assert_same(run: Path, reference: Path, lab: Any) -> None:
         assert (ours / "state.safetensors").read_bytes() == (theirs / "state.safetensors").read_bytes()
 
 
-RUNS = {"split": split(HOOKS), "exchanges": split(EXCHANGES), "resnet18": RESNET}
+@pytest.fixture(scope="module")
+def references(lab: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Runs that are never killed."""
+    folder = tmp_path_factory.mktemp("references")
+    for name, words in RUNS.items():
+        child = process(lab.command(*words, "--out", folder / name), folder / "errors")
+        assert finished(child) == 0, (folder / "errors").read_text()
+    return {name: folder / name for name in RUNS}
 
 
-@pytest.fixture(scope="module", params=RUNS)
-def reference(request: pytest.FixtureRequest, lab: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, float]:
-    """A run that is never killed, and how long it took."""
-    folder = tmp_path_factory.mktemp(request.param)
-    begun = time.monotonic()
-    child = process(lab.command(*RUNS[request.param], "--out", folder / "run"), folder / "errors")
-    assert finished(child) == 0, (folder / "errors").read_text()
-    return folder / "run", time.monotonic() - begun
-
-
-@pytest.mark.parametrize("seed", [0, 1])
-def test_killed_at_random_moments(
-    lab: Any, tmp_path: Path, reference: tuple[Path, float], request: pytest.FixtureRequest, seed: int
-) -> None:
-    (finished_run, seconds), run, kills = reference, tmp_path / "run", 0
-    moments = random.Random(seed)
-    name = finished_run.parent.name.rstrip("0123456789")
+@pytest.mark.parametrize("name", RUNS)
+def test_killed_at_random_moments(lab: Any, tmp_path: Path, references: dict[str, Path], name: str) -> None:
+    run, kills, moments = tmp_path / "run", 0, random.Random(name)
     while True:
         begun = (run / "config.json").exists()
         words = ["vision", "--resume", str(run)] if begun else lab.command(*RUNS[name], "--out", run)
         child = process(words, tmp_path / "errors")
-        if kills < 4:
-            time.sleep(moments.uniform(0.2, 0.8) * seconds)
-            with contextlib.suppress(ProcessLookupError):  # it was done already
-                os.kill(child, signal.SIGKILL)
-        if (code := finished(child)) == 0:
+        code = (
+            killed_behind(run, moments.uniform(0, written(references[name])), child) if kills < 3 else finished(child)
+        )
+        if code == 0:
             break
         assert code == -signal.SIGKILL, (tmp_path / "errors").read_text()
         kills += 1
-    assert_same(run, finished_run, lab)
+    assert_same(run, references[name], lab)
 
 
-def test_from_each_checkpoint_the_run_goes_on_as_it_did(
-    lab: Any, tmp_path: Path, reference: tuple[Path, float]
+def written(run: Path) -> int:
+    """Bytes of the run's logs."""
+    return sum(file.stat().st_size for file in run.glob("*.jsonl"))
+
+
+def killed_behind(run: Path, size: float, child: int) -> int:
+    """Kill the process when the run's logs have this size; its exit code, 0 if it was done before."""
+    while written(run) < size:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.003)
+    os.kill(child, signal.SIGKILL)
+    return finished(child)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_from_the_checkpoint_before_the_last_the_run_goes_on_as_it_did(
+    lab: Any, tmp_path: Path, references: dict[str, Path], name: str
 ) -> None:
-    kept = sorted((reference[0] / "checkpoints").iterdir())
-    assert len(kept) == 2
-    run = shutil.copytree(reference[0], tmp_path / "run")
-    shutil.rmtree(run / "checkpoints" / kept[-1].name)
+    run = shutil.copytree(references[name], tmp_path / "run")
+    shutil.rmtree(max((run / "checkpoints").iterdir()))
     lab.resume(run)
-    assert_same(run, reference[0], lab)
+    assert_same(run, references[name], lab)
 
 
 def test_a_damaged_checkpoint_is_named_and_the_one_before_it_leads_to_the_same_end(
-    lab: Any, tmp_path: Path, reference: tuple[Path, float]
+    lab: Any, tmp_path: Path, references: dict[str, Path]
 ) -> None:
-    run = shutil.copytree(reference[0], tmp_path / "run")
+    run = shutil.copytree(references["split"], tmp_path / "run")
     damaged = max((run / "checkpoints").iterdir()) / "state.safetensors"
     content = bytearray(damaged.read_bytes())
     content[len(content) // 2] ^= 1
@@ -120,10 +137,10 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_leads_to_the_same_e
     (line,) = (tmp_path / "errors").read_text().splitlines()
     assert str(damaged) in line
     assert "going back to the checkpoint before it" in line
-    assert_same(run, reference[0], lab)
+    assert_same(run, references["split"], lab)
 
 
-def test_a_finished_run_is_left_untouched(lab: Any, reference: tuple[Path, float]) -> None:
-    before = {path: path.stat().st_mtime_ns for path in reference[0].rglob("*")}
-    lab.resume(reference[0])
-    assert before == {path: path.stat().st_mtime_ns for path in reference[0].rglob("*")}
+def test_a_finished_run_is_left_untouched(lab: Any, references: dict[str, Path]) -> None:
+    before = {path: path.stat().st_mtime_ns for path in references["split"].rglob("*")}
+    lab.resume(references["split"])
+    assert before == {path: path.stat().st_mtime_ns for path in references["split"].rglob("*")}

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from ....interventions import StackedConv2d, StackedLinear
 from ....interventions.activations import Units
-from .structure import Network, Shape
+from .structure import Network, Shape, check_size
 
 
 class MLP(Network):
@@ -35,6 +35,7 @@ class CNN(Network):
 
     def __init__(self, members: int, shape: Shape, classes: int, activation: str, width: int = 100) -> None:
         super().__init__()
+        check_size("cnn", shape, 16)
         units, channels = Units(activation, members), 16
         out, features = units.preactivations(channels), units.features(channels)
         self.encoder = nn.Sequential(
@@ -62,6 +63,7 @@ class ConvNet(Network):
 
     def __init__(self, members: int, shape: Shape, classes: int, activation: str, width: int = 32) -> None:
         super().__init__()
+        check_size("convnet", shape, 4)
         units = Units(activation, members)
         out, features = units.preactivations(width), units.features(width)
         parts: list[nn.Module] = []
