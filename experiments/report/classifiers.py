@@ -122,8 +122,10 @@ def measures_of(run: RunData, fork: int = 0) -> dict[str, float]:
 
 
 def outcomes(run: RunData) -> list[Row]:
-    """What became of each finished task, in their order."""
-    return sorted(run.outcomes, key=lambda row: int(row["task"]))
+    """What became of each finished task, in their order; of alternating tasks the hard ones (paper 002, Appendix E)."""
+    alternating = run.config.get("settings", {}).get("stream") == "alternating"
+    rows = [row for row in run.outcomes if not (alternating and int(row["task"]) % 2)]
+    return sorted(rows, key=lambda row: int(row["task"]))
 
 
 def accuracies_between(run: RunData, low: float, high: float, task: Segment | None = None) -> list[tuple[float, float]]:

@@ -125,6 +125,7 @@ class Loop:
     def _finish(self, task: Task) -> None:
         """The end of a task: how well it was learned, while it was learned and now."""
         if self.shock:
+            self._test(task)  # as its last epoch was, for the curve of its last shock
             self.shock.set(0)
         accuracies = self._accuracies(task)
         for member, seed in enumerate(self.settings.seeds):

@@ -1,102 +1,205 @@
-"""Comparisons of classifiers: arms begin in one state, and are what the same hooks do in a run of their own."""
+"""Comparisons of classifiers: arms part from one trunk, and each goes on as a run of its own would."""
 
 import json
 import os
+import shlex
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from supple.experiments import compare
+from supple.experiments.compare import slug
 from supple.experiments.errors import UsageError
-from supple.scripts.compare import main
+from supple.experiments.report.side_by_side import gather
+from supple.scripts.main import dispatch
 
-TASKS = "permuted-mnist --tasks 3 --images 48 --epochs 2 --batch-size 8 --width 8 --measure-every 7 --eval-every 1"
-LOGS = ("metrics", "tasks", "events")
-ARMS = {"none": (), "fire@task": ("fire@task",), "dash": ("dash@task:1",), "ewc(samples=16)": ("ewc(samples=16)",),
-        "snp(noise=0.1) + redo(tau=0.5)@every:5": ("snp(noise=0.1)@task:1", "redo(tau=0.5)@every:5")}  # fmt: skip
+OPTIONS = shlex.split(
+    "--tasks 2 --images 48 --epochs 2 --batch-size 8 --measure-every 12 --compile off --seeds 3 5 "
+    "--activation rand_smooth_leaky --jobs 1"
+)
+ARMS = ("none", "fire@task", "fire", "dash", "ewc(samples=16)", "l2_init", "snp(noise=0.1) + redo(tau=0.5)@every:5")
 
 
-class InProcess:
-    """Stands in for the pool of worker processes: what is submitted is done at once, here."""
+def words(lab: Any, out: Path) -> list[str]:
+    arms = [word for arm in ARMS for word in ("--arm", arm)]
+    return ["compare", *lab.command("permuted-mnist", *OPTIONS, *arms, "--out", out)]
 
-    def __init__(self, jobs: int, context: Any, begin: Callable[..., None], messages: tuple[Any, Any]) -> None:
-        compare._messages = messages[0]
 
-    def submit(self, work: Callable[..., Any], *args: Any) -> Future[Any]:
-        future: Future[Any] = Future()
-        future.set_result(work(*args))
-        return future
+class Here:
+    """Stands in for the pool of worker processes: what is submitted is done at once, in this process."""
 
-    def __enter__(self) -> "InProcess":
+    def __init__(self, jobs: int, context: Any, begin: Callable[..., None], arguments: tuple[Any, Any]) -> None:
+        compare._messages = arguments[0]
+
+    def __enter__(self) -> "Here":
         return self
 
     def __exit__(self, *_: object) -> None:
         compare._messages = None
 
+    def submit(self, work: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        done.set_result(work(*arguments))
+        return done
 
-@pytest.fixture(scope="module")
-def here() -> Iterator[pytest.MonkeyPatch]:
-    """Comparisons run in this process, without a report."""
+
+@contextmanager
+def in_this_process() -> Iterator[None]:
+    """Comparisons without workers and without a report, which take seconds."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compare, "ProcessPoolExecutor", InProcess)
+        patch.setattr(compare, "ProcessPoolExecutor", Here)
         patch.setattr("supple.scripts.compare.show", lambda path: None)
-        yield patch
-
-
-def words(lab: Any, line: str, *arms: str, out: Path) -> list[str]:
-    named = [word for arm in arms for word in ("--arm", arm)]
-    return [*lab.command(*line.split(), *named, "--compile", "off", "--out", out)]
+        yield
 
 
 @pytest.fixture(scope="module")
-def whole(here: pytest.MonkeyPatch, lab: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A comparison of two seeds as one stack, forked where the second of three tasks begins."""
+def whole(lab: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a stack's trunk and arms, forked where the second of two tasks begins."""
     out = tmp_path_factory.mktemp("compare") / "whole"
-    main(words(lab, f"{TASKS} --seeds 3 4 --fork-at-task 1", *ARMS, out=out))
-    return out / "seeds-3-4"
+    with in_this_process():
+        dispatch(words(lab, out))
+    return out / "seeds-3-5"
 
 
 def state(run: Path, step: int) -> bytes:
     return (run / f"checkpoints/{step:012d}/state.safetensors").read_bytes()
 
 
-def test_arms_begin_with_the_trunks_state_bit_for_bit(whole: Path) -> None:
-    assert sorted(path.name for path in whole.iterdir()) == sorted(["trunk", *map(compare.slug, ARMS)])
-    for arm in ARMS:
-        assert state(whole / compare.slug(arm), 12) == state(whole / "trunk", 12)
-    ends = {state(whole / compare.slug(arm), 36) for arm in ARMS}
-    assert len(ends) == len(ARMS)
+def test_arms_begin_with_the_trunks_state_and_end_with_their_own(whole: Path) -> None:
+    arms = [whole / slug(arm) for arm in ARMS]
+    assert {path.name for path in whole.iterdir()} == {"trunk", *(arm.name for arm in arms)}
+    assert {state(arm, 12) for arm in arms} == {state(whole / "trunk", 12)}
+    assert len({state(arm, 24) for arm in arms if arm.name != "fire_task"}) == len(arms) - 1
 
 
-def test_arms_say_what_they_are(whole: Path) -> None:
+def test_runs_say_what_they_are(whole: Path) -> None:
     trunk = json.loads((whole / "trunk/config.json").read_text())
-    assert (trunk["start_step"], trunk["stop_step"], trunk["arm"], trunk["hooks"]) == (0, 12, None, [])
+    assert (trunk["arm"], trunk["hooks"], trunk["start_step"], trunk["stop_step"]) == (None, [], 0, 12)
+    assert trunk["settings"]["seeds"] == [3, 5]
     for arm in ARMS:
-        hooks = [] if arm == "none" else arm.split(" + ")
-        own = json.loads((whole / compare.slug(arm) / "config.json").read_text())
-        expected = {"start_step": 12, "stop_step": None, "arm": arm, "hooks": hooks if arm != "none" else ["none"]}
-        assert {name: own[name] for name in expected} == expected
-        assert own["settings"] == {**trunk["settings"], "hook": own["hooks"]}
-        assert own["settings"]["seeds"] == [3, 4]
+        config, hooks = json.loads((whole / slug(arm) / "config.json").read_text()), arm.split(" + ")
+        assert config["settings"] == {**trunk["settings"], "hook": hooks}
+        assert (config["arm"], config["hooks"], config["start_step"], config["stop_step"]) == (arm, hooks, 12, None)
 
 
-@pytest.mark.parametrize("arm", ARMS)
-def test_an_arm_is_what_its_hooks_do_in_a_run_from_the_beginning(
-    lab: Any, tmp_path: Path, whole: Path, arm: str
+@pytest.mark.parametrize(
+    ("arm", "hook", "logs"),
+    [
+        ("none", None, ("metrics", "tasks", "events")),
+        ("fire@task", "fire@task", ("metrics", "tasks", "events")),
+        ("fire", "fire@task", ("metrics", "tasks")),  # applied at the fork, under another name
+        ("dash", "dash@task", ("metrics", "tasks")),  # looks at the new task's data
+        ("ewc(samples=16)", "ewc(samples=16)", ("metrics", "tasks", "events")),  # saw the first task end
+    ],
+)
+def test_an_arm_is_what_one_run_with_its_hooks_would_have_been(
+    lab: Any, whole: Path, tmp_path: Path, arm: str, hook: str | None, logs: tuple[str, ...]
 ) -> None:
-    """Forked at a switch of tasks: `@task` fires there, what is applied there sees the new task's data (DASH's pass), and
-    what acts at the end of a task (EWC) has seen the one before."""
-    changes = {"tasks": 3, "seeds": (3, 4), "width": 8, "measure_every": 7, "eval_every": 1.0}
-    run = lab.run(tmp_path / "run", hook=tuple(h for h in ARMS[arm] if "every" not in h), **changes)
-    if "every" in arm:  # it would have acted before the fork too
-        return
-    assert state(run, 36) == state(whole / compare.slug(arm), 36)
-    for name in ("metrics", "tasks"):
-        assert lab.log(whole / "trunk", name) + lab.log(whole / compare.slug(arm), name) == lab.log(run, name)
+    hooks = () if hook is None else (hook,)
+    plain = lab.run(tmp_path / "plain", seeds=(3, 5), activation="rand_smooth_leaky", hook=hooks)
+    assert state(whole / slug(arm), 24) == state(plain, 24)
+    for log in logs:
+        assert lab.log(whole / "trunk", log) + lab.log(whole / slug(arm), log) == lab.log(plain, log)
+
+
+def test_what_is_applied_at_the_fork_comes_first_in_the_new_task(lab: Any, whole: Path) -> None:
+    [dash, task] = lab.log(whole / "dash", "events")
+    assert (dash["event"], dash["step"]) == ("intervention", 12)
+    assert (task["event"], task["step"], task["task"]) == ("task", 12, 1)
+    several = [event for event in lab.log(whole / slug(ARMS[-1]), "events") if event["event"] == "intervention"]
+    assert [(e["intervention"].split("(")[0], e["step"]) for e in several] == [("snp", 12), ("redo", 15), ("redo", 20)]
+
+
+def test_the_report_has_every_arm(whole: Path) -> None:
+    [data] = gather([whole.parent]).values()
+    assert data.fork_step == 12
+    assert {arm: [run.seed for run in runs] for arm, runs in data.arms.items()} == {arm: [3, 5] for arm in ARMS}
+
+
+@pytest.mark.skipif(not Path(f"/proc/self/task/{os.getpid()}/children").exists(), reason="children are found in /proc")
+def test_a_comparison_in_processes_that_are_killed_goes_on_to_the_same_end(
+    lab: Any, whole: Path, tmp_path: Path
+) -> None:
+    broken = tmp_path / "broken/seeds-3-5"
+    if not (child := os.fork()):
+        try:
+            dispatch(words(lab, broken.parent))
+        finally:
+            os._exit(0)
+    waited_for((broken / "fire_task/metrics.jsonl").exists)
+    workers = Path(f"/proc/{child}/task/{child}/children").read_text().split()
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    waited_for(lambda: not any(map(alive, workers)))
+    assert not (broken / slug(ARMS[-1]) / f"checkpoints/{24:012d}").exists(), "killed too late to prove anything"
+
+    with in_this_process():
+        dispatch(["compare", "--resume", str(broken.parent), "--jobs", "1"])
+    for arm in map(slug, ("trunk", *ARMS)):
+        last = 12 if arm == "trunk" else 24
+        assert state(broken / arm, last) == state(whole / arm, last)
+        for log in ("metrics", "tasks", "events"):
+            assert lab.log(broken / arm, log) == lab.log(whole / arm, log)
+
+
+def waited_for(condition: Callable[[], bool], seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.005)
+
+
+def alive(process: str) -> bool:
+    try:
+        return "State:\tZ" not in Path(f"/proc/{process}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def test_large_networks_have_a_trunk_for_each_seed_and_may_fork_within_a_task(lab: Any, tmp_path: Path) -> None:
+    options = shlex.split(
+        "--dataset mnist --network resnet18 --width 4 --first-epochs 3 --epochs 1 --batch-size 12 --eval-every 0 "
+        "--seeds 3 5 --fork-at 0.6 --arm none --arm fire"
+    )
+    with in_this_process():
+        dispatch(["compare", *lab.command("warm-start", *options, "--out", tmp_path / "out")])
+    assert json.loads((tmp_path / "out/comparison.json").read_text())["fork_step"] == 8  # of 13
+    for seed in (3, 5):
+        folder = tmp_path / f"out/seed-{seed}"
+        assert {path.name for path in folder.iterdir()} == {"trunk", "none", "fire"}
+        for arm in ("none", "fire"):
+            assert state(folder / arm, 8) == state(folder / "trunk", 8)
+            [row] = lab.log(folder / arm, "tasks")
+            assert (row["seed"], row["task"], row["updates"]) == (seed, 1, 10)
+        [event] = lab.log(folder / "fire", "events")
+        assert (event["hook"], event["step"]) == ("fire@start", 8)
+        assert lab.log(folder / "none", "events") == []
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ("--arm fire(stepz=3)", "--arm: .*stepz"),
+        ("--arm fire@when:srank<3", "one seed meets a condition"),
+        ("--tasks 3 --fork-at-task 2 --arm fire@task:1", "no such task switch from step 24 on"),
+        ("--hook fire@0.5", "every --arm names its hooks"),
+        ("--fork-at 1.5", "--fork-at must lie between 0 and 1"),
+        ("--fork-at 0.5 --fork-at-task 1", "give one of them"),
+        ("--fork-at-task 2", "one of the later tasks, 1 to 1, got 2"),
+        ("--tasks 1", "one task only, and no switch to fork at"),
+        ("--seeds 3 3", "--seeds must be different numbers"),
+        ("--network resnet18 --width 4 --seeds 3 3", "--seeds must be different numbers"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused_in_one_line(lab: Any, tmp_path: Path, options: str, complaint: str) -> None:
+    command = ["compare", *lab.command("permuted-mnist", *OPTIONS, *options.split(), "--out", tmp_path / "x")]
+    with pytest.raises(UsageError, match=complaint) as refusal:
+        dispatch(command)
+    assert "\n" not in str(refusal.value)
+    assert not (tmp_path / "x").exists()

