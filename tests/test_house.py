@@ -13,6 +13,7 @@ LIBRARIES = {
     "envs": {"numpy", "gymnasium", "mujoco", "ale_py"},
     "experiments": {"torch", "numpy", "scipy", "safetensors", "tensorboard", "tyro", "rich", "matplotlib", "jinja2"},
     "agents": {"torch", "numpy", "gymnasium", "tyro", "stable_baselines3"},
+    "tracks": {"torch", "numpy", "safetensors", "PIL", "tyro"},
 }
 ROOMS = {
     "interventions": set(),
@@ -20,6 +21,7 @@ ROOMS = {
     "envs": set(),
     "experiments": {"interventions", "metrics"},
     "agents": {"interventions", "metrics", "experiments", "envs"},
+    "tracks": {"interventions", "metrics", "experiments"},
 }
 
 

@@ -3,9 +3,9 @@
 import pytest
 from torch import nn
 
-from supple.experiments.read_hooks import read_hooks
 from supple.envs import Task
 from supple.experiments.errors import UsageError
+from supple.experiments.read_hooks import read_hooks
 from supple.interventions import Learner, learner_for
 
 TASKS = [Task(0, 0, "Pendulum-v1", 0, 1000)]
