@@ -102,7 +102,7 @@ WRONG = {
     f"{COMPARE} --fork-at 0.75 --arm fire@task": "fire@task never fires: there is no such task switch from step 1200",
     f"{COMPARE} --arm 'fire + fir'": "--arm: unknown intervention 'fir'",
     f"{COMPARE} --arm 'none + fire'": "none goes with no other hook",
-    f"{COMPARE} --hook fire@0.5": "--hook belongs to `supple train`",
+    f"{COMPARE} --hook fire@0.5": "--hook belongs to a single run; in a comparison every --arm names its hooks",
     f"{COMPARE} --seeds 0": "--seeds must be a positive number",
     f"{COMPARE} --jobs -1": "--jobs must be 0 (one per core) or more",
     # going on with what is no run

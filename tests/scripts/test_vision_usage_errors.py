@@ -62,7 +62,7 @@ WRONG = {
     f"{MNIST} --hook 'swap(activation=crelu)@task'": "crelu",
     f"{MNIST} --hook critic/fire@task": "unknown learner 'critic'",
     f"{MNIST} --hook 'fire@when:dormant>0.5'": "unknown metric 'dormant'",
-    f"{MNIST} --seeds 0 1 --hook 'fire@when:dormant_fraction>0.5'": "one seed meets a condition and another does not; with",
+    f"{MNIST} --seeds 0 1 --hook 'fire@when:dormant_fraction>0.5'": "one seed meets a condition and another does not",
     # what does not go together
     f"{SPLIT} --shock-every 2 --compile on": "--compile on does not go with --shock-every",
     f"{MNIST} --replay 10": "--replay goes with tasks of their own classes",

@@ -36,8 +36,8 @@ def hook(name: str) -> str:
 
 NETWORKS: dict[str, dict[str, Any]] = {
     "mlp": {"seeds": (0, 1), "width": 8, "images": 32},
-    "cnn": {"network": "cnn", "seeds": (0, 1), "width": 8, "images": 32},
-    "resnet18": {"network": "resnet18", "width": 4, "images": 32},
+    "cnn": {"network": "cnn", "seeds": (0, 1), "width": 8, "images": 16},
+    "resnet18": {"network": "resnet18", "width": 4, "images": 16},
 }
 SHORT: dict[str, Any] = {"epochs": 1.5, "fresh_optimizer": True, "clip": 0.5}
 

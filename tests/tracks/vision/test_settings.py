@@ -101,14 +101,18 @@ WITHOUT: dict[str, dict[str, Any]] = {  # the option itself left out, where othe
 ELSEWHERE = {"dataset", "data", "compile", "threads", "device"}  # what is read, and how fast
 
 
+@pytest.fixture(scope="module")
+def plain(lab: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return lab.run(tmp_path_factory.mktemp("plain") / "run", width=6)
+
+
 @pytest.mark.parametrize("name", [field.name for field in fields(VisionSettings) if field.name not in ELSEWHERE])
-def test_every_option_changes_the_run(lab: Any, tmp_path: Path, name: str) -> None:
-    ours, theirs = (
-        lab.run(tmp_path / kind, **{"width": 6, **changes})
-        for kind, changes in (("with", OTHER[name]), ("without", WITHOUT.get(name, {})))
-    )
-    logs = [[lab.log(run, log) for log in ("metrics", "tasks", "events")] for run in (ours, theirs)]
-    kept = [sorted(folder.name for folder in (run / "checkpoints").iterdir()) for run in (ours, theirs)]
+def test_every_option_changes_the_run(lab: Any, tmp_path: Path, plain: Path, name: str) -> None:
+    run = lab.run(tmp_path / "with", **{"width": 6, **OTHER[name]})
+    if name in WITHOUT:
+        plain = lab.run(tmp_path / "without", width=6, **WITHOUT[name])
+    logs = [[lab.log(each, log) for log in ("metrics", "tasks", "events")] for each in (run, plain)]
+    kept = [sorted(folder.name for folder in (each / "checkpoints").iterdir()) for each in (run, plain)]
     assert logs[0] != logs[1] or kept[0] != kept[1]
 
 
