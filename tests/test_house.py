@@ -14,7 +14,6 @@ LIBRARIES = {
     "experiments": {"torch", "numpy", "scipy", "safetensors", "tensorboard", "tyro", "rich", "matplotlib", "jinja2"},
     "agents": {"torch", "numpy", "gymnasium", "tyro", "stable_baselines3"},
     "tracks": {"torch", "numpy", "safetensors", "PIL", "tyro"},
-    "tracks": {"torch", "numpy", "safetensors", "PIL", "tyro"},
 }
 ROOMS = {
     "interventions": set(),
@@ -22,7 +21,6 @@ ROOMS = {
     "envs": set(),
     "experiments": {"interventions", "metrics"},
     "agents": {"interventions", "metrics", "experiments", "envs"},
-    "tracks": {"interventions", "metrics", "experiments"},
     "tracks": {"interventions", "metrics", "experiments"},
 }
 
