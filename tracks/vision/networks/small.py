@@ -1,16 +1,17 @@
 """The small networks of paper 002, one for each seed, stacked: x (members, n, channels, h, w) → (members, n, classes).
 
-Initialised as PyTorch initialises Linear and Conv2d, as the paper's numbers ask for (a network with gains that fit
-the slope learns from other starts).
+MLP and CNN begin as PyTorch draws Linear and Conv2d, as the paper's numbers for them ask for; ConvNet with gains that
+fit the activation, as the paper says of it.
 """
 
+import math
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 
 from ....interventions import StackedConv2d, StackedLinear
-from ....interventions.activations import Units
+from ....interventions.activations import Units, initial_gain
 from .structure import Network, Shape, check_size
 
 
@@ -57,7 +58,8 @@ class CNN(Network):
 class ConvNet(Network):
     """Four 3×3 convolutions of 32 channels, pooled after every second one, then one hidden layer of 256 units: the
     network of paper 002's case studies ("4×32 conv + 256-unit MLP"; kernels, padding and pooling are not printed).
-    width: channels; the hidden layer is eight times as wide."""
+    width: channels; the hidden layer is eight times as wide. Initialised as He et al. (2015) do, with the gain that
+    fits the activation (Appendix B)."""
 
     injectable = "mlp"
 
@@ -74,6 +76,7 @@ class ConvNet(Network):
                 parts.append(StackedMaxPool2d(2))
         self.encoder = nn.Sequential(*parts, nn.Flatten(2))
         self.mlp = _mlp(members, features * (shape[1] // 4) * (shape[2] // 4), (8 * width,), classes, units)
+        fit_gain_(self, initial_gain(parts[1]))
 
     def forward(self, x: Tensor) -> Tensor:
         return self.mlp(self.encoder(x))
@@ -86,6 +89,15 @@ def _mlp(members: int, inputs: int, widths: Sequence[int], classes: int, units: 
         parts += [StackedLinear(members, inputs, units.preactivations(width)), units(width)]
         inputs = units.features(width)
     return nn.Sequential(*parts, StackedLinear(members, inputs, classes))
+
+
+@torch.no_grad()
+def fit_gain_(network: Network, gain: float) -> None:
+    """Draw all weights from N(0, gain²/fan-in), those of the head from N(0, 1/fan-in); biases become 0."""
+    for layer in network.layers():
+        fan_in = layer.weight[0, 0].numel()
+        nn.init.normal_(layer.weight, std=(1.0 if layer.role == "head" else gain) / math.sqrt(fan_in))
+        nn.init.zeros_(layer.module.get_parameter("bias"))
 
 
 class StackedMaxPool2d(nn.MaxPool2d):
