@@ -65,8 +65,8 @@ def windows(run: RunData) -> list[Window]:
     """All windows of a run that are over: another shock followed in the task, or the task is finished.
 
     Tests at the end of each epoch make them, so --eval-every must be 1 or a fraction of it; without, there are none.
-    The epoch in which a task ends is not tested so, hence a task's last window may be one epoch shorter. A shock in
-    the first epoch of a task, which has nothing before it, is none.
+    A shock with no epoch after it in its task shows no recovery, and one in the first epoch has nothing before it:
+    neither counts.
     """
     settings = run.config.get("settings", {})
     if not settings.get("shock_every") or not 0 < settings.get("eval_every", 0) <= 1:
@@ -82,7 +82,7 @@ def windows(run: RunData) -> list[Window]:
         starts = [i for i, row in enumerate(epochs) if row["gamma"] != 1 and i > 0]
         ends = [*starts[1:], len(epochs) if task.index in finished else None]
         for start, end in zip(starts, ends, strict=False):
-            if end is not None:
+            if end is not None and end - start > 1:
                 found.append(_window(epochs[start - 1], epochs[start:end]))
     return found
 

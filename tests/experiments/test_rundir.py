@@ -22,7 +22,7 @@ CONFIG = {
 
 
 def contents(run: RunDirectory) -> dict[str, bytes]:
-    return {file: (run.path / file).read_bytes() for file in LOGS.values()}
+    return {file: (run.path / file).read_bytes() for file in LOGS.values() if (run.path / file).exists()}
 
 
 def log_some(run: RunDirectory, step: int) -> None:

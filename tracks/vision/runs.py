@@ -1,6 +1,7 @@
 """From settings to a run on the disk, and from a run on the disk to its end."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -46,8 +47,6 @@ def build(settings: VisionSettings) -> tuple[Stream, Model]:
     stream = Stream(settings, data)
     resolve(settings, stream)
     torch.set_num_threads(settings.threads)
-    # Adam's moments of dead units decay into numbers too small for full precision, on which arithmetic is slow
-    torch.set_flush_denormal(True)
     try:
         return stream, Model(settings, data, stream.classes, settings.device)
     except ValueError as error:
@@ -102,7 +101,7 @@ def settings_of(config: Mapping[str, Any], file: Path) -> VisionSettings:
 def train(path: Path, progress: Progress, warn: Warn) -> None:
     """Bring the run in `path` to its end, from wherever it stands. Raises RunError if it cannot go on."""
     try:
-        with RunDirectory.open(path) as run:
+        with flushing_denormals(), RunDirectory.open(path) as run:
             if (algorithm := run.config["algorithm"]) != ALGORITHM:
                 raise UsageError(f"{path} is a run of {algorithm}: go on with it by `supple train --resume {path}`")
             settings = settings_of(run.config, path / "config.json")
@@ -116,6 +115,19 @@ def train(path: Path, progress: Progress, warn: Warn) -> None:
     except OSError as error:  # a full disk, say
         where = error.filename or path
         raise RunError(f"{where}: {error.strerror or error}; `--resume` goes on from the last checkpoint") from error
+
+
+@contextmanager
+def flushing_denormals() -> Iterator[None]:
+    """Take numbers too small for full precision for zero: the moments of dead units decay into them, and arithmetic on
+    them is slow. Threads that begin in here do so too."""
+    half = torch.tensor(torch.finfo(torch.float32).tiny) / 2
+    before = float(half) == 0.0
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(before)
 
 
 def planned(path: Path) -> int:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from supple.scripts import vision
 from supple.scripts.console import run as run_script
@@ -144,3 +145,10 @@ def test_a_finished_run_is_left_untouched(lab: Any, references: dict[str, Path])
     before = {path: path.stat().st_mtime_ns for path in references["split"].rglob("*")}
     lab.resume(references["split"])
     assert before == {path: path.stat().st_mtime_ns for path in references["split"].rglob("*")}
+
+
+def test_training_leaves_the_process_s_arithmetic_as_it_was(lab: Any, tmp_path: Path) -> None:
+    half = torch.tensor(torch.finfo(torch.float32).tiny) / 2
+    assert float(half) != 0.0
+    lab.run(tmp_path / "run", tasks=1, images=16, epochs=1)
+    assert float(torch.tensor(torch.finfo(torch.float32).tiny) / 2) != 0.0
