@@ -8,6 +8,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from itertools import takewhile
+from pathlib import Path
 from typing import Any
 
 import tyro
@@ -134,3 +135,11 @@ def progress_display() -> Iterator[Progress]:
     )  # fmt: skip
     with Progress(*columns, console=screen) as display:
         yield display
+
+
+def finish(path: Path, last: int, train: Callable[[Path, Callable[[int], None], Callable[[str], None]], None]) -> None:
+    """Train the run in `path` to its last step, with a progress bar, and say where it lies."""
+    with progress_display() as display:
+        bar = display.add_task(str(path), total=last)
+        train(path, lambda step: display.update(bar, completed=step), warn)
+    screen.print(f"done: {path}  (`supple report {path}` makes the report)")

@@ -20,7 +20,7 @@ from supple.agents.runs import create, planned, train
 from supple.experiments.errors import UsageError
 from supple.experiments.rundir import RunDirectory
 from supple.interventions import did_you_mean
-from supple.scripts.console import parse, progress_display, run, screen, typed, warn
+from supple.scripts.console import finish, parse, run, typed, warn
 
 S = TypeVar("S")
 
@@ -73,22 +73,14 @@ def main(args: Sequence[str]) -> None:
         path = parse(Resume, None, args, "supple train", "Go on with a run.").resume
         if RunDirectory.open(path).config["algorithm"] == "vision":
             raise UsageError(f"{path} is a run of classifiers: go on with it by `supple vision --resume {path}`")
-        finish(path)
+        finish(path, planned(path), train)
         return
     algorithm = algorithm_of(args, "train")
     kind, preset = ALGORITHMS[algorithm].settings, preset_of(args, algorithm)
     default = Options(settings=kind(**(preset.settings if preset else {})), out=tyro.MISSING)
     options = parse(Options, kind, args[1:], f"supple train {algorithm}", "Train one agent, with hooks.", default)
     create(options.out, algorithm, options.settings, typed("supple train", args), warn)
-    finish(options.out)
-
-
-def finish(path: Path) -> None:
-    """Train the run in `path` to its end, with a progress bar, and say where it lies."""
-    with progress_display() as display:
-        bar = display.add_task(str(path), total=planned(path))
-        train(path, lambda step: display.update(bar, completed=step), warn)
-    screen.print(f"done: {path}  (`supple report {path}` makes the report)")
+    finish(options.out, planned(options.out), train)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import tyro
 
 from supple.experiments.errors import UsageError
 from supple.interventions import did_you_mean
-from supple.scripts.console import parse, progress_display, run, screen, typed, warn
+from supple.scripts.console import finish, parse, run, typed, warn
 from supple.tracks.vision.benchmarks import BENCHMARKS, Benchmark
 from supple.tracks.vision.runs import create, planned, train
 from supple.tracks.vision.settings import VisionSettings
@@ -40,13 +40,14 @@ def main(args: Sequence[str]) -> None:
         print("\n".join([(__doc__ or "").strip(), "", "benchmarks:", *lines]))
         return
     if any(a == "--resume" or a.startswith("--resume=") for a in args):
-        finish(parse(Resume, None, args, "supple vision", "Go on with a run.").resume)
+        path = parse(Resume, None, args, "supple vision", "Go on with a run.").resume
+        finish(path, planned(path), train)
         return
     name, benchmark = benchmark_of(args, "vision")
     default = Options(settings=VisionSettings(**benchmark.settings), out=tyro.MISSING)
     options = parse(Options, None, args[1:], f"supple vision {name}", benchmark.about, default)
     create(options.out, options.settings, typed("supple vision", args), warn)
-    finish(options.out)
+    finish(options.out, planned(options.out), train)
 
 
 def benchmark_of(args: Sequence[str], command: str) -> tuple[str, Benchmark]:
@@ -56,14 +57,6 @@ def benchmark_of(args: Sequence[str], command: str) -> tuple[str, Benchmark]:
         what = f"unknown benchmark {name!r}{did_you_mean(name, BENCHMARKS)}" if name else "which benchmark?"
         raise UsageError(f"{what} (`supple {command} BENCHMARK …`; benchmarks: {', '.join(BENCHMARKS)})")
     return name, BENCHMARKS[name]
-
-
-def finish(path: Path) -> None:
-    """Train the run in `path` to its end, with a progress bar, and say where it lies."""
-    with progress_display() as display:
-        bar = display.add_task(str(path), total=planned(path))
-        train(path, lambda step: display.update(bar, completed=step), warn)
-    screen.print(f"done: {path}  (`supple report {path}` makes the report)")
 
 
 if __name__ == "__main__":

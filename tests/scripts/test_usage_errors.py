@@ -240,6 +240,6 @@ def test_a_gpu_that_is_not_there_is_refused(
 def test_dqn_takes_the_contracts_of_released_code(
     hook: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("supple.scripts.train.finish", lambda path: None)
+    monkeypatch.setattr("supple.scripts.train.finish", lambda *_: None)
     assert ask(f"{ATARI} --hook '{hook}'", tmp_path / "out", capsys, monkeypatch) == (0, "")
     assert json.loads((tmp_path / "out/config.json").read_text())["hooks"] == [hook]
