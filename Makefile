@@ -23,7 +23,7 @@ install: .venv/installed
 .venv/installed: pyproject.toml constraints.txt $(ROOMS:%=%/) experiments/report/ interventions/activations/
 	test -d .venv || $(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --constraint constraints.txt torch
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[mujoco,atari,dev]' --config-settings editable_mode=strict
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[mujoco,atari,language,dev]' --config-settings editable_mode=strict
 	touch $@
 
 clean:

@@ -9,11 +9,12 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from . import checkpoint
 from .errors import RunError, UsageError
 from .fork import fork
 from .read_hooks import Span
@@ -22,6 +23,12 @@ from .rundir import RunDirectory, read_json, start_folder
 Seeds = tuple[int, ...]
 Watch = Callable[[str, int, int], None]  # label, step, last step
 Warn = Callable[[str], None]  # takes one line for the user
+Variant = Mapping[str, Any]  # fields of the settings → values
+
+
+def at_the_fork(settings: Any, trunk: RunDirectory, step: int) -> tuple[Any, int, Path]:
+    """Where arms begin in a trunk that ends at the fork: (settings, step, the checkpoint's folder)."""
+    return settings, step, checkpoint.folder_of(trunk.checkpoints, step)
 
 
 @dataclass(frozen=True)
@@ -35,6 +42,8 @@ class Track:
     runs: (settings, seeds) → the settings of each run, by the seeds in it: one alone, or several as a stack.
     configuration: (settings, command) → the contents of config.json. settings_of: from those back to settings.
     train: bring the run in a folder to its end.
+    beginning: (settings of an arm, its trunk, fork step) → those settings with nothing left to be decided, the step and
+    the trunk's checkpoint that the arm begins at.
     """
 
     plan: Callable[[Any], Sequence[Span]]
@@ -45,11 +54,13 @@ class Track:
     configuration: Callable[[Any, str], dict[str, Any]]
     settings_of: Callable[[Mapping[str, Any], Path], Any]
     train: Callable[[Path, Callable[[int], None], Warn], None]
+    beginning: Callable[[Any, RunDirectory, int], tuple[Any, int, Path]] = at_the_fork
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What is compared: `arms` are hook texts joined by ` + ` (or `none`)."""
+    """What is compared: `arms` are hook texts joined by ` + ` (or `none`), each in every one of `variants` of the
+    settings. Where `fork_step` is 0 there is no trunk: arms are trained from the beginning."""
 
     algorithm: str
     settings: Any
@@ -57,6 +68,7 @@ class Comparison:
     seeds: Seeds
     fork_step: int
     command: str
+    variants: tuple[Variant, ...] = ({},)
 
     def hooks_of(self, arm: str) -> tuple[str, ...]:
         return tuple(re.split(r"\s+\+\s+", arm.strip()))
@@ -90,6 +102,12 @@ def slug(arm: str) -> str:
     return re.sub(r"[^A-Za-z0-9._=-]+", "_", arm).strip("_")
 
 
+def folder_of_arm(arm: str, variant: Variant) -> str:
+    """A folder name for an arm, in a folder for its variant where there are several: `start=best/fire`."""
+    words = ",".join(f"{name}={value}" for name, value in variant.items())
+    return f"{slug(words)}/{slug(arm)}" if words else slug(arm)
+
+
 def folder_of(seeds: Seeds) -> str:
     """A folder name for the runs of one seed, or of a stack."""
     return "-".join(["seed" if len(seeds) == 1 else "seeds", *map(str, seeds)])
@@ -108,14 +126,16 @@ def create(path: Path, track: Track, comparison: Comparison, jobs: int, warn: Wa
             raise UsageError(f"--arm '{arm}': none goes with no other hook")
     if len({slug(arm) for arm in comparison.arms}) < len(comparison.arms):
         raise UsageError(f"two arms would share a folder: {', '.join(comparison.arms)}")
-    track.check(comparison.settings, [comparison.hooks_of(arm) for arm in comparison.arms], comparison.fork_step, warn)
+    for variant in comparison.variants:
+        hooks = [comparison.hooks_of(arm) for arm in comparison.arms]
+        track.check(replace(comparison.settings, **variant), hooks, comparison.fork_step, warn)
     _require_room(track, comparison, jobs, warn)
     settings = track.configuration(comparison.settings, comparison.command)["settings"]
     start_folder(path, "comparison.json", {**asdict(comparison), "settings": settings}, "supple compare")
 
 
 def _require_room(track: Track, comparison: Comparison, jobs: int, warn: Warn) -> None:
-    runs = len(track.runs(comparison.settings, comparison.seeds)) * len(comparison.arms)
+    runs = len(track.runs(comparison.settings, comparison.seeds)) * len(comparison.arms) * len(comparison.variants)
     track.room(comparison.settings, min(jobs, runs), warn)
 
 
@@ -129,6 +149,7 @@ def open_comparison(path: Path, track_of: Callable[[str], Track], jobs: int, war
     try:
         track = track_of(data["algorithm"])
         lists = {name: tuple(data[name]) for name in ("arms", "seeds")}
+        lists["variants"] = tuple(data.get("variants", [{}]))
         comparison = Comparison(**{**data, **lists, "settings": track.settings_of(data, file)})
     except (KeyError, TypeError) as error:
         raise RunError(f"{file} was written by another version of supple: {error}") from error
@@ -146,7 +167,9 @@ def run_comparison(path: Path, track: Track, comparison: Comparison, jobs: int, 
     messages, (alive, lifeline) = context.SimpleQueue(), context.Pipe(duplex=False)
     with lifeline, ProcessPoolExecutor(jobs, context, _begin_worker, (messages, alive)) as pool:
         runs = track.runs(comparison.settings, comparison.seeds)
-        pending = {_submit(pool, path, track, comparison, seeds, None) for seeds in runs}
+        work = [(arm, variant) for variant in comparison.variants for arm in comparison.arms]
+        first = [(None, {})] if comparison.fork_step else work
+        pending = {_submit(pool, path, track, comparison, seeds, *each) for seeds in runs for each in first}
         try:
             while pending:
                 done, pending = wait(pending, timeout=0.2, return_when=FIRST_COMPLETED)
@@ -156,7 +179,7 @@ def run_comparison(path: Path, track: Track, comparison: Comparison, jobs: int, 
                 for future in done:
                     seeds, arm = future.result()
                     if arm is None:  # a trunk is done: its arms can begin
-                        pending |= {_submit(pool, path, track, comparison, seeds, a) for a in comparison.arms}
+                        pending |= {_submit(pool, path, track, comparison, seeds, *each) for each in work}
         except BaseException as error:
             lifeline.close()  # workers that are still busy exit at once
             if isinstance(error, BrokenProcessPool):
@@ -189,17 +212,21 @@ def _begin_worker(messages: Any, alive: Connection) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _run_one(path: Path, track: Track, c: Comparison, seeds: Seeds, arm: str | None) -> tuple[Seeds, str | None]:
+def _run_one(
+    path: Path, track: Track, c: Comparison, seeds: Seeds, arm: str | None, variant: Variant
+) -> tuple[Seeds, str | None]:
     """In a worker: the trunk of a seed or of a stack of them (`arm` None), or one arm from its end."""
-    trunk = path / folder_of(seeds) / "trunk"
-    if not (trunk / "config.json").exists():
-        settings = track.runs(c.settings, c.seeds)[seeds]
-        RunDirectory.create(trunk, {**track.configuration(settings, c.command), "stop_step": c.fork_step})
-    run = RunDirectory.open(trunk)
-    target, end = (trunk, c.fork_step) if arm is None else (trunk.with_name(slug(arm)), run.config["total_steps"])
-    if arm is not None:
-        fork(run, c.fork_step, target, _of_arm(run.config, arm, c.hooks_of(arm), c.fork_step))
-    label = f"{folder_of(seeds).replace('-', ' ', 1)} · {arm or 'trunk'}"
+    folder, settings = path / folder_of(seeds), track.runs(c.settings, c.seeds)[seeds]
+    trunk = folder / "trunk"
+    if arm is None:
+        target, end = trunk, c.fork_step
+        if not (trunk / "config.json").exists():
+            RunDirectory.create(trunk, {**track.configuration(settings, c.command), "stop_step": c.fork_step})
+    else:
+        target = folder / folder_of_arm(arm, variant)
+        end = _begin_arm(track, c, replace(settings, **variant), arm, variant, trunk, target)
+    words = ", ".join(f"{name} {value}" for name, value in variant.items())
+    label = " · ".join(filter(None, [folder_of(seeds).replace("-", " ", 1), words, arm or "trunk"]))
     track.train(
         target,
         lambda step: _messages.put(("step", label, step, end)),
@@ -208,7 +235,26 @@ def _run_one(path: Path, track: Track, c: Comparison, seeds: Seeds, arm: str | N
     return seeds, arm
 
 
-def _of_arm(trunk: Mapping[str, Any], arm: str, hooks: Sequence[str], fork_step: int) -> dict[str, Any]:
-    """The contents of an arm's config.json: the trunk's, but for what makes it this arm."""
-    own = {"settings": {**trunk["settings"], "hook": list(hooks)}, "hooks": list(hooks), "arm": arm}
-    return {**trunk, **own, "start_step": fork_step, "stop_step": None}
+def _begin_arm(
+    track: Track, c: Comparison, settings: Any, arm: str, variant: Variant, trunk: Path, target: Path
+) -> int:
+    """Make an arm's folder where there is none yet; returns the step at which it ends."""
+    hooks = list(c.hooks_of(arm))
+    if not c.fork_step:
+        if not (target / "config.json").exists():
+            config = track.configuration(replace(settings, hook=tuple(hooks)), c.command)
+            RunDirectory.create(target, {**config, "arm": arm, "variant": dict(variant)})
+        return int(RunDirectory.open(target).config["total_steps"])
+    with RunDirectory.open(trunk) as run:
+        settings, step, source = track.beginning(settings, run, c.fork_step)
+        config = _of_arm(track, run.config, settings, c.command, variant)
+        own = {"settings": {**config["settings"], "hook": hooks}, "hooks": hooks, "arm": arm}
+        fork(run, source, target, {**config, **own, "start_step": step, "stop_step": None})
+    return int(config["total_steps"])
+
+
+def _of_arm(track: Track, trunk: Mapping[str, Any], settings: Any, command: str, variant: Variant) -> dict[str, Any]:
+    """The contents of config.json that an arm shares with its trunk, but for what its variant changes."""
+    if not variant:
+        return dict(trunk)
+    return {**trunk, **track.configuration(settings, command), "variant": dict(variant)}

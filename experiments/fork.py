@@ -8,8 +8,8 @@ from . import checkpoint
 from .rundir import RunDirectory, versions, write_json
 
 
-def fork(trunk: RunDirectory, step: int, target: Path, config: dict[str, Any]) -> None:
-    """Make the run directory `target`, which begins at the trunk's checkpoint of `step`.
+def fork(trunk: RunDirectory, source: Path, target: Path, config: dict[str, Any]) -> None:
+    """Make the run directory `target`, which begins at `source`, a checkpoint of the trunk.
 
     Everything of that state is taken over (weights, optimizer, memory, generators, statistics), by links to the
     trunk's files, so that a large memory costs nothing; the logs begin empty. The directory appears at once or
@@ -20,9 +20,9 @@ def fork(trunk: RunDirectory, step: int, target: Path, config: dict[str, Any]) -
         return
     temporary = target.with_name(f".{target.name}.tmp")
     shutil.rmtree(temporary, ignore_errors=True)
+    target.parent.mkdir(parents=True, exist_ok=True)
     try:
         arm = RunDirectory(temporary, config)
-        source = checkpoint.folder_of(trunk.checkpoints, step)
         checkpoint.adopt(source, trunk.identity, arm.checkpoints, arm.identity, logs={})
         write_json(temporary / "config.json", {**config, "versions": versions()})
         temporary.rename(target)

@@ -34,9 +34,11 @@ from .registry import Registry, UnknownName, did_you_mean
 from .reset import Reset
 from .schedule import AtStart, Every, Moment, Schedule, When
 from .shrink_perturb import ShrinkPerturb, shrink_perturb_
+from .sib import Balance, Sib, sib_
 from .snr import SelfNormalizedResets
 from .stacked import StackedConv2d, StackedLayerNorm, StackedLinear
 from .swap import Swap
+from .symmetry import NoSymmetry, ScalePair, scale_pairs
 from .units import recycle_
 from .upgd import UPGD
 from .weight_clip import WeightClip
@@ -48,6 +50,7 @@ __all__ = [
     "UNIFORM",
     "UPGD",
     "AtStart",
+    "Balance",
     "ContinualBackprop",
     "Dash",
     "Every",
@@ -65,6 +68,7 @@ __all__ = [
     "Moment",
     "Muon",
     "MuonWithAdam",
+    "NoSymmetry",
     "NormalizeProject",
     "Parseval",
     "Redo",
@@ -72,9 +76,11 @@ __all__ = [
     "Reinitialization",
     "Reset",
     "ResetContract",
+    "ScalePair",
     "Schedule",
     "SelfNormalizedResets",
     "ShrinkPerturb",
+    "Sib",
     "StackedConv2d",
     "StackedLayerNorm",
     "StackedLinear",
@@ -106,9 +112,11 @@ __all__ = [
     "recycle_",
     "redraw",
     "restructure",
+    "scale_pairs",
     "set_generators",
     "settle",
     "shrink_perturb_",
+    "sib_",
     "snapshot",
     "trace_wiring",
     "unit_names",

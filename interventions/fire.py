@@ -47,5 +47,5 @@ class Fire(Reinitialization):
         return learner.fire_scope if self.as_in_paper else self.scope
 
     def rewrite(self, module: nn.Module, learner: Learner, start: Mapping[str, Tensor], scope: Scope) -> list[str]:
-        names = [f"{layer.name}.weight" for layer in learner.select(scope)]
-        return fire_(module, method=self.method, steps=self.steps, tolerance=self.tolerance, names=names)
+        split = {f"{layer.name}.weight": layer.split for layer in learner.select(scope)}
+        return fire_(module, self.method, self.steps, self.tolerance, names=split, split=split)

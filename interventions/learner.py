@@ -19,13 +19,15 @@ Scope = str | tuple[str, ...]
 @dataclass(frozen=True)
 class Layer:
     """One layer with weights. `depth` counts from the input; layers side by side share a depth. `part` is the word
-    for what it does in a larger design, such as `query`; a scope may name it."""
+    for what it does in a larger design, such as `query`; a scope may name it. `split`: number of equal parts along its
+    outputs that are matrices of their own, such as 3 for a fused query, key and value."""
 
     name: str
     module: nn.Module
     role: Role
     depth: int
     part: str = ""
+    split: int = 1
 
     @property
     def weight(self) -> Tensor:
@@ -79,6 +81,7 @@ class Learner:
     last_inputs: returns the same of the last update's batch alone, for what looks at every update; default: `probe`.
     loss: returns the training loss on a recent batch, differentiable in the parameters; of a stack the sum of the
         members' losses, which gives every member the gradient of its own.
+    retain: returns the loss on a batch of what must not be forgotten, differentiable; None: there is only `loss`.
     batches: yields the training losses of single samples, differentiable, (batch,) or (members, batch), for so many
         successive batches of what it is trained on now; None: for one pass over that. Raises ValueError where there
         is nothing yet, or no end to pass to.
@@ -126,6 +129,7 @@ class Learner:
     fire_scope: Scope = "all"
     activation_draws: Sequence[torch.Generator] | None = None
     last_inputs: Callable[[], Sequence[Any] | None] | None = None
+    retain: Callable[[], Tensor] | None = None
     origins: dict[str, str] = field(default_factory=dict)
     changes: list[str] = field(default_factory=list)
     renewed: dict[str, int] = field(default_factory=dict)

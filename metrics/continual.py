@@ -2,6 +2,9 @@
 
 `accuracies` is the matrix A[i, j]: accuracy on task j after training on task i, both counted from 0; A[−1] is what the
 network can do in the end. Only the entries that a formula names are read; others may be NaN.
+
+The field and the MoRAM paper call two things BWT that differ in sign: `backward_transfer` is the field's (negative:
+forgotten), `forgetting` the paper's eq. 10 (positive: forgotten, lower is better).
 """
 
 from collections.abc import Sequence
@@ -21,6 +24,52 @@ def backward_transfer(accuracies: ArrayLike) -> float:
     """BWT_T = 1/(T − 1) Σ_{j<T} (A[T, j] − A[j, j]) (paper 002, B.6); negative: forgotten. NaN for one task."""
     A = _matrix(accuracies, "backward_transfer")
     return _mean(A[-1, :-1] - A.diagonal()[:-1])
+
+
+def overall_performance(scores: ArrayLike) -> float:
+    """OP = (1/N) Σ_j A[N, j] (MoRAM paper, eq. 9): `average_accuracy` of whatever each task's score is (accuracy,
+    ROUGE-L, SARI, similarity)."""
+    return float(_matrix(scores, "overall_performance")[-1].mean())
+
+
+def forgetting(scores: ArrayLike) -> float:
+    """1/(N − 1) Σ_{j<N} (A[j, j] − A[N, j]) (MoRAM paper, eq. 10, which calls it BWT); positive: forgotten.
+
+    It is −`backward_transfer`, the field's BWT (Lopez-Paz & Ranzato 2017). NaN for one task."""
+    A = _matrix(scores, "forgetting")
+    return _mean(A.diagonal()[:-1] - A[-1, :-1])
+
+
+def domain_transfer(accuracies: ArrayLike) -> Array:
+    """Transfer of each task, (N,): its mean accuracy over the times before it is learned, A[i, j] for i < j.
+
+    NaN for the first task, which no other precedes; the tables' last column is the mean of the rest
+    (MoRAM paper, A.2 and Table 1, after Zheng et al. 2023, "ZSCL"). The state before any training does not count.
+    """
+    A = _matrix(accuracies, "domain_transfer")
+    return np.array([_mean(A[:j, j]) for j in range(len(A))])
+
+
+def domain_average(accuracies: ArrayLike) -> Array:
+    """Average of each task, (N,): its mean accuracy over all N times, A[:, j] (MoRAM paper, A.2 and Table 1)."""
+    return _matrix(accuracies, "domain_average").mean(0)
+
+
+def domain_last(accuracies: ArrayLike) -> Array:
+    """Last of each task, (N,): its accuracy when all are learned, A[N, j] (MoRAM paper, A.2 and Table 1)."""
+    return _matrix(accuracies, "domain_last")[-1].copy()
+
+
+def order_disparity(performances: ArrayLike) -> float:
+    """The standard deviation (with n − 1) of the final performance over task orders, performances: (orders,).
+
+    MoRAM paper, Table 14, which cites Yoon et al. 2020 for it; theirs is another, the largest difference that an order
+    makes to a single task. NaN for one order. Raises ValueError for another shape.
+    """
+    values = np.asarray(performances, dtype=np.float64)
+    if values.ndim != 1 or values.size == 0:
+        raise ValueError(f"order_disparity: needs one number for each order, (orders,), got {values.shape}")
+    return float(values.std(ddof=1)) if values.size > 1 else float("nan")
 
 
 def forward_transfer(accuracies: ArrayLike, baseline: ArrayLike) -> float:

@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 Product = Callable[[Tensor], Tensor]
+PIECE = 2**16  # of a basis that is turned in place: numbers of each vector at once
 
 
 def hessian_eigenvalues(
@@ -17,6 +18,8 @@ def hessian_eigenvalues(
     tolerance: float = 1e-4,
     max_iterations: int = 100,
     seed: int = 0,
+    block: int | None = None,
+    max_basis: int | None = None,
 ) -> Tensor:
     """The k largest (algebraic, not in magnitude) eigenvalues of ∇²L, descending, (k,) float64.
 
@@ -31,15 +34,20 @@ def hessian_eigenvalues(
     max_iterations: where it ends at the latest; values are then lower bounds. In float32 the products themselves are
         uncertain by some 1e-6 of the largest |θ|.
     seed: of the start vectors, drawn from a generator of their own.
+    block: vectors multiplied in one iteration, 1 to k; default k. An eigenvalue is sure to be found as often as it is
+        repeated, up to `block` times.
+    max_basis: vectors held at once, at least k + block; default: all of them. With fewer it restarts from the best
+        (thick restart), which takes more iterations: three or four times k serve a language model, with block=1.
 
     FIRE's Figure 5b and paper 002, B.7.1, have λ_max = k of 1; the latter by power iteration, which finds the
-    eigenvalue of largest magnitude, be it negative. Here it is block Lanczos (blocks of k vectors, so that an
-    eigenvalue is found as often as it is repeated) with full reorthogonalisation, on Hessian-vector products by double
-    backward. Cost: about three gradients for each vector; memory of k · iterations copies of the parameters.
+    eigenvalue of largest magnitude, be it negative. Here it is block Lanczos with full reorthogonalisation, on
+    Hessian-vector products by double backward. Cost: about three gradients for each vector; memory of block ·
+    iterations copies of the parameters (or of `max_basis`, if that is less), and of a few blocks.
     `.grad` fields and global generators are left alone; attention runs on its plain kernel, which has a second
     derivative.
 
-    Raises ValueError if there are not k parameters (of each member), or for a loss that is not a finite scalar.
+    Raises ValueError if there are not k parameters (of each member), for a block or basis of another size, or for a
+    loss that is not a finite scalar.
     """
     wanted = list(parameters)
     networks = 1 if members is None else members
@@ -48,13 +56,20 @@ def hessian_eigenvalues(
     dimension = sum(p.numel() for p in wanted) // networks
     if not 1 <= k <= dimension:
         raise ValueError(f"hessian_eigenvalues: k must be between 1 and the {dimension} parameters, got {k}")
+    width = k if block is None else block
+    if not 1 <= width <= k:
+        raise ValueError(f"hessian_eigenvalues: block must be between 1 and k = {k}, got {block}")
+    if max_basis is not None and max_basis < min(k + width, dimension):
+        raise ValueError(f"hessian_eigenvalues: max_basis must be k + block = {k + width} or more, got {max_basis}")
     with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
         loss = loss_fn()
     if loss.numel() != 1 or not loss.isfinite():
         raise ValueError(f"hessian_eigenvalues: the loss must be one finite number, got {loss.detach().tolist()}")
     product = _hessian_product(loss, wanted, networks)
     start = wanted[0].new_empty(0)
-    values = _lanczos(product, networks, dimension, k, tolerance, max_iterations, seed, start)
+    budget = max(k, width * max_iterations)
+    room = min(dimension, budget, max_basis or budget)
+    values = _lanczos(product, networks, dimension, k, width, tolerance, budget, room, seed, start)
     return values[0] if members is None else values
 
 
@@ -88,48 +103,68 @@ def _lanczos(
     networks: int,
     dimension: int,
     k: int,
+    width: int,
     tolerance: float,
-    max_iterations: int,
+    budget: int,
+    room: int,
     seed: int,
     like: Tensor,
 ) -> Tensor:
-    """Rayleigh–Ritz on the growing Krylov space of H, the same for every network: (networks, k) float64."""
+    """Rayleigh–Ritz on the growing Krylov space of H, the same for every network: (networks, k) float64.
+
+    budget: vectors multiplied by H at most. room: vectors held at most; where they are all taken, the space shrinks to
+    its best Ritz vectors and grows again. Their residuals all lie in the next block, so it stays a Krylov space."""
     generator = torch.Generator().manual_seed(seed)
     epsilon = torch.finfo(like.dtype).eps
 
-    def noise(width: int) -> Tensor:  # one draw for all networks: each sees what it would see alone
-        return torch.randn(dimension, width, generator=generator, dtype=torch.float64).to(like).expand(networks, -1, -1)
+    def noise(columns: int) -> Tensor:  # one draw for all networks: each sees what it would see alone
+        drawn = torch.randn(dimension, columns, generator=generator, dtype=torch.float64)
+        return drawn.to(like).expand(networks, -1, -1)
 
-    limit = min(dimension, k * max_iterations)
-    basis = like.new_empty(networks, limit, dimension)
-    projected = torch.zeros(networks, limit, limit, dtype=torch.float64, device=like.device)
-    block = torch.linalg.qr(noise(k)).Q
+    basis = like.new_empty(networks, room, dimension)
+    projected = torch.zeros(networks, room, room, dtype=torch.float64, device=like.device)
+    block = torch.linalg.qr(noise(width)).Q
     values = projected.new_zeros(networks, k)
     settled = torch.zeros(networks, dtype=torch.bool, device=like.device)
-    size = 0
+    size = spent = 0
     while True:
-        first, size = size, size + block.shape[-1]
+        first, size, spent = size, size + block.shape[-1], spent + block.shape[-1]
         basis[:, first:size] = block.mT
         known = basis[:, :size].mT
         rest = torch.stack([product(vector) for vector in block.unbind(-1)], dim=-1)
         coefficients = known.mT @ rest
         projected[:, :size, first:size] = coefficients
         projected[:, first:size, :size] = coefficients.mT
-        rest = rest - known @ coefficients
+        rest -= known @ coefficients
 
         ritz, vectors = torch.linalg.eigh(projected[:, :size, :size])
         scale = ritz.abs().amax(-1, keepdim=True)
-        best, combinations = ritz[:, -k:].flip(-1), vectors[:, first:, -k:].flip(-1)
-        residuals = torch.linalg.vector_norm(rest @ combinations.to(rest), dim=1)
-        values = torch.where(settled[:, None], values, best)  # a member's are those of when it settled
-        settled |= (residuals <= tolerance * best.abs().maximum(1e-3 * scale)).all(-1)
-        if size == limit or settled.all():
-            return values
+        if size >= k:
+            best, combinations = ritz[:, -k:].flip(-1), vectors[:, first:, -k:].flip(-1)
+            lengths = torch.linalg.qr(rest, mode="r").R  # ‖rest·c‖ = ‖R·c‖, without k more vectors
+            residuals = torch.linalg.vector_norm(lengths @ combinations.to(lengths), dim=1)
+            values = torch.where(settled[:, None], values, best)  # a member's are those of when it settled
+            settled |= (residuals <= tolerance * best.abs().maximum(1e-3 * scale)).all(-1)
+            if size == dimension or spent >= budget or settled.all():
+                return values
 
         # Where the Krylov space is exhausted nothing is left but rounding; noise of that size lets another
         # invariant subspace in, in which a repeated eigenvalue may come again.
         rounding = (epsilon * scale.clamp(min=epsilon) / dimension**0.5).to(rest)
-        block = rest[..., : limit - size]
+        block = rest[..., : min(budget - spent, dimension - size)]
         block = block + noise(block.shape[-1]) * rounding[..., None]
+        if size + block.shape[-1] > room:
+            size = _restart_(basis[:, :size], projected, ritz, vectors, k + (room - width - k) // 2)
+            known = basis[:, :size].mT
         for _ in range(2):  # once more after normalising: what was nearly nothing is not orthogonal yet
             block = torch.linalg.qr(block - known @ (known.mT @ block)).Q
+
+
+def _restart_(basis: Tensor, projected: Tensor, ritz: Tensor, vectors: Tensor, keep: int) -> int:
+    """Replace the basis by its `keep` best Ritz vectors, in place; returns how many there are now."""
+    turn = vectors[..., -keep:].mT.to(basis)
+    for piece in basis.split(PIECE, dim=-1):
+        piece[:, :keep] = turn @ piece
+    projected.zero_()
+    projected[:, :keep, :keep] = torch.diag_embed(ritz[:, -keep:])
+    return keep

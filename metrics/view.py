@@ -191,12 +191,13 @@ class View:
     @cached_property
     def isometry(self) -> list[tuple[Tensor, Tensor, int]]:
         """For each layer: DfI of its matrices (members,), that of the matrices over their FIRE scale, and the number
-        of singular values of a member's. One Gram product serves both."""
+        of singular values of a member's. One Gram product serves both. Parts of a fused layer are matrices apart."""
         found = []
         for layer in self.learner.layers:
             weight = self.own(layer.weight) if _stacked(layer) else layer.weight[None]
-            gram = gram_matrices(member_taps(weight))
-            unscaled = gram / isometry_scale(weight[0]) ** 2
+            parts = member_taps(weight).unflatten(2, (layer.split, -1)).flatten(1, 2)
+            gram = gram_matrices(parts)
+            unscaled = gram / isometry_scale(weight[0, : parts.shape[2]]) ** 2
             found.append((deviations(gram).sum(1), deviations(unscaled).sum(1), gram.shape[1] * gram.shape[2]))
         return found
 

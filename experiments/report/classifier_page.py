@@ -58,18 +58,18 @@ def _facts(studies: Studies) -> list[tuple[str, str]]:
         "updates a run": {run.total_steps for data in studies.values() for runs in data.arms.values() for run in runs},
         "tasks a run": {len(run.tasks) for data in studies.values() for runs in data.arms.values() for run in runs},
     }
-    facts = [(_range(numbers), what) for what, numbers in counts.items()]
+    facts = [(range_text(numbers), what) for what, numbers in counts.items()]
     labels = dict.fromkeys(label for data in studies.values() for label in data.arms)
     facts.append((str(len(labels)), "arm" if len(labels) == 1 else "arms"))
     seeds = {len(runs) for data in studies.values() for runs in data.arms.values()}
-    facts.append((_range(seeds), "seed" if seeds == {1} else "seeds an arm"))
+    facts.append((range_text(seeds), "seed" if seeds == {1} else "seeds an arm"))
     first = next(iter(studies.values()))
     if first.fork_step:
         facts.append((f"{first.fork_step:,}", "update of the fork: arms share all before it"))
     return facts
 
 
-def _range(numbers: set[int]) -> str:
+def range_text(numbers: set[int]) -> str:
     low, high = min(numbers), max(numbers)
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 

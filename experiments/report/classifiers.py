@@ -148,7 +148,7 @@ def _score_arm(runs: Sequence[RunData], fork: int) -> ClassifierArm:
         measures={name: Spread(np.array([each[name] for each in found])) for name in found[0]},
         shocks=score_shocks(runs),
         interventions=len(events),
-        at_events=_at_events(events) | _curvature(runs, events, fork),
+        at_events=means_at_events(events) | _curvature(runs, events, fork),
         replaced=_replaced(runs),
     )
 
@@ -174,7 +174,7 @@ def _kept(run: RunData) -> dict[str, float]:
     }
 
 
-def _at_events(events: Sequence[Row]) -> dict[str, float]:
+def means_at_events(events: Sequence[Row]) -> dict[str, float]:
     """Means over all interventions."""
     change = {name: [event.get("change", {}).get(name) for event in events] for name in ("sfe", "sfe_normalized")}
     sides = {

@@ -15,6 +15,7 @@ Row = dict[str, Any]
 
 RUN_FILES = "config.json, episodes.jsonl (or tasks.jsonl), metrics.jsonl and events.jsonl"
 CLASSIFIERS = "vision"  # in config.json, where agents have their algorithm's name
+LANGUAGE = {"pretrain", "sft", "clip", "continual"}  # likewise, the kinds of runs of `supple language`
 OUTCOME = {"step", "task", "updates", "online_accuracy", "test_accuracy"}
 POOLED = {"dfi": 1.0, "weight_norm": 0.5, "gradient_norm": 0.5}  # power of a stack's members in what it pools
 
@@ -70,8 +71,13 @@ class RunData:
         return self.config.get("supple") or self.config.get("versions", {}).get("supple")
 
     @property
+    def kind(self) -> str:
+        """An agent's algorithm, or what kind of run it is."""
+        return str(self.config.get("algorithm", ""))
+
+    @property
     def classifies(self) -> bool:
-        return self.config.get("algorithm") == CLASSIFIERS
+        return self.kind == CLASSIFIERS
 
     @property
     def whose_events(self) -> str:
@@ -137,11 +143,19 @@ class ComparisonData:
     @property
     def unit(self) -> str:
         """What a step is."""
-        return "updates" if self.first.classifies else "environment steps"
+        return "updates" if self.first.classifies or self.first.kind in LANGUAGE else "environment steps"
+
+
+def kind_of(path: Path) -> str:
+    """The algorithm, or the kind of run, that a run or a comparison is of; "" for a directory that is neither.
+
+    Raises ValueError, in one line, for a damaged file in it."""
+    files = (path / name for name in ("comparison.json", "config.json"))
+    return next((str(read_object(file).get("algorithm", "")) for file in files if file.is_file()), "")
 
 
 def load(path: Path) -> ComparisonData:
-    """Read a run directory or a comparison directory.
+    """Read a run directory or a comparison directory, of agents or of classifiers.
 
     Runs that are still going, or were killed, are read as far as they came, which `notes` says.
     Raises ValueError, in one line, for a directory that is neither, or for a damaged file in it.
@@ -193,9 +207,9 @@ def read_jsonl(path: Path) -> list[Row]:
 
 
 def _load_comparison(path: Path) -> ComparisonData:
-    plan = _read_object(path / "comparison.json")
+    plan = read_object(path / "comparison.json")
     fork = int(plan.get("fork_step", 0))
-    configs = {file.parent: _read_object(file) for file in sorted(path.glob("seed*/*/config.json"))}
+    configs = {file.parent: read_object(file) for file in sorted(path.glob("seed*/*/config.json"))}
     trunks = {folder.parent: folder for folder, config in configs.items() if config.get("arm") is None}
 
     arms: dict[str, list[RunData]] = {str(label): [] for label in plan.get("arms", [])}
@@ -219,7 +233,7 @@ def load_runs(path: Path, trunk: Path | None = None, fork: int = 0) -> list[RunD
 
     trunk: the run that it was forked from at step `fork`. Raises ValueError, in one line, for a damaged file.
     """
-    config = _read_object(path / "config.json")
+    config = read_object(path / "config.json")
     try:
         tasks = tuple(_segment(config, task) for task in config["tasks"])
     except (KeyError, TypeError) as error:
@@ -237,7 +251,9 @@ def load_runs(path: Path, trunk: Path | None = None, fork: int = 0) -> list[RunD
 
 
 def _segment(config: Row, task: Row) -> Segment:
-    """A task of config.json. Those of classifiers are all of one kind, and come once."""
+    """A task of config.json. Those of classifiers are all of one kind, and come once, as do those of language."""
+    if config.get("algorithm") in LANGUAGE:
+        task = {"cycle": 0, "env": task["name"], **task}
     if config.get("algorithm") == CLASSIFIERS:
         task = {"cycle": 0, "env": str(config.get("settings", {}).get("dataset", "")), **task}
     return Segment(**{key: task[key] for key in ("index", "cycle", "env", "start", "end")}, size=task.get("size", 0))
@@ -302,7 +318,8 @@ def _episodes(file: Path, rows: list[Row], tasks: int) -> Episodes:
     return Episodes(table[:, 0], table[:, 1].astype(np.int64), table[:, 2], table[:, 3].astype(bool))
 
 
-def _read_object(file: Path) -> Row:
+def read_object(file: Path) -> Row:
+    """The JSON object in a file. Raises ValueError with the file's name where there is none."""
     try:
         value = json.loads(file.read_text())
     except ValueError as error:

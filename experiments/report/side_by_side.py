@@ -1,32 +1,36 @@
-"""Runs of classifiers side by side: benchmarks across, arms down, the seeds of one arm joined."""
+"""Runs side by side: of classifiers, benchmarks across, arms down, the seeds of one arm joined; of one kind of language
+runs likewise."""
 
 from collections import defaultdict
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 
-from .collect import ComparisonData, Row, RunData, load, load_runs
+from .collect import LANGUAGE, ComparisonData, Row, RunData, load, load_runs
 
 Entry = list[RunData]  # the runs of one directory, one a seed
 # Settings that change no result, or only how often one looks.
 INCIDENTAL = {
-    "seeds", "threads", "device", "compile", "data", "checkpoint_every", "keep_checkpoints", "measure_every",
+    "seed", "seeds", "threads", "device", "compile", "data", "checkpoint_every", "keep_checkpoints", "measure_every",
     "eval_every", "curvature",
 }  # fmt: skip
 
 
 def gather(paths: Sequence[Path]) -> dict[str, ComparisonData]:
-    """Benchmark → its arms, from the directories of runs of classifiers, or of one comparison of them.
+    """Benchmark → its arms, from the directories of runs of classifiers, or of one comparison of them; or from the
+    directories of language runs of one kind.
 
-    A benchmark is a stream of tasks over a data set. An arm is named after its activation and hooks, and where one
-    benchmark has several such, after the parameters and settings in which they differ as well. Runs that differ
-    only in their seeds are one arm.
+    A benchmark is a stream of tasks over a data set, or a kind of language run. An arm is named after its hooks (of
+    classifiers its activation and hooks), and where one benchmark has several such, after the parameters and settings
+    in which they differ as well. Runs that differ only in their seeds are one arm.
     Raises ValueError, in one line, for what cannot go side by side, and for damaged files.
     """
     if len(paths) == 1 and (paths[0] / "comparison.json").is_file():
         data = load(paths[0])
         return {benchmark(data.first): data}
     entries = [_entry(path) for path in dict.fromkeys(paths)]
+    if len(kinds := dict.fromkeys(entry[0].kind for entry in entries)) > 1:
+        raise ValueError(f"runs of {' and '.join(kinds)} do not go side by side: each kind has a report of its own")
     by_arm: dict[str, list[Entry]] = defaultdict(list)
     for entry in entries:
         by_arm[_arm(entry[0].config, bare=True)].append(entry)
@@ -49,7 +53,9 @@ def gather(paths: Sequence[Path]) -> dict[str, ComparisonData]:
 
 
 def benchmark(run: RunData) -> str:
-    """What a run was trained on: `permuted mnist`, `split cifar-100, shocks`."""
+    """What a run was trained on: `permuted mnist`, `split cifar-100, shocks`; of a language run its kind."""
+    if not run.classifies:
+        return run.kind
     settings = run.config.get("settings", {})
     shocks = ", shocks" if settings.get("shock_every") else ""
     return f"{settings.get('stream', 'tasks')} {settings.get('dataset', '')}".strip() + shocks
@@ -68,17 +74,21 @@ def _entry(path: Path) -> Entry:
     if not (path / "config.json").is_file():
         raise ValueError(f"{path} is no run directory: it has no config.json")
     runs = load_runs(path)
-    if not runs[0].classifies:
-        kind = runs[0].config.get("algorithm", "another algorithm")
-        raise ValueError(f"{path} is a run of {kind}: only runs of `supple vision` go side by side")
+    if not runs[0].classifies and runs[0].kind not in LANGUAGE:
+        kind = runs[0].kind or "another algorithm"
+        raise ValueError(f"{path} is a run of {kind}: only runs of `supple vision` or `supple language` go side by side")
     return runs
 
 
 def _arm(config: Row, bare: bool = False) -> str:
-    """Activation and hooks, or the arm's own name where a run has one. bare: without the activation's parameters."""
+    """Activation and hooks, or the arm's own name where a run has one. bare: without the activation's parameters. Of
+    language runs the hooks, and the method of continual learning."""
     if config.get("arm"):
         return str(config["arm"])
-    activation = str(config.get("settings", {}).get("activation", "?"))
+    settings = config.get("settings", {})
+    if config.get("algorithm") in LANGUAGE:
+        return " + ".join(filter(None, [settings.get("method"), *config.get("hooks", [])])) or "none"
+    activation = str(settings.get("activation", "?"))
     return " + ".join([activation.split("(")[0] if bare else activation, *config.get("hooks", [])])
 
 
@@ -93,7 +103,8 @@ def _labels(name: str, entries: Sequence[Entry], level: int = 0) -> dict[Path, s
         return {entry[0].path: str(entry[0].path) for entry in entries}
     apart: dict[str, list[Entry]] = defaultdict(list)
     for column in columns.values():
-        names = [n for n in differing(column) if n not in ("activation", "hook")]
+        named = {"hook", "activation"} if column[0][0].classifies else {"hook", "method"}
+        names = [n for n in differing(column) if n not in named]
         for entry in column:
             settings = entry[0].config.get("settings", {})
             words = [_arm(entry[0].config), *(f"{n} {settings.get(n)}" for n in names)]

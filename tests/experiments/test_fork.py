@@ -24,7 +24,7 @@ def trunk(tmp_path: Path) -> RunDirectory:
 
 
 def test_an_arm_begins_with_the_state_of_the_trunk_and_empty_logs(tmp_path: Path, trunk: RunDirectory) -> None:
-    fork(trunk, 64, tmp_path / "arm", ARM)
+    fork(trunk, checkpoint.folder_of(trunk.checkpoints, 64), tmp_path / "arm", ARM)
     arm = RunDirectory.open(tmp_path / "arm")
     assert arm.config["start_step"] == 64
     ours, theirs = (checkpoint.newest(run.checkpoints, run.identity, pytest.fail) for run in (arm, trunk))
@@ -36,7 +36,7 @@ def test_an_arm_begins_with_the_state_of_the_trunk_and_empty_logs(tmp_path: Path
 
 
 def test_checkpoints_of_trunk_and_arm_are_not_taken_for_each_other(tmp_path: Path, trunk: RunDirectory) -> None:
-    fork(trunk, 64, tmp_path / "arm", ARM)
+    fork(trunk, checkpoint.folder_of(trunk.checkpoints, 64), tmp_path / "arm", ARM)
     arm = RunDirectory.open(tmp_path / "arm")
     with pytest.raises(CheckpointError, match="belongs to another run"):
         checkpoint.newest(arm.checkpoints, trunk.identity, pytest.fail)
@@ -44,21 +44,21 @@ def test_checkpoints_of_trunk_and_arm_are_not_taken_for_each_other(tmp_path: Pat
 
 def test_an_arm_that_exists_is_left_alone(tmp_path: Path, trunk: RunDirectory) -> None:
     (tmp_path / "arm").mkdir()
-    fork(trunk, 64, tmp_path / "arm", ARM)
+    fork(trunk, checkpoint.folder_of(trunk.checkpoints, 64), tmp_path / "arm", ARM)
     assert list((tmp_path / "arm").iterdir()) == []
 
 
 def test_what_a_killed_fork_left_is_cleared_away(tmp_path: Path, trunk: RunDirectory) -> None:
     (tmp_path / ".arm.tmp/checkpoints/000000000001").mkdir(parents=True)
-    fork(trunk, 64, tmp_path / "arm", ARM)
+    fork(trunk, checkpoint.folder_of(trunk.checkpoints, 64), tmp_path / "arm", ARM)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["arm", "trunk"]
     assert [path.name for path in (tmp_path / "arm/checkpoints").iterdir()] == ["000000000064"]
 
 
 def test_no_fork_from_a_damaged_trunk_or_with_a_bad_config(tmp_path: Path, trunk: RunDirectory) -> None:
     with pytest.raises(TypeError):
-        fork(trunk, 64, tmp_path / "arm", ARM | {"bad": object()})
+        fork(trunk, checkpoint.folder_of(trunk.checkpoints, 64), tmp_path / "arm", ARM | {"bad": object()})
     (checkpoint.folder_of(trunk.checkpoints, 64) / "state.safetensors").write_bytes(b"")
     with pytest.raises(CheckpointError, match=r"state\.safetensors: damaged"):
-        fork(trunk, 64, tmp_path / "arm", ARM)
+        fork(trunk, checkpoint.folder_of(trunk.checkpoints, 64), tmp_path / "arm", ARM)
     assert [path.name for path in tmp_path.iterdir()] == ["trunk"]

@@ -9,8 +9,14 @@ from supple.metrics import (
     average_accuracy,
     average_online_accuracy,
     backward_transfer,
+    domain_average,
+    domain_last,
+    domain_transfer,
+    forgetting,
     forward_transfer,
     online_generalization_gap,
+    order_disparity,
+    overall_performance,
     total_average_online_accuracy,
 )
 
@@ -26,6 +32,38 @@ def test_transfer_and_accuracy_are_the_sums_of_the_paper() -> None:
     ahead = sum(A[j - 1, j] - BASELINE[j] for j in range(1, T))
     assert forward_transfer(A, BASELINE) == pytest.approx(ahead / (T - 1))
     assert average_accuracy(A[:2, :2]) == pytest.approx((A[1, 0] + A[1, 1]) / 2)
+
+
+def test_domain_scores_are_means_over_the_times_before_learning_over_all_and_at_the_end() -> None:
+    T = len(A)
+    for j in range(1, T):
+        assert domain_transfer(A)[j] == pytest.approx(sum(A[i, j] for i in range(j)) / j)
+    assert math.isnan(domain_transfer(A)[0])
+    np.testing.assert_allclose(domain_average(A), [sum(A[i, j] for i in range(T)) / T for j in range(T)])
+    np.testing.assert_array_equal(domain_last(A), A[T - 1])
+
+
+def test_a_model_that_never_changes_transfers_what_it_could_do_at_first() -> None:
+    zero_shot = [0.235, 0.768, 0.373, 0.367, 0.636, 0.840, 0.467, 0.867, 0.661, 0.637]  # MoRAM paper, Table 1
+    frozen = np.tile(zero_shot, (10, 1))
+    assert np.nanmean(domain_transfer(frozen)) == pytest.approx(0.624, abs=5e-4)
+    assert domain_last(frozen).mean() == pytest.approx(0.585, abs=5e-4)
+
+
+def test_forgetting_is_backward_transfer_with_the_other_sign() -> None:
+    T = len(A)
+    assert forgetting(A) == pytest.approx(sum(A[j, j] - A[T - 1, j] for j in range(T - 1)) / (T - 1))
+    assert forgetting(A) == -backward_transfer(A)
+    assert forgetting([[0.9, 0.0], [0.4, 0.9]]) == pytest.approx(0.5)
+    assert overall_performance(A) == average_accuracy(A)
+
+
+@pytest.mark.parametrize(
+    ("orders", "printed"),
+    [([18.9, 24.9, 41.7], 11.82), ([67.6, 72.6, 77.9], 5.15), ([75.4, 75.7, 76.3], 0.46), ([77.4, 77.5, 77.9], 0.26)],
+)
+def test_order_disparity_is_that_of_table_14(orders: list[float], printed: float) -> None:
+    assert order_disparity(orders) == pytest.approx(printed, abs=0.005)
 
 
 def test_only_what_a_formula_names_is_read() -> None:
@@ -44,6 +82,9 @@ def test_one_task_has_no_transfer() -> None:
     assert average_accuracy([[0.6]]) == 0.6
     assert math.isnan(backward_transfer([[0.6]]))
     assert math.isnan(forward_transfer([[0.6]], [0.1]))
+    assert math.isnan(forgetting([[0.6]]))
+    assert np.isnan(domain_transfer([[0.6]])).all()
+    assert math.isnan(order_disparity([0.6]))
 
 
 def test_total_online_accuracy_is_the_mean_over_all_batches() -> None:
@@ -64,6 +105,12 @@ def test_online_gap_is_test_minus_training() -> None:
         (lambda: average_accuracy(A[:2]), "tasks, tasks"),
         (lambda: backward_transfer([]), "tasks, tasks"),
         (lambda: forward_transfer(A, [0.1]), "baseline"),
+        (lambda: overall_performance(A[0]), "tasks, tasks"),
+        (lambda: forgetting(A[:, 1:]), "tasks, tasks"),
+        (lambda: domain_transfer(A[0]), "tasks, tasks"),
+        (lambda: domain_average([]), "tasks, tasks"),
+        (lambda: domain_last(A[:2]), "tasks, tasks"),
+        (lambda: order_disparity([]), "each order"),
         (lambda: average_online_accuracy([]), "of a task"),
         (lambda: total_average_online_accuracy([]), "at least one task"),
         (lambda: total_average_online_accuracy([[]]), "of a task"),

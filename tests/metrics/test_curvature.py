@@ -85,6 +85,58 @@ def test_the_largest_is_algebraic_and_repeated_ones_come_again(dtype: torch.dtyp
     )
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize(("block", "max_basis"), [(1, 8), (1, 16), (2, 9), (5, 10), (5, 18), (None, 20)])
+def test_a_bounded_basis_finds_the_same(block: int | None, max_basis: int, dtype: torch.dtype) -> None:
+    spectrum = [-9.0, -8.0, *torch.linspace(-1, 1, 80).tolist(), 3.0, 2.5, 2.0, 1.8, 1.5]
+    loss, x = quadratic(spectrum, dtype)
+    found = hessian_eigenvalues(loss, [x], 5, max_iterations=400, block=block, max_basis=max_basis)
+    torch.testing.assert_close(found, torch.tensor([3, 2.5, 2, 1.8, 1.5], dtype=torch.float64), rtol=1e-3, atol=0)
+
+
+@few
+@given(st.lists(st.floats(-5, 5), min_size=1, max_size=12), st.integers(1, 4), st.data())
+def test_any_spectrum_is_found_in_a_bounded_basis(eigenvalues: list[float], k: int, data: st.DataObject) -> None:
+    k = min(k, len(eigenvalues))
+    room = data.draw(st.integers(2 * k, 2 * k + 4))
+    expected = torch.tensor(sorted(eigenvalues, reverse=True)[:k], dtype=torch.float64)
+    loss, x = quadratic(eigenvalues)
+    found = hessian_eigenvalues(loss, [x], k, max_basis=room, tolerance=1e-9, max_iterations=1000)
+    torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_a_bounded_basis_serves_members_too_and_ends_in_time() -> None:
+    torch.manual_seed(2)
+    stack = nn.Sequential(StackedLinear(3, 4, 9), nn.Tanh(), StackedLinear(3, 9, 2)).double()
+    x, products = torch.randn(20, 4, dtype=torch.float64), 0
+
+    def loss() -> Tensor:
+        return (stack(x) - 1).square().mean((-2, -1)).sum()
+
+    whole = hessian_eigenvalues(loss, stack.parameters(), 3, members=3)
+    bounded = hessian_eigenvalues(loss, stack.parameters(), 3, members=3, block=1, max_basis=9, max_iterations=300)
+    torch.testing.assert_close(bounded, whole, rtol=1e-3, atol=1e-6)
+
+    class Counted(torch.autograd.Function):
+        @staticmethod
+        def forward(context: torch.autograd.function.FunctionCtx, x: Tensor) -> Tensor:
+            return x.clone()
+
+        @staticmethod
+        def backward(context: torch.autograd.function.FunctionCtx, gradient: Tensor) -> Tensor:
+            nonlocal products
+            products += 1
+            return gradient
+
+    _, x = quadratic([float(i) for i in range(200)])
+    diagonal = torch.arange(200.0, dtype=torch.float64)
+    found = hessian_eigenvalues(
+        lambda: (diagonal * Counted.apply(x).square()).sum() / 2, [x], 3, block=1, max_basis=6, max_iterations=20
+    )
+    assert products <= 2 * 20 + 2
+    assert found[0] <= 199 + 1e-6
+
+
 def test_members_of_a_stack_have_what_each_alone_has() -> None:
     torch.manual_seed(2)
     stack = nn.Sequential(StackedLinear(3, 4, 7), nn.Tanh(), StackedLinear(3, 7, 2)).double()
@@ -135,6 +187,12 @@ def test_bad_input_is_refused() -> None:
     for k in (0, 3):
         with pytest.raises(ValueError, match="k must be between 1 and the 2 parameters"):
             hessian_eigenvalues(loss, [x], k)
+    for block in (0, 3):
+        with pytest.raises(ValueError, match="block must be between 1 and k = 2"):
+            hessian_eigenvalues(loss, [x], 2, block=block)
+    wide, y = quadratic([1.0, 2.0, 3.0, 4.0])
+    with pytest.raises(ValueError, match=r"max_basis must be k \+ block = 3 or more, got 2"):
+        hessian_eigenvalues(wide, [y], 2, block=1, max_basis=2)
     with pytest.raises(ValueError, match="finite"):
         hessian_eigenvalues(lambda: loss() * float("nan"), [x])
     with pytest.raises(ValueError, match="one finite number"):

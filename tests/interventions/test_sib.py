@@ -1,0 +1,241 @@
+"""Scale-invariant balancing on modules of one's own: their declared pairs, the factors, and what follows from them."""
+
+import copy
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from supple.interventions import Learner, ScalePair, learner_for, make, parse_hook, scale_pairs, sib_
+
+few = settings(max_examples=15, deadline=None)
+X = torch.randn(30, 7, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+Y = torch.randint(3, (30,), generator=torch.Generator().manual_seed(2))
+
+
+class Gated(nn.Module):
+    """A gated layer, then a fused layer of which only the last rows are a pair with what reads them."""
+
+    def __init__(self, neurons: int = 6, heads: int = 2, groups: int = 3, width: int = 2) -> None:
+        super().__init__()
+        self.heads, self.groups, channels = heads, groups, heads * width
+        self.gate, self.up, self.down = nn.Linear(7, neurons), nn.Linear(7, neurons), nn.Linear(neurons, 7)
+        self.fused = nn.Linear(7, 5 + channels)
+        self.out = nn.Linear(channels * groups, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.down(F.silu(self.gate(x)) * self.up(x))
+        other, values = self.fused(x).split([5, self.fused.out_features - 5], dim=-1)
+        weights = other.softmax(-1)[..., :1]
+        heads = values.unflatten(-1, (self.heads, 1, -1)).expand(*x.shape[:-1], -1, self.groups, -1)
+        return self.out((heads * weights[..., None, None]).flatten(-3))
+
+    def scale_symmetries(self) -> list[ScalePair]:
+        channels = self.fused.out_features - 5
+        return [
+            ScalePair("mlp", self.up, self.down, self.up.out_features),
+            ScalePair("attention", self.fused, self.out, channels, self.heads, first=5),
+        ]
+
+
+def model(seed: int = 0, **sizes: int) -> Gated:
+    torch.manual_seed(seed)
+    return Gated(**sizes).double()
+
+
+def loss_of(module: nn.Module) -> Tensor:
+    return F.cross_entropy(module(X), Y)
+
+
+def channel_gradients(module: Gated) -> tuple[Tensor, Tensor]:
+    """Squared gradient norms of each channel, before and behind it."""
+    named = dict(module.named_parameters())
+    g = dict(zip(named, torch.autograd.grad(loss_of(module), list(named.values())), strict=True))
+    up = g["up.weight"].square().sum(1) + g["up.bias"].square()
+    value = g["fused.weight"][5:].square().sum(1) + g["fused.bias"][5:].square()
+    out = g["out.weight"].square().sum(0).view(module.heads, module.groups, -1).sum(1).flatten()
+    return torch.cat([up, value]), torch.cat([g["down.weight"].square().sum(0), out])
+
+
+@few
+@given(st.integers(1, 5), st.integers(1, 3), st.integers(1, 3), st.integers(1, 3), st.integers(0, 99))
+def test_the_function_stays_and_each_channel_is_balanced(
+    n: int, heads: int, groups: int, width: int, seed: int
+) -> None:
+    net = model(seed, neurons=n, heads=heads, groups=groups, width=width)
+    outputs, kept = net(X).detach(), net.fused.weight[:5].detach().clone()
+    before, behind = channel_gradients(net)
+    done = sib_(net, lambda: loss_of(net), ratio=1e6)
+    torch.testing.assert_close(net(X), outputs, rtol=1e-6, atol=1e-9)
+    assert torch.equal(net.fused.weight[:5], kept)
+    div, mul = channel_gradients(net)
+    torch.testing.assert_close(div, mul, rtol=1e-4, atol=1e-12)
+    torch.testing.assert_close(done.alpha.double(), (behind / before) ** 0.25, rtol=1e-4, atol=0)
+    assert done.gradient_norm == pytest.approx(float((before + behind).sum().sqrt()), rel=1e-5)
+    assert done.predicted == pytest.approx(float((div + mul).sum().sqrt()), rel=1e-5)
+    assert done.predicted <= done.gradient_norm * (1 + 1e-6)
+
+
+@few
+@given(st.integers(0, 99), st.floats(0.05, 20.0))
+def test_no_other_factor_has_a_smaller_gradient(seed: int, factor: float) -> None:
+    net = model(seed)
+    sib_(net, lambda: loss_of(net), ratio=1e6)
+    best = sum(part.sum() for part in channel_gradients(net))
+    with torch.no_grad():
+        net.up.weight[0] /= factor
+        net.up.bias[0] /= factor
+        net.down.weight[:, 0] *= factor
+    assert sum(part.sum() for part in channel_gradients(net)) >= best * (1 - 1e-5)
+
+
+def test_factors_are_clipped_and_a_channel_without_gradient_is_left_alone() -> None:
+    net = model()
+    with torch.no_grad():
+        net.down.weight[:, 0] = 0  # up's neuron 0 has no gradient, down's has: α = ∞
+        net.up.weight[1] = net.up.bias[1] = 0  # down's neuron 1 has no gradient, up's has: α = 0
+        net.down.weight[:, 2] = net.up.weight[2] = net.up.bias[2] = 0  # neither has
+        net.gate.weight[2] = net.gate.bias[2] = 0
+    was = copy.deepcopy(net)
+    done = sib_(net, lambda: loss_of(net), ratio=4.0)
+    assert done.alpha[:3].tolist() == [4.0, 0.25, 1.0]
+    assert done.idle == 1
+    assert done.clipped == int(((done.alpha == 4) | (done.alpha == 0.25)).sum())
+    assert done.alpha.max() <= 4
+    assert done.alpha.min() >= 0.25
+    torch.testing.assert_close(net.up.weight[0], was.up.weight[0] / 4)
+    torch.testing.assert_close(net.down.weight[:, 1], was.down.weight[:, 1] / 4)
+    assert torch.equal(net.up.weight[2], was.up.weight[2])
+    assert sib_(net, lambda: loss_of(net), ratio=1.0).alpha.unique().tolist() == [1.0]
+
+
+def test_it_is_learning_rates_for_each_channel_under_adam() -> None:
+    """Proposition C.1: Adam on the balanced model is Adam on the unbalanced one with η·α and η/α."""
+    balanced, plain = model(3), model(3)
+    alpha = sib_(balanced, lambda: loss_of(balanced)).alpha.double()
+    assert alpha.max() / alpha.min() > 1.5
+    neurons, values = alpha[:6], alpha[6:]
+    rates = {
+        "up.weight": neurons[:, None],
+        "up.bias": neurons,
+        "down.weight": 1 / neurons,
+        "fused.weight": torch.cat([torch.ones(5), values])[:, None],
+        "fused.bias": torch.cat([torch.ones(5), values]),
+        "out.weight": 1 / values.view(2, 1, 2).expand(2, 3, 2).flatten(),
+    }
+    ours = torch.optim.Adam(balanced.parameters(), lr=1e-2, eps=1e-30)
+    theirs = torch.optim.Adam(plain.parameters(), lr=1e-2, eps=1e-30)
+    for _ in range(10):
+        for net, optimizer in ((balanced, ours), (plain, theirs)):
+            optimizer.zero_grad()
+            loss_of(net).backward()
+            before = {name: p.detach().clone() for name, p in net.named_parameters()}
+            optimizer.step()
+            if net is plain:
+                with torch.no_grad():
+                    for name, p in net.named_parameters():
+                        p.copy_(before[name] + (p - before[name]) * rates.get(name, 1.0))
+    torch.testing.assert_close(balanced(X), plain(X), rtol=1e-5, atol=1e-7)
+    untouched = model(3)
+    optimizer = torch.optim.Adam(untouched.parameters(), lr=1e-2, eps=1e-30)
+    for _ in range(10):
+        optimizer.zero_grad()
+        loss_of(untouched).backward()
+        optimizer.step()
+    assert not torch.allclose(untouched(X), plain(X), rtol=1e-3)
+
+
+def learner(retain: bool = False) -> Learner:
+    net = model()
+    optimizer = torch.optim.AdamW(net.parameters())
+    loss_of(net).backward()
+    optimizer.step()
+    target = learner_for(net, optimizer, probe=lambda: (X,), loss=lambda: loss_of(net), units=("gate",))
+    if retain:
+        target.retain = lambda: net(X).square().mean()
+    return target
+
+
+@pytest.mark.parametrize("retain", [False, True])
+def test_the_intervention_balances_by_the_retain_loss_where_there_is_one(retain: bool) -> None:
+    target = learner(retain)
+    expected = copy.deepcopy(target.module)
+    loss = (lambda: expected(X).square().mean()) if retain else (lambda: loss_of(expected))
+    alpha = sib_(expected, loss, ratio=50.0).alpha
+    intervention = make("sib", ratio=50.0)
+    intervention.attach(target)
+    assert intervention.concerns(target)
+    assert len(alpha.unique()) > 1
+    written = intervention.apply(target)
+    for found, wanted in zip(target.module.parameters(), expected.parameters(), strict=True):
+        assert torch.equal(found, wanted)
+
+    named = dict(target.module.named_parameters())
+    assert set(written) == set(named) - {"gate.weight", "gate.bias", "down.bias", "out.bias"}
+    for name, parameter in named.items():
+        moments = target.optimizer.state[parameter]["exp_avg"]
+        if name.startswith("fused"):  # of a fused layer only the values' part was written
+            assert not moments[5:].any()
+            assert moments[:5].any()
+        else:
+            assert bool(moments.any()) == (name not in written)
+
+
+def test_without_a_schedule_it_is_applied_once_at_the_start() -> None:
+    hook, target = parse_hook("sib(ratio=10)"), learner()
+    assert parse_hook("sib@start").schedule == hook.schedule
+    assert "function kept" in hook.intervention.contract(target)["weights"]
+
+
+def test_gradients_fields_and_buffers_of_the_caller_are_left_alone() -> None:
+    net = model()
+    net.up.weight.grad = torch.full_like(net.up.weight, 7.0)
+    calls = []
+    with torch.no_grad():
+        sib_(net, lambda: calls.append(1) or loss_of(net))
+    assert calls == [1]
+    assert net.up.weight.grad.unique().tolist() == [7.0]
+    assert net.down.weight.grad is None
+    assert all(p.requires_grad for p in net.parameters())
+
+
+def test_bad_input_is_refused_and_nothing_is_written() -> None:
+    net = model()
+    was = copy.deepcopy(net.state_dict())
+    infinite = net.up.weight[0, 0] * 0 + (net.up.weight - net.up.weight.detach()).abs().sqrt().sum()
+    for loss, reason in (
+        (lambda: loss_of(net) * float("nan"), "one finite number"),
+        (lambda: net(X), "one finite number"),
+        (lambda: infinite, "gradients of the loss are not finite"),
+        (lambda: torch.zeros(()), "does not depend"),
+        (lambda: net.gate.weight.sum(), "does not depend"),
+    ):
+        with pytest.raises(ValueError, match=reason):
+            sib_(net, loss)
+    for ratio in (0.5, float("inf"), float("nan")):
+        with pytest.raises(ValueError, match="ratio must be finite and ≥ 1"):
+            sib_(net, lambda: loss_of(net), ratio)
+        with pytest.raises(ValueError, match="ratio must be finite and ≥ 1"):
+            make("sib", ratio=ratio)
+    assert all(torch.equal(value, was[name]) for name, value in net.state_dict().items())
+
+
+def test_modules_and_pairs_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"Sequential is no language model .* scale_symmetries"):
+        scale_pairs(nn.Sequential(nn.Linear(2, 2)))
+    net, other = model(), model()
+    for pairs, reason in (
+        ([], "returned no pairs"),
+        ([ScalePair("mlp", net.up, net.down, 5)], "5 channels in 1 heads do not fit 6 outputs and 6 inputs"),
+        ([ScalePair("v", net.fused, net.out, 4, 2, first=6)], "do not fit"),
+        ([ScalePair("v", net.fused, net.out, 4, 3, first=5)], "do not fit"),
+        ([ScalePair("mlp", other.up, net.down, 6)], "no parameter of this model"),
+        ([ScalePair("a", net.up, net.down, 6), ScalePair("b", net.up, net.down, 6)], "b and a both scale up.weight"),
+        ([ScalePair("mlp", nn.Bilinear(7, 7, 6), net.down, 6)], "torch's Bilinear, not a plain nn.Linear"),
+    ):
+        net.scale_symmetries = lambda pairs=pairs: pairs
+        with pytest.raises(ValueError, match=reason):
+            scale_pairs(net)

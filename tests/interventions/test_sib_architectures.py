@@ -1,0 +1,217 @@
+"""Scale-invariant balancing on tiny random models of every family that transformers has."""
+
+import math
+
+import pytest
+import torch
+import transformers
+from torch import Tensor, nn
+
+from supple.interventions import learner_for, make, scale_pairs, sib_
+from supple.interventions.symmetry import FAMILIES
+
+SIZE = {
+    "vocab_size": 53,
+    "hidden_size": 24,
+    "intermediate_size": 40,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 6,
+    "num_key_value_heads": 2,  # groups of 3
+    "head_dim": 8,
+    "max_position_embeddings": 32,
+    "pad_token_id": 0,
+}
+TOKENS = torch.randint(1, 53, (2, 12), generator=torch.Generator().manual_seed(0))
+
+
+def tiny(family: str, **changes: object) -> nn.Module:
+    """A model with weights large enough that attention matters, and biases that are not zero."""
+    torch.manual_seed(1)
+    config = transformers.AutoConfig.for_model(family, **{**SIZE, **changes})
+    model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if name.endswith("bias") or parameter.ndim == 2:
+                parameter.normal_(std=0.25)
+    return model
+
+
+def loss_of(model: nn.Module) -> Tensor:
+    return model(input_ids=TOKENS, labels=TOKENS).loss
+
+
+@torch.no_grad()
+def relative_difference(model: nn.Module, logits: Tensor) -> float:
+    return float((model(TOKENS).logits - logits).abs().max() / logits.abs().max())
+
+
+def gradient_norm(model: nn.Module) -> float:
+    gradients = torch.autograd.grad(loss_of(model), list(model.parameters()))
+    return math.sqrt(sum(float(g.square().sum()) for g in gradients))
+
+
+def by_hand(model: nn.Module, ratio: float) -> None:
+    """The equations, one channel of one query head after the other."""
+    named = dict(model.named_parameters())
+    gradients = dict(zip(named, torch.autograd.grad(loss_of(model), list(named.values())), strict=True))
+    heads, groups, width = 2, 3, named["model.layers.0.self_attn.v_proj.weight"].shape[0] // 2
+
+    def balance(div: str, mul: str, row: int, columns: list[int]) -> None:
+        biased = f"{div}.bias" in named
+        squares = gradients[f"{div}.weight"][row].square().sum()
+        squares = squares + (gradients[f"{div}.bias"][row].square() if biased else 0)
+        other = gradients[f"{mul}.weight"][:, columns].square().sum()
+        alpha = float((other / squares) ** 0.25)
+        alpha = min(max(alpha, 1 / ratio), ratio)
+        named[f"{div}.weight"][row] /= alpha
+        named[f"{mul}.weight"][:, columns] *= alpha
+        if biased:
+            named[f"{div}.bias"][row] /= alpha
+
+    with torch.no_grad():
+        for layer in range(2):
+            place = f"model.layers.{layer}"
+            for head in range(heads):
+                for channel in range(width):
+                    readers = [(head * groups + query) * width + channel for query in range(groups)]
+                    attention = f"{place}.self_attn"
+                    balance(f"{attention}.v_proj", f"{attention}.o_proj", head * width + channel, readers)
+            for neuron in range(SIZE["intermediate_size"]):
+                balance(f"{place}.mlp.up_proj", f"{place}.mlp.down_proj", neuron, [neuron])
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_logits_stay_gradients_are_balanced_and_a_second_time_changes_nothing(family: str) -> None:
+    model = tiny(family)
+    pairs = scale_pairs(model)
+    assert len(pairs) == 2 * SIZE["num_hidden_layers"]
+    assert {pair.groups for pair in pairs} == {1, 3}
+    logits, norm = model(TOKENS).logits.detach(), gradient_norm(model)
+    weights = {name: p.detach().clone() for name, p in model.named_parameters()}
+
+    done = sib_(model, lambda: loss_of(model))
+
+    assert relative_difference(model, logits) <= 1e-5
+    assert gradient_norm(model) < norm
+    assert done.predicted < done.gradient_norm
+    changed = {name for name, p in model.named_parameters() if not torch.equal(p, weights[name])}
+    assert changed == set(done.written)
+    parts = {name.split(".", 3)[3] for name in changed}
+    assert {"self_attn.v_proj.weight", "self_attn.o_proj.weight", "mlp.up_proj.weight"} <= parts
+    assert not any("gate" in part or "q_proj" in part or "o_proj.bias" in part for part in parts)
+
+    assert all(p.grad is None for p in model.parameters())
+    again = sib_(model, lambda: loss_of(model))
+    torch.testing.assert_close(again.alpha, torch.ones_like(again.alpha), rtol=2e-3, atol=0)
+    assert again.gradient_norm == pytest.approx(done.predicted, rel=1e-3)
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen2"])
+@pytest.mark.parametrize("ratio", [100.0, 1.1])
+def test_every_weight_is_as_in_the_equations(family: str, ratio: float) -> None:
+    model, expected = tiny(family), tiny(family)
+    sib_(model, lambda: loss_of(model), ratio)
+    by_hand(expected, ratio)
+    for (name, found), wanted in zip(model.named_parameters(), expected.parameters(), strict=True):
+        torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-6, msg=name)
+
+
+def test_biases_on_values_and_up_are_scaled_with_their_rows() -> None:
+    for model, names in (
+        (tiny("qwen2"), {"self_attn.v_proj.bias"}),
+        (tiny("llama", attention_bias=True, mlp_bias=True), {"self_attn.v_proj.bias", "mlp.up_proj.bias"}),
+    ):
+        logits = model(TOKENS).logits.detach()
+        done = sib_(model, lambda model=model: loss_of(model))
+        assert {name.split(".", 3)[3] for name in done.written if name.endswith("bias")} == names
+        assert relative_difference(model, logits) <= 1e-5
+
+
+def test_a_model_of_one_key_value_head_and_one_with_as_many_as_queries_keep_their_logits() -> None:
+    for heads in (1, 6):
+        model = tiny("llama", num_key_value_heads=heads)
+        logits = model(TOKENS).logits.detach()
+        sib_(model, lambda model=model: loss_of(model))
+        assert relative_difference(model, logits) <= 1e-5
+
+
+def test_frozen_weights_are_balanced_and_stay_frozen() -> None:
+    model = tiny("llama").requires_grad_(False)
+    model.lm_head.weight.requires_grad_(True)
+    done = sib_(model, lambda: loss_of(model))
+    assert done.idle == 0
+    assert [n for n, p in model.named_parameters() if p.requires_grad] == ["lm_head.weight"]
+
+
+@pytest.mark.parametrize(
+    ("family", "changes", "reason"),
+    [
+        ("gpt2", {"n_head": 2, "n_embd": 16, "n_layer": 1}, "gpt2 .* fuses queries, keys and values in c_attn"),
+        ("phi3", {}, "phi3 .* fuses queries, keys and values in qkv_proj"),
+        ("gpt_neox", {}, "gpt_neox .* fuses queries, keys and values in query_key_value"),
+        ("phi", {"num_key_value_heads": 6}, "phi .* its MLP has no gate"),
+        ("mixtral", {}, "mixtral .* its experts are fused"),
+        ("olmo", {"clip_qkv": 8.0}, "olmo .* clip_qkv clamps its values"),
+        ("stablelm", {}, "stablelm .* was not checked"),
+    ],
+)
+def test_architectures_without_the_symmetry_are_refused_by_name(family: str, changes: dict, reason: str) -> None:
+    sizes = {} if family == "gpt2" else SIZE
+    torch.manual_seed(0)
+    config = transformers.AutoConfig.for_model(family, **{**sizes, **changes})
+    model = transformers.AutoModelForCausalLM.from_config(config)
+    with pytest.raises(ValueError, match=reason) as error:
+        sib_(model, lambda: loss_of(model))
+    assert "\n" not in str(error.value)
+    intervention = make("sib")
+    learner = learner_for(model)
+    assert not intervention.concerns(learner) or family == "olmo"
+    with pytest.raises(ValueError, match=f"sib: 'model': {reason}"):
+        intervention.attach(learner)
+
+
+def test_a_norm_on_the_values_is_refused() -> None:
+    """Gemma 3n's attention has one; a whole model of it is more than a test needs."""
+    model = tiny("llama")
+    model.config.model_type = "gemma3n_text"
+    model.model.layers[0].self_attn.v_norm = nn.RMSNorm(8)
+    with pytest.raises(ValueError, match=r"gemma3n_text .* a norm follows its value projection"):
+        scale_pairs(model)
+
+
+def test_wrapped_quantised_and_shared_layers_are_refused_and_nothing_is_written() -> None:
+    from peft import LoraConfig, get_peft_model
+
+    wrapped = get_peft_model(tiny("llama"), LoraConfig(r=2, target_modules=["v_proj"]))
+    tied = tiny("llama")
+    tied.model.layers[1].mlp.up_proj.weight = tied.model.layers[0].mlp.up_proj.weight
+    quantised = tiny("llama")
+    down = quantised.model.layers[0].mlp.down_proj
+    down.weight = nn.Parameter(down.weight.detach().to(torch.float8_e4m3fn), requires_grad=False)
+    normed = tiny("llama")
+    nn.utils.parametrizations.weight_norm(normed.model.layers[0].self_attn.o_proj)
+    for model, reason in (
+        (wrapped, "layers.0.self_attn: its div layer is peft's Linear, not a plain nn.Linear: merge"),
+        (tied, r"shared by model.layers.0.mlp.up_proj.weight and model.layers.1.mlp.up_proj.weight"),
+        (quantised, "mul weight is quantised .torch.float8_e4m3fn."),
+        (normed, "ParametrizedLinear, not a plain nn.Linear"),
+    ):
+        with pytest.raises(ValueError, match=reason):
+            sib_(model, lambda: torch.zeros(()))
+
+
+def test_lora_on_queries_alone_does_not_hinder() -> None:
+    from peft import LoraConfig, get_peft_model
+
+    model = get_peft_model(tiny("llama"), LoraConfig(r=2, target_modules=["q_proj"]))
+    logits = model(TOKENS).logits.detach()
+    assert sib_(model, lambda: loss_of(model)).pairs == 4
+    assert relative_difference(model, logits) <= 1e-5
+
+
+def test_half_precision_keeps_the_function_to_its_rounding() -> None:
+    model = tiny("llama").to(torch.bfloat16)
+    logits = model(TOKENS).logits.detach()
+    done = sib_(model, lambda: loss_of(model))
+    assert done.alpha.dtype == torch.float32
+    assert relative_difference(model, logits) <= 0.05

@@ -1,0 +1,118 @@
+import json
+
+import pytest
+import torch
+from torch import nn
+
+from supple.experiments.errors import CheckpointError, UsageError
+from supple.tracks.language.adapters import adapters, add_task, load_adapters, maker, save_adapters, wrap
+
+KINDS = ["moram", "seqlora", "inclora", "olora", "moe_lora", "external_router"]
+
+
+def plain(width: int = 8, dtype: torch.dtype = torch.float32) -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(6, width), nn.ReLU(), nn.Linear(width, 6), nn.Linear(6, 3)).to(dtype).eval()
+
+
+def trained(kind: str = "moram", dtype: torch.dtype = torch.float32, **params) -> nn.Sequential:
+    model, source = plain(dtype=dtype), torch.Generator().manual_seed(1)
+    wrap(model, "all-linear", maker(kind, r=3, **params))
+    for _ in range(3):
+        add_task(model, source)
+        for adapter in adapters(model).values():
+            nn.init.normal_(adapter.B, generator=source)
+    return model
+
+
+def inputs(dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.randn(5, 6, generator=torch.Generator().manual_seed(2)).to(dtype)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_loaded_adapters_compute_the_same_bit_for_bit(tmp_path, kind, dtype):
+    model, other = trained(kind, dtype), plain(dtype=dtype)
+    save_adapters(model, tmp_path / "adapters")
+    assert load_adapters(other, tmp_path / "adapters") == ["0", "2"]
+    with torch.no_grad():
+        assert torch.equal(other(inputs(dtype)), model(inputs(dtype)))
+    for name, adapter in adapters(other).items():
+        assert (adapter.params, adapter.sizes) == (adapters(model)[name].params, adapters(model)[name].sizes)
+    trainable = [{n for n, p in m.named_parameters() if p.requires_grad} for m in (model, other)]
+    assert trainable[0] == trainable[1]
+    add_task(other)  # and it goes on
+    other(inputs(dtype)).sum().backward()
+
+
+def test_the_files_are_these_two_and_say_what_they_hold(tmp_path):
+    save_adapters(trained(k=2), tmp_path)
+    save_adapters(trained(k=5), tmp_path)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["adapters.json", "adapters.safetensors"]
+    body = json.loads((tmp_path / "adapters.json").read_text())
+    assert (body["kind"], body["tasks"], body["params"]["k"]) == ("moram", 3, 5)
+    assert body["layers"]["0"] == {"inputs": 6, "outputs": 8, "atoms": [3, 3, 3]}
+
+
+def test_other_architectures_and_weights_are_refused(tmp_path):
+    save_adapters(trained(), tmp_path)
+    deeper = nn.Sequential(plain())
+    with pytest.raises(UsageError, match="another architecture: Sequential has no Linear '0'"):
+        load_adapters(deeper, tmp_path)
+    with pytest.raises(UsageError, match="another architecture: '0' of Sequential is 6 → 9, theirs 6 → 8"):
+        load_adapters(plain(9), tmp_path)
+    moved = plain()
+    nn.init.normal_(moved[0].weight)
+    with pytest.raises(UsageError, match="trained on other weights"):
+        load_adapters(moved, tmp_path)
+    assert not adapters(moved)
+    assert all(p.requires_grad for p in moved.parameters())
+    load_adapters(moved, tmp_path, check_base=False)
+    with pytest.raises(UsageError, match="has adapters already"):
+        load_adapters(moved, tmp_path)
+
+
+@pytest.mark.parametrize("how", ["cut", "changed", "gone", "no json", "foreign", "incomplete", "odd layers"])
+def test_damaged_files_are_refused_in_one_line_and_the_model_stays(tmp_path, how):
+    save_adapters(trained(), tmp_path)
+    data, manifest = tmp_path / "adapters.safetensors", tmp_path / "adapters.json"
+    raw, body = data.read_bytes(), json.loads(manifest.read_text())
+    if how == "cut":
+        data.write_bytes(raw[:-20])
+    elif how == "changed":
+        data.write_bytes(raw[:-1] + bytes([raw[-1] ^ 1]))
+    elif how == "gone":
+        data.unlink()
+    elif how == "no json":
+        manifest.write_text("{")
+    elif how == "foreign":
+        manifest.write_text(json.dumps({**body, "format": "other"}))
+    elif how == "incomplete":
+        manifest.write_text(json.dumps({k: v for k, v in body.items() if k != "layers"}))
+    else:
+        manifest.write_text(json.dumps({**body, "params": {**body["params"], "k": -1}}))
+    model = plain()
+    with pytest.raises(CheckpointError, match=r"adapters\.(json|safetensors): ") as caught:
+        load_adapters(model, tmp_path)
+    assert "\n" not in str(caught.value)
+    assert not adapters(model)
+    assert all(p.requires_grad for p in model.parameters())
+
+
+def test_a_failed_write_leaves_nothing_behind(tmp_path, monkeypatch):
+    def full(*_: object) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr("supple.experiments.files.sync", full)
+    with pytest.raises(OSError, match="disk full"):
+        save_adapters(trained(), tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_model_without_adapters_or_with_different_ones_cannot_be_saved(tmp_path):
+    with pytest.raises(ValueError, match="Sequential has no adapters to save"):
+        save_adapters(plain(), tmp_path)
+    mixed = trained()
+    mixed[3] = maker("seqlora")(mixed[3])
+    with pytest.raises(ValueError, match="adapters of different kinds"):
+        save_adapters(mixed, tmp_path)

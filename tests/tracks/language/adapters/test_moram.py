@@ -1,0 +1,205 @@
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from supple.tracks.language import MoRAM
+from supple.tracks.language.adapters import moram as room
+
+
+def adapter(tasks: int = 3, inputs: int = 7, outputs: int = 5, dtype: torch.dtype = torch.float64, **params) -> MoRAM:
+    """With values other than 0, as after training."""
+    source = torch.Generator().manual_seed(0)
+    torch.manual_seed(0)
+    made = MoRAM(nn.Linear(inputs, outputs).to(dtype), **params)
+    for _ in range(tasks):
+        made.add_task(source)
+        nn.init.normal_(made.B, generator=source)
+    return made
+
+
+@torch.no_grad()
+def by_the_equations(made: MoRAM, x: Tensor) -> Tensor:
+    """Equations 4 to 8, token by token and atom by atom; x: (tokens, d_in)."""
+    keys, values = made.bank("A"), made.bank("B")
+    out = made.linear(x)
+    for token, y in zip(x, out, strict=True):
+        activations = [float(key @ token) for key in keys]
+        norm = math.sqrt(sum(a * a for a in activations))
+        scores = [a / norm if norm else 0.0 for a in activations]
+        kept = sorted(range(len(keys)), key=lambda i: -scores[i])[: made.k]
+        exponentials = {i: math.exp(scores[i] / (made.tau or 1.0)) for i in kept}
+        for i in kept:
+            weight = exponentials[i] / sum(exponentials.values())
+            if not made.training and made.delta is not None and scores[i] < made.delta:
+                weight = 0.0
+            y += weight * activations[i] * values[i]
+    return out
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    tasks=st.integers(1, 4),
+    r=st.integers(1, 5),
+    k=st.none() | st.integers(1, 8),
+    tau=st.none() | st.floats(0.05, 2.0),
+    delta=st.none() | st.floats(-0.5, 0.6),
+    training=st.booleans(),
+)
+def test_it_computes_the_papers_equations(tasks, r, k, tau, delta, training):
+    made = adapter(tasks, r=r, k=k, tau=tau, delta=delta).train(training)
+    x = torch.randn(6, 7, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    torch.testing.assert_close(made(x), by_the_equations(made, x))
+    with torch.no_grad():  # where values may be gathered
+        torch.testing.assert_close(made(x), by_the_equations(made, x))
+
+
+@pytest.mark.parametrize("threshold", [0, 10**9])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_gathered_and_dense_values_are_the_same(monkeypatch, threshold, dtype):
+    monkeypatch.setattr(room, "GATHER_FROM", threshold)
+    made = adapter(4, r=6, k=3, dtype=torch.float32).eval()
+    x = torch.randn(2, 3, 4, 7)
+    wanted = by_the_equations(made, x.view(-1, 7)).view(2, 3, 4, 5)
+    made.linear.to(dtype)
+    with torch.no_grad():
+        found = made(x.to(dtype))
+    assert found.dtype == dtype
+    if dtype == torch.float32:
+        torch.testing.assert_close(found, wanted)
+    else:
+        assert (found.float() - wanted).norm() < 0.05 * wanted.norm()
+
+
+@pytest.mark.parametrize("shape", [(7,), (4, 7), (2, 3, 7), (0, 7)])
+@pytest.mark.parametrize("tasks", [0, 1, 6])
+def test_any_leading_dimensions_will_do(shape, tasks):
+    made = adapter(tasks, r=4, k=2).eval()
+    x = torch.randn(shape, dtype=torch.float64)
+    with torch.no_grad():
+        assert made(x).shape == (*shape[:-1], 5)
+        torch.testing.assert_close(made(x), by_the_equations(made, x.view(-1, 7)).view(*shape[:-1], 5))
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_a_zero_input_gives_the_bias_and_finite_gradients(training):
+    made = adapter(r=4, k=3).train(training)
+    x = torch.zeros(2, 7, dtype=torch.float64, requires_grad=True)
+    y = made(x)
+    torch.testing.assert_close(y, made.linear.bias.expand(2, 5))
+    y.sum().backward()
+    assert torch.isfinite(x.grad).all()
+    assert torch.isfinite(made.A.grad).all()
+
+
+def test_only_the_new_atoms_learn():
+    made = adapter(3, r=4)
+    old = {name: value.clone() for name, value in made.state_dict().items() if name not in ("A", "B", "_extra_state")}
+    optimizer = torch.optim.SGD(made.task_parameters(), lr=1.0)
+    before = [p.detach().clone() for p in made.task_parameters()]
+    made(torch.randn(9, 7, dtype=torch.float64)).square().mean().backward()
+    optimizer.step()
+    assert [p.shape for p in made.task_parameters()] == [(4, 7), (4, 5)]
+    assert all(not torch.equal(p, q) for p, q in zip(before, made.task_parameters(), strict=True))
+    assert all(torch.equal(value, made.state_dict()[name]) for name, value in old.items())
+    assert {name for name, p in made.named_parameters() if p.grad is not None} == {"A", "B"}
+
+
+def test_a_task_freezes_the_atoms_as_they_are_and_starts_with_zero_values():
+    made = adapter(1, r=4)
+    key, value = made.A.detach().clone(), made.B.detach().clone()
+    made.add_task(torch.Generator().manual_seed(5))
+    assert made.sizes == (4, 4)
+    torch.testing.assert_close(made.frozen_A, key)
+    torch.testing.assert_close(made.frozen_B, value)
+    assert not made.B.any()
+    assert made.A.abs().max() <= 1 / math.sqrt(7)
+
+
+def test_without_old_atoms_a_new_task_changes_no_output():
+    made = adapter(0)
+    x = torch.randn(4, 7, dtype=torch.float64)
+    before = made(x)
+    assert torch.equal(before, made.linear(x))
+    made.add_task()
+    assert torch.equal(made(x), before)
+
+
+def test_the_draw_of_keys_is_the_generators():
+    first, second, third = (adapter(0) for _ in range(3))
+    for made, seed in ((first, 3), (second, 3), (third, 4)):
+        made.add_task(torch.Generator().manual_seed(seed))
+    assert torch.equal(first.A, second.A)
+    assert not torch.equal(first.A, third.A)
+
+
+def test_the_switches_of_table_4_each_change_the_mixture():
+    """Each against the full method, on the same atoms: without k more atoms act, without τ they share more evenly,
+    without δ none is dropped in evaluation."""
+    x = torch.randn(50, 7, dtype=torch.float64)
+
+    def weights(**params) -> Tensor:
+        made = adapter(4, r=4, **params).eval()
+        return made.weights(x, x @ made.bank("A").T)
+
+    full = weights(k=4)
+    assert (full > 0).sum(-1).max() <= 4
+    assert (weights(k=None, delta=None) > 0).all()
+    assert ((weights(k=4, delta=None) > 0).sum(-1) == 4).all()
+    torch.testing.assert_close(weights(k=4, delta=None).sum(-1), torch.ones(50, dtype=torch.float64))
+    assert (full.sum(-1) < 0.999).any()
+    assert weights(k=4, tau=None, delta=None).max() < weights(k=4, delta=None).max()
+
+
+def test_the_threshold_acts_in_evaluation_alone():
+    made = adapter(3, r=4, delta=0.9)
+    x = torch.randn(20, 7, dtype=torch.float64)
+    assert not torch.allclose(made(x), made.linear(x))
+    made.eval()
+    assert (made(x) == made.linear(x)).all(-1).any()
+
+
+def test_it_cannot_be_merged_and_says_why():
+    with pytest.raises(ValueError, match="MoRAM cannot be merged into the weight: which atoms act"):
+        adapter().merge()
+
+
+def test_its_state_brings_its_number_of_atoms():
+    made, other = adapter(3, r=4), adapter(1, r=4)
+    other.load_state_dict(made.state_dict())
+    x = torch.randn(4, 7, dtype=torch.float64)
+    assert other.sizes == (4, 4, 4)
+    assert torch.equal(other(x), made(x))
+    assert [p.shape for p in other.task_parameters()] == [(4, 7), (4, 5)]
+    kept = other.A
+    other.load_state_dict(made.state_dict())
+    assert other.A is kept
+
+
+def test_atoms_of_a_bfloat16_layer_are_kept_in_float32():
+    made = adapter(2, dtype=torch.bfloat16)
+    assert made.A.dtype == made.frozen_B.dtype == torch.float32
+    made(torch.randn(3, 7, dtype=torch.bfloat16)).sum().backward()
+    assert made.A.grad.dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"r": 0}, "MoRAM: r must be a whole number ≥ 1, got 0"),
+        ({"k": 0}, "MoRAM: k must be a whole number ≥ 1"),
+        ({"tau": 0.0}, "MoRAM: tau must be a finite temperature > 0"),
+        ({"delta": 1.5}, "MoRAM: delta must lie in"),
+    ],
+)
+def test_numbers_that_make_no_sense_are_refused(params, message):
+    with pytest.raises(ValueError, match=message):
+        MoRAM(nn.Linear(3, 3), **params)
+
+
+def test_what_is_no_linear_is_refused():
+    with pytest.raises(ValueError, match=r"MoRAM adapts an nn\.Linear, not Conv2d"):
+        MoRAM(nn.Conv2d(3, 3, 1))

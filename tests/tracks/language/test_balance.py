@@ -1,0 +1,99 @@
+"""What the report on a balanced language model says, and that it is true."""
+
+import copy
+import json
+import math
+from pathlib import Path
+
+import pytest
+import torch
+import transformers
+from torch import Tensor, nn
+
+from supple.metrics import hessian_eigenvalues
+from supple.tracks.language.balance import balance, batch_loss, write_balance
+
+
+def tiny() -> nn.Module:
+    torch.manual_seed(0)
+    config = transformers.LlamaConfig(
+        vocab_size=23,
+        hidden_size=16,
+        intermediate_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        attention_dropout=0.5,
+        initializer_range=0.3,
+    )
+    return transformers.LlamaForCausalLM(config)
+
+
+def batch(seed: int) -> dict[str, Tensor]:
+    tokens = torch.randint(1, 23, (2, 9), generator=torch.Generator().manual_seed(seed))
+    labels = tokens.masked_fill(torch.arange(9) < 4, -100)  # the loss is on the answer
+    return {"input_ids": tokens, "attention_mask": torch.ones_like(tokens), "labels": labels}
+
+
+def norm(model: nn.Module, of: dict[str, Tensor]) -> float:
+    gradients = torch.autograd.grad(batch_loss(model, of), list(model.parameters()))
+    return math.sqrt(sum(float(g.square().sum()) for g in gradients))
+
+
+def test_the_report_says_what_the_model_was_and_is(tmp_path: Path) -> None:
+    model, batches = tiny().train(), [batch(1), batch(2)]
+    was = copy.deepcopy(model).eval()
+    report = balance(model, batches, ratio=20.0, eigenvalues=3, tolerance=1e-4)
+    assert model.training
+    now = model.eval()
+
+    assert (report["architecture"], report["pairs"], report["channels"]) == ("llama", 2, 2 * 4 + 16)
+    logits = [[net(b["input_ids"]).logits.detach() for b in batches] for net in (was, now)]
+    difference = max(float((a - b).abs().max()) for a, b in zip(*logits, strict=True))
+    assert report["logits"]["difference"] == pytest.approx(difference, rel=0.5, abs=1e-9)
+    assert report["logits"]["largest"] == pytest.approx(max(float(each.abs().max()) for each in logits[0]), rel=1e-4)
+    assert report["logits"]["kept"]
+    assert report["logits"]["relative"] <= 1e-5
+
+    norms = report["gradient_norm"]
+    assert norms["before"] == pytest.approx([norm(was, b) for b in batches], rel=1e-4)
+    assert norms["after"] == pytest.approx([norm(now, b) for b in batches], rel=1e-4)
+    assert norms["ratio"][0] < 1
+    assert norms["of_pairs"][1] < norms["of_pairs"][0]
+
+    for net, key in ((was, "before"), (now, "after")):
+        wanted = hessian_eigenvalues(lambda net=net: batch_loss(net, batches[0]), net.parameters(), 3, tolerance=1e-4)
+        assert report["eigenvalues"][key] == pytest.approx(wanted.tolist(), rel=2e-3)
+    assert report["eigenvalues"]["ratio"][0] == pytest.approx(
+        report["eigenvalues"]["after"][0] / report["eigenvalues"]["before"][0]
+    )
+    alpha = report["alpha"]
+    assert sum(alpha["counts"]) == report["channels"]
+    assert len(alpha["edges"]) == len(alpha["counts"]) + 1
+    assert 1 / 20 <= alpha["smallest"] <= alpha["median"] <= alpha["largest"] <= 20 * (1 + 1e-6)
+
+    paths = write_balance({"tiny llama": report, "again": report}, tmp_path / "out")
+    assert [p.name for p in paths] == ["sib.json", "sib_eigenvalues.png", "sib_gradient_norms.png"]
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == sorted(p.name for p in paths)
+    assert json.loads(paths[0].read_text())["again"] == report
+    assert all(p.read_bytes().startswith(b"\x89PNG") for p in paths[1:])
+
+
+def test_without_eigenvalues_there_is_one_figure(tmp_path: Path) -> None:
+    report = balance(tiny(), [batch(1)], eigenvalues=0)
+    assert report["eigenvalues"] is None
+    assert [p.name for p in write_balance({"tiny": report}, tmp_path)] == ["sib.json", "sib_gradient_norms.png"]
+
+
+def test_bad_batches_and_models_are_refused_and_nothing_is_written() -> None:
+    model = tiny()
+    was = copy.deepcopy(model.state_dict())
+    silent = batch(1) | {"labels": torch.full((2, 9), -100)}
+    for batches, reason in (([], "retain batch"), ([batch(1), silent], "batch 2 has no labels that count")):
+        with pytest.raises(ValueError, match=reason):
+            balance(model, batches)
+    with pytest.raises(ValueError, match="ratio must be"):
+        balance(model, [batch(1)], ratio=0.0)
+    assert all(torch.equal(value, was[name]) for name, value in model.state_dict().items())
+    with pytest.raises(ValueError, match="gpt2"):
+        balance(transformers.GPT2LMHeadModel(transformers.GPT2Config(n_layer=1, n_embd=12, n_head=2)), [batch(1)])

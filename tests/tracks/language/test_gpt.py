@@ -1,0 +1,247 @@
+"""GPT: the same function as transformers' GPT-2, and what interventions and metrics may rely on."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from supple.experiments import checkpoint
+from supple.experiments.learner_state import learner_state, load_learner_state
+from supple.interventions import Learner, fire_, make
+from supple.metrics import View, dfi, dfi_unscaled, measure
+from supple.tracks.language.gpt import GPT, GPTConfig, adamw, gpt_learner, optimizer_groups
+
+TINY = GPTConfig(vocab_size=23, block_size=12, layers=2, heads=2, width=16)
+
+
+def draws(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def tokens(rows: int = 3, length: int = 8, seed: int = 1) -> Tensor:
+    return torch.randint(TINY.vocab_size, (rows, length), generator=draws(seed))
+
+
+def a_learner(config: GPTConfig = TINY, seed: int = 0) -> Learner:
+    model = GPT(config, draws(seed))
+    x, y = tokens(), tokens(seed=2)
+    return gpt_learner(
+        model,
+        adamw(model, 1e-3),
+        probe=lambda: (x,),
+        loss=lambda: model.loss(x, y),
+        generator=draws(seed + 1),
+        batches=lambda count: iter([model.losses(x, y)]),
+    )
+
+
+def weights(learner: Learner) -> dict[str, Tensor]:
+    return {name: p.detach().clone() for name, p in learner.module.named_parameters()}
+
+
+def train(learner: Learner, updates: int = 2) -> None:
+    for _ in range(updates):
+        learner.optimizer.zero_grad()
+        learner.loss().backward()
+        learner.optimizer.step()
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_with_the_same_weights_it_is_the_gpt_2_of_transformers(bias: bool):
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    config = GPTConfig(vocab_size=23, block_size=12, layers=2, heads=2, width=16, bias=True)
+    ours = GPT(config, draws())
+    for p in ours.parameters():  # no value by which a missing bias or gain would go unseen
+        p.data.normal_(0.0, 0.3, generator=draws(p.numel()))
+    if not bias:
+        plain = GPT(GPTConfig(**{**vars(config), "bias": False}), draws())
+        plain.load_state_dict({k: v for k, v in ours.state_dict().items() if not k.endswith("bias")})
+        for name, p in ours.named_parameters():
+            if name.endswith("bias"):
+                p.data.zero_()
+    settings = GPT2Config(
+        vocab_size=23, n_positions=12, n_embd=16, n_layer=2, n_head=2, activation_function="gelu",
+        attn_pdrop=0.0, resid_pdrop=0.0, embd_pdrop=0.0, attn_implementation="eager", bos_token_id=0, eos_token_id=0,
+    )  # fmt: skip
+    theirs = GPT2LMHeadModel(settings)
+    state = {
+        f"transformer.{name}": value.mT if name.startswith("h.") and value.ndim == 2 else value
+        for name, value in ours.state_dict().items()
+        if name != "lm_head.weight"
+    }
+    theirs.load_state_dict({**state, "lm_head.weight": ours.lm_head.weight})
+    x = tokens(length=12)
+    y = x.clone()
+    y[0, :4] = -100
+    expected = theirs(input_ids=x, labels=y)
+    model = ours if bias else plain
+    torch.testing.assert_close(model(x), expected.logits, rtol=1e-5, atol=1e-5)
+    loss = model.loss(x[:, :-1], y[:, 1:])
+    torch.testing.assert_close(loss, expected.loss, rtol=1e-5, atol=1e-5)
+
+
+@given(place=st.integers(1, 7), seed=st.integers(0, 99))
+@settings(max_examples=10, deadline=None)
+def test_a_later_token_changes_no_earlier_logit(place: int, seed: int):
+    model, x = GPT(TINY, draws(seed)), tokens(seed=seed)
+    changed = x.clone()
+    changed[:, place] = (x[:, place] + 1) % TINY.vocab_size
+    torch.testing.assert_close(model(changed)[:, :place], model(x)[:, :place], rtol=0, atol=1e-6)
+    assert not torch.allclose(model(changed)[:, place:], model(x)[:, place:])
+
+
+def test_all_draws_come_from_the_generator_and_have_gpt_2s_deviations():
+    before = torch.get_rng_state()
+    config = GPTConfig(vocab_size=500, block_size=64, layers=8, heads=2, width=64)
+    a, b, other = (GPT(config, draws(seed)) for seed in (3, 3, 4))
+    assert torch.equal(torch.get_rng_state(), before)
+    for name, p in a.named_parameters():
+        assert torch.equal(p, b.get_parameter(name))
+        assert p.ndim == 1 or not torch.equal(p, other.get_parameter(name))
+        if p.ndim == 2:
+            expected = 0.02 / math.sqrt(16) if "c_proj" in name else 0.02
+            assert float(p.detach().std()) == pytest.approx(expected, rel=0.06)
+    assert a.lm_head.weight is a.wte.weight
+
+
+def test_the_mean_loss_is_that_of_the_targets_that_count():
+    model, x, y = GPT(TINY, draws()), tokens(), tokens(seed=2)
+    y[0, 2:] = -100
+    logs = model(x).log_softmax(-1)
+    rows = [[-logs[i, j, y[i, j]] for j in range(8) if y[i, j] >= 0] for i in range(3)]
+    torch.testing.assert_close(model.loss(x, y), torch.stack([v for row in rows for v in row]).mean())
+    torch.testing.assert_close(model.losses(x, y), torch.stack([torch.stack(row).mean() for row in rows]))
+
+
+def test_the_default_is_the_124m_configuration_and_its_flops_are_those_of_nanogpt():
+    with torch.device("meta"):
+        model = GPT(GPTConfig(), draws())
+    assert sum(p.numel() for p in model.parameters()) == 124_373_760  # 50,304 tokens and no biases
+    assert model.flops_per_token() == 6 * (124_373_760 - 1024 * 768) + 12 * 12 * 12 * 64 * 1024
+    assert model.flops_per_token(512) == 6 * (124_373_760 - 1024 * 768) + 12 * 12 * 12 * 64 * 512
+
+
+def test_only_matrices_and_embeddings_decay():
+    model = GPT(GPTConfig(**{**vars(TINY), "bias": True}), draws())
+    decaying, others = optimizer_groups(model, 0.1)
+    names = {p: name for name, p in model.named_parameters()}
+    assert (decaying["weight_decay"], others["weight_decay"]) == (0.1, 0.0)
+    assert {names[p] for p in others["params"]} == {n for n in names.values() if "ln_" in n or n.endswith("bias")}
+    assert len(decaying["params"]) + len(others["params"]) == len(names)
+    assert {group["initial_lr"] for group in adamw(model, 3e-4).param_groups} == {3e-4}
+
+
+def test_fire_takes_query_key_and_value_apart_and_leaves_positions_and_norms():
+    learner = a_learner()
+    train(learner)
+    before = weights(learner)
+    assert len(written := make("fire", steps=5).apply(learner)) == len(set(written)) == 9
+    assert "wte.weight" in written
+    after = weights(learner)
+    for name, old in before.items():
+        if "ln_" in name or name == "wpe.weight":
+            assert name not in written
+            assert torch.equal(after[name], old)
+            continue
+        parts = 3 if "c_attn" in name else 1
+        for old_part, new_part in zip(old.chunk(parts), after[name].chunk(parts), strict=True):
+            alone = nn.Linear(old_part.shape[1], old_part.shape[0], bias=False)
+            alone.weight.data.copy_(old_part)
+            fire_(alone, steps=5)
+            torch.testing.assert_close(new_part, alone.weight.detach(), rtol=1e-5, atol=1e-6)
+
+
+def test_a_scope_names_parts_of_a_block():
+    learner = a_learner()
+    assert make("fire", scope="qkv").apply(learner) == ["h.0.attn.c_attn.weight", "h.1.attn.c_attn.weight"]
+    assert make("reset", what="head").apply(learner) == ["wte.weight"]
+
+
+def test_the_measured_deviation_from_isometry_is_that_of_query_key_and_value_apart():
+    learner = a_learner()
+    train(learner)
+    matrices = []
+    for name, p in learner.module.named_parameters():
+        if p.ndim == 2 and name != "wpe.weight":
+            matrices += p.detach().chunk(3) if "c_attn" in name else [p.detach()]
+    found = measure(learner)
+    assert found["dfi"] == pytest.approx(sum(dfi(m) for m in matrices), rel=1e-9)
+    count = sum(min(m.shape) for m in matrices)
+    unscaled = sum(dfi_unscaled(m, per_dimension=False) for m in matrices)
+    assert found["dfi_unscaled"] == pytest.approx(unscaled / count, rel=1e-9)
+    make("fire", method="polar").apply(learner)
+    assert measure(learner)["dfi_unscaled"] < 1e-9
+
+
+def test_snp_and_reset_go_back_to_the_start_with_every_parameter():
+    learner = a_learner()
+    start = weights(learner)
+    train(learner)
+    trained = weights(learner)
+    make("snp", lam=0.5).apply(learner)
+    for name, value in weights(learner).items():
+        torch.testing.assert_close(value, (trained[name] + start[name]) / 2)
+    make("reset").apply(learner)
+    assert all(torch.equal(value, start[name]) for name, value in weights(learner).items())
+    assert all(float(v.abs().sum()) == 0 for slots in learner.optimizer.state.values() for v in slots.values())
+
+
+def test_a_fresh_draw_is_a_new_network_from_the_learners_generator():
+    learner, same = a_learner(), a_learner()
+    state = torch.get_rng_state()
+    for each in (learner, same):
+        make("reset", toward="fresh").apply(each)
+    assert torch.equal(torch.get_rng_state(), state)
+    fresh = weights(learner)
+    assert all(torch.equal(fresh[name], value) for name, value in weights(same).items())
+    assert not torch.equal(fresh["wte.weight"], learner.initial["wte.weight"])
+
+
+def test_dormant_units_of_the_mlps_are_seen_and_recycled():
+    learner = a_learner(GPTConfig(**{**vars(TINY), "activation": "relu", "bias": True}))
+    mlp = learner.module.get_submodule("h.1.mlp")
+    mlp.c_fc.bias.data[:16] = -100.0
+    assert View(learner).units.keys() == {"h.0.mlp.activation", "h.1.mlp.activation"}
+    assert measure(learner, per_layer=True)["dormant_fraction/h.1.mlp.activation"] == 16 / 64
+    make("redo", tau=0.0).apply(learner)
+    assert measure(learner)["dormant_fraction"] == 0
+
+
+def test_an_exact_checkpoint_holds_the_tied_tensor(tmp_path):
+    learner, other = a_learner(), a_learner(seed=5)
+    train(learner)
+    folder = checkpoint.save(tmp_path, 2, learner_state(learner), "run")
+    load_learner_state(other, checkpoint.load(folder, "run"))
+    assert other.module.lm_head.weight is other.module.wte.weight
+    for each in (learner, other):
+        train(each)
+    assert all(torch.equal(value, weights(other)[name]) for name, value in weights(learner).items())
+
+
+def test_any_activation_of_the_registry_fits():
+    for name in ("crelu", "swiglu", "smooth_leaky(alpha=0.3)"):
+        learner = a_learner(GPTConfig(**{**vars(TINY), "activation": name}))
+        train(learner)
+        assert learner.loss().isfinite()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"heads": 3}, "3 heads cannot share a width of 16"),
+        ({"layers": 0}, "layers must be at least 1"),
+        ({"dropout": 1.0}, r"dropout must lie in \[0, 1\)"),
+    ],
+)
+def test_sizes_that_do_not_fit_are_one_line(wrong: dict[str, float], words: str):
+    with pytest.raises(ValueError, match=words):
+        GPTConfig(**{**vars(TINY), **wrong})
+
+
+def test_more_tokens_than_a_block_are_refused():
+    with pytest.raises(ValueError, match="13 tokens are more than the block of 12"):
+        GPT(TINY, draws())(tokens(length=13))

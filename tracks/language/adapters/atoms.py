@@ -1,0 +1,153 @@
+"""What the atoms of a model do: how much of the mixture each carries, pruning, activation maps, parameter counts.
+
+Weights are those of the mixture, w (…, atoms), as the forward pass has them: after top-k, and in evaluation after δ.
+Forward passes cost one more tensor (…, atoms) while they are looked at, and nothing else.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from .base import Adapter
+from .lora import LoRA
+from .mixture import MoELoRA
+from .wrap import adapters
+
+Maps = dict[str, NDArray[np.float32]]
+
+
+@dataclass(frozen=True)
+class Pruned:
+    """What pruning took from one layer. before, after: atoms of each task. kept: share of the mass that is left."""
+
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    kept: float
+
+
+@contextmanager
+def activation_mass(model: nn.Module) -> Iterator[dict[str, Tensor]]:
+    """Collect Σ w over the tokens of all forward passes in its body, by layer: float64 (atoms,).
+
+        with activation_mass(model) as mass:
+            train or evaluate
+        prune(model, mass)
+
+    Raises ValueError where adapters have no atoms, or there are none."""
+    mass = {name: torch.zeros(a.atoms, dtype=torch.float64, device=a.A.device) for name, a in _mixtures(model).items()}
+
+    def add_to(total: Tensor) -> Callable[[Tensor], object]:
+        return lambda weights: total.add_(weights.flatten(0, -2).sum(0, dtype=torch.float64))
+
+    with _watching(model, {name: add_to(total) for name, total in mass.items()}):
+        yield mass
+
+
+@torch.no_grad()
+def prune(model: nn.Module, mass: Mapping[str, Tensor], keep: float = 0.99) -> dict[str, Pruned]:
+    """Keep, in every layer, the fewest atoms that carry this share of its mass (Table 19), and drop the others.
+
+    mass: of `activation_mass`. keep: in (0, 1]. What is left of the current task becomes new parameters: make a new
+    optimizer if training goes on. Scores of those left change, for eq. 5 normalises over all atoms there are.
+    Returns what was taken from each layer. Raises ValueError, changing nothing, for a layer without mass, for mass of
+    other atoms, and for LoRA or its mixtures, whose atoms have no weights of their own."""
+    if not 0.0 < keep <= 1.0:
+        raise ValueError(f"prune: keep must lie in (0, 1], got {keep}")
+    found = _mixtures(model)
+    for name, adapter in found.items():
+        if name not in mass or mass[name].shape != (adapter.atoms,):
+            raise ValueError(f"prune: the mass is not of the {adapter.atoms} atoms of '{name}'")
+        if not mass[name].sum() > 0:
+            raise ValueError(f"prune: no token used an atom of '{name}': collect the mass on data that pass it")
+    return {name: _prune(adapter, mass[name], keep) for name, adapter in found.items()}
+
+
+def _prune(adapter: Adapter, mass: Tensor, keep: float) -> Pruned:
+    ordered, order = mass.sort(descending=True, stable=True)
+    # an atom is kept while those before it carry less than the share asked for
+    needed = ordered.cumsum(0) - ordered < keep * mass.sum()
+    kept = torch.zeros_like(mass, dtype=torch.bool).scatter(0, order, needed & (ordered > 0))
+    before, old = adapter.sizes, len(adapter.get_buffer("frozen_A"))
+    for name in adapter.banks:
+        frozen, current = adapter.get_buffer(f"frozen_{name}"), adapter.get_parameter(name)
+        setattr(adapter, f"frozen_{name}", frozen[kept[:old]])
+        left = current.detach()[kept[old:]]
+        setattr(adapter, name, nn.Parameter(left, requires_grad=current.requires_grad and len(left) > 0))
+    adapter.sizes = tuple(int(part.sum()) for part in kept.split(before))
+    return Pruned(before, adapter.sizes, float(mass[kept].sum() / mass.sum()))
+
+
+def activation_maps(model: nn.Module, run: Callable[[], object], layers: list[str] | None = None) -> Maps:
+    """The mixture weights of all tokens that `run()` sends through a model, (tokens, atoms) by layer (Figures 3, 5).
+
+    run: one or more forward passes; here they are without gradients and in evaluation mode.
+    layers: default: all with adapters. A layer that no token passed has (0, atoms)."""
+    found = _mixtures(model)
+    if layers is not None:
+        if missing := [name for name in layers if name not in found]:
+            raise ValueError(f"'{missing[0]}' has no adapter (those that have: {', '.join(found)})")
+        found = {name: found[name] for name in layers}
+    seen: dict[str, list[Tensor]] = {name: [] for name in found}
+
+    def keep_in(parts: list[Tensor]) -> Callable[[Tensor], object]:
+        return lambda weights: parts.append(weights.flatten(0, -2).float().cpu())
+
+    modes = {module: module.training for module in model.modules()}
+    try:
+        model.eval()
+        with torch.no_grad(), _watching(model, {name: keep_in(parts) for name, parts in seen.items()}):
+            run()
+    finally:
+        for module, mode in modes.items():
+            module.training = mode
+    return {name: torch.cat([torch.empty(0, found[name].atoms), *parts]).numpy() for name, parts in seen.items()}
+
+
+def parameter_table(model: nn.Module) -> list[dict[str, str | int]]:
+    """A row for each adapter, and one for their sum: `trainable` in the current task, `stored` for all tasks, and
+    `activated` by one token (Tables 3 and 11; see `Adapter.activated_parameters`)."""
+    rows: list[dict[str, str | int]] = []
+    for name, adapter in adapters(model).items():
+        own = [t for bank in adapter.banks for t in (adapter.get_parameter(bank), adapter.get_buffer(f"frozen_{bank}"))]
+        rows.append(
+            {
+                "layer": name,
+                "kind": type(adapter).__name__,
+                "trainable": sum(p.numel() for p in adapter.task_parameters()),
+                "stored": sum(t.numel() for t in own),
+                "activated": adapter.activated_parameters(),
+            }
+        )
+    sums = {column: sum(int(row[column]) for row in rows) for column in ("trainable", "stored", "activated")}
+    return [*rows, {"layer": "all", "kind": "", **sums}]
+
+
+def _mixtures(model: nn.Module) -> dict[str, Adapter]:
+    """The adapters whose atoms have weights of their own; ValueError where there are others, or none."""
+    found = adapters(model)
+    if not found:
+        raise ValueError(f"{type(model).__name__} has no adapters")
+    for name, adapter in found.items():
+        if isinstance(adapter, (LoRA, MoELoRA)):
+            raise ValueError(f"'{name}' is {type(adapter).__name__}, whose atoms have no weights of their own")
+        if not adapter.atoms:
+            raise ValueError(f"'{name}' has no atoms yet: add_task(model) first")
+    return found
+
+
+@contextmanager
+def _watching(model: nn.Module, watchers: Mapping[str, Callable[[Tensor], object]]) -> Iterator[None]:
+    """Let each of these see the weights of its layer for a while."""
+    found = {name: adapter for name, adapter in adapters(model).items() if name in watchers}
+    try:
+        for name, adapter in found.items():
+            adapter.watch = watchers[name]
+        yield
+    finally:
+        for adapter in found.values():
+            adapter.watch = None

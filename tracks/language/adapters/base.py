@@ -1,0 +1,199 @@
+"""What all adapters share: a frozen Linear, and rank-1 atoms beside it that tasks add and freeze.
+
+    y = W·x + b + Σ_i w_i·B_i·(A_i·x)      i over the atoms of all tasks so far
+
+An atom is a key A_i (d_in) and a value B_i (d_out); LoRA of rank r is r atoms with constant weights w. Kinds of
+adapters differ in the weights, in what a new task adds, and in a penalty; each is a subclass that says so.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from inspect import signature
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ....interventions.registry import Registry
+
+
+class Adapter(nn.Module, ABC):
+    """A frozen `nn.Linear` with atoms; stands in its place, for inputs (…, d_in) → (…, d_out).
+
+    It begins without an atom, as the Linear alone: `add_task()` before training, and make the optimizer after it,
+    for every task's parameters are new tensors.
+
+    A, B: the trainable atoms of the current task, a row each: keys (r, d_in) and values (r, d_out), so that B is the
+        transpose of LoRA's: the values that a token gathers lie contiguous in memory. At least float32, as in PEFT,
+        since AdamW's steps get lost in bfloat16's 8 bits; products are computed in the dtype of the inputs, scores in
+        float32.
+    frozen_A, frozen_B: those of earlier tasks, (atoms, d_in) and (atoms, d_out), buffers.
+    sizes: how many atoms each task added.
+    watch: called in every forward pass with the detached weights (…, atoms), where set; see atoms.py.
+    """
+
+    banks: ClassVar[tuple[str, ...]] = ("A", "B")  # tensors of which a task adds rows, and freezes the older
+    unmergeable: ClassVar[str] = ""  # why the atoms cannot become part of the Linear's weight
+
+    def __init__(self, linear: nn.Linear, r: int) -> None:
+        """r: atoms that a task adds. Raises ValueError for what is no plain Linear, or r < 1."""
+        super().__init__()
+        kind = type(self).__name__
+        if not isinstance(linear, nn.Linear):
+            raise ValueError(f"{kind} adapts an nn.Linear, not {type(linear).__name__}")
+        if not linear.weight.is_floating_point():
+            raise ValueError(f"{kind}: the weight is quantised ({linear.weight.dtype}); load the model unquantised")
+        check_count(kind, "r", r)
+        self.linear = linear.requires_grad_(False)
+        self.r = r
+        self.sizes: tuple[int, ...] = ()
+        self.watch: Callable[[Tensor], object] | None = None
+        dtype = torch.promote_types(linear.weight.dtype, torch.float32)
+        for name in self.banks:
+            width = linear.out_features if name == "B" else linear.in_features
+            empty = torch.empty(0, width, dtype=dtype, device=linear.weight.device)
+            self.register_parameter(name, nn.Parameter(empty, requires_grad=False))
+            self.register_buffer(f"frozen_{name}", empty.clone())
+        self.train(linear.training)
+
+    # What code around a Linear reads of it.
+    @property
+    def weight(self) -> Tensor:
+        return self.linear.weight
+
+    @property
+    def bias(self) -> Tensor | None:
+        return self.linear.bias
+
+    @property
+    def in_features(self) -> int:
+        return self.linear.in_features
+
+    @property
+    def out_features(self) -> int:
+        return self.linear.out_features
+
+    @property
+    def atoms(self) -> int:
+        """Atoms of all tasks."""
+        return sum(self.sizes)
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The parameters it was made with, by name."""
+        return {name: getattr(self, name) for name in signature(type(self)).parameters if name != "linear"}
+
+    def bank(self, name: str) -> Tensor:
+        """The rows of all tasks, oldest first: one product, however many tasks there were. Copying them together
+        costs atoms × width numbers a pass, a small part of what the product costs."""
+        current, frozen = self.get_parameter(name), self.get_buffer(f"frozen_{name}")
+        return torch.cat([frozen, current]) if len(frozen) else current
+
+    @torch.no_grad()
+    def add_task(self, generator: torch.Generator | None = None) -> None:
+        """Freeze the atoms there are, and add r new ones. Keys are drawn as LoRA's, Kaiming-uniform (a = √5), that is
+        U(±1/√d_in), on the CPU from `generator` (default: torch's global one); values begin at 0, so that no output
+        changes where weights do not shift between old atoms."""
+        for name in self.banks:
+            old = self.get_parameter(name)
+            setattr(self, f"frozen_{name}", self.bank(name).detach().clone())
+            new = torch.zeros(self._added(name), old.shape[1], dtype=old.dtype)
+            if name != "B":
+                nn.init.kaiming_uniform_(new, a=math.sqrt(5), generator=generator)
+            setattr(self, name, nn.Parameter(new.to(old.device)))
+        self.sizes += (self.r,)
+
+    def _added(self, name: str) -> int:
+        """Rows of a bank that a task adds."""
+        return self.r
+
+    def task_parameters(self) -> list[nn.Parameter]:
+        """What the current task trains."""
+        return [parameter for parameter in self.parameters() if parameter.requires_grad]
+
+    def penalty(self) -> Tensor:
+        """A term that the kind adds to the training loss; a scalar, here 0."""
+        return self.A.new_zeros(())
+
+    @abstractmethod
+    def weights(self, x: Tensor, z: Tensor) -> Tensor:
+        """The mixture weights (…, atoms) for inputs x (…, d_in) and their activations z = A·x (…, atoms)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.linear(x)
+        if not self.atoms:
+            return y
+        z = F.linear(x, self.bank("A").to(x.dtype))
+        return y + self.read(x, z).to(y.dtype)
+
+    def read(self, x: Tensor, z: Tensor) -> Tensor:
+        """Σ_i w_i·B_i·z_i, (…, d_out)."""
+        weights = self.weights(x, z)
+        if self.watch:
+            self.watch(weights.detach())
+        return (weights * z).to(x.dtype) @ self.bank("B").to(x.dtype)
+
+    def activated_parameters(self) -> int:
+        """Numbers of the adapter that one token makes use of."""
+        return self.atoms * (self.in_features + self.out_features)
+
+    @torch.no_grad()
+    def merge(self) -> nn.Linear:
+        """Add the atoms to the Linear's weight, in place, and return it. Raises ValueError where that is impossible,
+        with the reason."""
+        if self.unmergeable:
+            raise ValueError(f"{type(self).__name__} cannot be merged into the weight: {self.unmergeable}")
+        if self.atoms:
+            weights = self.weights(self.A[:1], self.A.new_ones(1, self.atoms))
+            update = (weights * self.bank("B").T) @ self.bank("A")
+            self.linear.weight.copy_(self.linear.weight.to(update.dtype) + update)
+        return self.linear
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Its own part of `state_dict()`: all but the Linear."""
+        return {name: value for name, value in self.state_dict().items() if not name.startswith("linear.")}
+
+    def get_extra_state(self) -> Tensor:
+        return torch.tensor(self.sizes, dtype=torch.int64)
+
+    def set_extra_state(self, state: Tensor) -> None:
+        self.sizes = tuple(state.tolist())
+
+    def _load_from_state_dict(self, state_dict: Mapping[str, Any], prefix: str, *rest: Any) -> None:
+        """Take over the number of atoms of what is loaded. Tensors that fit already stay the same objects."""
+        for name in self.banks:
+            for own in (name, f"frozen_{name}"):
+                new, old = state_dict.get(prefix + own), getattr(self, own)
+                if new is not None and new.shape != old.shape and new.shape[1:] == old.shape[1:]:
+                    room = torch.empty(new.shape, dtype=old.dtype, device=old.device)
+                    setattr(self, own, nn.Parameter(room, requires_grad=len(room) > 0) if own == name else room)
+        super()._load_from_state_dict(state_dict, prefix, *rest)  # type: ignore[arg-type]
+
+    def extra_repr(self) -> str:
+        return ", ".join([*(f"{name}={value}" for name, value in self.params.items()), f"sizes={self.sizes}"])
+
+
+adapters_by_kind: Registry[type[Adapter]] = Registry("adapter")
+
+
+def wide(z: Tensor) -> Tensor:
+    """At least float32: sums over atoms and exponentials are not left to 8 bits of mantissa."""
+    return z.to(torch.promote_types(z.dtype, torch.float32))
+
+
+def top_k_softmax(scores: Tensor, k: int | None) -> Tensor:
+    """Softmax over the k largest entries of each row, 0 elsewhere; over all of them for k = None or k ≥ their number.
+
+    scores: (…, n) → (…, n)."""
+    if k is None or k >= scores.shape[-1]:
+        return scores.softmax(-1)
+    kept, index = scores.topk(k, dim=-1, sorted=False)
+    return torch.zeros_like(scores).scatter(-1, index, kept.softmax(-1))
+
+
+def check_count(kind: str, name: str, value: int | None) -> None:
+    """Raise ValueError for what is no positive whole number; None passes."""
+    if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+        raise ValueError(f"{kind}: {name} must be a whole number ≥ 1, got {value!r}")

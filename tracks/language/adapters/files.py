@@ -1,0 +1,160 @@
+"""The adapters of a model as files of their own: adapters.safetensors and adapters.json, no pickle.
+
+The JSON says the kind and its parameters, the layers with their shapes and how many atoms each task added, a
+fingerprint of the layers' weights, and the SHA-256 sum of the other file. Both are written under temporary names,
+flushed, and renamed one right after the other; should the machine stop between the two, the sum tells.
+"""
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load as from_bytes
+from safetensors.torch import save as to_bytes
+from torch import Tensor, nn
+
+from ....experiments import files
+from ....experiments.errors import CheckpointError, UsageError
+from ....interventions.registry import did_you_mean
+from .base import Adapter, adapters_by_kind
+from .wrap import adapters, maker, place
+
+FORMAT = "supple adapters 1"
+TENSORS, MANIFEST = "adapters.safetensors", "adapters.json"
+SAMPLED = 4096  # values of a weight that its fingerprint looks at
+
+
+def save_adapters(model: nn.Module, folder: Path | str) -> Path:
+    """Write the adapters of a model, without the model, into a folder, which may exist; returns it.
+
+    Raises ValueError for a model without adapters, or with different ones in different layers; OSError where it
+    cannot be written."""
+    found = adapters(model)
+    if not found:
+        raise ValueError(f"{type(model).__name__} has no adapters to save: wrap(model, targets, …) first")
+    described = {json.dumps([_kind(adapter), adapter.params]) for adapter in found.values()}
+    if len(described) > 1:
+        raise ValueError(f"adapters of different kinds cannot be saved together: {', '.join(sorted(described))}")
+    kind, params = json.loads(described.pop())
+    tensors = {
+        f"{name}.{own}": value.detach().cpu().contiguous()
+        for name, adapter in found.items()
+        for own, value in adapter.tensors().items()
+    }
+    data = to_bytes(tensors)
+    body = {
+        "format": FORMAT,
+        "kind": kind,
+        "params": params,
+        "tasks": max(len(adapter.sizes) for adapter in found.values()),
+        "layers": {
+            name: {"inputs": adapter.in_features, "outputs": adapter.out_features, "atoms": list(adapter.sizes)}
+            for name, adapter in found.items()
+        },
+        "base_sha256": fingerprint({name: adapter.linear for name, adapter in found.items()}),
+        "tensors_sha256": files.sha256(data),
+    }
+    target = Path(folder)
+    target.mkdir(parents=True, exist_ok=True)
+    contents = {TENSORS: data, MANIFEST: (json.dumps(body, indent=1) + "\n").encode()}
+    temporary = {name: target / f"tmp-{name}-{os.getpid()}" for name in contents}
+    try:
+        for name, file in temporary.items():
+            files.write(file, contents[name])
+        for name, file in temporary.items():
+            file.rename(target / name)
+        files.sync(target)
+    finally:
+        for file in temporary.values():
+            file.unlink(missing_ok=True)
+    return target
+
+
+def load_adapters(model: nn.Module, folder: Path | str, check_base: bool = True) -> list[str]:
+    """Put saved adapters around the layers of a plain model, and freeze all else; returns the names of the layers.
+    The outputs are bit for bit those of the model they were saved from.
+
+    check_base: refuse a model whose weights are not those that the adapters were trained on; say False for the same
+        model in another dtype.
+    Raises CheckpointError, naming the file, for one that is missing or damaged; UsageError for a model that the
+    adapters do not fit. The model is changed only when nothing is wrong."""
+    target = Path(folder)
+    body, data = _manifest(target / MANIFEST), files.read(target / TENSORS)
+    if files.sha256(data) != body["tensors_sha256"]:
+        raise CheckpointError(f"{target / TENSORS}: damaged (its checksum does not match)")
+    if adapters(model):
+        raise UsageError(f"{type(model).__name__} has adapters already: unwrap(model) first")
+    linears = _linears(model, body["layers"], target)
+    if check_base and fingerprint(linears) != body["base_sha256"]:
+        raise UsageError(f"{target}: these adapters were trained on other weights than this {type(model).__name__} has")
+    try:
+        tensors, make = from_bytes(data), maker(body["kind"], **body["params"])
+        made = {name: _rebuilt(make(linear), name, tensors) for name, linear in linears.items()}
+    except (SafetensorError, ValueError, KeyError, RuntimeError) as error:
+        line = str(error).strip().splitlines()[0]
+        raise CheckpointError(f"{target / TENSORS}: not what {MANIFEST} describes ({line})") from error
+    place(model, made)
+    return list(made)
+
+
+def fingerprint(linears: dict[str, nn.Linear]) -> str:
+    """SHA-256 over names, shapes, dtypes, and up to 4096 evenly spaced values of every weight and bias: tells another
+    architecture, checkpoint or dtype without reading a large model whole."""
+    digest = hashlib.sha256()
+    for name, linear in sorted(linears.items()):
+        for own, value in sorted(linear.state_dict().items()):
+            flat = value.detach().flatten()
+            sample = flat[:: max(1, flat.numel() // SAMPLED)].cpu().contiguous()
+            digest.update(f"{name}.{own} {tuple(value.shape)} {value.dtype}".encode())
+            digest.update(sample.view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _kind(adapter: Adapter) -> str:
+    for kind in adapters_by_kind.names():
+        if adapters_by_kind.get(kind) is type(adapter):
+            return kind
+    raise ValueError(f"{type(adapter).__name__} is no registered adapter, so it could not be loaded again")
+
+
+def _manifest(file: Path) -> dict[str, Any]:
+    try:
+        body = json.loads(files.read(file))
+    except ValueError as error:
+        raise CheckpointError(f"{file}: damaged (not JSON)") from error
+    if not isinstance(body, dict) or body.get("format") != FORMAT:
+        raise CheckpointError(f"{file}: not adapters of this program (wanted '{FORMAT}')")
+    wanted = {"kind": str, "params": dict, "layers": dict, "base_sha256": str, "tensors_sha256": str}
+    for name, kind in wanted.items():
+        if not isinstance(body.get(name), kind):
+            raise CheckpointError(f"{file}: damaged (it does not say {name!r})")
+    return body
+
+
+def _linears(model: nn.Module, layers: dict[str, dict[str, int]], folder: Path) -> dict[str, nn.Linear]:
+    """The layers that saved adapters belong to. Raises UsageError where the model has no such."""
+    modules, kind = dict(model.named_modules()), type(model).__name__
+    found: dict[str, nn.Linear] = {}
+    for name, shape in layers.items():
+        linear = modules.get(name)
+        if not isinstance(linear, nn.Linear):
+            hint = did_you_mean(name, modules)
+            raise UsageError(f"{folder}: adapters for another architecture: {kind} has no Linear '{name}'{hint}")
+        if (linear.in_features, linear.out_features) != (shape["inputs"], shape["outputs"]):
+            raise UsageError(
+                f"{folder}: adapters for another architecture: '{name}' of {kind} is {linear.in_features} → "
+                f"{linear.out_features}, theirs {shape['inputs']} → {shape['outputs']}"
+            )
+        found[name] = linear
+    return found
+
+
+def _rebuilt(adapter: Adapter, name: str, tensors: dict[str, Tensor]) -> Adapter:
+    # aligned memory of its own, which results may depend on
+    own = {key: tensors[f"{name}.{key}"].clone() for key in adapter.tensors()}
+    adapter.load_state_dict(own | adapter.linear.state_dict(prefix="linear."))
+    return adapter

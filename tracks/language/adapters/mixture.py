@@ -1,0 +1,68 @@
+"""Mixtures with a learned router, which MoRAM is compared with: over whole LoRAs, and over single atoms (Table 4).
+
+    MoE-LoRA:         y = W·x + b + Σ_t R(x)_t·B_tᵀ·(A_t·x),   R(x) = softmax(x·W_r) over tasks (MoRAM paper, 3.1)
+    external router:  y = W·x + b + Σ_i R(x)_i·B_i·(A_i·x),    R(x) = softmax(x·W_r) over atoms
+
+Each task adds its columns of W_r (rows here), drawn as a Linear's, and freezes the older ones with their experts.
+"""
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from .base import Adapter, adapters_by_kind, check_count, top_k_softmax, wide
+
+
+class Routed(Adapter):
+    """What the two have in common: a router, and how many experts a token may use."""
+
+    banks = ("A", "B", "router")
+    unmergeable = "the router weighs its experts by the token"
+
+    def __init__(self, linear: nn.Linear, r: int, k: int | None) -> None:
+        super().__init__(linear, r)
+        check_count(type(self).__name__, "k", k)
+        self.k = k
+
+    def routed(self, x: Tensor) -> Tensor:
+        """Weights of the experts, (…, experts)."""
+        return top_k_softmax(wide(F.linear(x, self.bank("router").to(x.dtype))), self.k)
+
+    def kept(self, experts: int) -> int:
+        """How many of so many experts a token uses."""
+        return experts if self.k is None else min(self.k, experts)
+
+
+@adapters_by_kind.register("moe_lora")
+class MoELoRA(Routed):
+    """A LoRA for every task as an expert, mixed by a learned router.
+
+    r: rank of an expert. k: experts a token may use, the k with the largest logits; None: all."""
+
+    def __init__(self, linear: nn.Linear, r: int = 16, k: int | None = None) -> None:
+        super().__init__(linear, r, k)
+
+    def _added(self, name: str) -> int:
+        return 1 if name == "router" else self.r
+
+    def weights(self, x: Tensor, z: Tensor) -> Tensor:
+        return self.routed(x).repeat_interleave(self.r, dim=-1)
+
+    def activated_parameters(self) -> int:
+        experts = self.kept(len(self.sizes))
+        return len(self.sizes) * self.in_features + experts * self.r * (self.in_features + self.out_features)
+
+
+@adapters_by_kind.register("external_router")
+class ExternalRouter(Routed):
+    """Rank-1 atoms mixed by a learned router instead of by their own keys.
+
+    r: atoms a task adds. k: atoms a token may use, the k with the largest logits; None: all."""
+
+    def __init__(self, linear: nn.Linear, r: int = 16, k: int | None = None) -> None:
+        super().__init__(linear, r, k)
+
+    def weights(self, x: Tensor, z: Tensor) -> Tensor:
+        return self.routed(x)
+
+    def activated_parameters(self) -> int:
+        return self.atoms * self.in_features + self.kept(self.atoms) * (self.in_features + self.out_features)

@@ -1,0 +1,103 @@
+"""MoRAM, a mixture of rank-1 associative memory experts (the MoRAM paper).
+
+    ΔW·x = Σ_i w_i·B_i·(A_i·x),   s = A·x / ‖A·x‖₂ over the atoms of all tasks (eq. 4, 5)
+    w = softmax(s/τ) over the k largest s, 0 elsewhere (eq. 6, 7);  in evaluation w_i := 0 where s_i < δ (eq. 8)
+
+The keys route by themselves: no router, no extra loss. Each task adds r atoms and freezes the older ones.
+
+Where the paper is silent or at odds with itself:
+- Top-k is of the signed s, as eq. 6 has it: an atom whose key points away from x is chosen last.
+- The weights that δ leaves are not renormalised (eq. 8), so a token that no atom fits gets none.
+- x = 0 has no direction: s = 0 and the update is 0.
+- τ = 0.1 (Appendix A.1, CLIP); 4.3's "moderate temperature of 0.01" contradicts it, and Figure 4b's axis. TRACE has
+  0.03, a single fine-tuning task 0.5. δ = 0.2 everywhere in A.1.
+- Without temperature (Table 4) is read as τ = 1: the softmax is there before it is sharpened.
+- Table 11 counts k·d_out "trainable" parameters: those are the values that a token activates. All r·(d_in + d_out)
+  are trained over a task, as Table 18 counts them (4.4 M, as many as LoRA's).
+- BWT (eq. 10) is a loss of performance, A_jj − A_Nj, lower is better; the field's usual sign is the opposite.
+
+Cost for n tokens and N atoms: 2·n·N·d_in for the scores, n·N for the top-k, and for the values either 2·n·k·d_out
+(gathered) or 2·n·N·d_out (a masked dense product), against 2·n·d_in·d_out of the Linear. See `GATHER_FROM`.
+"""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from .base import Adapter, adapters_by_kind, check_count, wide
+
+# Values are gathered without gradients on a CPU from this many atoms for each one kept, where it began to pay in
+# benchmarks/moram_speed.py (512 tokens, 1 thread: even at 3 or 4, a fifth to a quarter of the adapter's time saved at
+# 10, widths 1024 and 2048, k 16 and 32). Elsewhere the product is dense: a gather's backward pass cannot be
+# differentiated again, and on a GPU 160 columns are next to nothing.
+GATHER_FROM = 4
+
+
+@adapters_by_kind.register("moram")
+class MoRAM(Adapter):
+    """Rank-1 atoms that weigh themselves by how well their keys fit the token (the MoRAM paper).
+
+    r: atoms a task adds. k: atoms a token may use, of all tasks; None: all of them. tau: temperature > 0 of the
+    softmax; None: 1. delta: least score, in [−1, 1], that counts in evaluation; None: all that are kept. The None are
+    the rows of Table 4 (k, tau and delta None: "self-activated retrieval").
+    """
+
+    unmergeable = "which atoms act, and how much, depends on the token (eq. 4-8)"
+
+    def __init__(
+        self,
+        linear: nn.Linear,
+        r: int = 16,
+        k: int | None = 16,
+        tau: float | None = 0.1,
+        delta: float | None = 0.2,
+    ) -> None:
+        super().__init__(linear, r)
+        check_count("MoRAM", "k", k)
+        if tau is not None and not 0.0 < tau < float("inf"):
+            raise ValueError(f"MoRAM: tau must be a finite temperature > 0, got {tau}")
+        if delta is not None and not -1.0 <= delta <= 1.0:
+            raise ValueError(f"MoRAM: delta must lie in [-1, 1], as the scores do, got {delta}")
+        self.k, self.tau, self.delta = k, tau, delta
+
+    def route(self, z: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Weights and activations (…, kept) of the atoms that are kept, and their indices; None: all are.
+
+        z: activations A·x, (…, atoms)."""
+        z = wide(z)
+        norm = torch.linalg.vector_norm(z, dim=-1, keepdim=True).clamp_min(torch.finfo(z.dtype).tiny)
+        kept, index = z, None
+        if self.k is not None and self.k < z.shape[-1]:
+            kept, index = z.topk(self.k, dim=-1, sorted=False)  # in the order of s, which is z over a positive number
+        scores = kept / norm
+        weights = (scores if self.tau is None else scores / self.tau).softmax(-1)
+        if self.delta is not None and not self.training:
+            weights = weights.masked_fill(scores < self.delta, 0.0)
+        return weights, kept, index
+
+    def weights(self, x: Tensor, z: Tensor) -> Tensor:
+        weights, _, index = self.route(z)
+        return weights if index is None else _spread(weights, index, z.shape[-1])
+
+    def read(self, x: Tensor, z: Tensor) -> Tensor:
+        weights, kept, index = self.route(z)
+        if self.watch:
+            self.watch((weights if index is None else _spread(weights, index, z.shape[-1])).detach())
+        scale, values = (weights * kept).to(x.dtype), self.bank("B").to(x.dtype)
+        if index is None:
+            return scale @ values
+        if x.device.type == "cpu" and not torch.is_grad_enabled() and self.atoms >= GATHER_FROM * index.shape[-1]:
+            bags = F.embedding_bag(index.flatten(0, -2), values, per_sample_weights=scale.flatten(0, -2), mode="sum")
+            return bags.view(*x.shape[:-1], -1)
+        return _spread(scale, index, z.shape[-1]) @ values
+
+    def activated_parameters(self) -> int:
+        """All keys, since every one of them is asked, and the values of at most k atoms. With one task this is Table
+        11's r·d_in + k·d_out."""
+        kept = self.atoms if self.k is None else min(self.k, self.atoms)
+        return self.atoms * self.in_features + kept * self.out_features
+
+
+def _spread(kept: Tensor, index: Tensor, atoms: int) -> Tensor:
+    """What belongs to the kept atoms (…, k) at their places among all, (…, atoms), 0 elsewhere."""
+    return kept.new_zeros(*kept.shape[:-1], atoms).scatter(-1, index, kept)

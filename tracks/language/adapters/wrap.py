@@ -1,0 +1,195 @@
+"""Adapters around the Linear layers of any model: by name, as PEFT does, all else frozen."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ....interventions.learner import chain
+from ....interventions.registry import bind, did_you_mean
+from ....interventions.wiring import STACKED
+from .base import Adapter, adapters_by_kind
+
+Targets = str | Sequence[str]
+ALL = "all-linear"
+# Their forward passes read the weights of the Linear layers inside them, and would never call an adapter.
+READERS = (nn.MultiheadAttention, nn.TransformerEncoderLayer)
+
+
+def maker(kind: str, **params: Any) -> Callable[[nn.Linear], Adapter]:
+    """What makes adapters of a kind: moram, seqlora, inclora, olora, moe_lora, external_router.
+
+    Raises ValueError for an unknown kind or parameter, naming the near ones."""
+    cls = adapters_by_kind.get(kind)
+    bound = bind(cls, {"linear": None, **params}, kind)
+    del bound["linear"]
+    return lambda linear: cls(linear, **bound)
+
+
+def wrap_moram(model: nn.Module, targets: Targets, **params: Any) -> list[str]:
+    """Put MoRAM around the Linear layers of a model that `targets` names, and freeze all else; see `wrap`.
+
+        wrap_moram(model, ["q_proj", "v_proj"], r=16, k=16)
+        add_task(model)
+
+    params: those of `MoRAM`. Returns the names of the layers."""
+    return wrap(model, targets, maker("moram", **params))
+
+
+def wrap(model: nn.Module, targets: Targets, make: Callable[[nn.Linear], Adapter]) -> list[str]:
+    """Put an adapter around every `nn.Linear` that `targets` names, and freeze all else; returns their names.
+
+    targets: a list of names, each of which is the whole qualified name or ends it after a dot; or a string, a regular
+        expression for the whole name; or "all-linear", all but the output head (`get_output_embeddings()` of a
+        `transformers` model, else the last Linear defined). This is PEFT's rule, but that each name of a list has to
+        match something.
+    Raises ValueError, changing nothing, for a target without a Linear, for tied weights, for stacked layers, for
+    layers whose adapter would never be called, and for a model that has adapters.
+    """
+    if adapters(model):
+        raise ValueError(f"{type(model).__name__} has adapters already: unwrap(model) first")
+    names = matching(model, targets)
+    _check(model, names)
+    place(model, {name: make(_linear(model, name)) for name in names})
+    return names
+
+
+def place(model: nn.Module, made: Mapping[str, Adapter]) -> None:
+    """Put adapters where the Linear layers with these names are; all that is not theirs is frozen."""
+    model.requires_grad_(False)
+    for name, adapter in made.items():
+        _replace(model, name, adapter)
+        for parameter in adapter.parameters(recurse=False):
+            parameter.requires_grad_(len(parameter) > 0)
+
+
+def matching(model: nn.Module, targets: Targets) -> list[str]:
+    """Names of the Linear layers that `targets` names, in the order in which they were defined (see `wrap`)."""
+    linears = [name for name, module in model.named_modules() if isinstance(module, nn.Linear) and name]
+    if not linears:
+        raise ValueError(f"{type(model).__name__} has no nn.Linear inside it to adapt")
+    if targets == ALL:
+        head = _head(model)
+        if found := [name for name in linears if model.get_submodule(name) is not head]:
+            return found
+        raise ValueError(f"{type(model).__name__} has no nn.Linear but its head: name it, if it is what you mean")
+    if isinstance(targets, str):
+        try:
+            pattern = re.compile(targets)
+        except re.error as error:
+            raise ValueError(f"target {targets!r} is no regular expression: {error}") from error
+        return _found(model, targets, linears, lambda name: pattern.fullmatch(name) is not None)
+    if not targets:
+        raise ValueError("targets names no layer: give a list of names, a regular expression, or 'all-linear'")
+    chosen = {name for target in targets for name in _found(model, target, linears, _ends_with(target))}
+    return [name for name in linears if name in chosen]
+
+
+def adapters(model: nn.Module) -> dict[str, Adapter]:
+    """The adapters of a model by the names of the layers they stand for."""
+    return {name: module for name, module in model.named_modules() if isinstance(module, Adapter)}
+
+
+def add_task(model: nn.Module, generator: torch.Generator | None = None) -> None:
+    """Begin a task in every adapter of a model, in order, all drawing from one generator. The parameters of the last
+    task are frozen and others take their place, so make the optimizer after this."""
+    for adapter in _some(model).values():
+        adapter.add_task(generator)
+
+
+def penalty(model: nn.Module) -> Tensor:
+    """The sum of what the adapters add to the training loss, a scalar."""
+    return torch.stack([adapter.penalty() for adapter in _some(model).values()]).sum()
+
+
+def unwrap(model: nn.Module) -> None:
+    """Take the adapters away: the model computes what it did before them. Its parameters stay frozen."""
+    for name, adapter in _some(model).items():
+        _replace(model, name, adapter.linear)
+
+
+def merge(model: nn.Module) -> None:
+    """Make the adapters part of the weights, and take them away. Raises ValueError, changing nothing, where their
+    weights depend on the input (see `Adapter.merge`)."""
+    found = _some(model)
+    for adapter in found.values():
+        if adapter.unmergeable:
+            adapter.merge()
+    for name, adapter in found.items():
+        _replace(model, name, adapter.merge())
+
+
+def _some(model: nn.Module) -> dict[str, Adapter]:
+    if found := adapters(model):
+        return found
+    raise ValueError(f"{type(model).__name__} has no adapters: wrap(model, targets, …) first")
+
+
+def _linear(model: nn.Module, name: str) -> nn.Linear:
+    module = model.get_submodule(name)
+    assert isinstance(module, nn.Linear)
+    return module
+
+
+def _replace(model: nn.Module, name: str, module: nn.Module) -> None:
+    parent, _, own = name.rpartition(".")
+    setattr(model.get_submodule(parent), own, module)
+
+
+def _ends_with(target: str) -> Callable[[str], bool]:
+    return lambda name: name == target or name.endswith(f".{target}")
+
+
+def _found(model: nn.Module, target: str, linears: list[str], fits: Callable[[str], bool]) -> list[str]:
+    """The Linear layers that a target fits; ValueError, naming near names, where there are none."""
+    others = {name: module for name, module in model.named_modules() if name and fits(name)}
+    if stacked := [name for name, module in others.items() if isinstance(module, STACKED)]:
+        raise ValueError(f"'{stacked[0]}' is stacked, several networks in one: adapters go around a plain nn.Linear")
+    if found := [name for name in linears if fits(name)]:
+        return found
+    if others:
+        name, module = next(iter(others.items()))
+        raise ValueError(f"target {target!r} matches no nn.Linear: '{name}' is {type(module).__name__}")
+    endings = list(dict.fromkeys(name.rpartition(".")[2] for name in linears))
+    hint = did_you_mean(target.rpartition(".")[2], endings)
+    if target in endings:  # a plain name given as a regular expression
+        hint = f": a string is a regular expression for the whole name, the list [{target!r}] means its ending"
+    raise ValueError(
+        f"target {target!r} matches no nn.Linear of {type(model).__name__}{hint} (there are: {', '.join(endings)})"
+    )
+
+
+def _head(model: nn.Module) -> nn.Module | None:
+    if callable(output := getattr(model, "get_output_embeddings", None)):
+        head = output()
+        return head if isinstance(head, nn.Module) else None
+    return next((layer.module for layer in reversed(chain(model)) if isinstance(layer.module, nn.Linear)), None)
+
+
+def _check(model: nn.Module, names: Sequence[str]) -> None:
+    """Raise ValueError for a layer around which an adapter would not do what it says."""
+    owners: Counter[int] = Counter()
+    places: dict[int, str] = {}
+    for path, module in model.named_modules(remove_duplicate=False):
+        for own, parameter in module._parameters.items():
+            if parameter is not None:
+                owners[id(parameter)] += 1
+                if path not in names:
+                    places[id(parameter)] = f"{path}.{own}".lstrip(".")
+    for name in names:
+        weight = _linear(model, name).weight
+        if owners[id(weight)] > 1:
+            other = places.get(id(weight), "another name")
+            raise ValueError(
+                f"'{name}' shares its weight with {other}: an adapter would change one of its two uses alone"
+            )
+        above = name
+        while above:
+            above = above.rpartition(".")[0]
+            reader = model.get_submodule(above)
+            if isinstance(reader, READERS):
+                kind = type(reader).__name__
+                raise ValueError(f"'{name}' cannot be adapted: nn.{kind} reads its weight and never calls it")

@@ -1,0 +1,157 @@
+"""How well a language model answers: what it writes, and what it finds likely."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from .chat import IGNORED, Encoded, answer_ids, collate, end_of_turn, prompt_ids
+from .examples import Example, TaskData
+from .scores import score
+
+__all__ = ["answer_loss", "answer_nll", "choose", "generate", "score", "task_score"]
+
+
+def answer_nll(model: nn.Module, tokens: Tensor, labels: Tensor) -> Tensor:
+    """The summed negative log-likelihood in nats of each row's answer, (B,), differentiable.
+
+    tokens, labels: of `collate`, (B, T). The head sees only the positions at which some row has an answer, which
+    saves most of its work and memory."""
+    targets = labels[:, 1:]
+    columns = (targets != IGNORED).any(0).nonzero().squeeze(1)
+    logits = model(tokens, logits_to_keep=columns).logits  # (B, columns, vocabulary)
+    targets = targets[:, columns]
+    losses = F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten(), ignore_index=IGNORED, reduction="none")
+    return losses.view(targets.shape).sum(1)
+
+
+@torch.no_grad()
+def answer_loss(model: nn.Module, encoded: Sequence[Encoded], pad: int, batch_size: int = 8) -> float:
+    """Mean negative log-likelihood per answer token, in nats, over all examples; the model is in evaluation mode."""
+    device = next(model.parameters()).device
+    ordered = sorted(encoded, key=lambda each: len(each.ids))
+    total, tokens = 0.0, sum(len(each.answer) for each in ordered)
+    for start in range(0, len(ordered), batch_size):
+        ids, labels, _ = (part.to(device) for part in collate(ordered[start : start + batch_size], pad))
+        total += float(answer_nll(model, ids, labels).sum())
+    return total / tokens
+
+
+def generate(
+    model: nn.Module,
+    tokenizer: Any,
+    prompts: Sequence[str | Example],
+    max_new_tokens: int,
+    batch_size: int = 8,
+    max_length: int | None = None,
+) -> list[str]:
+    """What the model writes in answer to each prompt: greedily, with a cache, padded on the left.
+
+    prompts: what the user says (the chat template is added), or examples with a system turn as well. max_length: the
+    most tokens of a prompt; of a longer one the end is kept. The model is in evaluation mode."""
+    examples = [Example(prompt, "") if isinstance(prompt, str) else prompt for prompt in prompts]
+    ids = [prompt_ids(tokenizer, example) for example in examples]
+    ids = [each[-max_length:] for each in ids] if max_length else ids
+    stop = {*end_of_turn(tokenizer)} | ({tokenizer.eos_token_id} - {None})
+    order = sorted(range(len(ids)), key=lambda i: len(ids[i]))  # little padding
+    texts = [""] * len(ids)
+    for start in range(0, len(order), batch_size):
+        rows = order[start : start + batch_size]
+        for row, written in zip(rows, _greedy(model, [ids[i] for i in rows], max_new_tokens, stop), strict=True):
+            texts[row] = tokenizer.decode(written, skip_special_tokens=True).strip()
+    return texts
+
+
+@torch.no_grad()
+def _greedy(model: nn.Module, prompts: Sequence[Sequence[int]], count: int, stop: set[int]) -> list[list[int]]:
+    device = next(model.parameters()).device
+    width = max(len(prompt) for prompt in prompts)
+    tokens = torch.tensor([[0] * (width - len(prompt)) + list(prompt) for prompt in prompts], device=device)
+    mask = torch.tensor([[0] * (width - len(p)) + [1] * len(p) for p in prompts], device=device)
+    positions = (mask.cumsum(1) - 1).clamp_min(0)
+    stops = torch.tensor(sorted(stop), dtype=torch.int64, device=device)
+    done = torch.zeros(len(prompts), dtype=torch.bool, device=device)
+    written, cache = [], None
+    for _ in range(count):
+        out = model(
+            tokens, attention_mask=mask, position_ids=positions, past_key_values=cache, use_cache=True, logits_to_keep=1
+        )
+        cache = out.past_key_values
+        tokens = out.logits[:, -1].argmax(-1, keepdim=True)
+        written.append(tokens)
+        done |= torch.isin(tokens[:, 0], stops)
+        if done.all():
+            break
+        mask = torch.cat([mask, mask.new_ones(len(prompts), 1)], 1)
+        positions = positions[:, -1:] + 1
+    rows = torch.cat(written, 1).tolist() if written else [[] for _ in prompts]
+    return [row[: next((i for i, token in enumerate(row) if token in stop), len(row))] for row in rows]
+
+
+@torch.no_grad()
+def choose(
+    model: nn.Module, tokenizer: Any, examples: Sequence[Example], batch_size: int = 8, max_length: int | None = None
+) -> list[str]:
+    """The choice of each multiple-choice question that the model finds likeliest right after the prompt.
+
+    It costs one forward pass of a question (and one more for each choice beyond a token): cheaper than a generated
+    answer, and without the noise of reading the letter out of one. A choice of several tokens has the sum of their
+    log-likelihoods; the end of the turn does not count."""
+    rows: list[Encoded] = []
+    wanted: list[tuple[int, list[str], list[int]]] = []  # per row: question, choices, their first tokens if one each
+    for i, example in enumerate(examples):
+        prompt = prompt_ids(tokenizer, example)
+        endings = [answer_ids(tokenizer, choice) for choice in example.choices]
+        longest = max(len(ending) for ending in endings)
+        prompt = prompt[-(max_length - longest) :] if max_length else prompt
+        if longest == 1:
+            rows.append(Encoded(prompt + endings[0], len(prompt)))
+            wanted.append((i, list(example.choices), [ending[0] for ending in endings]))
+        else:
+            rows += [Encoded(prompt + ending, len(prompt)) for ending in endings]
+            wanted += [(i, [choice], []) for choice in example.choices]
+    best: list[tuple[float, str]] = [(float("-inf"), "")] * len(examples)
+    order = sorted(range(len(rows)), key=lambda i: len(rows[i].ids))
+    for start in range(0, len(order), batch_size):
+        batch = order[start : start + batch_size]
+        likelihoods = _likelihoods(model, [rows[i] for i in batch], [wanted[i][2] for i in batch])
+        for i, found in zip(batch, likelihoods, strict=True):
+            question, choices, _ = wanted[i]
+            best[question] = max(best[question], *zip(found, choices, strict=True), key=lambda pair: pair[0])
+    return [choice for _, choice in best]
+
+
+def _likelihoods(model: nn.Module, rows: Sequence[Encoded], options: Sequence[Sequence[int]]) -> list[list[float]]:
+    """Log-likelihoods of the options of each row, single tokens in its answer's place; of its answer if it has none."""
+    tokens, labels, _ = (part.to(next(model.parameters()).device) for part in collate(rows, 0))
+    targets = labels[:, 1:]
+    columns = (targets != IGNORED).any(0).nonzero().squeeze(1)
+    logits = model(tokens, logits_to_keep=columns).logits.float().log_softmax(-1).cpu()
+    place = {column: i for i, column in enumerate(columns.tolist())}
+    found = []
+    for row, (each, tokens_of_row) in enumerate(zip(rows, options, strict=True)):
+        at = [place[each.prompt - 1 + i] for i in range(len(each.answer))]
+        if tokens_of_row:
+            found.append(logits[row, at[0], list(tokens_of_row)].tolist())
+        else:
+            found.append([float(logits[row, at, each.answer].sum())])
+    return found
+
+
+def task_score(
+    model: nn.Module, tokenizer: Any, task: TaskData, *, max_new_tokens: int, batch_size: int = 8,
+    max_length: int | None = None, examples: int | None = None,
+) -> float:  # fmt: skip
+    """The mean score of a task's test examples (the first so many of them), in [0, 1].
+
+    Questions with choices are answered by likelihood (`choose`), others by greedy generation. The model is in
+    evaluation mode."""
+    tested = task.test[:examples]
+    closed = [example for example in tested if example.choices]
+    open_ = [example for example in tested if not example.choices]
+    given = choose(model, tokenizer, closed, batch_size, max_length) if closed else []
+    given += generate(model, tokenizer, open_, max_new_tokens, batch_size, max_length) if open_ else []
+    pairs = zip(given, [*closed, *open_], strict=True)
+    return sum(score(task.score, text, example.answer, example.prompt) for text, example in pairs) / len(tested)

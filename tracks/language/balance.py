@@ -1,0 +1,179 @@
+"""What scale-invariant balancing does to a causal language model: the SIB paper's Figures 2 and 3, as numbers.
+
+The model is balanced by the gradient of one retain batch ("a single minibatch", Algorithm 1), the first. On it are
+measured the largest eigenvalues of the loss's Hessian (Figure 2); on every batch the logits, which must stay, and the
+norm of the whole gradient (Figure 3), which the other batches show for data that the factors have not seen.
+"""
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ...interventions import Balance, scale_pairs, sib_
+from ...interventions.sib import check_ratio
+from ...metrics import hessian_eigenvalues
+
+Batch = Mapping[str, Tensor]  # input_ids and labels (−100: does not count), both (batch, tokens); attention_mask
+KEPT = 1e-5  # logits that differ by less than this share of the largest are the same in float32
+BINS = 40  # of the histogram of factors, from 1/R to R
+
+
+def batch_loss(model: nn.Module, batch: Batch) -> Tensor:
+    """The model's own mean loss over the labels that count."""
+    loss: Tensor = model(**batch, use_cache=False).loss
+    return loss
+
+
+def balance(
+    model: nn.Module,
+    batches: Sequence[Batch],
+    ratio: float = 100.0,
+    eigenvalues: int = 5,
+    max_basis: int | None = None,
+    tolerance: float = 1e-3,
+    max_iterations: int = 200,
+) -> dict[str, Any]:
+    """Balance a causal language model of `transformers` in place, and report what that did, ready for JSON.
+
+    batches: of the retain set; the model is balanced by the first.
+    ratio: R, by which a channel is scaled at most.
+    eigenvalues: how many of the Hessian's largest (algebraic; the paper says in magnitude) are measured before and
+        after; 0: none.
+    max_basis, tolerance, max_iterations: as in `hessian_eigenvalues`, with single vectors as blocks; by default
+        3·eigenvalues + 1 vectors are held at once, each as large as the model (0.5 GB for one of 135 million
+        parameters in float32).
+
+    Fields: `architecture`, `pairs`, `channels`; `logits`: `largest`, `difference` (absolute), `relative` and `kept`
+    (relative ≤ 1e-5, which float32 keeps); `gradient_norm`: of all trainable parameters, `before`, `after` and `ratio`
+    for each batch, and `of_pairs`: before, and after as predicted, of the balanced weights alone; `eigenvalues`:
+    `before`, `after`, `ratio` (after/before; null where it was not positive before), or null; `alpha`: `smallest`,
+    `median`, `largest`, `clipped`, `idle`, and a histogram with the `edges` of its bins and its `counts`; `seconds` of
+    the balancing itself. Dropout is off meanwhile.
+
+    Raises ValueError, with nothing written, for no batches, a batch without labels that count, and what `sib_` refuses.
+    """
+    _check(batches)
+    check_ratio(ratio)
+    scale_pairs(model)  # refuses before minutes are spent on curvature
+    training = model.training
+    model.eval()
+    try:
+        logits = [_logits(model, batch) for batch in batches]
+        norms = [_gradient_norm(model, batch) for batch in batches]
+        curvature = _curvature(model, batches[0], eigenvalues, max_basis, tolerance, max_iterations)
+        started = time.perf_counter()
+        done = sib_(model, lambda: batch_loss(model, batches[0]), ratio)
+        seconds = time.perf_counter() - started
+        report = {
+            "architecture": model.config.model_type if hasattr(model, "config") else type(model).__name__,
+            "pairs": done.pairs,
+            "channels": len(done.alpha),
+            "logits": _difference(model, batches, logits),
+            "gradient_norm": _compared(norms, [_gradient_norm(model, batch) for batch in batches])
+            | {"of_pairs": [done.gradient_norm, done.predicted]},
+            "eigenvalues": None,
+            "alpha": _factors(done, ratio),
+            "seconds": seconds,
+        }
+        if eigenvalues:
+            after = _curvature(model, batches[0], eigenvalues, max_basis, tolerance, max_iterations)
+            report["eigenvalues"] = _compared(curvature, after)
+    finally:
+        model.train(training)
+    return report
+
+
+def write_balance(reports: Mapping[str, Mapping[str, Any]], folder: Path) -> list[Path]:
+    """Write the reports of models, by name, to `folder`: sib.json, and the two figures sib_eigenvalues.png (where
+    eigenvalues were measured) and sib_gradient_norms.png. Returns the paths."""
+    from ...experiments.report.language_figures import eigenvalue_ratios, gradient_norms
+
+    folder.mkdir(parents=True, exist_ok=True)
+    written = [folder / "sib.json"]
+    text = json.dumps(reports, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
+    _whole(written[0]).write_text(text, encoding="utf-8")
+    for plot in (eigenvalue_ratios(reports), gradient_norms(reports)):
+        if plot is not None:
+            written.append(folder / f"{plot.name}.png")
+            plot.figure.savefig(_whole(written[-1]), format="png")
+    for path in written:
+        _whole(path).rename(path)
+    return written
+
+
+def _whole(path: Path) -> Path:
+    """The name that a file has until it is complete."""
+    return path.with_name(path.name + ".tmp")
+
+
+def _check(batches: Sequence[Batch]) -> None:
+    if not batches:
+        raise ValueError("sib needs a retain batch to balance by, and got none")
+    for i, batch in enumerate(batches):
+        if "labels" not in batch or not bool((batch["labels"][:, 1:] != -100).any()):
+            raise ValueError(f"retain batch {i + 1} has no labels that count: there is no loss to balance by")
+
+
+@torch.no_grad()
+def _logits(model: nn.Module, batch: Batch) -> Tensor:
+    inputs = {name: value for name, value in batch.items() if name != "labels"}
+    logits: Tensor = model(**inputs, use_cache=False).logits
+    return logits
+
+
+def _difference(model: nn.Module, batches: Sequence[Batch], before: Sequence[Tensor]) -> dict[str, Any]:
+    largest = max(float(logits.abs().max()) for logits in before)
+    difference = max(float((_logits(model, b) - old).abs().max()) for b, old in zip(batches, before, strict=True))
+    relative = difference / largest if largest else 0.0
+    return {"largest": largest, "difference": difference, "relative": relative, "kept": relative <= KEPT}
+
+
+def _gradient_norm(model: nn.Module, batch: Batch) -> float:
+    wanted = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    gradients = torch.autograd.grad(batch_loss(model, batch), wanted, allow_unused=True)
+    norms = [torch.linalg.vector_norm(g, dtype=torch.float64) for g in gradients if g is not None]
+    return float(torch.linalg.vector_norm(torch.stack(norms)))
+
+
+def _curvature(
+    model: nn.Module, batch: Batch, k: int, max_basis: int | None, tolerance: float, max_iterations: int
+) -> list[float]:
+    if not k:
+        return []
+    wanted = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    found = hessian_eigenvalues(
+        lambda: batch_loss(model, batch),
+        wanted,
+        k,
+        tolerance=tolerance,
+        max_iterations=max_iterations,
+        block=1,
+        max_basis=max_basis or 3 * k + 1,
+    )
+    return [float(value) for value in found]
+
+
+def _compared(before: Sequence[float], after: Sequence[float]) -> dict[str, Any]:
+    ratios = [new / old if old > 0 else None for old, new in zip(before, after, strict=True)]
+    return {"before": list(before), "after": list(after), "ratio": ratios}
+
+
+def _factors(done: Balance, ratio: float) -> dict[str, Any]:
+    alpha = done.alpha.double().cpu().numpy()
+    edges = np.geomspace(1 / ratio, ratio, BINS + 1) if ratio > 1 else np.array([0.9, 1.1])
+    edges[[0, -1]] = min(edges[0], alpha.min()), max(edges[-1], alpha.max())  # rounding at the ends
+    return {
+        "smallest": float(alpha.min()),
+        "median": float(np.median(alpha)),
+        "largest": float(alpha.max()),
+        "clipped": done.clipped,
+        "idle": done.idle,
+        "edges": edges.tolist(),
+        "counts": np.histogram(alpha, edges)[0].tolist(),
+    }

@@ -1,0 +1,135 @@
+"""From examples to tokens: the model's chat template, and labels on the answer alone."""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .examples import Example
+
+IGNORED = -100  # a label that does not count
+MARK = "answer"
+_plain: set[str] = set()  # models without a template of which that was said
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """One example as tokens. ids: the prompt's, then the answer's with the end of its turn. prompt: how many are the
+    prompt's. cut: how many were left out because there were too many."""
+
+    ids: list[int]
+    prompt: int
+    cut: int = 0
+
+    @property
+    def answer(self) -> list[int]:
+        return self.ids[self.prompt :]
+
+
+def encode(tokenizer: Any, examples: Sequence[Example], max_length: int) -> list[Encoded]:
+    """Prompt and answer of each example as tokens, at most max_length in all.
+
+    The prompt is what the model is given when it is to answer: the chat template with its generation prompt. Prompt
+    and answer are made tokens separately, so that the border is exact and training sees what generation will see. One
+    that is too long loses the beginning of its prompt, where question and generation prompt stand at the end; an
+    answer that is too long by itself loses its end, and leaves room for one token of the prompt.
+    """
+    end = end_of_turn(tokenizer)
+    found = []
+    for example in examples:
+        prompt = prompt_ids(tokenizer, example)
+        answer = [*answer_ids(tokenizer, example.answer), *end]
+        length = len(prompt) + len(answer)
+        answer = answer[: max_length - 1]
+        prompt = prompt[max(len(prompt) + len(answer) - max_length, 0) :]
+        found.append(Encoded(prompt + answer, len(prompt), length - len(prompt) - len(answer)))
+    return found
+
+
+def collate(encoded: Sequence[Encoded], pad: int) -> tuple[Tensor, Tensor, Tensor]:
+    """(tokens (B, T) int64, labels (B, T) with −100 on prompt and padding, mask (B, T) of what is no padding).
+
+    Padding is on the right, where causal attention keeps it from being seen: the mask is not needed for the loss.
+    """
+    width = max(len(each.ids) for each in encoded)
+    tokens = torch.full((len(encoded), width), pad, dtype=torch.int64)
+    labels = torch.full_like(tokens, IGNORED)
+    mask = torch.zeros(len(encoded), width, dtype=torch.int64)
+    for row, each in enumerate(encoded):
+        ids = torch.tensor(each.ids)
+        tokens[row, : len(ids)] = ids
+        labels[row, each.prompt : len(ids)] = ids[each.prompt :]
+        mask[row, : len(ids)] = 1
+    return tokens, labels, mask
+
+
+def prompt_ids(tokenizer: Any, example: Example) -> list[int]:
+    """What the model is given before it answers.
+
+    A model without a chat template gets "Question: …\\nAnswer:" instead, which is said once in a warning. One whose
+    template knows no system turn (Gemma) gets its text before the question.
+    """
+    if not tokenizer.chat_template:
+        _warn(tokenizer)
+        system = f"{example.system}\n" if example.system else ""
+        return _with_start(tokenizer, f"{system}Question: {example.prompt}\nAnswer:")
+    return _plain_ids(tokenizer, _rendered(tokenizer, example))
+
+
+def answer_ids(tokenizer: Any, text: str) -> list[int]:
+    """The tokens of an answer after the prompt, without the end of its turn."""
+    text = text.strip()
+    return _plain_ids(tokenizer, text if tokenizer.chat_template else f" {text}")
+
+
+def end_of_turn(tokenizer: Any) -> list[int]:
+    """The token that ends an answer, as a list: the first special token that the template puts after it, else the
+    end-of-sequence token; [] for a tokenizer that has neither."""
+    if tokenizer.chat_template:
+        turns = [{"role": "user", "content": "question"}, {"role": "assistant", "content": MARK}]
+        text = tokenizer.apply_chat_template(turns, tokenize=False, enable_thinking=False)
+        special = set(tokenizer.all_special_ids)
+        for token in _plain_ids(tokenizer, text.rpartition(MARK)[2]):
+            if token in special:
+                return [token]
+    return [] if tokenizer.eos_token_id is None else [int(tokenizer.eos_token_id)]
+
+
+def _rendered(tokenizer: Any, example: Example) -> str:
+    user = {"role": "user", "content": example.prompt}
+    turns = [{"role": "system", "content": example.system}, user] if example.system else [user]
+    # Qwen3 would open a chain of thought, which the answers here do not have
+    settings = {"tokenize": False, "add_generation_prompt": True, "enable_thinking": False}
+    if not example.system:
+        return str(tokenizer.apply_chat_template(turns, **settings))
+    from jinja2.exceptions import TemplateError
+
+    try:
+        return str(tokenizer.apply_chat_template(turns, **settings))
+    except TemplateError:
+        user["content"] = f"{example.system}\n\n{example.prompt}"
+        return str(tokenizer.apply_chat_template([user], **settings))
+
+
+def _plain_ids(tokenizer: Any, text: str) -> list[int]:
+    return list(tokenizer(text, add_special_tokens=False).input_ids)
+
+
+def _with_start(tokenizer: Any, text: str) -> list[int]:
+    """With the token that begins a sequence, where this tokenizer puts one."""
+    start = tokenizer.bos_token_id
+    begins = start is not None and tokenizer("").input_ids[:1] == [start]
+    return [int(start)] * begins + _plain_ids(tokenizer, text)
+
+
+def _warn(tokenizer: Any) -> None:
+    name = tokenizer.name_or_path or type(tokenizer).__name__
+    if name not in _plain:
+        _plain.add(name)
+        warnings.warn(
+            f"the tokenizer of {name} has no chat template: prompts are written as 'Question: …\\nAnswer:' instead",
+            stacklevel=3,
+        )

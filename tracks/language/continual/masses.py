@@ -1,0 +1,72 @@
+"""Which atoms the tasks made use of: pruning after each task, and maps of it (MoRAM paper, A.10, Table 19, Figure 5)."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save as to_bytes
+from torch import Tensor, nn
+
+from ....experiments import files
+from ..adapters import Pruned, activation_maps, activation_mass, prune
+
+MAPS = "activation_maps.safetensors"
+
+
+class Masses:
+    """The activation mass of every atom over all tasks so far, of which each task's end keeps the share `keep`.
+
+    The paper collects it during training; here it is the mass of one pass over the task's training data right after
+    it, with the mixture as training has it (no δ), which says the same of the atoms as they are in the end. What
+    earlier tasks put on an atom stays counted: their data are not needed again.
+    """
+
+    def __init__(self, model: nn.Module, keep: float) -> None:
+        self.model, self.keep = model, keep
+        self.total: dict[str, Tensor] = {}  # by layer, (atoms,) float64
+
+    def prune(self, run: Callable[[], object]) -> float:
+        """Count what `run`, forward passes on the last task's data, adds, and drop what carries next to nothing.
+        Returns the share of the atoms that was dropped."""
+        with torch.no_grad(), activation_mass(self.model) as mass:
+            run()
+        for name, earlier in self.total.items():
+            mass[name][: len(earlier)] += earlier
+        pruned = prune(self.model, mass, self.keep)
+        self.total = {name: left(mass[name], pruned[name]) for name in mass}
+        before = sum(sum(each.before) for each in pruned.values())
+        return 1.0 - sum(sum(each.after) for each in pruned.values()) / before
+
+    def state(self) -> dict[str, Tensor]:
+        return dict(self.total)
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        device = next(self.model.parameters()).device
+        self.total = {name: total.to(device) for name, total in state.items()}
+
+
+def left(mass: Tensor, pruned: Pruned) -> Tensor:
+    """The mass (atoms,) of those atoms that pruning by it kept: of each task the heaviest."""
+    parts = mass.split(pruned.before)
+    kept = [
+        part.sort(descending=True, stable=True).indices[:count].sort().values
+        for part, count in zip(parts, pruned.after, strict=True)
+    ]
+    return torch.cat([part[rows] for part, rows in zip(parts, kept, strict=True)])
+
+
+def write_maps(folder: Path, model: nn.Module, names: Sequence[str], inputs: Sequence[Sequence[Any]]) -> None:
+    """Write, for each layer, how much each task's tokens use each atom, (tasks, atoms): the mean mixture weight, with
+    the tasks' names beside. inputs: the arguments of a forward pass for each task."""
+    rows: dict[str, list[Tensor]] = {}
+    for arguments in inputs:
+        for layer, weights in activation_maps(model, lambda arguments=arguments: model(*arguments)).items():
+            rows.setdefault(layer, []).append(torch.from_numpy(weights).mean(0))
+    temporary = folder / f"{MAPS}.tmp"
+    files.write(temporary, to_bytes({layer: torch.stack(means) for layer, means in rows.items()}, _numbered(names)))
+    temporary.replace(folder / MAPS)
+
+
+def _numbered(names: Sequence[str]) -> dict[str, str]:
+    return {f"task {i}": name for i, name in enumerate(names)}

@@ -1,0 +1,204 @@
+"""What a continual-learning run is told. The defaults are those of the MoRAM paper's CLIP experiments (A.1)."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import tyro
+
+from ....experiments.errors import UsageError
+from ....experiments.settings import positive
+from ....interventions import parse_hook, parse_hook_text
+from ..settings import LanguageSettings
+
+Method = Literal["moram", "seqlora", "inclora", "moe-lora", "external-router", "o-lora", "ewc", "full"]
+Names = Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME")]
+Number = Annotated[int | None, tyro.conf.arg(metavar="INT")]
+Real = Annotated[float | None, tyro.conf.arg(metavar="FLOAT")]
+
+UPDATES = 500  # of a task, where nothing is said (A.1)
+PRUNABLE = ("moram", "external-router")  # methods whose atoms have weights of their own
+
+
+@dataclass(kw_only=True)
+class ContinualSettings(LanguageSettings):
+    model: Annotated[str, tyro.conf.arg(metavar="MODEL")] = ""
+    """A folder in transformers' layout, a .gguf file, smollm2, or OWNER/NAME on the hub: a causal language model, or a
+    CLIP model. For trials with random weights: llama:WIDTHxLAYERS, clip:small."""
+    tasks: Names = ()
+    """Tasks. Of text: reasoning-gym:NAME, a folder of TRACE, a JSON Lines file. Of images: domains such as
+    fashion-mnist:shoes+inverted or folder:DIR. Default: six of reasoning-gym, or five domains."""
+    order: str = ""
+    """Order in which they are learned, as numbers from 0: "2,0,1" (default: as they are given)."""
+    method: Method = "moram"
+    """moram, seqlora, inclora, moe-lora, external-router, o-lora, ewc (seqlora with the hook ewc), or full: no adapters,
+    all weights are trained."""
+    targets: Names = ("all-linear",)
+    """Linear layers that get an adapter: endings of their names (q_proj v_proj), one regular expression for the whole
+    name in slashes (/.*mlp.*/), or all-linear, all but the head."""
+    r: int = 16
+    """Atoms (rank) that a task adds."""
+    k: Number = 16
+    """Atoms that a token may use, of all tasks, of moram and external-router; None: all."""
+    tau: Real = 0.1
+    """Temperature of moram's softmax; None: 1."""
+    delta: Real = 0.2
+    """Least score that counts outside training, of moram; None: all."""
+    experts: Number = None
+    """LoRAs that a token may use, of moe-lora; None: all."""
+    lora_alpha: Real = None
+    """Scale of seqlora, inclora, o-lora and ewc, times r; None: r, a scale of 1."""
+    ewc_strength: float = 50.0
+    """λ of ewc, unless a hook of that name is given."""
+    o_lora_strength: float = 0.5
+    """λ of o-lora's orthogonality penalty."""
+    updates_per_task: Number = None
+    """Updates on each task (default: 500)."""
+    epochs: tuple[int, ...] = ()
+    """Passes over each task's training data instead: one number, or one for each task in the order of --tasks."""
+    learning_rate: float = 5e-4
+    """AdamW's, at its highest."""
+    weight_decay: float = 0.01
+    """AdamW's, on all that is trained (PyTorch's default; the paper does not say)."""
+    schedule: Literal["constant", "cosine"] = "constant"
+    """Learning rate over a task: constant, or a cosine down to 0 (the paper says nothing of it for CLIP and TRACE)."""
+    batch_size: int = 64
+    """Examples of an update."""
+    eval_batch: int = 32
+    """Examples that are tested together, of text."""
+    max_length: int = 1024
+    """Tokens of a prompt and its answer, of text."""
+    max_new_tokens: int = 64
+    """Tokens of an answer that is generated, of text."""
+    train_examples: Number = None
+    """Training examples of a task at most, of text."""
+    test_examples: Number = None
+    """Test examples of a task at most, of text."""
+    shots: Number = None
+    """Training images of a class, of images (default: 16 for X-TAIL, 5 for MTIL)."""
+    protocol: Literal["x-tail", "mtil"] = "x-tail"
+    """Which classes compete in a test, of images: those of all domains, or those of the image's own."""
+    data: Annotated[str | None, tyro.conf.arg(metavar="DIR")] = None
+    """Folder with the images' files (default: where `supple fetch` puts them)."""
+    eval_every: int = 0
+    """Updates between two tests on the current task; 0: where tasks begin and end only."""
+    eval_examples: int = 64
+    """Test examples of such a test; at the end of a task all tasks are tested on all of theirs."""
+    prune: Real = None
+    """After each task, keep the atoms that carry this share of the activation mass (Table 19: 0.99), of moram and
+    external-router; default: all."""
+    activation_maps: bool = False
+    """Leave with the adapters how much each task's inputs use each atom, of moram and external-router (Figure 5)."""
+
+    @property
+    def kind(self) -> str:
+        """The adapters' kind, as `adapters.maker` calls it."""
+        return {"ewc": "seqlora", "o-lora": "olora"}.get(self.method, self.method.replace("-", "_"))
+
+    @property
+    def adapter(self) -> dict[str, Any]:
+        """The parameters of an adapter of this method."""
+        own: dict[str, dict[str, Any]] = {
+            "moram": {"k": self.k, "tau": self.tau, "delta": self.delta},
+            "external-router": {"k": self.k},
+            "moe-lora": {"k": self.experts},
+            "o-lora": {"alpha": self.lora_alpha, "strength": self.o_lora_strength},
+        }
+        return {"r": self.r, **own.get(self.method, {"alpha": self.lora_alpha})}
+
+    @property
+    def layers(self) -> str | tuple[str, ...]:
+        """The targets as `adapters.wrap` has them."""
+        (first, *more) = self.targets
+        if more:
+            return self.targets
+        if len(first) > 2 and first.startswith("/") and first.endswith("/"):
+            return first[1:-1]
+        return first if first == "all-linear" else (first,)
+
+    def updates(self, place: int, per_epoch: int) -> int:
+        """Updates on the task that has this place in --tasks. per_epoch: batches in a pass over it."""
+        if not self.epochs:
+            return self.updates_per_task or UPDATES
+        return per_epoch * self.epochs[place if len(self.epochs) > 1 else 0]
+
+    def permutation(self, tasks: int) -> tuple[int, ...]:
+        """Places in --tasks in the order in which they are learned. Raises UsageError for what is no order of them."""
+        if not self.order:
+            return tuple(range(tasks))
+        words = [word.strip() for word in self.order.split(",")]
+        if sorted(words) != sorted(str(i) for i in range(tasks)):
+            raise UsageError(
+                f'--order must have each number from 0 to {tasks - 1} once, such as "1,0", got "{self.order}"'
+            )
+        return tuple(int(word) for word in words)
+
+    def ordered(self, tasks: tuple[str, ...]) -> tuple[str, ...]:
+        """These tasks in the order in which they are learned."""
+        if len(set(tasks)) < len(tasks):
+            raise UsageError(f"--tasks names one twice: {', '.join(tasks)}")
+        if len(self.epochs) > 1 and len(self.epochs) != len(tasks):
+            raise UsageError(
+                f"--epochs must be one number, or one for each of {len(tasks)} tasks, got {len(self.epochs)}"
+            )
+        return tuple(tasks[place] for place in self.permutation(len(tasks)))
+
+    def check(self) -> None:
+        super().check()
+        if not self.model:
+            raise UsageError("--model is missing: a pre-trained model, such as a folder or smollm2")
+        counts = (
+            "r", "k", "tau", "experts", "lora_alpha", "updates_per_task", "batch_size", "eval_batch", "max_length", "max_new_tokens",
+            "train_examples", "test_examples", "shots", "eval_examples", "prune",
+        )  # fmt: skip
+        positive(**{f"--{name.replace('_', '-')}": getattr(self, name) for name in counts})
+        if self.epochs and self.updates_per_task is not None:
+            raise UsageError("--epochs and --updates-per-task do not go together: give one of them")
+        if self.epochs and min(self.epochs) < 1:
+            raise UsageError(f"--epochs must be 1 or more, got {' '.join(map(str, self.epochs))}")
+        if not self.targets:
+            raise UsageError("--targets is empty: name layers, or all-linear")
+        for name in ("ewc_strength", "o_lora_strength"):
+            if getattr(self, name) < 0:
+                raise UsageError(f"--{name.replace('_', '-')} must be 0 or more, got {getattr(self, name)}")
+        if self.prune is not None and self.prune > 1:
+            raise UsageError(f"--prune is a share in (0, 1], got {self.prune}")
+        if self.method not in PRUNABLE and (self.prune is not None or self.activation_maps):
+            option = "--prune" if self.prune is not None else "--activation-maps"
+            raise UsageError(f"{option} goes with --method {' or '.join(PRUNABLE)}, not with {self.method}")
+
+    @property
+    def brought(self) -> tuple[str, ...]:
+        """Hooks that the method brings itself."""
+        if self.method != "ewc" or any(_named(text) == "ewc" for text in self.hook):
+            return ()
+        return (f"ewc(strength={self.ewc_strength})",)
+
+    def check_hooks(self) -> None:
+        """Raise UsageError for hooks that change what this run does not keep: its checkpoints hold neither the frozen
+        weights nor a changed architecture."""
+        for text in self.hook:
+            try:
+                hook = parse_hook(text)
+            except ValueError:
+                continue  # the run's driver says what is wrong with it
+            if hook is None:
+                continue
+            does = hook.intervention
+            if does.has("restructure"):
+                raise UsageError(
+                    f"--hook {text}: {does.name} changes the network or its optimizer, and so does each task"
+                )
+            if self.method != "full" and any(does.has(moment) for moment in ("apply", "before_update", "after_update")):
+                raise UsageError(
+                    f"--hook {text}: {does.name} rewrites the model's weights, which --method {self.method} freezes: "
+                    "use it with --method full"
+                )
+
+
+def _named(text: str) -> str | None:
+    """The intervention that a hook names; None where the text is no hook."""
+    try:
+        call = parse_hook_text(text).call
+    except ValueError:
+        return None
+    return call.name if call else None

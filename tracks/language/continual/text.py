@@ -1,0 +1,79 @@
+"""Tasks of text for a causal language model: questions, of whose answers the likelihood is raised."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from ....experiments.seeding import generator
+from ..answers import answer_nll, task_score
+from ..chat import IGNORED, collate, encode
+from ..examples import TaskData, load_task
+from ..models import LanguageModel, causal_features, causal_layers, causal_units, load_model, save_model
+from .settings import ContinualSettings
+from .stream import TaskStream
+
+# Short questions of unlike kinds with short answers, which a small model can learn something of.
+TASKS = (
+    "reasoning-gym:letter_counting", "reasoning-gym:spell_backward", "reasoning-gym:gcd", "reasoning-gym:syllogism",
+    "reasoning-gym:calendar_arithmetic", "reasoning-gym:family_relationships",
+)  # fmt: skip
+
+
+def text_stream(settings: ContinualSettings) -> "TextStream":
+    """The model and the tasks of these settings. Raises UsageError for what there is not."""
+    s = settings
+    names = s.ordered(s.tasks or TASKS)
+    tasks = [load_task(name, s.seed, s.train_examples, s.test_examples) for name in names]
+    return TextStream(load_model(s.model, s.device, s.seed), tasks, s)
+
+
+class TextStream(TaskStream):
+    """Tasks are learned in passes over their examples, each in an order of its own; the last batch of a pass may be
+    smaller. Scores are those of `answers.task_score`."""
+
+    def __init__(self, language_model: LanguageModel, tasks: Sequence[TaskData], settings: ContinualSettings) -> None:
+        self.language_model, self.tasks, self.settings = language_model, tasks, settings
+        self.model = model = language_model.model
+        self.names, self.scores = tuple(task.name for task in tasks), tuple(task.score for task in tasks)
+        self.layers, self.units, self.features = causal_layers(model), causal_units(model), causal_features(model)
+        self.unwired = dict.fromkeys(self.units, "lies in a gated MLP, where the outputs of another layer multiply it")
+        self.sources = {"model": language_model.source, **{f"task {i}": task.source for i, task in enumerate(tasks)}}
+        self.encoded = [encode(language_model.tokenizer, task.train, settings.max_length) for task in tasks]
+
+    def updates_per_epoch(self, task: int) -> int:
+        return -(-len(self.encoded[task]) // self.settings.batch_size)
+
+    def loss(self, task: int, update: int) -> Tensor:
+        """Mean negative log-likelihood of an answer's token, over all answers of the batch."""
+        tokens, labels = self._batch(task, update)
+        return answer_nll(self.model, tokens, labels).sum() / (labels != IGNORED).sum()
+
+    def losses(self, task: int, update: int) -> Tensor:
+        """The same of each answer."""
+        tokens, labels = self._batch(task, update)
+        return answer_nll(self.model, tokens, labels) / (labels != IGNORED).sum(1)
+
+    def inputs(self, task: int, update: int) -> tuple[Tensor]:
+        return (self._batch(task, update)[0],)
+
+    def score(self, task: int, examples: int | None = None) -> float:
+        s = self.settings
+        return task_score(
+            self.model, self.language_model.tokenizer, self.tasks[task], max_new_tokens=s.max_new_tokens,
+            batch_size=s.eval_batch, max_length=s.max_length, examples=examples,
+        )  # fmt: skip
+
+    def save(self, folder: Path) -> None:
+        save_model(self.language_model, folder)
+
+    def _batch(self, task: int, update: int) -> tuple[Tensor, Tensor]:
+        """(tokens, labels) of an update, (B, T) both."""
+        encoded, size = self.encoded[task], self.settings.batch_size
+        epoch, batch = divmod(update, self.updates_per_epoch(task))
+        order = torch.randperm(len(encoded), generator=generator(self.settings.seed, "batches", task, epoch))
+        rows = order[batch * size : (batch + 1) * size].tolist()
+        tokens, labels, _ = collate([encoded[i] for i in rows], self.language_model.pad)
+        device = next(self.model.parameters()).device
+        return tokens.to(device), labels.to(device)

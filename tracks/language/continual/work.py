@@ -1,0 +1,225 @@
+"""A run of continual learning: task after task on one model, with adapters that each task adds to, or without."""
+
+import json
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from itertools import accumulate, pairwise
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ....experiments.learner_state import learner_state, load_learner_state
+from ....experiments.seeding import generator
+from ....interventions import Learner
+from ....metrics.view import evaluating
+from ..adapters import Adapter, adapters, add_task, maker, penalty, save_adapters, wrap
+from ..schedule import cosine
+from ..work import Task, Work
+from .masses import Masses, write_maps
+from .settings import ContinualSettings
+from .stream import TaskStream
+
+
+def build(settings: ContinualSettings) -> "ContinualWork":
+    """The model, its adapters and its tasks. Raises UsageError for what cannot work."""
+    settings.check_hooks()
+    return ContinualWork(settings, open_stream(settings))
+
+
+def open_stream(settings: ContinualSettings) -> TaskStream:
+    """Tasks of images for a CLIP model, of text for any other."""
+    if of_images(settings.model):
+        from ..images.xtail import image_stream
+
+        return image_stream(settings)
+    from .text import text_stream
+
+    return text_stream(settings)
+
+
+def of_images(name: str) -> bool:
+    """Whether a model is an image–text model: a new one, `clip:…`, or a folder that says so."""
+    if name.startswith("clip:"):
+        return True
+    try:
+        config = json.loads((Path(name).expanduser() / "config.json").read_text())
+    except (OSError, ValueError):
+        return False
+    return isinstance(config, dict) and config.get("model_type") == "clip"
+
+
+class ContinualWork(Work):
+    """One model through all tasks of a stream.
+
+    With adapters, everything else is frozen, and neither written nor in a checkpoint: that has the adapters, the
+    moments of their optimizer, and what hooks remember. With `full` it has all. A task begins with new adapters where
+    the method adds any, and with a new optimizer.
+
+    In tasks.jsonl, `scores` is a row of A[i, j], of every task after this one; `before`, at the first task, is what the
+    model could do before it learned any. The logged training loss has an adapter's penalty in it, not that of hooks.
+    """
+
+    settings: ContinualSettings
+
+    def __init__(self, settings: ContinualSettings, stream: TaskStream) -> None:
+        self.settings, self.stream, self.model = settings, stream, stream.model
+        self.sources, self.hooks = dict(stream.sources), settings.brought
+        order = settings.permutation(len(stream.names))
+        lengths = [settings.updates(place, stream.updates_per_epoch(i)) for i, place in enumerate(order)]
+        ends = pairwise([0, *accumulate(lengths)])
+        self.tasks = tuple(Task(i, *span, stream.names[i]) for i, span in enumerate(ends))
+        self.place = self.tasks[0], 0
+        self.before: list[float] | None = None
+        self.masses = Masses(self.model, settings.prune) if settings.prune is not None else None
+        layers, frozen = stream.layers, set[str]()
+        if self.adapted:
+            wrap(self.model, settings.layers, maker(settings.kind, **settings.adapter))
+            self._add_task(0)
+            frozen = set(self.model.state_dict()) - self._of_adapters()
+            layers = tuple(replace(layer, module=self.model.get_submodule(layer.name)) for layer in layers)
+        self.frozen = frozen  # names in the model's state of what is never written
+        self.penalized = any(type(a).penalty is not Adapter.penalty for a in adapters(self.model).values())
+        why = "lies between layers with adapters" if self.adapted else ""
+        self.learner = Learner(
+            "model",
+            self.model,
+            self._optimizer(),
+            layers,
+            stream.units,
+            probe=lambda: stream.inputs(self.place[0].index, self.place[1]),
+            loss=lambda: stream.loss(self.place[0].index, self.place[1]),
+            generator=generator(settings.seed, "hooks"),
+            redraw=dict,  # a pre-trained model has no fresh draw: what it began with stands for it
+            batches=self._batches,
+            initial=self._initial({}),
+            features=stream.features,
+            unwired=dict.fromkeys(stream.units, why) if self.adapted else stream.unwired,
+        )
+
+    @property
+    def adapted(self) -> bool:
+        """Whether the model has adapters, and is frozen but for them."""
+        return self.settings.method != "full"
+
+    # -- training -----------------------------------------------------------------------------------------------
+
+    def loss(self, task: Task, update: int, part: int) -> Tensor:
+        loss = self.stream.loss(task.index, update)
+        return loss + penalty(self.model) if self.penalized else loss
+
+    def rate(self, task: Task, update: int) -> float:
+        constant = self.settings.schedule == "constant"
+        return 1.0 if constant else cosine(update, task.updates, warmup=0, cooldown=0, floor=0.0)
+
+    def accumulating(self, part: int) -> AbstractContextManager[Any]:
+        if self.settings.precision != "bfloat16":
+            return nullcontext()
+        return torch.autocast(self.settings.device, torch.bfloat16)
+
+    def enter(self, task: Task) -> None:
+        if task.index == 0:  # as it was built
+            return
+        if self.adapted:
+            known = {name: p for name, p in self.model.named_parameters() if p.requires_grad}
+            self._add_task(task.index)
+            now = {name: p for name, p in self.model.named_parameters() if p.requires_grad}
+            new = {name: p.detach().clone() for name, p in now.items() if known.get(name) is not p}
+            self.learner.initial = self._initial({**self.learner.initial, **new})
+            self.learner.renewed |= dict.fromkeys(new, task.index)  # what was remembered under that name is another's
+        self.learner.optimizer = self._optimizer()
+
+    def _add_task(self, index: int) -> None:
+        add_task(self.model, generator(self.settings.seed, "adapters", index))
+
+    def _optimizer(self) -> torch.optim.AdamW:
+        """A new AdamW over what is trained now. The paper names no weight decay, and no parameters without it."""
+        s = self.settings
+        trained = [p for p in self.model.parameters() if p.requires_grad]
+        optimizer = torch.optim.AdamW(trained, lr=s.learning_rate, weight_decay=s.weight_decay, fused=True)
+        for group in optimizer.param_groups:
+            group["initial_lr"] = s.learning_rate
+        return optimizer
+
+    def _batches(self, count: int | None) -> Iterator[Tensor]:
+        task, update = self.place
+        for i in range(self.stream.updates_per_epoch(task.index) if count is None else count):
+            with self.accumulating(0):
+                losses = self.stream.losses(task.index, update + i)
+            yield losses
+
+    # -- how well it does ---------------------------------------------------------------------------------------
+
+    def scores(self) -> list[float]:
+        """How well the model does every task now, in their order, on all test data."""
+        with evaluating(self.model), self.accumulating(0):
+            return [self.stream.score(i) for i in range(len(self.tasks))]
+
+    def evaluate(self, task: Task) -> dict[str, float]:
+        if self.before is None:
+            self.before = self.scores()
+        with evaluating(self.model), self.accumulating(0):
+            return {"score": self.stream.score(task.index, self.settings.eval_examples)}
+
+    def finish(self, task: Task) -> dict[str, Any]:
+        line: dict[str, Any] = {"before": self.before} if task.index == 0 else {}
+        if self.masses:
+            line["pruned"] = self._prune(self.masses, task)
+        return {**line, "score_of": self.stream.scores[task.index], "scores": self.scores()}
+
+    def _prune(self, masses: Masses, task: Task) -> float:
+        """Drop atoms that carry next to nothing; returns their share of all there were."""
+
+        def once() -> None:
+            for update in range(self.stream.updates_per_epoch(task.index)):
+                self.model(*self.stream.inputs(task.index, update))
+
+        with self.accumulating(0):
+            share = masses.prune(once)
+        kept = {name: p.detach().clone() for name, p in self.model.named_parameters() if p.requires_grad}
+        self.learner.initial = self._initial({**self.learner.initial, **kept})
+        self.learner.optimizer = self._optimizer()
+        return share
+
+    # -- checkpoints --------------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        learner = learner_state(self.learner)
+        for part in ("module", "initial"):
+            learner[part] = {name: tensor for name, tensor in learner[part].items() if name not in self.frozen}
+        return {"learner": learner, "before": self.before, "masses": self.masses.state() if self.masses else {}}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        now = {name: tensor for name, tensor in self.model.state_dict().items() if name in self.frozen}
+        learner = {**state["learner"], "module": {**now, **state["learner"]["module"]}}
+        self.model.load_state_dict(learner["module"])
+        self.learner.optimizer = self._optimizer()  # pruned adapters are other tensors than those just built
+        load_learner_state(self.learner, learner)
+        self.learner.initial = self._initial(self.learner.initial)
+        self.before = state["before"]
+        if self.masses:
+            self.masses.load_state(state["masses"])
+
+    def export(self, folder: Path) -> None:
+        """Leave the adapters, or the whole model where it has none."""
+        if not self.adapted:
+            self.stream.save(folder)
+            return
+        save_adapters(self.model, folder)
+        if self.settings.activation_maps:
+            inputs = [self.stream.inputs(i, 0) for i in range(len(self.tasks))]
+            write_maps(folder, self.model, self.stream.names, inputs)
+
+    def _of_adapters(self) -> set[str]:
+        """Names in the model's state of what belongs to its adapters."""
+        return {f"{name}.{own}" for name, adapter in adapters(self.model).items() for own in adapter.tensors()}
+
+    def _initial(self, known: dict[str, Tensor]) -> dict[str, Tensor]:
+        """What each parameter began as, in the parameters' order: as known; else what it is now, of a frozen one
+        without a copy."""
+        return {
+            name: known[name] if name in known else p.detach().clone() if p.requires_grad else p.detach()
+            for name, p in self.model.named_parameters()
+        }

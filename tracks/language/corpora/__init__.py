@@ -1,0 +1,25 @@
+"""Corpora for pretraining: text that `supple fetch` brings or one's own, tokenizers, token files and their windows."""
+
+from .prepare import Corpus, corpus_text, prepare, training_text
+from .tokenizers import Bytes, Tokenizer, Trained, read_tokenizer, train_bpe
+from .tokens import TokenFile, write_tokens
+from .windows import Mixture, check_same_tokenizer, mixture, validation_windows, windows
+
+__all__ = [
+    "Bytes",
+    "Corpus",
+    "Mixture",
+    "TokenFile",
+    "Tokenizer",
+    "Trained",
+    "check_same_tokenizer",
+    "corpus_text",
+    "mixture",
+    "prepare",
+    "read_tokenizer",
+    "train_bpe",
+    "training_text",
+    "validation_windows",
+    "windows",
+    "write_tokens",
+]

@@ -1,0 +1,141 @@
+"""From text files to a corpus: a training part and a validation part, as tokens."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....experiments.cache import cache_folder
+from ....experiments.errors import UsageError
+from ....interventions import did_you_mean
+from .published import ENGLISH, PUBLISHED
+from .tokenizers import FILE, Bytes, Tokenizer, read_tokenizer, train_bpe
+from .tokens import TokenFile, write_tokens
+
+PIECE = 2**18  # bytes of text that are encoded at once
+Part = tuple[Path, int, int]  # bytes of a file, from, to
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A folder with `train.bin`, `validation.bin`, a JSON beside each and, of a trained tokenizer, `tokenizer.json`."""
+
+    folder: Path
+    train: TokenFile
+    validation: TokenFile
+
+    @classmethod
+    def open(cls, folder: str | Path) -> "Corpus":
+        """Raises UsageError, in one line, for what is missing or damaged."""
+        folder = Path(folder)
+        if not (folder / "train.bin").is_file():
+            raise UsageError(f"{folder}: no corpus here: it needs train.bin, validation.bin and a JSON beside each")
+        return cls(folder, TokenFile.open(folder / "train.bin"), TokenFile.open(folder / "validation.bin"))
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return Bytes() if self.train.about.tokenizer == Bytes.name else read_tokenizer(self.folder / FILE)
+
+
+def prepare(
+    files: Sequence[str | Path],
+    folder: str | Path,
+    tokenizer: str | Tokenizer = "bytes",
+    source: str = "",
+    validation: float = 0.1,
+) -> Corpus:
+    """Make a corpus of text files (UTF-8) in `folder`, which is made; what is there already is written over.
+
+    Each file is a text. The last tenth of each (`validation`, a share of its bytes, from the next line end on) is for
+    validation, so that every text is in both parts, and no piece of one is in both.
+
+    tokenizer: `bytes`; `bpe:SIZE`, trained on the training part; a tokenizer.json, such as that of another corpus which
+        is to be used together with this one; or a Tokenizer.
+    source: what the text is, for reports; default: the files' names.
+    Raises UsageError, in one line that names the file, for no files, one that is empty, too short to be divided, or no
+    UTF-8, and for an unknown tokenizer.
+    """
+    if not files:
+        raise UsageError("a corpus needs at least one text file")
+    if not 0 < validation < 1:
+        raise UsageError(f"the share for validation must lie between 0 and 1, got {validation:g}")
+    folder = Path(folder)
+    parts = [_divide(Path(file), validation) for file in files]
+    training, held_out = ([pair[i] for pair in parts] for i in (0, 1))
+    chosen = tokenizer if isinstance(tokenizer, Tokenizer) else _tokenizer(tokenizer, training)
+    folder.mkdir(parents=True, exist_ok=True)
+    chosen.save(folder)
+    source = source or ", ".join(Path(file).name for file in files)
+    about = (source, chosen.name, chosen.fingerprint, chosen.vocab_size)
+    train = write_tokens(folder / "train.bin", _encoded(training, chosen), *about)
+    return Corpus(folder, train, write_tokens(folder / "validation.bin", _encoded(held_out, chosen), *about))
+
+
+def corpus_text(name: str) -> list[Path]:
+    """The text files of brown, kjv or foldoc in the cache.
+
+    Raises UsageError for another name, and where they have not been fetched.
+    """
+    if name not in ENGLISH:
+        raise UsageError(f"unknown corpus {name!r}{did_you_mean(name, ENGLISH)} (names: {', '.join(ENGLISH)})")
+    files = [cache_folder() / name / file for file in PUBLISHED[name]]
+    if missing := [file for file in files if not file.is_file()]:
+        raise UsageError(f"{missing[0]}: no such file: `supple fetch {name}` brings it")
+    return files
+
+
+def _tokenizer(text: str, training: Sequence[Part]) -> Tokenizer:
+    kind, _, size = text.partition(":")
+    if text == Bytes.name:
+        return Bytes()
+    if kind == "bpe" and size.isdecimal():
+        return train_bpe(chain.from_iterable(_pieces(part) for part in training), int(size))
+    if text.endswith(".json"):
+        return read_tokenizer(Path(text).expanduser())
+    raise UsageError(f"unknown tokenizer {text!r} (known: bytes, bpe:SIZE, or the path of a tokenizer.json)")
+
+
+def _encoded(parts: Sequence[Part], tokenizer: Tokenizer) -> Iterator[NDArray[np.uint16]]:
+    end = np.array([tokenizer.end], np.uint16)
+    for part in parts:
+        for text in _pieces(part):
+            yield tokenizer.encode(text)
+        yield end
+
+
+def _divide(file: Path, validation: float) -> tuple[Part, Part]:
+    """The two parts of a file. The cut is after a line, or before a character where no line ends after it."""
+    try:
+        size = file.stat().st_size
+        with file.open("rb") as text:
+            text.seek(cut := int(size * (1 - validation)))
+            line = text.readline()
+    except OSError as error:
+        raise UsageError(f"{file}: {error.strerror}") from error
+    inside = next((i for i, byte in enumerate(line) if byte & 0xC0 != 0x80), len(line))  # UTF-8: 10…… goes on
+    cut += len(line) if cut + len(line) < size else inside
+    if not 0 < cut < size:
+        raise UsageError(f"{file}: {size} bytes are too few to be divided into training and validation")
+    return (file, 0, cut), (file, cut, size)
+
+
+def _pieces(part: Part) -> Iterator[str]:
+    """The text of a part, in pieces that end with a line."""
+    file, start, stop = part
+    with file.open("rb") as text:
+        text.seek(start)
+        while (place := text.tell()) < stop:
+            piece = text.read(min(PIECE, stop - place))
+            piece += text.readline(stop - text.tell())
+            try:
+                yield piece.decode()
+            except UnicodeDecodeError as error:
+                raise UsageError(f"{file}: byte {place + error.start} is no UTF-8 text") from error
+
+
+def training_text(files: Sequence[str | Path], validation: float = 0.1) -> Iterator[str]:
+    """The training part of these texts, as `prepare` divides them: to train a tokenizer on several corpora."""
+    return chain.from_iterable(_pieces(_divide(Path(file), validation)[0]) for file in files)

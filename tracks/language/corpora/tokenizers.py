@@ -1,0 +1,129 @@
+"""Tokenizers: bytes, or byte-pair encoding trained on the corpus at hand; 65,536 tokens at most, which fit uint16."""
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....experiments.errors import RunError, UsageError
+
+LARGEST = 2**16
+SMALLEST_BPE = 257  # all bytes and the end of a text
+END = "<|endoftext|>"  # GPT-2's
+FILE = "tokenizer.json"
+
+
+class Tokenizer(ABC):
+    """Text ↔ tokens below `vocab_size`, as uint16. `end` is the token that stands after each text."""
+
+    name: str
+    vocab_size: int
+    end: int
+    fingerprint: str  # SHA-256 of all that it does: corpora with the same one may be used together
+
+    @abstractmethod
+    def encode(self, text: str) -> NDArray[np.uint16]: ...
+
+    @abstractmethod
+    def decode(self, tokens: Sequence[int] | NDArray[np.integer]) -> str: ...
+
+    @abstractmethod
+    def save(self, folder: Path) -> None:
+        """Leave in a corpus's folder what it takes to decode it."""
+
+
+class Bytes(Tokenizer):
+    """A token for each byte of UTF-8; byte 0, which text has not, ends one."""
+
+    name, vocab_size, end = "bytes", 256, 0
+    fingerprint = sha256(b"bytes").hexdigest()
+
+    def encode(self, text: str) -> NDArray[np.uint16]:
+        return np.frombuffer(text.encode(), np.uint8).astype(np.uint16)
+
+    def decode(self, tokens: Sequence[int] | NDArray[np.integer]) -> str:
+        return bytes(np.asarray(tokens, np.uint8)).decode(errors="replace")
+
+    def save(self, folder: Path) -> None:
+        (folder / FILE).unlink(missing_ok=True)  # of another tokenizer, before
+
+
+class Trained(Tokenizer):
+    """One of the `tokenizers` library, from its JSON text, with `<|endoftext|>` in its vocabulary (GPT-2's has it).
+
+    Raises UsageError for a text that is none, one without `<|endoftext|>`, or more than 65,536 tokens; RunError where
+    the library is missing.
+    """
+
+    def __init__(self, text: str, origin: str = FILE) -> None:
+        """origin: where the text is from, for messages."""
+        self.text = text
+        try:
+            self._tokenizer = _library().Tokenizer.from_str(text)
+        except Exception as error:  # the library raises Exception itself
+            raise UsageError(f"{origin}: not a tokenizer of the tokenizers library ({_first_line(error)})") from error
+        self.vocab_size = self._tokenizer.get_vocab_size()
+        end = self._tokenizer.token_to_id(END)
+        if end is None:
+            raise UsageError(f"{origin}: its vocabulary has no {END}, which ends each text")
+        if self.vocab_size > LARGEST:
+            raise UsageError(f"{origin}: {self.vocab_size:,} tokens do not fit uint16: at most {LARGEST:,}")
+        self.end, self.fingerprint = end, sha256(text.encode()).hexdigest()
+        self.name = f"{json.loads(text)['model']['type'].lower()}:{self.vocab_size}"
+
+    def encode(self, text: str) -> NDArray[np.uint16]:
+        return np.array(self._tokenizer.encode(text, add_special_tokens=False).ids, np.uint16)
+
+    def decode(self, tokens: Sequence[int] | NDArray[np.integer]) -> str:
+        return self._tokenizer.decode(np.asarray(tokens).tolist(), skip_special_tokens=False)
+
+    def save(self, folder: Path) -> None:
+        (folder / FILE).write_text(self.text, encoding="utf-8")
+
+
+def train_bpe(texts: Iterable[str], size: int) -> Trained:
+    """Byte-level byte-pair encoding in GPT-2's manner, trained on these texts; the same texts give the same tokenizer.
+
+    size: of the vocabulary, 257 to 65,536; it becomes smaller where the texts have fewer pairs that occur twice.
+    Raises UsageError for other sizes, RunError where the `tokenizers` library is missing.
+    """
+    if not SMALLEST_BPE <= size <= LARGEST:
+        raise UsageError(f"bpe:{size}: a vocabulary has {SMALLEST_BPE} to {LARGEST:,} tokens")
+    library = _library()
+    tokenizer = library.Tokenizer(library.models.BPE())
+    tokenizer.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = library.decoders.ByteLevel()
+    trainer = library.trainers.BpeTrainer(
+        vocab_size=size,
+        min_frequency=2,
+        special_tokens=[END],
+        initial_alphabet=sorted(library.pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    return Trained(tokenizer.to_str())
+
+
+def read_tokenizer(path: Path) -> Trained:
+    """A tokenizer from its JSON file."""
+    try:
+        return Trained(path.read_text(encoding="utf-8"), str(path))
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: cannot be read ({_first_line(error)})") from error
+
+
+def _library() -> Any:
+    try:
+        import tokenizers
+    except ImportError as error:
+        raise RunError("a trained tokenizer needs tokenizers: pip install 'supple[language]'") from error
+    return tokenizers
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -1,0 +1,125 @@
+"""A corpus as tokens: `name.bin`, uint16 little endian without a header, and `name.json`, which says what they are."""
+
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ....experiments.errors import UsageError
+
+FORMAT = "supple tokens 1"
+TYPE = np.dtype("<u2")
+CHUNK = 2**23  # tokens that are checked at once
+
+
+@dataclass(frozen=True, kw_only=True)
+class About:
+    """What is written beside tokens. fingerprint: the tokenizer's; sha256: of the tokens."""
+
+    format: str = FORMAT
+    source: str
+    tokenizer: str
+    fingerprint: str
+    vocab_size: int
+    tokens: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class TokenFile:
+    """Tokens that stay in their file until they are used."""
+
+    path: Path
+    about: About
+    tokens: NDArray[np.uint16]
+
+    @classmethod
+    def open(cls, path: str | Path) -> "TokenFile":
+        """Tokens from `path` (….bin), compared with what the JSON beside them says: their number, the vocabulary and
+        the SHA-256, for which the file is read once (about a second for 10⁹ tokens, more from a slow disk).
+
+        Raises UsageError, in one line that names the file, for what is missing, damaged or does not fit.
+        """
+        path = Path(path)
+        about = _read_about(path.with_suffix(".json"))
+        try:
+            size = path.stat().st_size
+        except OSError as error:
+            raise UsageError(f"{path}: {error.strerror}") from error
+        if size != about.tokens * TYPE.itemsize or not size:
+            raise UsageError(f"{path}: {size:,} bytes, expected {about.tokens * TYPE.itemsize:,}: damaged")
+        tokens: NDArray[np.uint16] = np.memmap(path, TYPE, "r")
+        digest, largest = sha256(), 0
+        for start in range(0, len(tokens), CHUNK):
+            chunk = tokens[start : start + CHUNK]
+            digest.update(chunk.data)
+            largest = max(largest, int(chunk.max()))
+        if digest.hexdigest() != about.sha256:
+            raise UsageError(f"{path}: damaged (its checksum does not match)")
+        if largest >= about.vocab_size:
+            raise UsageError(f"{path}: token {largest} is not in its vocabulary of {about.vocab_size}")
+        return cls(path, about, tokens)
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def batch(self, starts: Tensor, length: int) -> tuple[Tensor, Tensor]:
+        """Inputs and targets, (B, length) int64 each: the tokens from each of `starts` (B,) on, and those one further.
+        Raises UsageError for a file of fewer than length + 1 tokens, IndexError for a start from which they would
+        not fit."""
+        self.check(length)
+        windows = np.lib.stride_tricks.sliding_window_view(self.tokens, length + 1)  # (n − length, length + 1)
+        rows = torch.from_numpy(windows[starts.numpy()].astype(np.int64))
+        return rows[:, :-1], rows[:, 1:]
+
+    def check(self, block: int) -> None:
+        """Raise UsageError unless there are more tokens than a block has."""
+        if len(self) <= block:
+            raise UsageError(f"{self.path}: {len(self):,} tokens are too few for a block of {block:,}")
+
+
+def write_tokens(
+    path: Path, pieces: Iterable[NDArray[np.uint16]], source: str, tokenizer: str, fingerprint: str, vocab_size: int
+) -> TokenFile:
+    """Write tokens, piece by piece, and what they are; each file gets its name when it is whole."""
+    digest, count = sha256(), 0
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    try:
+        with partial.open("wb") as file:
+            for piece in pieces:
+                content = piece.astype(TYPE).tobytes()
+                digest.update(content)
+                file.write(content)
+                count += len(piece)
+        about = About(
+            source=source, tokenizer=tokenizer, fingerprint=fingerprint, vocab_size=vocab_size, tokens=count,
+            sha256=digest.hexdigest(),
+        )  # fmt: skip
+        partial.replace(path)
+        partial.write_text(json.dumps(asdict(about), indent=2) + "\n")
+        partial.replace(path.with_suffix(".json"))
+    finally:
+        partial.unlink(missing_ok=True)
+    return TokenFile.open(path)
+
+
+def _read_about(path: Path) -> About:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}: it says what the tokens beside it are") from error
+    except ValueError as error:
+        raise UsageError(f"{path}: not JSON ({error})") from error
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise UsageError(f"{path}: does not describe tokens (wanted '{FORMAT}')")
+    for name, kind in About.__annotations__.items():
+        if type(found.get(name)) is not kind:
+            raise UsageError(f"{path}: '{name}' must be of type {kind.__name__}, found {found.get(name)!r}")
+    return About(**{name: found[name] for name in About.__annotations__})

@@ -1,0 +1,84 @@
+"""Which windows of which corpus a model sees at which update: a resumed run sees the same, for no draw has a state."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ....experiments.errors import UsageError
+from ....experiments.seeding import generator
+from .tokens import TokenFile
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """Corpora with the share that each has of the windows; shares add up to 1."""
+
+    parts: tuple[TokenFile, ...]
+    shares: tuple[float, ...]
+
+
+def mixture(parts: Sequence[TokenFile], shares: Sequence[float] | None = None) -> Mixture:
+    """One corpus, or several that are used together.
+
+    shares: of the windows, in any unit; default: as the corpora's numbers of tokens, as if they were joined.
+    Raises UsageError for corpora of different tokenizers, and for shares that are not positive or of another number.
+    """
+    if not parts:
+        raise UsageError("a mixture needs at least one corpus")
+    check_same_tokenizer(parts)
+    weights = [float(len(part)) for part in parts] if shares is None else list(shares)
+    if len(weights) != len(parts) or not all(0 < weight < float("inf") for weight in weights):
+        raise UsageError(f"shares must be {len(parts)} numbers above 0, one for each corpus, got {weights}")
+    return Mixture(tuple(parts), tuple(weight / sum(weights) for weight in weights))
+
+
+def check_same_tokenizer(parts: Sequence[TokenFile]) -> None:
+    """Raise UsageError for corpora that are not of one tokenizer: the same number would be another word."""
+    first = parts[0]
+    for part in parts[1:]:
+        if part.about.fingerprint != first.about.fingerprint:
+            one, two = first.about.tokenizer, part.about.tokenizer
+            other = f"'{two}' and not '{one}'" if one != two else f"another '{two}'"
+            raise UsageError(
+                f"{part.path}: made with {other}, the tokenizer of {first.path}: prepare one of them with the other's "
+                f"tokenizer.json"
+            )
+
+
+def windows(
+    source: Mixture, seed: int, task: int, update: int, batch: int, block: int, rank: int = 0, ranks: int = 1
+) -> tuple[Tensor, Tensor]:
+    """Inputs and targets of an update, (batch, block) int64 each: windows that begin anywhere, each drawn by itself.
+
+    The draw depends on (seed, task, update) alone. Of several processes each takes every `ranks`-th row, from its
+    `rank` on: together they see what one alone would see.
+    Raises UsageError for a corpus with no more tokens than a batch has, or than a block.
+    """
+    for part in source.parts:
+        part.check(block)
+    if (total := sum(map(len, source.parts))) <= batch * block:
+        names = ", ".join(str(part.path) for part in source.parts)
+        raise UsageError(f"{names}: {total:,} tokens are too few for one batch, which has {batch} × {block:,}")
+    draws = generator(seed, "windows", task, update)
+    which = torch.multinomial(torch.tensor(source.shares, dtype=torch.float64), batch, True, generator=draws)
+    places = torch.rand(batch, generator=draws, dtype=torch.float64)  # in [0, 1) of each one's corpus
+    which, places = which[rank::ranks], places[rank::ranks]
+    inputs = torch.empty(len(which), block, dtype=torch.int64)
+    targets = torch.empty_like(inputs)
+    for index, part in enumerate(source.parts):
+        rows = (which == index).nonzero()[:, 0]
+        starts = (places[rows] * (len(part) - block)).long()
+        inputs[rows], targets[rows] = part.batch(starts, block)
+    return inputs, targets
+
+
+def validation_windows(tokens: TokenFile, count: int, block: int) -> tuple[Tensor, Tensor]:
+    """Inputs and targets of at most `count` windows that are spread evenly over a corpus and do not overlap: always
+    the same. Raises UsageError for a corpus with no more tokens than a block."""
+    tokens.check(block)
+    last = len(tokens) - 1 - block  # the last start
+    count = min(count, (len(tokens) - 1) // block)
+    starts = torch.arange(count) * last // max(count - 1, 1)
+    return tokens.batch(starts, block)

@@ -1,0 +1,88 @@
+"""Training on many processes, as `torchrun` starts them: gradients are averaged, the first process writes.
+
+Every process holds the same weights, draws the same numbers and runs the same hooks; they differ in the micro-batches
+that they take only.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from ...experiments.rundir import RunDirectory
+
+
+def asked() -> bool:
+    """Whether this process was started by `torchrun` as one of several."""
+    return int(os.environ.get("WORLD_SIZE", "1")) > 1
+
+
+def world() -> int:
+    """How many processes train together."""
+    return dist.get_world_size() if dist.is_initialized() else 1
+
+
+def rank() -> int:
+    """Which of them this is, from 0."""
+    return dist.get_rank() if dist.is_initialized() else 0
+
+
+def first() -> bool:
+    """Whether this process is the one that writes."""
+    return rank() == 0
+
+
+def together() -> None:
+    """Wait until every process is here."""
+    if dist.is_initialized():
+        dist.barrier()
+
+
+def mean(value: Tensor) -> Tensor:
+    """The mean of a number over all processes."""
+    if dist.is_initialized():
+        dist.all_reduce(value)
+        value /= world()
+    return value
+
+
+@contextmanager
+def processes(device: str) -> Iterator[None]:
+    """Join the other processes that `torchrun` started, if any: over NCCL on GPUs, over gloo on CPUs."""
+    if not asked() or dist.is_initialized():
+        yield
+        return
+    if device == "cuda":
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    dist.init_process_group("nccl" if device == "cuda" else "gloo")
+    try:
+        yield
+    finally:
+        dist.destroy_process_group()
+
+
+class Onlooker(RunDirectory):
+    """The run directory as the other processes have it: they read it, and write nothing."""
+
+    def start_logs(self, lengths: dict[str, int], seconds: float, logs: Sequence[str] = ()) -> None:
+        return
+
+    def _write(self, log: str, fields: dict[str, Any]) -> None:
+        return
+
+    def metrics(self, step: int, values: dict[str, float], **labels: int) -> None:
+        return
+
+    def flush(self) -> None:
+        return
+
+
+def open_run(path: Path) -> RunDirectory:
+    """The run in a folder, for this process."""
+    run = RunDirectory.open(path)
+    return run if first() else Onlooker(path, run.config)

@@ -1,0 +1,248 @@
+"""Questions and answers from files and generators: what language models are fine-tuned on and examined in."""
+
+import importlib.util
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ...experiments.errors import RunError, UsageError
+from ...experiments.seeding import derive, generator
+from ...interventions import did_you_mean
+
+GENERATED, CHOICE_ONLY = "reasoning-gym:", "mcq:"
+SPLITS = ("train", "test")
+SUFFIXES = (".jsonl", ".json")
+TEST_SHARE = 0.2  # of examples that come without a test set
+GENERATED_COUNTS = (1000, 200)  # train, test
+# How the tasks of TRACE are scored (Wang et al. 2023); all others by accuracy.
+TRACE_SCORES = {"meetingbank": "rouge_l", "20minuten": "sari", "py150": "similarity"}
+
+
+@dataclass(frozen=True)
+class Example:
+    """One question. choices: the answers that it allows, `answer` among them; () for a free answer.
+    system: what the system turn says, if there is one."""
+
+    prompt: str
+    answer: str
+    choices: tuple[str, ...] = ()
+    system: str = ""
+
+
+@dataclass(frozen=True)
+class TaskData:
+    """What is learned and what is examined. score: accuracy, rouge_l, sari or similarity (see `answers.score`).
+    source: where the examples come from and how they were divided, in words."""
+
+    name: str
+    train: tuple[Example, ...]
+    test: tuple[Example, ...]
+    score: str = "accuracy"
+    source: str = ""
+
+
+def load_task(text: str, seed: int, train: int | None = None, test: int | None = None) -> TaskData:
+    """The examples that a text names.
+
+    text: a file of examples (see `read_examples`), whose name may say train or test, with the other beside it; a
+        folder with such a pair, or with several files; `reasoning-gym:NAME`, a seeded generator; `mcq:` before a file
+        or folder takes its multiple-choice questions only.
+    seed: draws the training examples: which of a file's if there are more than `train`, or what is generated. The
+        test examples are the same for every seed.
+    train, test: how many at most; None: all (of a generator 1000 and 200).
+
+    What comes without a test set is shuffled, the same for every seed, and the last 20 % of each file are its test
+    set. No generated training question is also a test question, so there may be fewer than asked for.
+
+    Raises UsageError for what is not there, without examples, or broken (naming file and line).
+    """
+    if text.startswith(GENERATED):
+        return _generated(text, seed, train, test)
+    only_choices = text.startswith(CHOICE_ONLY)
+    path = Path(text.removeprefix(CHOICE_ONLY)).expanduser()
+    if not path.exists():
+        forms = "a JSONL file, a folder of them, or reasoning-gym:NAME"
+        raise UsageError(f"no such task: {text!r} (a task is {forms})")
+    keep: Callable[[Example], bool] = (lambda e: bool(e.choices)) if only_choices else (lambda e: True)
+    parts, how = _parts(path, keep)
+    for split, examples in zip(SPLITS, parts, strict=True):
+        if not examples:
+            kind = "multiple-choice " if only_choices else ""
+            raise UsageError(f"task {text!r} has no {kind}examples to {'learn from' if split == 'train' else 'test'}")
+    name = _task_name(path)
+    chosen = _some(parts[0], train, derive(seed, "examples", name))
+    tested = _some(parts[1], test, derive(0, "test examples"))
+    score = next((score for key, score in TRACE_SCORES.items() if key in name.lower()), "accuracy")
+    source = f"{text}: {how}; {len(chosen)} of {len(parts[0])} to learn, {len(tested)} of {len(parts[1])} to test"
+    return TaskData(name, chosen, tested, score, source)
+
+
+def read_examples(path: Path | str) -> tuple[Example, ...]:
+    """The examples of a JSON Lines file, or of a JSON list.
+
+    Each is an object with prompt (or question) and answer, and optionally choices (a list of answers) and system; or a
+    line of SciKnowEval: prompt.default, question, choices.text, choices.label and answerKey, whose answer is a letter.
+
+    Raises UsageError naming the file and the line (of a list the item) and what is missing there."""
+    path = Path(path).expanduser()
+    return tuple(_example(record, where) for record, where in _records(path))
+
+
+# -- files ---------------------------------------------------------------------------------------------------------
+
+
+def _records(path: Path) -> Iterator[tuple[Any, str]]:
+    """(object, where it stands) of each example of a file."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path}: not a text file in UTF-8") from error
+    if text.lstrip().startswith("["):
+        yield from ((record, f"{path}, item {i}") for i, record in enumerate(_parse(text, str(path)), start=1))
+        return
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.strip():
+            where = f"{path}, line {number}"
+            yield _parse(line, where), where
+
+
+def _parse(text: str, where: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise UsageError(f"{where}: not JSON ({error.msg})") from error
+
+
+def _example(record: Any, where: str) -> Example:
+    if not isinstance(record, dict):
+        raise UsageError(f"{where}: not an object with prompt and answer")
+    if "answerKey" in record:
+        return _of_sciknoweval(record, where)
+    prompt = _text(record, where, "prompt", "question")
+    choices = record.get("choices") or ()
+    answer = _text(record, where, "answer")
+    if not isinstance(choices, (list, tuple)) or not all(isinstance(choice, str) for choice in choices):
+        raise UsageError(f"{where}: choices must be a list of texts")
+    if choices and answer not in choices:
+        raise UsageError(f"{where}: the answer {answer!r} is none of the choices")
+    system = record.get("system") or ""
+    return Example(prompt, answer, tuple(choices), _text(record, where, "system") if system else "")
+
+
+def _of_sciknoweval(record: dict[str, Any], where: str) -> Example:
+    """Feng et al. 2024. A multiple-choice question is followed by its options, a letter and a bracket before each;
+    the answer is the letter. Other questions have the answer in `answer`."""
+    instruction = record.get("prompt")
+    lead = _text(instruction, f"{where}, prompt", "default") if isinstance(instruction, dict) else (instruction or "")
+    prompt = f"{lead}\n\n{_text(record, where, 'question')}".strip()
+    key = record["answerKey"]
+    if not key:
+        return Example(prompt, _text(record, where, "answer"))
+    options = record.get("choices")
+    if not isinstance(options, dict) or not options.get("label") or not options.get("text"):
+        raise UsageError(f"{where}: choices.text and choices.label are missing")
+    labels, texts = options["label"], options["text"]
+    if len(labels) != len(texts) or key not in labels:
+        raise UsageError(f"{where}: the answerKey {key!r} is none of the choices' labels, or a choice has no label")
+    lines = [f"{label}) {text}" for label, text in zip(labels, texts, strict=True)]
+    return Example("\n".join([prompt, "", *lines]), key, tuple(labels))
+
+
+def _text(record: dict[str, Any], where: str, *names: str) -> str:
+    """The first of these fields that there is."""
+    name = next((name for name in names if name in record), None)
+    if name is None:
+        raise UsageError(f"{where}: no {' or '.join(repr(n) for n in names)}")
+    value = record[name]
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        value = str(value)  # an answer is often a bare number
+    if not isinstance(value, str) or not value.strip():
+        raise UsageError(f"{where}: {name!r} must be a text, not {json.dumps(value)}")
+    return value
+
+
+def _parts(path: Path, keep: Callable[[Example], bool]) -> tuple[list[list[Example]], str]:
+    """([train, test], how they were divided)."""
+
+    def read(files: Sequence[Path]) -> list[Example]:
+        return [example for file in files for example in read_examples(file) if keep(example)]
+
+    pair = _pair(path)
+    if pair:
+        return [read([file]) for file in pair], f"as given ({pair[0].name}, {pair[1].name})"
+    files = [path] if path.is_file() else sorted(file for file in path.iterdir() if file.suffix in SUFFIXES)
+    if not files:
+        raise UsageError(f"{path} has no examples: no .jsonl or .json file lies in it")
+    parts: list[list[Example]] = [[], []]
+    for file in files:
+        shuffled = _some(read([file]), None, derive(0, "split", file.name))
+        tests = min(max(round(TEST_SHARE * len(shuffled)), 1), len(shuffled) // 2)
+        parts[0] += shuffled[: len(shuffled) - tests]
+        parts[1] += shuffled[len(shuffled) - tests :]
+    return parts, f"the last {TEST_SHARE:.0%} of each file after a shuffle are the test set"
+
+
+def _pair(path: Path) -> tuple[Path, Path] | None:
+    """The files of a given division: train.json and test.json, or NAME_train.jsonl and NAME_test.jsonl, and the like.
+    Of a file, its partner lies beside it; without one it is no pair."""
+    if path.is_file():
+        for here, there in (SPLITS, SPLITS[::-1]):
+            if path.stem.lower().endswith(here):
+                partner = path.with_name(path.stem[: -len(here)] + there + path.suffix)
+                if partner.is_file():
+                    return (path, partner) if here == "train" else (partner, path)
+        return None
+    files = sorted(file for file in path.iterdir() if file.suffix in SUFFIXES)
+    found = [[file for file in files if file.stem.lower().endswith(split)] for split in SPLITS]
+    return (found[0][0], found[1][0]) if [len(each) for each in found] == [1, 1] else None
+
+
+def _task_name(path: Path) -> str:
+    stem = path.stem if path.is_file() else path.name
+    for split in SPLITS:
+        stem = stem.removesuffix(split).rstrip("_-.") or stem
+    return stem
+
+
+def _some(examples: Sequence[Example], count: int | None, seed: int) -> tuple[Example, ...]:
+    """So many of the examples at most, drawn; None: all of them, in a drawn order."""
+    if count is not None and count >= len(examples):
+        count = None
+    order = torch.randperm(len(examples), generator=torch.Generator().manual_seed(seed)).tolist()
+    return tuple(examples[i] for i in order[:count])
+
+
+# -- generators ----------------------------------------------------------------------------------------------------
+
+
+def _generated(text: str, seed: int, train: int | None, test: int | None) -> TaskData:
+    """A data set of reasoning-gym (Stojanovski et al. 2025) with its default difficulty."""
+    if importlib.util.find_spec("reasoning_gym") is None:
+        raise RunError(f"{text} needs reasoning-gym: pip install 'supple[language]'")
+    import reasoning_gym
+    from reasoning_gym.factory import DATASETS
+
+    name = text.removeprefix(GENERATED)
+    if name not in DATASETS:
+        raise UsageError(f"reasoning-gym has no task {name!r}{did_you_mean(name, DATASETS)}")
+    counts = [default if n is None else n for n, default in zip((train, test), GENERATED_COUNTS, strict=True)]
+    seeds = [int(torch.randint(2**31, (), generator=generator(of, "reasoning-gym", split)))
+             for of, split in ((seed, "train"), (0, "test"))]  # fmt: skip
+
+    def draw(count: int, drawn: int) -> tuple[Example, ...]:
+        entries = reasoning_gym.create_dataset(name, size=count, seed=drawn)
+        return tuple(Example(entry["question"], str(entry["answer"])) for entry in entries)
+
+    tested = draw(counts[1], seeds[1])
+    known = {example.prompt for example in tested}
+    learned = tuple(example for example in draw(counts[0], seeds[0]) if example.prompt not in known)
+    if not learned or not tested:
+        raise UsageError(f"task {text!r} has no examples")
+    source = f"{text}: {len(learned)} drawn with seed {seed} to learn, {len(tested)} with seed 0 to test"
+    return TaskData(name, learned, tested, "accuracy", source)

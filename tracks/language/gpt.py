@@ -1,0 +1,235 @@
+"""GPT in nanoGPT's 124M configuration, its optimizer, and what interventions and metrics see of it.
+
+    tokens (B, T) → wte + wpe → layers × Block → ln_f → lm_head → logits (B, T, V)
+
+    Block:  x ← x + attn(ln_1(x));  x ← x + mlp(ln_2(x))
+
+Radford et al. 2019 (GPT-2) with nanoGPT's choices (Karpathy 2023), which FIRE's experiments took over (E.2): no biases,
+no dropout, a vocabulary of 50,257 padded to 50,304. Names are GPT-2's, its weights fit after transposition. `lm_head`
+and `wte` are one tensor, which `named_parameters` calls wte.weight.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ...interventions import Layer, Learner, Wiring
+from ...interventions.activations import Units
+from ...interventions.learner import no_batches
+
+STD = 0.02  # of all weights at the start; of those that end in the residual stream 0.02/√(2·layers) (GPT-2)
+IGNORED = -100  # a target that does not count
+PARTS = {
+    "attn.c_attn": ("qkv", 3),
+    "attn.c_proj": ("attn_proj", 1),
+    "mlp.c_fc": ("fc", 1),
+    "mlp.c_proj": ("mlp_proj", 1),
+}
+
+
+@dataclass(frozen=True)
+class GPTConfig:
+    """Sizes, by default those of nanoGPT's GPT-2 (124M). Raises ValueError for sizes that do not fit."""
+
+    vocab_size: int = 50304
+    block_size: int = 1024
+    layers: int = 12
+    heads: int = 12
+    width: int = 768
+    dropout: float = 0.0
+    bias: bool = False
+    activation: str = "gelu"
+
+    def __post_init__(self) -> None:
+        for name in ("vocab_size", "block_size", "layers", "heads", "width"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"gpt: {name} must be at least 1, got {getattr(self, name)}")
+        if self.width % self.heads:
+            raise ValueError(f"gpt: {self.heads} heads cannot share a width of {self.width}: it must be a multiple")
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"gpt: dropout must lie in [0, 1), got {self.dropout}")
+
+
+class Attention(nn.Module):
+    """Causal multi-head self-attention with query, key and value in one layer: (B, T, width) → the same."""
+
+    def __init__(self, config: GPTConfig) -> None:
+        super().__init__()
+        self.heads = config.heads
+        self.c_attn = _linear(config.width, 3 * config.width, config.bias)  # rows of q, then k, then v
+        self.c_proj = _linear(config.width, config.width, config.bias)
+        self.dropout = config.dropout
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = (
+            part.unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (B, heads, T, width/heads)
+            for part in self.c_attn(x).chunk(3, dim=-1)
+        )
+        dropout = self.dropout if self.training else 0.0
+        y = F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=True)
+        return self.c_proj(y.transpose(1, 2).flatten(2))
+
+
+class MLP(nn.Module):
+    """(B, T, width) → 4 · width units → the same."""
+
+    def __init__(self, config: GPTConfig, units: Units) -> None:
+        super().__init__()
+        hidden = 4 * config.width
+        self.c_fc = _linear(config.width, units.preactivations(hidden), config.bias)
+        self.activation = units(hidden)
+        self.c_proj = _linear(units.features(hidden), config.width, config.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.c_proj(self.activation(self.c_fc(x)))
+
+
+class Block(nn.Module):
+    def __init__(self, config: GPTConfig, units: Units) -> None:
+        super().__init__()
+        self.ln_1 = nn.LayerNorm(config.width, bias=config.bias)
+        self.attn = Attention(config)
+        self.ln_2 = nn.LayerNorm(config.width, bias=config.bias)
+        self.mlp = MLP(config, units)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.dropout(self.attn(self.ln_1(x)))
+        return x + self.dropout(self.mlp(self.ln_2(x)))
+
+
+class GPT(nn.Module):
+    """A causal language model: tokens (B, T) int64, T ≤ block_size → logits (B, T, vocab_size).
+
+    All weights are drawn from `generator` (on the CPU): N(0, 0.02²), those of both c_proj of a block
+    N(0, 0.02²/(2·layers)); biases 0. Nothing else is drawn, and nothing from torch's global generator.
+    """
+
+    def __init__(self, config: GPTConfig, generator: torch.Generator) -> None:
+        super().__init__()
+        self.config = config
+        units = Units(config.activation)
+        self.wte = nn.utils.skip_init(nn.Embedding, config.vocab_size, config.width)
+        self.wpe = nn.utils.skip_init(nn.Embedding, config.block_size, config.width)
+        self.dropout = nn.Dropout(config.dropout)
+        self.h = nn.ModuleList(Block(config, units) for _ in range(config.layers))
+        self.ln_f = nn.LayerNorm(config.width, bias=config.bias)
+        self.lm_head = nn.Linear(config.width, config.vocab_size, bias=False, device="meta")
+        self.lm_head.weight = self.wte.weight
+        self._initialize(generator)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        length = tokens.shape[1]
+        if length > self.config.block_size:
+            raise ValueError(f"gpt: {length} tokens are more than the block of {self.config.block_size}")
+        x = self.dropout(self.wte(tokens) + self.wpe.weight[:length])  # (B, T, width)
+        for block in self.h:
+            x = block(x)
+        return self.lm_head(self.ln_f(x))
+
+    def loss(self, tokens: Tensor, targets: Tensor) -> Tensor:
+        """Mean cross-entropy in nats over the targets (B, T) that are not −100; NaN where all are."""
+        return F.cross_entropy(self(tokens).flatten(0, 1), targets.flatten(), ignore_index=IGNORED)
+
+    def losses(self, tokens: Tensor, targets: Tensor) -> Tensor:
+        """The same of each sequence: (B,)."""
+        flat = F.cross_entropy(
+            self(tokens).flatten(0, 1), targets.flatten(), ignore_index=IGNORED, reduction="none"
+        )  # 0 where ignored
+        return flat.view(targets.shape).sum(1) / (targets != IGNORED).sum(1)
+
+    def flops_per_token(self, length: int | None = None) -> int:
+        """Floating-point operations of training on one token, forward and backward: 6N + 12·L·H·Q·T (Chowdhery et al.
+        2022, Appendix B; what nanoGPT's MFU counts). H·Q is the width; N is all parameters without the positions: the
+        tied embedding counts once, for the head (its lookup costs nothing). Causality, which would halve the second
+        term, is not taken off. length: T, by default the block size."""
+        c = self.config
+        parameters = sum(p.numel() for p in self.parameters()) - self.wpe.weight.numel()
+        return 6 * parameters + 12 * c.layers * c.width * (length or c.block_size)
+
+    @torch.no_grad()
+    def _initialize(self, generator: torch.Generator) -> None:
+        for name, part in self.named_modules():
+            if isinstance(part, (nn.Linear, nn.Embedding)) and part is not self.lm_head:
+                residual = name.endswith("c_proj")
+                std = STD / math.sqrt(2 * self.config.layers) if residual else STD
+                part.weight.normal_(0.0, std, generator=generator)
+                if isinstance(part, nn.Linear) and part.bias is not None:
+                    part.bias.zero_()
+
+
+def _linear(inputs: int, outputs: int, bias: bool) -> nn.Linear:
+    """A Linear layer whose values are still to be drawn."""
+    return nn.utils.skip_init(nn.Linear, inputs, outputs, bias=bias)
+
+
+def optimizer_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
+    """AdamW's groups as in nanoGPT: weight decay on tensors with two dimensions or more (matrices, embeddings), none on
+    biases and normalisation."""
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    groups = [
+        {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": weight_decay},
+        {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
+    ]
+    return [group for group in groups if group["params"]]
+
+
+def adamw(
+    model: nn.Module, learning_rate: float, weight_decay: float = 0.1, betas: tuple[float, float] = (0.9, 0.95)
+) -> torch.optim.AdamW:
+    """nanoGPT's optimizer, fused. The groups remember the rate as `initial_lr`, which schedules scale."""
+    optimizer = torch.optim.AdamW(optimizer_groups(model, weight_decay), lr=learning_rate, betas=betas, fused=True)
+    for group in optimizer.param_groups:
+        group["initial_lr"] = learning_rate
+    return optimizer
+
+
+def gpt_layers(model: GPT) -> tuple[Layer, ...]:
+    """Its Linear layers in forward order, by part: `qkv` (three matrices in one), `attn_proj`, `fc` and `mlp_proj` of
+    each block, all hidden; then the head, which is the embedding as well. No layer is an encoder alone. The positions
+    and the normalisations are no layers, so `fire` leaves them; `snp` and `reset` of everything take them too."""
+    layers = [
+        Layer(name := f"h.{i}.{path}", model.get_submodule(name), "hidden", i * len(PARTS) + j, part, split)
+        for i in range(len(model.h))
+        for j, (path, (part, split)) in enumerate(PARTS.items())
+    ]
+    return (*layers, Layer("lm_head", model.lm_head, "head", len(layers)))
+
+
+def gpt_learner(
+    model: GPT,
+    optimizer: torch.optim.Optimizer | None,
+    *,
+    probe: Callable[[], Sequence[Any] | None],
+    loss: Callable[[], Tensor],
+    generator: torch.Generator,
+    batches: Callable[[int | None], Iterator[Tensor]] = no_batches,
+    activation_draws: Sequence[torch.Generator] | None = None,
+    name: str = "model",
+) -> Learner:
+    """What interventions and metrics see of a GPT; call it before the first update. Arguments as in `Learner`.
+
+    Units are the activations of the MLPs, private to c_fc and c_proj; features are what the head reads, ln_f's output.
+    A fresh draw (`redraw`) comes from the learner's generator.
+    """
+    blocks = [f"h.{i}.mlp" for i in range(len(model.h))]
+    return Learner(
+        name,
+        model,
+        optimizer,
+        gpt_layers(model),
+        tuple(f"{block}.activation" for block in blocks),
+        probe=probe,
+        loss=loss,
+        generator=generator,
+        redraw=lambda: {name: p.detach() for name, p in GPT(model.config, generator).named_parameters()},
+        batches=batches,
+        wiring={f"{b}.activation": Wiring((f"{b}.c_fc",), (f"{b}.c_proj",)) for b in blocks},
+        features="ln_f",
+        activation_draws=activation_draws,
+    )

@@ -1,0 +1,70 @@
+"""Images with captions made from their classes' names, and the loss by which a CLIP learns from them.
+
+    ½·[ −log softmax over captions + −log softmax over images ], of each image and its caption     (Radford et al. 2021)
+
+All captions of a batch are made by one template, so the images of a class share one caption, which is encoded once and
+counts as often as it is there. Where images share a caption each of them is right for it: the targets of the softmax
+over images are uniform over them (Yang et al. 2022, UniCL). With captions that all differ this is CLIP's own loss.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ....experiments.seeding import generator
+from .clip import Clip
+from .domains import Domain, class_names
+
+TEMPLATES = ("a photo of the {}.", "a picture of the {}.", "the {}.", "{}")
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Pixels (N, 3, side, side), the captions that there are, and which of them each image has, (N,) int64."""
+
+    pixels: Tensor
+    captions: list[str]
+    own: Tensor
+
+
+class Captions:
+    """Batches of captioned images from several domains, an equal share from each."""
+
+    def __init__(self, clip: Clip, domains: Sequence[Domain], batch_size: int, seed: int) -> None:
+        """batch_size: at least one image of each domain."""
+        self.clip, self.domains, self.seed = clip, domains, seed
+        self.classes = class_names(domains)
+        self._labels = [torch.tensor([self.classes.index(name) for name in domain.classes]) for domain in domains]
+        each, more = divmod(batch_size, len(domains))
+        self._sizes = [each + (place < more) for place in range(len(domains))]
+
+    def batch(self, update: int) -> Batch:
+        """The batch of an update: images drawn evenly from each domain, with replacement."""
+        draw = generator(self.seed, "captions", update)
+        pixels, labels = [], []
+        for domain, names, size in zip(self.domains, self._labels, self._sizes, strict=True):
+            rows = torch.randint(len(domain.train_labels), (size,), generator=draw)
+            pixels.append(self.clip.pixels(domain.train_images[rows]))
+            labels.append(names[domain.train_labels[rows]])
+        template = TEMPLATES[int(torch.randint(len(TEMPLATES), (), generator=draw))]
+        present, own = torch.cat(labels).unique(return_inverse=True)
+        captions = [template.format(self.classes[label]) for label in present.tolist()]
+        return Batch(torch.cat(pixels), captions, own.to(self.clip.device))
+
+    def losses(self, batch: Batch) -> Tensor:
+        """The contrastive loss of each image of a batch, (N,); its mean is the batch's."""
+        return contrastive_losses(self.clip.logits(batch.pixels, self.clip.text_features(batch.captions)), batch.own)
+
+
+def contrastive_losses(logits: Tensor, own: Tensor) -> Tensor:
+    """The symmetric cross-entropy of each image, (N,).
+
+    logits: (N, captions), without repetition. own: (N,) the caption of each image; each caption has at least one.
+    """
+    right = logits.gather(1, own[:, None]).squeeze(1)
+    counts = torch.bincount(own, minlength=logits.shape[1])
+    over_captions = (logits + counts.log()).logsumexp(1) - right
+    over_images = logits.logsumexp(0)[own] - right
+    return (over_captions + over_images) / 2

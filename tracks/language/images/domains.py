@@ -1,0 +1,185 @@
+"""Domains of images with named classes: a data set, all of its classes or some, drawn as they are or otherwise.
+
+    NAME[:CLASS,CLASS…][+TRANSFORM…]      mnist   fashion-mnist:shoes+inverted   folder:DIR+rotated
+
+A transformed class has a name of its own, with the transform in front: "inverted rotated seven". So no two domains
+share a class unless they share its images, and a model that was shown "inverted seven" and "rotated boot" can be
+asked for an "inverted boot".
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ....experiments.errors import UsageError
+from ....experiments.seeding import generator
+from ....interventions import did_you_mean
+from ...vision.data import NAMES, DataSet, load
+
+FOLDER = "folder:"
+CLASSES: dict[str, tuple[str, ...]] = {
+    "mnist": ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"),
+    "fashion-mnist": (
+        "t-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot",
+    ),
+    "cifar-10": ("airplane", "car", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"),
+}  # fmt: skip
+GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
+    "mnist": {"low": CLASSES["mnist"][:5], "high": CLASSES["mnist"][5:]},
+    "fashion-mnist": {
+        "tops": ("t-shirt", "pullover", "dress", "coat", "shirt"),
+        "shoes": ("sandal", "sneaker", "ankle boot"),
+    },
+}
+NAME_FILES = ("names.txt", "fine_label_names.txt")  # one name a line; the second is CIFAR-100's own
+
+
+def _coarse(images: Tensor) -> Tensor:
+    small = F.adaptive_avg_pool2d(images.float(), 8)
+    return F.interpolate(small, size=images.shape[2:], mode="nearest").round().to(torch.uint8)
+
+
+def _thick(images: Tensor) -> Tensor:
+    return F.max_pool2d(images.float(), 3, stride=1, padding=1).to(torch.uint8)
+
+
+def _noisy(images: Tensor) -> Tensor:
+    noise = torch.randint(0, 128, images.shape, generator=generator(0, "noisy"), dtype=torch.uint8)
+    return torch.maximum(images, noise)
+
+
+# images (N, channels, height, width) uint8 → the same; the same image gives the same on every machine
+TRANSFORMS: dict[str, Callable[[Tensor], Tensor]] = {
+    "inverted": lambda images: 255 - images,
+    "rotated": lambda images: images.rot90(1, (2, 3)),  # a quarter turn
+    "mirrored": lambda images: images.flip(3),
+    "coarse": _coarse,  # 8 × 8 pixels, as scikit-learn's digits
+    "thick": _thick,  # each pixel the brightest of its 3 × 3
+    "outlined": lambda images: _thick(images) - images,
+    "noisy": _noisy,  # a background of uniform noise, half as bright at most
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Domain:
+    """Images (N, channels, height, width) uint8 for training and testing, and what their classes are called.
+
+    Labels (N,) int64 are places in `classes`. source: what was read, in words.
+    """
+
+    name: str
+    classes: tuple[str, ...]
+    train_images: Tensor
+    train_labels: Tensor
+    test_images: Tensor
+    test_labels: Tensor
+    source: str
+
+    def tested(self, count: int | None) -> tuple[Tensor, Tensor]:
+        """So many test images (None: all) and their labels: always the same, of all classes, whatever their order."""
+        if count is None or count >= len(self.test_labels):
+            return self.test_images, self.test_labels
+        rows = torch.randperm(len(self.test_labels), generator=generator(0, "tested", self.name))[:count]
+        return self.test_images[rows], self.test_labels[rows]
+
+
+def read_domain(text: str, data: Path | None = None) -> Domain:
+    """The domain that a text describes.
+
+    data: a folder with the data sets as subfolders of their names; those that it has not are looked for in the cache.
+    Raises UsageError, in one line, for an unknown data set, class or transform, and a class without name or images.
+    """
+    base, words = _split(text)
+    rest = base.removeprefix(FOLDER)
+    name, _, wanted = (rest, "", "") if base.startswith(FOLDER) else base.partition(":")
+    if base.startswith(FOLDER):
+        folder: Path | None = Path(rest).expanduser()
+        found = load("folder", folder)
+    else:
+        if name not in NAMES or name == "folder":
+            names = [*(each for each in NAMES if each != "folder"), f"{FOLDER}DIR"]
+            raise UsageError(f"domain {text!r}: unknown data set {name!r}{did_you_mean(name, names)} "
+                             f"(known: {', '.join(names)})")  # fmt: skip
+        folder = data / name if data is not None and (data / name).is_dir() else None
+        found = load(name, folder)
+    classes = _class_names(text, name, found, folder)
+    chosen = _chosen(text, classes, wanted, GROUPS.get(name, {})) if wanted else range(len(classes))
+    if "rotated" in words and found.image_shape[1] != found.image_shape[2]:
+        raise UsageError(f"domain {text!r}: only square images can be rotated, these are {found.image_shape[1:]}")
+    parts = [_part(pixels, labels, chosen, words) for pixels, labels in (
+        (found.train_images, found.train_labels), (found.test_images, found.test_labels))]  # fmt: skip
+    named = tuple(" ".join((*words, classes[label])) for label in chosen)
+    for (_, labels), split in zip(parts, ("training", "test"), strict=True):
+        counts = torch.bincount(labels, minlength=len(named)).tolist()
+        if 0 in counts:
+            raise UsageError(f"domain {text!r}: class {named[counts.index(0)]!r} has no {split} images")
+    return Domain(text, named, *parts[0], *parts[1], found.source)
+
+
+def class_names(domains: Sequence[Domain]) -> tuple[str, ...]:
+    """The class names of all domains, each once, in their order."""
+    return tuple(dict.fromkeys(name for domain in domains for name in domain.classes))
+
+
+def _split(text: str) -> tuple[str, list[str]]:
+    """The text before its transforms, and these."""
+    base, *words = text.split("+")
+    if base.startswith(FOLDER):  # whose path may have a + in it
+        while words and words[0] not in TRANSFORMS:
+            base = f"{base}+{words.pop(0)}"
+    for word in words:
+        if word not in TRANSFORMS:
+            known = ", ".join(TRANSFORMS)
+            raise UsageError(f"domain {text!r}: unknown transform {word!r}{did_you_mean(word, TRANSFORMS)} "
+                             f"(known: {known})")  # fmt: skip
+    return base, words
+
+
+def _class_names(text: str, name: str, found: DataSet, folder: Path | None) -> tuple[str, ...]:
+    """What the classes are called: as a file beside them says, as is known, or as their folders are called."""
+    names: tuple[str, ...] = CLASSES.get(name, ())
+    if folder is not None:
+        train = sorted(path.name for path in (folder / "train").glob("*") if path.is_dir())
+        names = names or tuple(word.replace("_", " ") for word in train)
+        files = [file for each in NAME_FILES for file in sorted(folder.glob(f"**/{each}")) if len(
+            file.relative_to(folder).parts) <= 2]  # fmt: skip
+        if files:
+            names = tuple(line.strip().replace("_", " ") for line in files[0].read_text().splitlines())
+    nameless = [label for label in range(found.num_classes) if label >= len(names) or not names[label]]
+    if nameless:
+        where = folder or f"the folder of {name}"
+        raise UsageError(f"domain {text!r}: class {nameless[0]} has no name: put {NAME_FILES[0]} into {where}, "
+                         f"one name a line for each of {found.num_classes} classes")  # fmt: skip
+    if len(set(names)) < len(names):
+        twice = next(each for each in names if names.count(each) > 1)
+        raise UsageError(f"domain {text!r}: two classes are called {twice!r}; they cannot be told apart by name")
+    return names[: found.num_classes]
+
+
+def _chosen(text: str, classes: Sequence[str], wanted: str, groups: dict[str, tuple[str, ...]]) -> list[int]:
+    chosen: list[int] = []
+    for word in wanted.split(","):
+        for each in groups.get(word, (word,)):
+            if each not in classes:
+                known = [*groups, *classes]
+                raise UsageError(f"domain {text!r}: unknown class {each!r}{did_you_mean(each, known)} "
+                                 f"(known: {', '.join(known)})")  # fmt: skip
+            chosen.append(classes.index(each))
+    return list(dict.fromkeys(chosen))
+
+
+def _part(images: Tensor, labels: Tensor, chosen: Sequence[int], words: Sequence[str]) -> tuple[Tensor, Tensor]:
+    """The images of the chosen classes, transformed in the order of the words, and their labels counted anew."""
+    places = torch.full((int(labels.max()) + 1 if len(labels) else 1,), -1)
+    for place, label in enumerate(chosen):
+        if label < len(places):
+            places[label] = place
+    own = places[labels]
+    images = images[own >= 0]
+    for word in words:
+        images = TRANSFORMS[word](images)
+    return images.contiguous(), own[own >= 0]

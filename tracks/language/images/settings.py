@@ -1,0 +1,52 @@
+"""What the pretraining of a CLIP on captions is told."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from ....experiments.errors import UsageError
+from ....experiments.settings import positive
+from ..settings import LanguageSettings
+
+Domains = Annotated[tuple[str, ...], tyro.conf.arg(metavar="DOMAIN")]
+
+
+@dataclass(kw_only=True)
+class ClipSettings(LanguageSettings):
+    model: str = "clip:small"
+    """A new model, clip:small or clip:WIDTHxLAYERS; or one to go on from: a folder in transformers' layout."""
+    domains: Domains = (
+        "mnist", "mnist+inverted", "mnist:low+rotated",
+        "fashion-mnist", "fashion-mnist+rotated", "fashion-mnist:shoes+inverted",
+    )  # fmt: skip
+    """Images that are shown, with captions: mnist, fashion-mnist:shoes+inverted, cifar-10, folder:DIR, …"""
+    data: Path | None = None
+    """Folder with the data sets in folders of their names (default: where `supple fetch` puts them)."""
+    updates: int = 2_000
+    """Gradient steps."""
+    batch_size: int = 128
+    """Images of an update."""
+    warmup: int = 100
+    """Updates over which the learning rate rises, before it falls to 0 as a cosine."""
+    test_images: int = 500
+    """Test images of each domain in an evaluation."""
+    learning_rate: float = 1e-3
+    """AdamW's, at its highest."""
+    checkpoint_every: int = 500
+    """Updates between checkpoints."""
+    measure_every: int = 500
+    """Updates between two measurements of the network (srank, dormancy, norms, …)."""
+
+    def check(self) -> None:
+        super().check()
+        positive(
+            **{"--updates": self.updates, "--batch-size": self.batch_size, "--test-images": self.test_images}
+        )  # fmt: skip
+        if not self.domains:
+            raise UsageError("--domains is empty: name the images to learn from, such as mnist fashion-mnist")
+        if self.batch_size < len(self.domains):
+            raise UsageError(f"--batch-size {self.batch_size} has not one image of each of {len(self.domains)} domains")
+        if self.warmup < 0:
+            raise UsageError(f"--warmup must be 0 or more, got {self.warmup}")

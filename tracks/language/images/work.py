@@ -1,0 +1,104 @@
+"""Pretraining a CLIP on captions: a `Work` of one task, which the loop trains and whose model transformers can load."""
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from ....experiments.seeding import generator
+from ....experiments.settings import device_here
+from ....interventions import Learner
+from ....metrics.view import evaluating
+from ..gpt import adamw
+from ..schedule import cosine
+from ..work import Task, Work
+from .captions import TEMPLATES, Captions
+from .clip import FEATURES, clip_layers, clip_units, clip_wiring, load_clip, redrawn
+from .domains import read_domain
+from .settings import ClipSettings
+
+LARGEST = math.log(100.0)  # of logit_scale, which keeps training stable (Radford et al. 2021, 2.5)
+BETAS = (0.9, 0.98)  # AdamW's, as for CLIP's vision transformers (Table 18)
+
+
+class ClipWork(Work):
+    """Contrastive learning on captions made from class names (captions.py), with a learned temperature."""
+
+    settings: ClipSettings
+
+    def __init__(self, settings: ClipSettings) -> None:
+        s = self.settings = settings
+        device = device_here(s.device)
+        self.clip = load_clip(s.model, device, s.seed)
+        self.domains = [read_domain(text, s.data) for text in dict.fromkeys(s.domains)]
+        self.captions = Captions(self.clip, self.domains, s.batch_size, s.seed)
+        self.bfloat16 = s.precision == "bfloat16" or (
+            s.precision == "auto" and device == "cuda" and torch.cuda.is_bf16_supported()
+        )
+        self.tasks = (Task(0, 0, s.updates, "captions"),)
+        self.place = self.tasks[0], 0
+        model, draws = self.clip.model, generator(s.seed, "interventions")
+        self.learner = Learner(
+            "model",
+            model,
+            adamw(model, s.learning_rate, s.weight_decay, BETAS),
+            clip_layers(model),
+            clip_units(model),
+            probe=self._probe,
+            loss=lambda: self._losses(self.place[1]).mean(),
+            batches=self._batches,
+            endless=True,
+            generator=draws,
+            redraw=lambda: redrawn(model, draws),
+            wiring=clip_wiring(model),
+            features=FEATURES,
+        )
+
+    def loss(self, task: Task, update: int, part: int) -> Tensor:
+        with torch.no_grad():
+            self.clip.model.logit_scale.clamp_(max=LARGEST)
+        return self._losses(update).mean()
+
+    def rate(self, task: Task, update: int) -> float:
+        return cosine(update, task.updates, self.settings.warmup, 0, 0.0)
+
+    @torch.no_grad()
+    def evaluate(self, task: Task) -> dict[str, float]:
+        """Zero-shot accuracy on held-out images, where the classes of all domains compete: the mean over the domains,
+        and of each."""
+        with evaluating(self.clip.model):
+            features = self.clip.class_features(self.captions.classes, TEMPLATES[:1])
+        numbers = {}
+        for domain in self.domains:
+            images, labels = domain.tested(self.settings.test_images)
+            own = torch.tensor([self.captions.classes.index(name) for name in domain.classes])
+            hits = self.clip.nearest(images, features) == own[labels]
+            numbers[f"accuracy/{domain.name}"] = float(hits.double().mean())
+        return {"accuracy": sum(numbers.values()) / len(numbers), **numbers}
+
+    def export(self, folder: Path) -> None:
+        """Write the model as it is now in transformers' layout, all or nothing; see `Clip.save`."""
+        self.clip.save(folder)
+
+    def _losses(self, update: int) -> Tensor:
+        with torch.autocast(self.clip.device.type, torch.bfloat16, enabled=self.bfloat16):
+            return self.captions.losses(self.captions.batch(update)).float()
+
+    def _probe(self) -> tuple[Tensor, Tensor, Tensor]:
+        batch = self.captions.batch(self.place[1])
+        return self.clip.inputs(batch.pixels, batch.captions)
+
+    def _batches(self, count: int | None) -> Iterator[Tensor]:
+        if count is None:
+            raise ValueError("captions are drawn without end: there is no pass over them, say how many batches")
+        for update in range(self.place[1], self.place[1] + count):
+            yield self._losses(update)
+
+
+def build(settings: ClipSettings) -> ClipWork:
+    """All that a run trains. Raises UsageError for what cannot work, in one line."""
+    settings.check()
+    torch.set_num_threads(settings.threads)
+    return ClipWork(settings)

@@ -1,0 +1,285 @@
+"""Causal language models of `transformers`: from where they lie to what interventions and metrics see of them."""
+
+import importlib.util
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ...experiments import files
+from ...experiments.cache import cache_folder
+from ...experiments.errors import RunError, UsageError
+from ...interventions import Layer, Learner
+from ...interventions.learner import no_batches
+
+SMOLLM2 = "smollm2"
+GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
+CONVERTED = "SmolLM2-135M-Instruct"  # folder beside it, in transformers' layout
+HUB = re.compile(r"[\w.-]+/[\w.-]+")
+FORMS = "a folder in transformers' layout, a .gguf file, smollm2, llama:WIDTHxLAYERS, or OWNER/NAME on the hub"
+PARTS = {
+    "q_proj": "query", "k_proj": "key", "v_proj": "value", "o_proj": "output",
+    "gate_proj": "gate", "up_proj": "up", "down_proj": "down",
+}  # fmt: skip
+BESIDE = ("key", "value", "up")  # parts at the depth of the one before them
+NORMS = ("norm", "final_layernorm", "final_layer_norm", "ln_f")  # what the last normalisation is called
+UNITS = ("act_fn", "act")  # what the activation of an MLP is called
+
+
+@dataclass(frozen=True)
+class LanguageModel:
+    """A causal language model with float32 weights, in evaluation mode, and its tokenizer (both of `transformers`).
+
+    source: what it is and where it comes from, in words."""
+
+    model: nn.Module
+    tokenizer: Any
+    source: str
+
+    @property
+    def pad(self) -> int:
+        """The token to fill up with; which one is of no consequence, for it is masked."""
+        tokenizer = self.tokenizer
+        return int(next((i for i in (tokenizer.pad_token_id, tokenizer.eos_token_id) if i is not None), 0))
+
+
+def load_model(name: str, device: str = "cpu", seed: int = 0) -> LanguageModel:
+    """A causal language model by its name.
+
+    name: a folder in transformers' layout; a .gguf file, dequantised; `smollm2`, what `supple fetch smollm2` got,
+        dequantised once and kept beside it; `llama:WIDTHxLAYERS`, random weights drawn from `seed`; or OWNER/NAME on
+        the Hugging Face hub, the only one that may need the network (unless its files are in the hub's own cache).
+    Attention is torch's scaled_dot_product_attention; second derivatives need its `MATH` backend, which
+    `metrics.hessian_eigenvalues` asks for.
+
+    Raises UsageError for a name that is none of these, RunError for a model that cannot be loaded.
+    """
+    _require("transformers")
+    path = Path(name).expanduser()
+    if name == SMOLLM2:
+        model, tokenizer, source = *_read(_smollm2()), "SmolLM2-135M-Instruct (GGUF Q4_1, dequantised to float32)"
+    elif name.startswith("llama:"):
+        from .fresh import fresh_llama
+
+        model, tokenizer = fresh_llama(name, seed)
+        source = f"{name}, random weights of seed {seed}"
+    elif path.suffix == ".gguf":
+        if not path.is_file():
+            raise UsageError(f"no such file: {name}")
+        model, tokenizer, source = *_read(path.parent, path.name), f"{path.name}, dequantised to float32"
+    elif path.is_dir():
+        if not (path / "config.json").is_file():
+            raise UsageError(f"{name} is no model in transformers' layout: it has no config.json")
+        model, tokenizer, source = *_read(path), name
+    elif _on_the_hub(name):
+        model, tokenizer, source = *_from_hub(name), f"{name} from the hub"
+    else:
+        raise UsageError(f"no such model: {name!r} (a model is {FORMS})")
+    return LanguageModel(model.float().to(device).eval(), tokenizer, source)
+
+
+def new_model(text: str, seed: int = 0, device: str = "cpu") -> LanguageModel:
+    """A LLaMA with random weights and a tokenizer of bytes; text: `llama:WIDTHxLAYERS` (see fresh.py)."""
+    from .fresh import fresh_llama
+
+    _require("transformers")
+    model, tokenizer = fresh_llama(text, seed)
+    return LanguageModel(model.to(device).eval(), tokenizer, f"{text}, random weights of seed {seed}")
+
+
+def save_model(language_model: LanguageModel, folder: Path) -> None:
+    """Write model and tokenizer in transformers' layout (safetensors), for `load_model` and everybody else.
+
+    The folder appears whole or not at all; one that is there is replaced."""
+    with _appearing(folder) as temporary, _quiet():
+        language_model.model.save_pretrained(temporary)  # type: ignore[operator]
+        language_model.tokenizer.save_pretrained(temporary)
+
+
+# -- what interventions and metrics see --------------------------------------------------------------------------
+
+
+def causal_layers(model: nn.Module) -> tuple[Layer, ...]:
+    """Its Linear layers in forward order, all hidden but the head. Parts: query, key, value, output, gate, up, down,
+    head; others are called as the model calls them. A tied head is the embedding as well.
+
+    Raises ValueError for a model without Linear layers (GPT-2's are of another kind)."""
+    head = model.get_output_embeddings()  # type: ignore[operator]
+    found: list[Layer] = []
+    depth = -1
+    for name, module in model.named_modules():
+        if isinstance(module, nn.Linear):
+            word = name.rpartition(".")[2]
+            part = "head" if module is head else PARTS.get(word, word)
+            depth += part not in BESIDE
+            found.append(Layer(name, module, "head" if module is head else "hidden", depth, part))
+    if not any(layer.role == "hidden" for layer in found):
+        raise ValueError(f"{type(model).__name__} has no Linear layers to intervene in")
+    return tuple(found)
+
+
+def causal_units(model: nn.Module) -> tuple[str, ...]:
+    """Names of the activations of its MLPs. Raises ValueError for a model that has none as a module."""
+    units = tuple(name for name, _ in model.named_modules() if name.rpartition(".")[2] in UNITS)
+    if not units:
+        raise ValueError(f"{type(model).__name__} has no activations to measure that are modules ({', '.join(UNITS)})")
+    return units
+
+
+def causal_features(model: nn.Module) -> str | None:
+    """Name of the last normalisation, whose outputs the head reads; None if it has none of a known name."""
+    prefix = getattr(model, "base_model_prefix", "")
+    names = dict(model.named_modules())
+    return next((name for norm in NORMS if (name := f"{prefix}.{norm}") in names), None)
+
+
+def causal_learner(
+    language_model: LanguageModel,
+    optimizer: torch.optim.Optimizer | None,
+    *,
+    probe: Callable[[], Sequence[Any] | None],
+    loss: Callable[[], Tensor],
+    generator: torch.Generator,
+    batches: Callable[[int | None], Iterator[Tensor]] = no_batches,
+    retain: Callable[[], Tensor] | None = None,
+    name: str = "model",
+) -> Learner:
+    """What interventions and metrics see of a causal language model; call it before the first update.
+
+    Arguments as in `Learner`. Units are what the MLPs' activations put out; in a gated MLP they are multiplied by
+    another layer's outputs, so methods that replace single units refuse them. A fresh draw (`redraw`) is that of
+    transformers, from the learner's generator.
+    """
+    model = language_model.model
+    units = causal_units(model)
+    return Learner(
+        name,
+        model,
+        optimizer,
+        causal_layers(model),
+        units,
+        probe=probe,
+        loss=loss,
+        generator=generator,
+        redraw=lambda: _redraw(model, generator),
+        batches=batches,
+        retain=retain,
+        unwired=dict.fromkeys(units, "lies in a gated MLP, where the outputs of another layer multiply it"),
+        features=causal_features(model),
+    )
+
+
+def _redraw(model: nn.Module, generator: torch.Generator) -> dict[str, Tensor]:
+    seed = int(torch.randint(2**62, (), generator=generator))
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        fresh = type(model)(model.config)
+    return {name: p.detach() for name, p in fresh.named_parameters()}
+
+
+# -- files ---------------------------------------------------------------------------------------------------------
+
+
+def _require(package: str, purpose: str = "a language model of transformers") -> None:
+    if importlib.util.find_spec(package) is None:
+        raise RunError(f"{purpose} needs {package}: pip install 'supple[language]'")
+
+
+def _on_the_hub(name: str) -> bool:
+    """Whether a name means a model on the hub, and no path that is not there."""
+    return HUB.fullmatch(name) is not None and not name.startswith(".") and not Path(name).parent.exists()
+
+
+def _read(folder: Path, gguf: str | None = None) -> tuple[nn.Module, Any]:
+    """(model, tokenizer) from files, never from the network."""
+    if gguf is not None:
+        _require("gguf", "a .gguf file")
+    try:
+        return _pretrained(str(folder), local_files_only=True, **({"gguf_file": gguf} if gguf else {}))
+    except (OSError, ValueError, KeyError, RuntimeError) as error:
+        raise RunError(
+            f"{folder / (gguf or '')}: not a causal language model that can be read: {_first(error)}"
+        ) from error
+
+
+def _from_hub(name: str) -> tuple[nn.Module, Any]:
+    from huggingface_hub import HfApi
+
+    try:
+        try:
+            return _pretrained(name, local_files_only=True)
+        except (OSError, ValueError):
+            HfApi().model_info(name, timeout=10.0)  # without a network this fails at once, downloads only after minutes
+        return _pretrained(name)
+    except (OSError, ValueError, KeyError, RuntimeError) as error:
+        raise RunError(
+            f"{name} could not be had from the hub ({_first(error)}); without a network give the path of a folder "
+            "with its config.json, safetensors and tokenizer files, or of a .gguf file"
+        ) from error
+
+
+def _pretrained(name: str, **where: Any) -> tuple[nn.Module, Any]:
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    with _quiet():
+        tokenizer = AutoTokenizer.from_pretrained(name, **where)
+        model = AutoModelForCausalLM.from_pretrained(name, dtype=torch.float32, attn_implementation="sdpa", **where)
+    return model, tokenizer
+
+
+def _smollm2() -> Path:
+    """The folder of SmolLM2, made out of its GGUF file where it is not there yet (half a minute)."""
+    home = cache_folder() / SMOLLM2
+    folder = home / CONVERTED
+    if not (folder / "config.json").is_file():
+        if not (home / GGUF).is_file():
+            raise UsageError(f"smollm2 is not in {home}: fetch it with `supple fetch smollm2`")
+        model, tokenizer = _read(home, GGUF)
+        save_model(LanguageModel(model, tokenizer, SMOLLM2), folder)
+    return folder
+
+
+def _first(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without transformers' progress bars and remarks."""
+    from transformers.utils import logging
+
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()
+
+
+@contextmanager
+def _appearing(target: Path) -> Iterator[Path]:
+    """A temporary folder that becomes `target` once it is filled and on the disk, or else vanishes."""
+    temporary = target.with_name(f"tmp-{target.name}-{os.getpid()}")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        temporary.mkdir()
+        yield temporary
+        for file in temporary.iterdir():
+            files.sync(file)
+        if target.exists():
+            shutil.rmtree(target)
+        temporary.rename(target)
+        files.sync(target.parent)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise

@@ -1,0 +1,107 @@
+"""The corpora of a pretraining run: those that were prepared, and text that is made into tokens here, once."""
+
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from hashlib import sha256
+from itertools import chain
+from pathlib import Path
+
+from ....experiments.cache import cache_folder
+from ....experiments.errors import UsageError
+from ..corpora import Corpus, Mixture, TokenFile, Tokenizer, corpus_text, mixture, prepare, train_bpe, training_text
+from ..corpora.published import ENGLISH
+from .settings import PretrainSettings
+
+
+@dataclass(frozen=True)
+class Corpora:
+    """Every corpus of a run by name, and what each phase sees of them."""
+
+    all: dict[str, Corpus]
+    phases: tuple[Mixture, ...]
+    names: tuple[tuple[str, ...], ...]  # of the corpora of each phase
+
+    @property
+    def vocab_size(self) -> int:
+        return next(iter(self.all.values())).train.about.vocab_size
+
+
+def load(settings: PretrainSettings) -> Corpora:
+    """The corpora of a run. Raises UsageError for one that is not there, is too small, or has another tokenizer."""
+    texts = {name: files for name in (*settings.first, *settings.second) if (files := _text(name)) is not None}
+    found: dict[str, Corpus] = {}
+    if texts:
+        found = prepared(tuple((name, tuple(files)) for name, files in texts.items()), settings.tokenizer)
+    for name in (*settings.first, *settings.second):
+        found.setdefault(name, Corpus.open(Path(name).expanduser()) if name not in texts else found[name])
+    first = [_share(found[name].train, settings.first_share) for name in settings.first]
+    phases, names = [mixture(first)], [settings.first]
+    if settings.second:
+        second = [found[name].train for name in settings.second]
+        phases.append(mixture(second, [1.0] * len(second)))
+        names.append(settings.second)
+    mixture([corpus.train for corpus in found.values()])  # all of one tokenizer
+    return Corpora(found, tuple(phases), tuple(names))
+
+
+def _text(name: str) -> list[Path] | None:
+    """The text files that a name stands for: a corpus of `supple fetch`, a text file; None for a prepared folder."""
+    path = Path(name).expanduser()
+    if name in ENGLISH:
+        return corpus_text(name)
+    if path.is_dir():
+        return None
+    if path.is_file():
+        return [path]
+    raise UsageError(
+        f"{name!r} is no corpus: name {', '.join(ENGLISH)} (`supple fetch NAME`), a text file, or a folder with "
+        f"train.bin and validation.bin"
+    )
+
+
+def _share(tokens: TokenFile, share: float) -> TokenFile:
+    """The first part of the tokens."""
+    return tokens if share == 1 else replace(tokens, tokens=tokens.tokens[: int(len(tokens) * share)])
+
+
+@cache
+def prepared(texts: tuple[tuple[str, tuple[Path, ...]], ...], tokenizer: str) -> dict[str, Corpus]:
+    """Texts as corpora with one tokenizer, trained on the training text of all of them. They stay in the cache folder,
+    under the sum of what they were made of."""
+    content = sha256(tokenizer.encode())
+    for name, files in texts:
+        content.update(name.encode())
+        for file in files:
+            content.update(sha256(_read(file)).digest())
+    home = cache_folder() / "tokens" / content.hexdigest()[:16]
+    if not home.is_dir():
+        temporary = home.with_name(f"{home.name}.{os.getpid()}.partial")
+        try:
+            made = _tokenizer(tokenizer, [file for _, files in texts for file in files])
+            for index, (name, files) in enumerate(texts):
+                prepare(files, temporary / str(index), made, name)
+            try:
+                temporary.rename(home)
+            except OSError:  # somebody else was faster
+                if not home.is_dir():
+                    raise
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+    return {name: Corpus.open(home / str(index)) for index, (name, _) in enumerate(texts)}
+
+
+def _read(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{file}: {error.strerror}") from error
+
+
+def _tokenizer(text: str, files: Sequence[Path]) -> str | Tokenizer:
+    kind, _, size = text.partition(":")
+    if kind == "bpe" and size.isdecimal():
+        return train_bpe(chain.from_iterable(training_text([file]) for file in files), int(size))
+    return text

@@ -1,0 +1,103 @@
+"""What a pretraining run is told. The defaults are the paper's (FIRE, 4.2 and E.2) on nanoGPT's 124M configuration."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import tyro
+
+from ....experiments.errors import UsageError
+from ....experiments.settings import positive
+from ..settings import LanguageSettings
+
+BEST = "best"
+Names = Annotated[tuple[str, ...], tyro.conf.arg(metavar="CORPUS")]
+
+
+@dataclass(kw_only=True)
+class PretrainSettings(LanguageSettings):
+    first: Names = ()
+    """Corpora of the first phase: brown, kjv, foldoc (`supple fetch`), text files, or token files (.bin)."""
+    second: Names = ()
+    """Corpora of the second phase, a mixture with equal shares; none: there is no second phase."""
+    first_share: float = 1.0
+    """Share of the first corpora's training text that the first phase sees (the second sees all of its own)."""
+    tokenizer: str = "bpe:1024"
+    """bytes, or bpe:SIZE, trained on the training text of all corpora. Token files bring their own."""
+    layers: int = 12
+    """Blocks of the GPT."""
+    width: int = 768
+    """Width of the residual stream."""
+    heads: int = 12
+    """Attention heads of a block."""
+    block_size: int = 1024
+    """Tokens of a sequence."""
+    dropout: float = 0.0
+    """Share of the activations that is dropped while training."""
+    activation: str = "gelu"
+    """Activation of the MLPs by name, with parameters (see `supple list activations`)."""
+    batch_size: int = 480
+    """Sequences of an update, over all processes."""
+    micro_batch: int = 12
+    """Sequences that pass through the network at a time; gradients of the passes are averaged."""
+    pretrain_steps: int = 60_000
+    """Updates of the first phase, over which its learning rate falls."""
+    start: Annotated[str, tyro.conf.arg(metavar="STEP")] = ""
+    """Where the second phase begins: an update of the first phase, or best (by validation loss; in comparisons only).
+    Empty: at the end of the first."""
+    steps: int = 18_600
+    """Updates of the second phase. (The paper does not say; its Figure 3 ends there.)"""
+    warmup: int = 2_000
+    """Updates of the first phase over which the learning rate rises."""
+    second_warmup: float = 0.1
+    """Share of the second phase over which it rises again."""
+    min_rate: float = 0.1
+    """The learning rate at the end of a phase, as a share of the highest."""
+    val_sequences: int = 64
+    """Sequences of validation text in an evaluation, evenly spaced."""
+    keep_at: tuple[int, ...] = ()
+    """Updates of the first phase after which the state is kept, for second phases that start there."""
+    keep_best: bool = False
+    """Keep the state with the lowest validation loss of the first phase too."""
+    compile: bool = False
+    """Compile the network (torch.compile): minutes at the start, faster on a GPU."""
+
+    @property
+    def first_end(self) -> int:
+        """The update at which the second phase begins; of `best`, which is known later, the end of the first."""
+        return int(self.start) if self.start not in ("", BEST) else self.pretrain_steps
+
+    def check(self) -> None:
+        super().check()
+        counts = (
+            "layers",
+            "width",
+            "heads",
+            "block_size",
+            "batch_size",
+            "micro_batch",
+            "pretrain_steps",
+            "val_sequences",
+        )
+        values = {f"--{name.replace('_', '-')}": getattr(self, name) for name in counts}
+        positive(**values)
+        if not self.first:
+            raise UsageError("--first is missing: the corpora of the first phase, such as `--first kjv` or text files")
+        if self.second:
+            positive(**{"--steps": self.steps})
+        for name in ("warmup", "second_warmup", "min_rate", "dropout"):
+            if getattr(self, name) < 0:
+                raise UsageError(f"--{name.replace('_', '-')} must be 0 or more, got {getattr(self, name)}")
+        for name in ("second_warmup", "min_rate", "dropout"):
+            if getattr(self, name) >= 1:
+                raise UsageError(f"--{name.replace('_', '-')} is a share below 1, got {getattr(self, name)}")
+        if not 0 < self.first_share <= 1:
+            raise UsageError(f"--first-share must lie above 0 and be 1 at most, got {self.first_share}")
+        if self.batch_size % self.micro_batch:
+            raise UsageError(f"--batch-size {self.batch_size} must be a multiple of --micro-batch {self.micro_batch}")
+        if self.start not in ("", BEST) and not self.start.isdigit():
+            raise UsageError(f"--start must be an update of the first phase or best, got {self.start!r}")
+        for step in (self.first_end, *self.keep_at):
+            if not 0 < step <= self.pretrain_steps:
+                raise UsageError(
+                    f"a second phase can start at update 1 to {self.pretrain_steps} of the first, not {step}"
+                )

@@ -1,0 +1,184 @@
+"""Warm-started pretraining (FIRE, 4.2): a GPT on one corpus, then, from some state of that, on others."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from math import fsum
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from ....experiments.errors import UsageError
+from ....experiments.seeding import generator
+from ....interventions import Learner
+from .. import distributed
+from ..corpora import validation_windows, windows
+from ..gpt import GPT, GPTConfig, adamw, gpt_learner
+from ..schedule import linear
+from ..work import Task, Work
+from .data import Corpora, load
+from .settings import PretrainSettings
+
+Batch = tuple[Tensor, Tensor]  # inputs and targets, (B, T) int64 each
+
+
+class Objective(nn.Module):
+    """The loss as a forward pass, which is what DistributedDataParallel and torch.compile take."""
+
+    def __init__(self, model: GPT) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, tokens: Tensor, targets: Tensor) -> Tensor:
+        return self.model.loss(tokens, targets)
+
+
+class PretrainWork(Work):
+    """A GPT and its corpora; the second phase starts at an update of the first, with a learning rate that rises anew."""
+
+    settings: PretrainSettings
+
+    def __init__(self, settings: PretrainSettings, corpora: Corpora) -> None:
+        s = self.settings = settings
+        self.corpora, self.device = corpora, torch.device(s.device)
+        self.parts = _parts(s)
+        names = [" + ".join(own) for own in corpora.names]
+        ends = [s.first_end, s.first_end + s.steps][: len(names)]
+        self.tasks = tuple(
+            Task(i, start, end, name) for i, (start, end, name) in enumerate(zip([0, *ends], ends, names, strict=False))
+        )
+        self.place = self.tasks[0], 0
+        self.sources = {name: f"{c.train.path.parent.name}, {c.train.about.sha256}" for name, c in corpora.all.items()}
+        config = GPTConfig(
+            corpora.vocab_size, s.block_size, s.layers, s.heads, s.width, s.dropout, activation=s.activation
+        )
+        model = GPT(config, generator(s.seed, "init")).to(self.device)
+        self.learner: Learner = gpt_learner(
+            model,
+            adamw(model, s.learning_rate, s.weight_decay),
+            probe=self._probe,
+            loss=self._recent_loss,
+            batches=self._batches,
+            generator=generator(s.seed, "interventions"),
+        )
+        self.model = model
+        objective: Any = Objective(model)
+        if distributed.world() > 1:
+            objective = DistributedDataParallel(objective)
+        self.objective: Any = torch.compile(objective) if s.compile else objective
+        self.validation = {
+            name: self._moved(validation_windows(corpus.validation, s.val_sequences, s.block_size))
+            for name, corpus in corpora.all.items()
+        }
+        self._update: tuple[int, int, Batch] | None = None  # the batch of an update: task, update, its sequences
+        self._batch(self.tasks[-1], 0)  # refuses corpora that are too small
+        self._batch(self.tasks[0], 0)
+
+    def loss(self, task: Task, update: int, part: int) -> Tensor:
+        size = self.settings.micro_batch
+        tokens, targets = (side[part * size : (part + 1) * size] for side in self._batch(task, update))
+        with self._precision():
+            return self.objective(tokens, targets)
+
+    def rate(self, task: Task, update: int) -> float:
+        s = self.settings
+        if task.index == 0:  # the schedule of the whole first phase, wherever a second one starts
+            return linear(update, s.pretrain_steps, s.warmup, s.min_rate)
+        return linear(update, task.updates, round(s.second_warmup * task.updates), s.min_rate)
+
+    def evaluate(self, task: Task) -> dict[str, float]:
+        """Mean loss in nats a token on validation windows of every corpus, and of those of this task."""
+        found = {f"val_loss/{name}": self._validation_loss(name) for name in self.validation}
+        names = self.corpora.names[task.index]
+        shares = self.corpora.phases[task.index].shares
+        mean = fsum(share * found[f"val_loss/{name}"] for name, share in zip(names, shares, strict=True))
+        return {"val_loss": mean, **found}
+
+    def accumulating(self, part: int) -> AbstractContextManager[Any]:
+        """Processes exchange gradients at the last part only."""
+        objective = self.objective
+        if distributed.world() > 1 and part < self.parts - 1:
+            return objective.no_sync()
+        return nullcontext()
+
+    def improved(self, task: Task, numbers: dict[str, float], best: float) -> float | None:
+        keep = self.settings.keep_best and task.index == 0
+        return numbers["val_loss"] if keep and numbers["val_loss"] < best else None
+
+    @property
+    def kept(self) -> tuple[int, ...]:
+        return self.settings.keep_at
+
+    # -- data -------------------------------------------------------------------------------------------------------
+
+    def _batch(self, task: Task, update: int) -> Batch:
+        """The sequences of an update that this process sees."""
+        if self._update is None or self._update[:2] != (task.index, update):
+            s, place = self.settings, (task.index, update)
+            seen = windows(
+                self.corpora.phases[task.index], s.seed, *place, s.batch_size, s.block_size,
+                distributed.rank(), distributed.world(),
+            )  # fmt: skip
+            self._update = (*place, self._moved(seen))
+        return self._update[2]
+
+    def _moved(self, batch: Batch) -> Batch:
+        if self.device.type == "cuda":
+            inputs, targets = (side.pin_memory().to(self.device, non_blocking=True) for side in batch)
+            return inputs, targets
+        return batch
+
+    def _precision(self) -> AbstractContextManager[Any]:
+        if self.settings.precision == "float32":
+            return nullcontext()
+        return torch.autocast(self.device.type, torch.bfloat16)
+
+    def _recent(self, update: int | None = None) -> Batch:
+        """At most a micro-batch of the update at `place`, or of another of its task."""
+        task, now = self.place
+        inputs, targets = self._batch(task, now if update is None else update)
+        size = self.settings.micro_batch
+        return inputs[:size], targets[:size]
+
+    def _probe(self) -> Sequence[Tensor]:
+        return (self._recent()[0],)
+
+    def _recent_loss(self) -> Tensor:
+        return self.model.loss(*self._recent())
+
+    def _batches(self, count: int | None) -> Iterator[Tensor]:
+        task, now = self.place
+        if count is None:  # one pass: as many windows as fit side by side
+            tokens = sum(len(part) for part in self.corpora.phases[task.index].parts)
+            count = max(1, tokens // (self.settings.micro_batch * self.settings.block_size))
+        for i in range(count):
+            yield self.model.losses(*self._recent(max(now - i, i)))
+
+    @torch.no_grad()
+    def _validation_loss(self, name: str) -> float:
+        inputs, targets = self.validation[name]
+        size = self.settings.micro_batch
+        total = torch.zeros((), dtype=torch.float64, device=self.device)
+        for start in range(0, len(inputs), size):
+            part = slice(start, start + size)
+            with self._precision():
+                loss = self.model.loss(inputs[part], targets[part])
+            total += loss.double() * len(inputs[part])
+        return float(total) / len(inputs)
+
+
+def _parts(s: PretrainSettings) -> int:
+    """Micro-batches of an update in this process."""
+    passes, world = s.batch_size // s.micro_batch, distributed.world()
+    if passes % world:
+        raise UsageError(
+            f"{passes} micro-batches cannot be shared by {world} processes: --batch-size must be a multiple of "
+            f"--micro-batch times their number"
+        )
+    return passes // world
+
+
+def build(settings: PretrainSettings) -> PretrainWork:
+    """Raises UsageError for what cannot work."""
+    return PretrainWork(settings, load(settings))

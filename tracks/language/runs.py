@@ -1,0 +1,156 @@
+"""From settings to a run on the disk, and from a run on the disk to its end, for every kind of run of this track."""
+
+import importlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ...experiments.compare import Seeds, Track, Warn
+from ...experiments.errors import RunError, UsageError
+from ...experiments.hooks import HookDriver
+from ...experiments.read_hooks import read_hooks
+from ...experiments.rundir import RunDirectory
+from ...experiments.settings import device_here
+from . import distributed
+from .kinds import KINDS
+from .loop import Loop, Progress
+from .settings import LanguageSettings
+from .work import Work
+
+EXPORT = "model"  # folder of the model that a finished run leaves, where its kind exports one
+
+
+def resolve(settings: LanguageSettings) -> None:
+    """Decide what was left to be decided here, so that config.json says it and a resumed run does the same."""
+    settings.device = device_here(settings.device)
+    if settings.precision == "auto":
+        fast = settings.device == "cuda" and torch.cuda.is_bf16_supported()
+        settings.precision = "bfloat16" if fast else "float32"
+
+
+def build(kind: str, settings: LanguageSettings) -> Work:
+    """The network and the tasks of these settings. Raises UsageError for what cannot work."""
+    settings.check()
+    resolve(settings)
+    torch.set_num_threads(settings.threads)
+    module = importlib.import_module(f".{KINDS[kind].package}.work", __package__)
+    try:
+        work: Work = module.build(settings)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    return work
+
+
+def configuration(kind: str, settings: LanguageSettings, work: Work, command: str) -> dict[str, Any]:
+    """The contents of config.json, of a run that is no part of a comparison."""
+    values = {name: str(value) if isinstance(value, Path) else value for name, value in asdict(settings).items()}
+    return {
+        "algorithm": kind,
+        "seed": settings.seed,
+        "total_steps": work.tasks[-1].end,
+        "start_step": 0,
+        "stop_step": None,
+        "hooks": list(settings.hook),
+        "arm": None,
+        "command": command,
+        "data": work.sources,
+        "settings": values,
+        "tasks": [asdict(task) for task in work.tasks],
+    }
+
+
+def read(work: Work, hooks: Sequence[str], start: int = 0, run: RunDirectory | None = None) -> HookDriver:
+    """The hooks of a run. Raises UsageError for those that have no place in it."""
+    learners = {work.learner.name: work.learner}
+    if run is None:
+        return read_hooks(hooks, work.tasks, learners, start)
+    return read_hooks(hooks, work.tasks, learners, start, run.event, work.settings.curvature)
+
+
+def create(path: Path, kind: str, settings: LanguageSettings, command: str, warn: Warn = print) -> None:
+    """Check everything that can be checked before training, then make the run directory. Raises UsageError."""
+    work = build(kind, settings)
+    read(work, (*work.hooks, *settings.hook))
+    RunDirectory.create(path, configuration(kind, settings, work, command), f"supple language {kind}")
+
+
+def settings_of(config: Mapping[str, Any], file: Path) -> LanguageSettings:
+    """The settings that the contents of a file describe. Raises RunError if this version cannot read it."""
+    try:
+        values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in config["settings"].items()}
+        return KINDS[config["algorithm"]].settings()(**values)
+    except (KeyError, TypeError) as error:
+        raise RunError(f"{file} was written by another version of supple: {error}") from error
+
+
+def train(path: Path, progress: Progress, warn: Warn) -> None:
+    """Bring the run in `path` to its end, from wherever it stands. Raises RunError if it cannot go on."""
+    config = RunDirectory.open(path).config
+    if (kind := config["algorithm"]) not in KINDS:
+        raise UsageError(f"{path} is a run of {kind}, not of a language model: go on with it where it was begun")
+    settings = settings_of(config, path / "config.json")
+    try:
+        with distributed.processes(settings.device), distributed.open_run(path) as run:
+            work = build(kind, settings)
+            if [asdict(task) for task in work.tasks] != config["tasks"] or work.sources != config["data"]:
+                raise RunError(f"{path} was begun with other data: {config['data']}; here are {work.sources}")
+            start, end = config["start_step"], planned(path)
+            hooks = read(work, (*work.hooks, *settings.hook), start, run)
+            Loop(run, work, hooks, start, end, warn).train(progress)
+            if end == work.tasks[-1].end and distributed.first():
+                work.export(path / EXPORT)
+    except OSError as error:  # a full disk, say
+        where = error.filename or path
+        raise RunError(f"{where}: {error.strerror or error}; `--resume` goes on from the last checkpoint") from error
+
+
+def planned(path: Path) -> int:
+    """The update at which the run in `path` will end."""
+    config = RunDirectory.open(path).config
+    return int(config["total_steps"] if config["stop_step"] is None else config["stop_step"])
+
+
+# -- comparisons ---------------------------------------------------------------------------------------------------
+
+
+def _one_by_one(settings: LanguageSettings, seeds: Sequence[int]) -> dict[Seeds, LanguageSettings]:
+    return {(seed,): replace(settings, seed=seed) for seed in seeds}
+
+
+def _room(settings: LanguageSettings, runs: int, warn: Warn) -> None:
+    """What a run needs is mostly its model, which `build` has shown to fit once."""
+
+
+class Functions:
+    """What a comparison asks, of one kind of run: found by its name in worker processes, as `Track` wants it."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+    def plan(self, settings: LanguageSettings) -> Sequence[Any]:
+        return build(self.kind, settings).tasks
+
+    def stride(self, settings: LanguageSettings) -> int:
+        return 1
+
+    def check(self, settings: LanguageSettings, arms: Sequence[Sequence[str]], fork: int, warn: Warn) -> None:
+        for hooks in arms:  # hooks may change a network: each arm is checked on its own
+            work = build(self.kind, replace(settings))
+            start = work.tasks[1].start if fork and len(work.tasks) > 1 else fork
+            read(work, (*work.hooks, *hooks), start)
+
+    def configuration(self, settings: LanguageSettings, command: str) -> dict[str, Any]:
+        settings = replace(settings)
+        return configuration(self.kind, settings, build(self.kind, settings), command)
+
+
+def track(kind: str) -> Track:
+    """How runs of a kind are compared."""
+    own = Functions(kind)
+    return Track(
+        plan=own.plan, stride=own.stride, check=own.check, room=_room, runs=_one_by_one,
+        configuration=own.configuration, settings_of=settings_of, train=train, beginning=KINDS[kind].beginning,
+    )  # fmt: skip
