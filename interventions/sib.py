@@ -29,6 +29,8 @@ from .contract import UNIFORM, check_optimizer, settle
 from .learner import Learner
 from .symmetry import ScalePair, may_have_pairs, scale_pairs
 
+STRIPS = 16  # few enough that a GPU does not wait for their launches
+
 
 @dataclass(frozen=True)
 class Balance:
@@ -130,8 +132,10 @@ def _norms(pair: ScalePair, gradients: dict[Tensor, Tensor]) -> tuple[Tensor, Te
     div = norm(pair.rows(gradients[pair.div.weight]), dim=1, dtype=precise)
     if pair.div.bias is not None:
         div = torch.hypot(div, pair.rows(gradients[pair.div.bias]).to(precise))
-    columns = norm(gradients[pair.mul.weight], dim=0, dtype=precise)
-    return div, norm(pair.columns(columns), dim=1).flatten()
+    # In strips, whose squares stay in the cache: a norm along this axis takes five times as long on a CPU.
+    strips = gradients[pair.mul.weight].chunk(STRIPS)
+    columns = torch.stack([strip.to(precise).square().sum(0) for strip in strips]).sum(0)
+    return div, pair.columns(columns).sum(1).sqrt_().flatten()
 
 
 @interventions.register("sib")

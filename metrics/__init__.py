@@ -24,6 +24,7 @@ from .features import (
     numerical_rank,
     srank,
 )
+from .fronts import hypervolume, pareto_front
 from .gaps import GeneralizationGap, generalization_gap
 from .gradients import gradient_covariance, gradient_effective_rank, per_sample_gradients
 from .human import ATARI_SCORES, human_normalized, human_normalized_score
@@ -77,6 +78,7 @@ __all__ = [
     "hessian_eigenvalues",
     "human_normalized",
     "human_normalized_score",
+    "hypervolume",
     "iqm",
     "isometry_scale",
     "measure",
@@ -86,6 +88,7 @@ __all__ = [
     "online_generalization_gap",
     "order_disparity",
     "overall_performance",
+    "pareto_front",
     "peak_saturation",
     "per_sample_gradients",
     "plasticity_score",

@@ -18,6 +18,7 @@ from typing import Annotated, Any, Generic, TypeVar
 import tyro
 
 from supple.experiments.errors import UsageError
+from supple.experiments.settings import device_here
 from supple.interventions import did_you_mean
 from supple.scripts.console import finish, parse, run, typed, warn
 from supple.tracks.language import distributed
@@ -61,10 +62,9 @@ def main(args: Sequence[str]) -> None:
     settings, preset = KINDS[kind].settings(), settings_of_preset(args, kind)
     default = Options(settings=settings(**preset), out=tyro.MISSING)
     options = parse(Options, settings, args[1:], f"supple language {kind}", KINDS[kind].about, default)
-    with distributed.processes(options.settings.device):
-        if distributed.first():
-            create(options.out, kind, options.settings, typed("supple language", args), warn)
-        distributed.together()
+    if distributed.first():
+        create(options.out, kind, options.settings, typed("supple language", args), warn)
+    with distributed.processes(device_here(options.settings.device)):  # the others wait in here until the first has made the folder
         _train(options.out)
 
 

@@ -4,13 +4,14 @@ import json
 import re
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import classifiers
-from .collect import ComparisonData, RunData, load, read_jsonl
+from . import classifiers, language_continual, language_scores
+from .collect import LANGUAGE, ComparisonData, RunData, kind_of, load, read_jsonl
+from .language import Study, read_study
 from .scores import ArmScores, Scores, score, to_json
 from .side_by_side import gather
 from .tables import Table, summary_rows
@@ -47,8 +48,8 @@ class ReportPaths:
 def build_report(*directories: Path, out: Path | None = None) -> ReportPaths:
     """Write `out/report/`: index.html, the figures it shows, and scores.json.
 
-    directories: a run directory, or a comparison directory of `supple compare`, or several runs of classifiers to
-        show side by side; unfinished ones are reported as far as they came.
+    directories: a run directory, or a comparison directory of `supple compare`, or several runs of classifiers, or of
+        language models of one kind, to show side by side; unfinished ones are reported as far as they came.
     out: by default the directory itself; several need one. It is made where it is not there. The report is written
         beside its place and then swapped in, so a reader never sees half of one.
 
@@ -75,6 +76,17 @@ def build_report(*directories: Path, out: Path | None = None) -> ReportPaths:
         γ, those of `shocks.ShockScores`, each with `mean`, `sd` (unbiased), `iqm`, `interval` (bootstrap, 95 %; null
         with one seed) and `per_seed`; `interventions`, `at_interventions`, `units_replaced`.
     Accuracies are shares in [0, 1].
+
+    For language models: `supple`, `algorithm` (pretrain, sft, clip or continual), `data`, `tasks`, `notes`, and
+    `variants`, one for each variant of the settings: `variant` (setting → value) and `arms`: label →
+        `seeds`, `updates` (as planned, from where the run began), `start_step`, `finished`, `interventions`,
+        `at_interventions`; for every number that was evaluated its `base` (the model before anything was done to it: of
+        the arm `none`, where there is one), `first` (before the first update, after what intervened then), `final`,
+        `best`, `gain` (final − base) and `minus_none` (final − that of `none`, paired by seed); and of continual
+        learning `tasks`, `scores` (seeds, after task, of task), `scores_before`, `op`, `bwt` (eq. 10: positive is
+        forgotten), `transfer`, `average`, `last` and the last three `by_task`.
+        Each is `mean`, `sd` (unbiased) and `per_seed`; null for runs that are not at their end.
+    `gaps`: for each variant of a pretraining, `none` − the `best_arm`'s final validation loss.
 
     Raises ValueError, in one line, for a directory that holds neither a run nor a comparison, a damaged file, several
     directories without `out`, and runs that do not go side by side.
@@ -109,11 +121,13 @@ def build_report(*directories: Path, out: Path | None = None) -> ReportPaths:
 def summary_table(*directories: Path) -> "Group":
     """The report's tables for the terminal."""
     from rich.console import Group
+    from rich.text import Text
 
-    tables = _compose(directories).tables
+    report = _compose(directories)
+    tables = report.tables
     if len(directories) == 1:
         tables[0] = replace(tables[0], title=str(directories[0]))
-    return Group(*map(_printable, tables))
+    return Group(*map(_printable, tables), *map(Text, report.lines))
 
 
 def _printable(plain: Table) -> "RichTable":
@@ -125,7 +139,7 @@ def _printable(plain: Table) -> "RichTable":
     if len({row[0] for row in plain.rows}) == len(plain.rows) < len(plain.header):
         lines = [list(line) for line in zip(*lines, strict=True)]
     table = RichTable(title=plain.title, title_justify="left", header_style="bold", box=SIMPLE_HEAD)
-    table.add_column(no_wrap=True)
+    table.add_column("" if lines[0][0] == "arm" else lines[0][0], no_wrap=True)
     for name in lines[0][1:]:
         table.add_column(name, justify="right", overflow="fold")
     for line in lines[1:]:
@@ -135,16 +149,20 @@ def _printable(plain: Table) -> "RichTable":
 
 @dataclass(frozen=True)
 class _Report:
-    """What a report says; figures and page, which take longer, are made when asked for."""
+    """What a report says; figures and page, which take longer, are made when asked for. lines: what the terminal has
+    below the tables."""
 
     tables: "list[Table]"
     scores: dict[str, Any]
     plots: "Callable[[], list[Plot]]"
     page: "Callable[[list[Plot]], str]"
+    lines: list[str] = field(default_factory=list)
 
 
 def _compose(directories: Sequence[Path]) -> _Report:
     paths = [Path(directory) for directory in directories]
+    if kind_of(paths[0]) in LANGUAGE:
+        return _of_language(paths)
     data = load(paths[0]) if len(paths) == 1 else None
     if data is None or data.first.classifies:
         return _of_classifiers(gather(paths))
@@ -169,6 +187,41 @@ def _of_classifiers(studies: dict[str, ComparisonData]) -> _Report:
         lambda: _classifier_plots(studies),
         partial(render, studies, scores),
     )
+
+
+def _of_language(paths: Sequence[Path]) -> _Report:
+    from .language_page import render, words
+
+    study = read_study(paths)
+    cells = language_scores.score(study)
+    found = language_continual.learned(cells) if study.kind == "continual" else []
+    said = words(study, cells, found)
+    return _Report(
+        said.tables,
+        language_scores.to_json(study, cells, [language_continual.to_json(each) for each in found]),
+        lambda: _language_plots(study, cells, found),
+        partial(render, study, said),
+        [*said.lines, *study.notes],
+    )
+
+
+def _language_plots(
+    study: Study, cells: Sequence[language_scores.Cell], found: Sequence[language_continual.Learned]
+) -> list["Plot"]:
+    """Every figure that the data allow: those of the kind, then those of every run."""
+    from .fronts import fronts, trade_off
+    from .language_plots import first_phase, of_views, validation_loss
+    from .score_matrix import along_the_stream, matrices
+
+    traded = trade_off(cells) if study.kind == "sft" else None
+    plots = [
+        validation_loss(study),
+        first_phase(study),
+        fronts(traded) if traded else None,
+        along_the_stream(study, found),
+        matrices(study, found),
+    ]
+    return [*(plot for plot in plots if plot is not None), *of_views(study)]
 
 
 def _classifier_plots(studies: dict[str, ComparisonData]) -> list["Plot"]:

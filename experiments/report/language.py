@@ -41,7 +41,8 @@ class Study:
 
     @property
     def first(self) -> RunData:
-        return self.groups[0].data.first
+        """Any one run, with its steps as they were logged."""
+        return next(iter(self.arms.values()))[0]
 
     @property
     def seeds(self) -> int:
@@ -92,7 +93,7 @@ def _of_comparison(path: Path) -> Study:
     cells: dict[tuple[int, str], list[RunData]] = {
         (i, str(arm)): [] for i in range(len(variants)) for arm in plan.get("arms", [])
     }
-    trunks = {}
+    trunks: dict[int, RunData] = {}
     for file in files:
         config, runs = read_object(file), load_runs(file.parent)
         if config.get("arm") is None:

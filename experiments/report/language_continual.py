@@ -105,9 +105,9 @@ def summary(study: Study, found: Sequence[Learned]) -> Table:
         for name, heading in HEADINGS.items()
     }
     words = (
-        "Before: mean score of the model as it was. OP: mean score of all tasks in the end, as is Last. BWT is eq. 10 of "
-        "the MoRAM paper: positive means forgotten (the field’s BWT has the other sign). Transfer: mean score of tasks "
-        "before they are learned, without the first; Average: over all times."
+        "Before: mean score of the model as it was. OP: mean score of all tasks in the end, as is Last. BWT is eq. 10 "
+        "of the MoRAM paper: positive means forgotten (the field’s BWT has the other sign). Transfer: mean score of "
+        "tasks before they are learned, without the first; Average: over all times."
     )
     return table_of(study, [each.cell for each in found], "Continual learning", columns, words)
 

@@ -1,10 +1,12 @@
 """The page of a report on language models, and the tables that it shares with the terminal."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .classifier_page import range_text
 from .collect import ComparisonData, RunData
+from .fronts import fronts_table, trade_off
 from .language import Study
 from .language_continual import Learned, order_line, summary, tasks_table
 from .language_scores import Cell, gaps
@@ -37,9 +39,12 @@ def words(study: Study, cells: Sequence[Cell], found: Sequence[Learned]) -> Word
         lines = [order_line(study, found)]
         tables = [summary(study, found), tasks_table(study, found)]
     elif study.kind == "pretrain":
-        lines, tables = [gap_line(gaps(study, cells))], [pretraining(study, cells)]
+        lines, tables = [gap_line(gaps(study, cells))], pretraining(study, cells)
+    elif study.kind == "sft":
+        found_fronts = trade_off(cells)
+        lines, tables = [], [*tuning(study, cells), *([fronts_table(found_fronts)] if found_fronts else [])]
     else:
-        lines, tables = [], [tuning(study, cells) if study.kind == "sft" else plain(study, cells)]
+        lines, tables = [], plain(study, cells)
     return Words(tables, [line for line in lines if line])
 
 
@@ -49,7 +54,7 @@ def render(study: Study, said: Words, plots: Sequence[Plot]) -> str:
     runs = [run for each in study.arms.values() for run in each]
     first, *others = said.tables
     tables = [Table(first.title, first.header, first.rows, " ".join([*said.lines, first.words])), *others]
-    names = [task.env for task in study.first.tasks]
+    names = [re.sub(r"\S*/", "", task.env) for task in study.first.tasks]  # of files without their folders
     return page(
         ComparisonData(study.path, study.arms),
         plots,

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -81,6 +82,13 @@ def evaluated(runs: Sequence[RunData]) -> list[str]:
     whole = {name for name in logged if "/" not in name}
     found = dict.fromkeys(name for name in logged if name.split("/")[0] in whole)
     return [name for name in found if any(run.series(name)[0].size for run in runs)]
+
+
+def short_names(names: Sequence[str]) -> dict[str, str]:
+    """What to call the parts of a number, `val_loss/brown` → `brown`; of files their names, where these differ."""
+    parts = {name: name.partition("/")[2] for name in names if "/" in name}
+    files = {name: Path(part).name for name, part in parts.items()}
+    return files if len(set(files.values())) == len(files) else parts
 
 
 def finished(run: RunData) -> bool:
@@ -170,7 +178,9 @@ def _number(name: str, runs: Sequence[RunData], plain: dict[int, RunData], arm: 
         base=_spread(_first(plain.get(run.seed, run), name) for run in runs),
         first=_spread(_first(run, name) for run in runs),
         final=_spread(final),
-        best=_spread(float(extreme(run.series(name)[1])) if np.isfinite(f) else NAN for run, f in zip(runs, final, strict=True)),
+        best=_spread(
+            float(extreme(run.series(name)[1])) if np.isfinite(f) else NAN for run, f in zip(runs, final, strict=True)
+        ),
         minus_none=Spread(np.array(final) - np.array(others)),
     )
 

@@ -6,61 +6,67 @@ import numpy as np
 
 from .classifiers import Spread
 from .language import Study
-from .language_scores import Cell, Gap, Number
+from .language_scores import Cell, Gap, Number, short_names
 from .tables import MISSING, Table, number
 
-AT_EVENTS = (
-    "SFE (squared change of the weights that are there before and after) and DfI before → after: means over the "
-    "interventions, each of which is listed below."
-)
-SHARES = ("accuracy", "score")  # of names whose numbers are shares, shown in %
+SHARES = ("accuracy", "score", "rouge_l", "sari", "similarity")  # of names whose numbers are shares, shown in %
 
 
-def pretraining(study: Study, cells: Sequence[Cell]) -> Table:
-    """Validation losses of each arm from each start."""
-    starts = [sorted({int(run.config.get("start_step", 0)) for run in cell.runs}) for cell in cells]
-    columns = {
-        "from update": [" to ".join(f"{s:,}" for s in dict.fromkeys((each[0], each[-1]))) for each in starts]
-        if any(map(any, starts))
-        else [MISSING] * len(cells),
-        "at its start": [_text(cell, "val_loss", "first") for cell in cells],
+def pretraining(study: Study, cells: Sequence[Cell]) -> list[Table]:
+    """Validation losses of each arm from each start: of the phase, of each corpus, and around what intervened."""
+    losses = {
         "final val loss": [_text(cell, "val_loss", "final") for cell in cells],
         "best": [_text(cell, "val_loss", "best") for cell in cells],
         "final − none": [_text(cell, "val_loss", "minus_none") for cell in cells],
     }
-    parts = dict.fromkeys(name for cell in cells for name in cell.numbers if name.startswith("val_loss/"))
-    for name in parts:
-        columns[f"on {name.removeprefix('val_loss/')}"] = [_text(cell, name, "final") for cell in cells]
-    words = (
-        "Validation loss in nats a token: right after what intervened at the start, at the end, and the lowest of all "
-        "evaluations; final − none is paired by seed. “on …”: the final loss on each corpus, of the first phase’s what "
-        "is kept of it."
+    parts = short_names(list(dict.fromkeys(n for cell in cells for n in cell.numbers if n.startswith("val_loss/"))))
+    corpora: dict[str, list[str]] = {}
+    for name, corpus in parts.items():
+        corpora[corpus] = [_text(cell, name, "final") for cell in cells]
+        corpora[f"{corpus} − before"] = [_text(cell, name, "gain") for cell in cells]
+    words = "In nats a token, at the end and the lowest of all evaluations; final − none is paired by seed."
+    kept = (
+        "Final validation loss on each corpus alone, and its change since before the intervention (as the arm none "
+        "with the same seed began, where there is one): on the first phase’s corpus, what is kept of it."
     )
-    return _table(study, cells, "Validation loss", columns, words)
+    around = {
+        "from update": [_start(cell) for cell in cells],
+        "val loss before": [_text(cell, "val_loss", "base") for cell in cells],
+        "after": [_text(cell, "val_loss", "first") for cell in cells],
+    }
+    tables = [table_of(study, cells, "Validation loss", losses, words)]
+    if parts:
+        tables.append(table_of(study, cells, "On each corpus", corpora, kept))
+    return [*tables, _interventions(study, cells, around)]
 
 
-def tuning(study: Study, cells: Sequence[Cell]) -> Table:
+def tuning(study: Study, cells: Sequence[Cell]) -> list[Table]:
     """What was learned and what was retained, at the end and against the model as it was."""
     names = dict.fromkeys(name for cell in cells for name in cell.numbers if name != "train_loss")
-    columns: dict[str, list[str]] = {}
-    for name in names:
-        columns[_heading(name)] = [_text(cell, name, "final") for cell in cells]
-        columns[f"{_heading(name).removesuffix(' (%)')} − base"] = [_text(cell, name, "gain") for cell in cells]
-    words = (
-        "At the end of training, and the difference to the base model, evaluated before the first update (of the arm "
-        "none with the same seed, where there is one). Losses are in nats a token of the answers."
-    )
-    return _table(study, cells, "Learned and retained", columns, words)
+    tables = []
+    for title, prefix in (("Learned", "learn_"), ("Retained", "retain_")):
+        columns: dict[str, list[str]] = {}
+        for name in (name for name in names if name.startswith(prefix)):
+            columns[_heading(name)] = [_text(cell, name, "final") for cell in cells]
+            columns[f"{_heading(name).removesuffix(' (%)')} − base"] = [_text(cell, name, "gain") for cell in cells]
+        words = (
+            "At the end of training, and the difference to the base model, evaluated before the first update (of the "
+            "arm none with the same seed, where there is one). Losses are in nats a token of the answers; differences "
+            "of accuracies in percentage points."
+        )
+        tables.append(table_of(study, cells, title, columns, words))
+    return [*tables, *([_interventions(study, cells)] if _intervened(cells) else [])]
 
 
-def plain(study: Study, cells: Sequence[Cell]) -> Table:
+def plain(study: Study, cells: Sequence[Cell]) -> list[Table]:
     """All that was evaluated, at the start and at the end."""
     names = dict.fromkeys(name for cell in cells for name in cell.numbers)
     columns: dict[str, list[str]] = {}
     for name in names:
         columns[f"{_heading(name)}, at the start"] = [_text(cell, name, "first") for cell in cells]
         columns[f"{_heading(name)}, final"] = [_text(cell, name, "final") for cell in cells]
-    return _table(study, cells, "Summary", columns, "Before the first update and after the last.")
+    table = table_of(study, cells, "Summary", columns, "Before the first update and after the last.")
+    return [table, *([_interventions(study, cells)] if _intervened(cells) else [])]
 
 
 def gap_line(gaps: Sequence[Gap]) -> str:
@@ -71,8 +77,8 @@ def gap_line(gaps: Sequence[Gap]) -> str:
     return f"Gap of none to the best other arm (final val loss): {'; '.join(parts)}." if parts else ""
 
 
-def spread_text(spread: Spread, percent: bool = False, digits: int = 4) -> str:
-    """`0.123 ± 0.004`, mean and unbiased deviation over seeds; shares in %."""
+def spread_text(spread: Spread, percent: bool = False, digits: int = 3) -> str:
+    """`3.123 ± 0.004`, mean and unbiased deviation over seeds; shares in %."""
     scale, digits = (100.0, 2) if percent else (1.0, digits)
     if not np.isfinite(spread.mean):
         return MISSING
@@ -97,15 +103,27 @@ def table_of(study: Study, cells: Sequence[Cell], title: str, columns: dict[str,
     return Table(title, list(header), rows, f"{words} {single if study.seeds == 1 else spread}".strip())
 
 
-def _table(study: Study, cells: Sequence[Cell], title: str, columns: dict[str, list[str]], words: str) -> Table:
-    """The same, with what interventions did."""
-    events = {
+def _interventions(study: Study, cells: Sequence[Cell], around: dict[str, list[str]] | None = None) -> Table:
+    """What interventions did to the weights, and, `around` them, to the loss."""
+    columns = {
+        **(around or {}),
         "SFE": [number(cell.at_events["sfe"]) for cell in cells],
         "DfI (scale-free)": [_arrow(cell) for cell in cells],
     }
-    if any(set(texts) != {MISSING} for texts in events.values()):
-        words = f"{words} {AT_EVENTS}"
-    return table_of(study, cells, title, columns | events, words)
+    words = ["SFE (squared change of the weights) and DfI before → after: means over the interventions, listed below."]
+    if around:
+        words.insert(0, "The loss of the model as it was, and right after what intervened at the start.")
+    return table_of(study, cells, "What intervened", columns, " ".join(words))
+
+
+def _intervened(cells: Sequence[Cell]) -> bool:
+    return any(run.of_kind("intervention") for cell in cells for run in cell.runs)
+
+
+def _start(cell: Cell) -> str:
+    """The update at which a cell's runs began, of several the range; a dash for 0."""
+    starts = [int(run.config.get("start_step", 0)) for run in cell.runs]
+    return " to ".join(f"{start:,}" for start in dict.fromkeys((min(starts), max(starts)))) if any(starts) else MISSING
 
 
 def _text(cell: Cell, name: str, which: str) -> str:

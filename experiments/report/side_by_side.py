@@ -76,7 +76,9 @@ def _entry(path: Path) -> Entry:
     runs = load_runs(path)
     if not runs[0].classifies and runs[0].kind not in LANGUAGE:
         kind = runs[0].kind or "another algorithm"
-        raise ValueError(f"{path} is a run of {kind}: only runs of `supple vision` or `supple language` go side by side")
+        raise ValueError(
+            f"{path} is a run of {kind}: only runs of `supple vision` or `supple language` go side by side"
+        )
     return runs
 
 

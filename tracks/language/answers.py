@@ -21,7 +21,7 @@ def answer_nll(model: nn.Module, tokens: Tensor, labels: Tensor) -> Tensor:
     saves most of its work and memory."""
     targets = labels[:, 1:]
     columns = (targets != IGNORED).any(0).nonzero().squeeze(1)
-    logits = model(tokens, logits_to_keep=columns).logits  # (B, columns, vocabulary)
+    logits = model(tokens, use_cache=False, logits_to_keep=columns).logits  # (B, columns, vocabulary)
     targets = targets[:, columns]
     losses = F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten(), ignore_index=IGNORED, reduction="none")
     return losses.view(targets.shape).sum(1)
@@ -128,7 +128,7 @@ def _likelihoods(model: nn.Module, rows: Sequence[Encoded], options: Sequence[Se
     tokens, labels, _ = (part.to(next(model.parameters()).device) for part in collate(rows, 0))
     targets = labels[:, 1:]
     columns = (targets != IGNORED).any(0).nonzero().squeeze(1)
-    logits = model(tokens, logits_to_keep=columns).logits.float().log_softmax(-1).cpu()
+    logits = model(tokens, use_cache=False, logits_to_keep=columns).logits.float().log_softmax(-1).cpu()
     place = {column: i for i, column in enumerate(columns.tolist())}
     found = []
     for row, (each, tokens_of_row) in enumerate(zip(rows, options, strict=True)):

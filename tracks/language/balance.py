@@ -71,7 +71,7 @@ def balance(
         done = sib_(model, lambda: batch_loss(model, batches[0]), ratio)
         seconds = time.perf_counter() - started
         report = {
-            "architecture": model.config.model_type if hasattr(model, "config") else type(model).__name__,
+            "architecture": getattr(getattr(model, "config", None), "model_type", type(model).__name__),
             "pairs": done.pairs,
             "channels": len(done.alpha),
             "logits": _difference(model, batches, logits),

@@ -120,9 +120,8 @@ def _plain_ids(tokenizer: Any, text: str) -> list[int]:
 
 def _with_start(tokenizer: Any, text: str) -> list[int]:
     """With the token that begins a sequence, where this tokenizer puts one."""
-    start = tokenizer.bos_token_id
-    begins = start is not None and tokenizer("").input_ids[:1] == [start]
-    return [int(start)] * begins + _plain_ids(tokenizer, text)
+    start = [tokenizer.bos_token_id]
+    return (start if tokenizer("").input_ids[:1] == start else []) + _plain_ids(tokenizer, text)
 
 
 def _warn(tokenizer: Any) -> None:

@@ -17,19 +17,19 @@ from torch import Tensor
 from ...experiments.rundir import RunDirectory
 
 
-def asked() -> bool:
-    """Whether this process was started by `torchrun` as one of several."""
-    return int(os.environ.get("WORLD_SIZE", "1")) > 1
-
-
 def world() -> int:
-    """How many processes train together."""
-    return dist.get_world_size() if dist.is_initialized() else 1
+    """How many processes `torchrun` started to train together; 1 without it."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def rank() -> int:
     """Which of them this is, from 0."""
-    return dist.get_rank() if dist.is_initialized() else 0
+    return int(os.environ.get("RANK", "0"))
+
+
+def joined() -> bool:
+    """Whether this process has joined the others."""
+    return dist.is_initialized()
 
 
 def first() -> bool:
@@ -39,13 +39,13 @@ def first() -> bool:
 
 def together() -> None:
     """Wait until every process is here."""
-    if dist.is_initialized():
+    if joined():
         dist.barrier()
 
 
 def mean(value: Tensor) -> Tensor:
     """The mean of a number over all processes."""
-    if dist.is_initialized():
+    if joined():
         dist.all_reduce(value)
         value /= world()
     return value
@@ -54,7 +54,7 @@ def mean(value: Tensor) -> Tensor:
 @contextmanager
 def processes(device: str) -> Iterator[None]:
     """Join the other processes that `torchrun` started, if any: over NCCL on GPUs, over gloo on CPUs."""
-    if not asked() or dist.is_initialized():
+    if world() == 1 or joined():
         yield
         return
     if device == "cuda":

@@ -1,9 +1,11 @@
 """Questions and answers from files and generators: what language models are fine-tuned on and examined in."""
 
+import hashlib
+import importlib
 import importlib.util
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +45,12 @@ class TaskData:
     test: tuple[Example, ...]
     score: str = "accuracy"
     source: str = ""
+
+    @property
+    def described(self) -> str:
+        """The source, and a fingerprint of all examples, by which other data are noticed."""
+        text = json.dumps([[asdict(example) for example in part] for part in (self.train, self.test)])
+        return f"{self.source} (SHA-256 {hashlib.sha256(text.encode()).hexdigest()[:16]})"
 
 
 def load_task(text: str, seed: int, train: int | None = None, test: int | None = None) -> TaskData:
@@ -225,18 +233,17 @@ def _generated(text: str, seed: int, train: int | None, test: int | None) -> Tas
     """A data set of reasoning-gym (Stojanovski et al. 2025) with its default difficulty."""
     if importlib.util.find_spec("reasoning_gym") is None:
         raise RunError(f"{text} needs reasoning-gym: pip install 'supple[language]'")
-    import reasoning_gym
-    from reasoning_gym.factory import DATASETS
-
+    gym: Any = importlib.import_module("reasoning_gym")
+    known_names = importlib.import_module("reasoning_gym.factory").DATASETS
     name = text.removeprefix(GENERATED)
-    if name not in DATASETS:
-        raise UsageError(f"reasoning-gym has no task {name!r}{did_you_mean(name, DATASETS)}")
+    if name not in known_names:
+        raise UsageError(f"reasoning-gym has no task {name!r}{did_you_mean(name, known_names)}")
     counts = [default if n is None else n for n, default in zip((train, test), GENERATED_COUNTS, strict=True)]
     seeds = [int(torch.randint(2**31, (), generator=generator(of, "reasoning-gym", split)))
              for of, split in ((seed, "train"), (0, "test"))]  # fmt: skip
 
     def draw(count: int, drawn: int) -> tuple[Example, ...]:
-        entries = reasoning_gym.create_dataset(name, size=count, seed=drawn)
+        entries = gym.create_dataset(name, size=count, seed=drawn)
         return tuple(Example(entry["question"], str(entry["answer"])) for entry in entries)
 
     tested = draw(counts[1], seeds[1])

@@ -21,6 +21,7 @@ from torch.nn import functional as F
 from ...interventions import Layer, Learner, Wiring
 from ...interventions.activations import Units
 from ...interventions.learner import no_batches
+from ...interventions.symmetry import ScalePair
 
 STD = 0.02  # of all weights at the start; of those that end in the residual stream 0.02/√(2·layers) (GPT-2)
 IGNORED = -100  # a target that does not count
@@ -61,8 +62,8 @@ class Attention(nn.Module):
     def __init__(self, config: GPTConfig) -> None:
         super().__init__()
         self.heads = config.heads
-        self.c_attn = _linear(config.width, 3 * config.width, config.bias)  # rows of q, then k, then v
-        self.c_proj = _linear(config.width, config.width, config.bias)
+        self.c_attn = nn.Linear(config.width, 3 * config.width, config.bias)  # rows of q, then k, then v
+        self.c_proj = nn.Linear(config.width, config.width, config.bias)
         self.dropout = config.dropout
 
     def forward(self, x: Tensor) -> Tensor:
@@ -81,9 +82,9 @@ class MLP(nn.Module):
     def __init__(self, config: GPTConfig, units: Units) -> None:
         super().__init__()
         hidden = 4 * config.width
-        self.c_fc = _linear(config.width, units.preactivations(hidden), config.bias)
+        self.c_fc = nn.Linear(config.width, units.preactivations(hidden), config.bias)
         self.activation = units(hidden)
-        self.c_proj = _linear(units.features(hidden), config.width, config.bias)
+        self.c_proj = nn.Linear(units.features(hidden), config.width, config.bias)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.c_proj(self.activation(self.c_fc(x)))
@@ -107,19 +108,20 @@ class GPT(nn.Module):
     """A causal language model: tokens (B, T) int64, T ≤ block_size → logits (B, T, vocab_size).
 
     All weights are drawn from `generator` (on the CPU): N(0, 0.02²), those of both c_proj of a block
-    N(0, 0.02²/(2·layers)); biases 0. Nothing else is drawn, and nothing from torch's global generator.
+    N(0, 0.02²/(2·layers)); biases 0. Torch's global generator is left as it was.
     """
 
     def __init__(self, config: GPTConfig, generator: torch.Generator) -> None:
         super().__init__()
         self.config = config
         units = Units(config.activation)
-        self.wte = nn.utils.skip_init(nn.Embedding, config.vocab_size, config.width)
-        self.wpe = nn.utils.skip_init(nn.Embedding, config.block_size, config.width)
-        self.dropout = nn.Dropout(config.dropout)
-        self.h = nn.ModuleList(Block(config, units) for _ in range(config.layers))
-        self.ln_f = nn.LayerNorm(config.width, bias=config.bias)
-        self.lm_head = nn.Linear(config.width, config.vocab_size, bias=False, device="meta")
+        with torch.random.fork_rng(devices=[]):  # what layers draw by themselves is written over
+            self.wte = nn.Embedding(config.vocab_size, config.width)
+            self.wpe = nn.Embedding(config.block_size, config.width)
+            self.dropout = nn.Dropout(config.dropout)
+            self.h = nn.ModuleList(Block(config, units) for _ in range(config.layers))
+            self.ln_f = nn.LayerNorm(config.width, bias=config.bias)
+            self.lm_head = nn.Linear(config.width, config.vocab_size, bias=False)
         self.lm_head.weight = self.wte.weight
         self._initialize(generator)
 
@@ -152,6 +154,16 @@ class GPT(nn.Module):
         parameters = sum(p.numel() for p in self.parameters()) - self.wpe.weight.numel()
         return 6 * parameters + 12 * c.layers * c.width * (length or c.block_size)
 
+    def scale_symmetries(self) -> list[ScalePair]:
+        """For `sib`: the value rows of c_attn with the columns of c_proj, channel by channel. Its MLP has no gate, and
+        GELU(αx) is not αGELU(x): there is no pair."""
+        c, pairs = self.config, []
+        for i, block in enumerate(self.h):
+            assert isinstance(block, Block)
+            layers = block.attn.c_attn, block.attn.c_proj
+            pairs.append(ScalePair(f"h.{i}.attn", *layers, c.width, heads=c.heads, first=2 * c.width))
+        return pairs
+
     @torch.no_grad()
     def _initialize(self, generator: torch.Generator) -> None:
         for name, part in self.named_modules():
@@ -161,11 +173,6 @@ class GPT(nn.Module):
                 part.weight.normal_(0.0, std, generator=generator)
                 if isinstance(part, nn.Linear) and part.bias is not None:
                     part.bias.zero_()
-
-
-def _linear(inputs: int, outputs: int, bias: bool) -> nn.Linear:
-    """A Linear layer whose values are still to be drawn."""
-    return nn.utils.skip_init(nn.Linear, inputs, outputs, bias=bias)
 
 
 def optimizer_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:

@@ -5,12 +5,14 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from ...experiments import files
@@ -31,6 +33,7 @@ PARTS = {
 BESIDE = ("key", "value", "up")  # parts at the depth of the one before them
 NORMS = ("norm", "final_layernorm", "final_layer_norm", "ln_f")  # what the last normalisation is called
 UNITS = ("act_fn", "act")  # what the activation of an MLP is called
+UNREADABLE = (OSError, ValueError, KeyError, RuntimeError, SafetensorError)  # what transformers raises for bad files
 
 
 @dataclass(frozen=True)
@@ -199,11 +202,16 @@ def _on_the_hub(name: str) -> bool:
 
 def _read(folder: Path, gguf: str | None = None) -> tuple[nn.Module, Any]:
     """(model, tokenizer) from files, never from the network."""
-    if gguf is not None:
-        _require("gguf", "a .gguf file")
     try:
-        return _pretrained(str(folder), local_files_only=True, **({"gguf_file": gguf} if gguf else {}))
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
+        if gguf is None:
+            return _pretrained(str(folder), local_files_only=True)
+        _require("gguf", "a .gguf file")
+        # its weights come as float32, but it would refuse to be saved; the progress bar is no business of ours
+        with redirect_stderr(StringIO()):
+            model, tokenizer = _pretrained(str(folder), local_files_only=True, gguf_file=gguf)
+        model.hf_quantizer.remove_quantization_config(model)  # type: ignore[union-attr, operator]
+        return model, tokenizer
+    except UNREADABLE as error:
         raise RunError(
             f"{folder / (gguf or '')}: not a causal language model that can be read: {_first(error)}"
         ) from error
@@ -218,7 +226,7 @@ def _from_hub(name: str) -> tuple[nn.Module, Any]:
         except (OSError, ValueError):
             HfApi().model_info(name, timeout=10.0)  # without a network this fails at once, downloads only after minutes
         return _pretrained(name)
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
+    except UNREADABLE as error:
         raise RunError(
             f"{name} could not be had from the hub ({_first(error)}); without a network give the path of a folder "
             "with its config.json, safetensors and tokenizer files, or of a .gguf file"
@@ -230,7 +238,12 @@ def _pretrained(name: str, **where: Any) -> tuple[nn.Module, Any]:
 
     with _quiet():
         tokenizer = AutoTokenizer.from_pretrained(name, **where)
-        model = AutoModelForCausalLM.from_pretrained(name, dtype=torch.float32, attn_implementation="sdpa", **where)
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
+            name, dtype=torch.float32, attn_implementation="sdpa", output_loading_info=True, **where
+        )
+    model, found = loaded
+    if missing := sorted(found["missing_keys"]):  # which transformers would leave at random values
+        raise ValueError(f"{len(missing)} weights are missing, such as {missing[0]}")
     return model, tokenizer
 
 

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from .continual.presets import METHODS, SMALL, TRACE, X_TAIL
+
 
 @dataclass(frozen=True)
 class Preset:
@@ -31,12 +33,12 @@ PRESETS = {
         WARM_START_ARMS,
     ),
     "warm-start-gpt-small": Preset(
-        "the same on a CPU: a GPT of 0.9M parameters on a tenth of the King James Bible, then on all of it and Brown",
+        "the same on a CPU: a GPT of 0.9M parameters on a twentieth of the King James Bible, then on all of it and Brown",
         "pretrain",
         {
             "first": ("kjv",),
             "second": ("brown", "kjv"),
-            "first_share": 0.1,
+            "first_share": 0.05,
             "tokenizer": "bpe:1024",
             "layers": 4,
             "width": 128,
@@ -47,12 +49,30 @@ PRESETS = {
             "learning_rate": 1e-3,
             "pretrain_steps": 2_400,
             "warmup": 100,
-            "steps": 800,
+            "steps": 600,
             "eval_every": 50,
             "measure_every": 400,
             "checkpoint_every": 400,
         },
         {"start": ("best", "1200", "2400")},
         WARM_START_ARMS,
+    ),
+    "moram-x-tail": Preset(
+        "MoRAM on X-TAIL (Table 1, A.1) beside its baselines: name the CLIP by --model, the data sets by --tasks",
+        "continual",
+        X_TAIL,
+        {"method": METHODS},
+    ),
+    "moram-trace": Preset(
+        "MoRAM on TRACE (Table 2, A.1) beside its baselines: name the language model by --model, TRACE by --tasks",
+        "continual",
+        TRACE,
+        {"method": METHODS},
+    ),
+    "moram-small": Preset(
+        "the same on a CPU, on six tasks of reasoning-gym: name a small model of yours by --model",
+        "continual",
+        SMALL,
+        {"method": METHODS},
     ),
 }

@@ -53,7 +53,7 @@ def configuration(kind: str, settings: LanguageSettings, work: Work, command: st
         "total_steps": work.tasks[-1].end,
         "start_step": 0,
         "stop_step": None,
-        "hooks": list(settings.hook),
+        "hooks": [*work.hooks, *settings.hook],
         "arm": None,
         "command": command,
         "data": work.sources,
@@ -138,7 +138,7 @@ class Functions:
 
     def check(self, settings: LanguageSettings, arms: Sequence[Sequence[str]], fork: int, warn: Warn) -> None:
         for hooks in arms:  # hooks may change a network: each arm is checked on its own
-            work = build(self.kind, replace(settings))
+            work = build(self.kind, replace(settings, hook=tuple(hooks)))
             start = work.tasks[1].start if fork and len(work.tasks) > 1 else fork
             read(work, (*work.hooks, *hooks), start)
 

@@ -1,6 +1,7 @@
 """GPT: the same function as transformers' GPT-2, and what interventions and metrics may rely on."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 from supple.experiments import checkpoint
 from supple.experiments.learner_state import learner_state, load_learner_state
 from supple.interventions import Learner, fire_, make
+from supple.interventions.sib import sib_
 from supple.metrics import View, dfi, dfi_unscaled, measure
 from supple.tracks.language.gpt import GPT, GPTConfig, adamw, gpt_learner, optimizer_groups
 
@@ -58,7 +60,7 @@ def test_with_the_same_weights_it_is_the_gpt_2_of_transformers(bias: bool):
     for p in ours.parameters():  # no value by which a missing bias or gain would go unseen
         p.data.normal_(0.0, 0.3, generator=draws(p.numel()))
     if not bias:
-        plain = GPT(GPTConfig(**{**vars(config), "bias": False}), draws())
+        plain = GPT(replace(config, bias=False), draws())
         plain.load_state_dict({k: v for k, v in ours.state_dict().items() if not k.endswith("bias")})
         for name, p in ours.named_parameters():
             if name.endswith("bias"):
@@ -118,15 +120,16 @@ def test_the_mean_loss_is_that_of_the_targets_that_count():
 
 
 def test_the_default_is_the_124m_configuration_and_its_flops_are_those_of_nanogpt():
-    with torch.device("meta"):
-        model = GPT(GPTConfig(), draws())
-    assert sum(p.numel() for p in model.parameters()) == 124_373_760  # 50,304 tokens and no biases
-    assert model.flops_per_token() == 6 * (124_373_760 - 1024 * 768) + 12 * 12 * 12 * 64 * 1024
-    assert model.flops_per_token(512) == 6 * (124_373_760 - 1024 * 768) + 12 * 12 * 12 * 64 * 512
+    model = GPT(replace(GPTConfig(), layers=1), draws())  # the other eleven blocks are like this one
+    block, every = (sum(p.numel() for p in part.parameters()) for part in (model.h[0], model))
+    assert every + 11 * block == 124_373_760  # 50,304 tokens and no biases
+    counted = every - 1024 * 768
+    assert model.flops_per_token() == 6 * counted + 12 * 12 * 64 * 1024
+    assert model.flops_per_token(512) == 6 * counted + 12 * 12 * 64 * 512
 
 
 def test_only_matrices_and_embeddings_decay():
-    model = GPT(GPTConfig(**{**vars(TINY), "bias": True}), draws())
+    model = GPT(replace(TINY, bias=True), draws())
     decaying, others = optimizer_groups(model, 0.1)
     names = {p: name for name, p in model.named_parameters()}
     assert (decaying["weight_decay"], others["weight_decay"]) == (0.1, 0.0)
@@ -202,7 +205,7 @@ def test_a_fresh_draw_is_a_new_network_from_the_learners_generator():
 
 
 def test_dormant_units_of_the_mlps_are_seen_and_recycled():
-    learner = a_learner(GPTConfig(**{**vars(TINY), "activation": "relu", "bias": True}))
+    learner = a_learner(replace(TINY, activation="relu", bias=True))
     mlp = learner.module.get_submodule("h.1.mlp")
     mlp.c_fc.bias.data[:16] = -100.0
     assert View(learner).units.keys() == {"h.0.mlp.activation", "h.1.mlp.activation"}
@@ -222,9 +225,30 @@ def test_an_exact_checkpoint_holds_the_tied_tensor(tmp_path):
     assert all(torch.equal(value, weights(other)[name]) for name, value in weights(learner).items())
 
 
+def test_balancing_values_and_output_projections_changes_no_logit():
+    learner = a_learner(replace(TINY, bias=True))
+    train(learner)
+    x, before = tokens(), weights(learner)
+    logits = learner.module(x).detach()
+    sib_(learner.module, learner.loss)
+    torch.testing.assert_close(learner.module(x).detach(), logits, rtol=1e-4, atol=1e-5)
+    after = weights(learner)
+    for i in range(2):
+        attention = f"h.{i}.attn"
+        for name in ("weight", "bias"):
+            assert torch.equal(after[f"{attention}.c_attn.{name}"][:32], before[f"{attention}.c_attn.{name}"][:32])
+        assert not torch.equal(after[f"{attention}.c_attn.weight"][32:], before[f"{attention}.c_attn.weight"][32:])
+        assert not torch.equal(after[f"{attention}.c_proj.weight"], before[f"{attention}.c_proj.weight"])
+    learner.optimizer.zero_grad()
+    learner.loss().backward()
+    for attention in (block.attn for block in learner.module.h):
+        rows = torch.cat([attention.c_attn.weight.grad, attention.c_attn.bias.grad[:, None]], 1)[32:].norm(dim=1)
+        torch.testing.assert_close(rows, attention.c_proj.weight.grad.norm(dim=0), rtol=1e-3, atol=1e-7)
+
+
 def test_any_activation_of_the_registry_fits():
     for name in ("crelu", "swiglu", "smooth_leaky(alpha=0.3)"):
-        learner = a_learner(GPTConfig(**{**vars(TINY), "activation": name}))
+        learner = a_learner(replace(TINY, activation=name))
         train(learner)
         assert learner.loss().isfinite()
 
@@ -239,7 +263,7 @@ def test_any_activation_of_the_registry_fits():
 )
 def test_sizes_that_do_not_fit_are_one_line(wrong: dict[str, float], words: str):
     with pytest.raises(ValueError, match=words):
-        GPTConfig(**{**vars(TINY), **wrong})
+        replace(TINY, **wrong)
 
 
 def test_more_tokens_than_a_block_are_refused():

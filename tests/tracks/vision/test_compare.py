@@ -5,15 +5,12 @@ import os
 import shlex
 import signal
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from supple.experiments import compare
 from supple.experiments.compare import slug
 from supple.experiments.errors import UsageError
 from supple.experiments.report.side_by_side import gather
@@ -31,38 +28,11 @@ def words(lab: Any, out: Path) -> list[str]:
     return ["compare", *lab.command("permuted-mnist", *OPTIONS, *arms, "--out", out)]
 
 
-class Here:
-    """Stands in for the pool of worker processes: what is submitted is done at once, in this process."""
-
-    def __init__(self, jobs: int, context: Any, begin: Callable[..., None], arguments: tuple[Any, Any]) -> None:
-        compare._messages = arguments[0]
-
-    def __enter__(self) -> "Here":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        compare._messages = None
-
-    def submit(self, work: Callable[..., Any], *arguments: Any) -> Future[Any]:
-        done: Future[Any] = Future()
-        done.set_result(work(*arguments))
-        return done
-
-
-@contextmanager
-def in_this_process() -> Iterator[None]:
-    """Comparisons without workers and without a report, which take seconds."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compare, "ProcessPoolExecutor", Here)
-        patch.setattr("supple.scripts.compare.show", lambda path: None)
-        yield
-
-
 @pytest.fixture(scope="module")
-def whole(lab: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def whole(lab: Any, tmp_path_factory: pytest.TempPathFactory, here: Any) -> Path:
     """The folder of a stack's trunk and arms, forked where the second of two tasks begins."""
     out = tmp_path_factory.mktemp("compare") / "whole"
-    with in_this_process():
+    with here():
         dispatch(words(lab, out))
     return out / "seeds-3-5"
 
@@ -124,7 +94,7 @@ def test_the_report_has_every_arm(whole: Path) -> None:
 
 @pytest.mark.skipif(not Path(f"/proc/self/task/{os.getpid()}/children").exists(), reason="children are found in /proc")
 def test_a_comparison_in_processes_that_are_killed_goes_on_to_the_same_end(
-    lab: Any, whole: Path, tmp_path: Path
+    lab: Any, whole: Path, tmp_path: Path, here: Any
 ) -> None:
     broken = tmp_path / "broken/seeds-3-5"
     if not (child := os.fork()):
@@ -139,7 +109,7 @@ def test_a_comparison_in_processes_that_are_killed_goes_on_to_the_same_end(
     waited_for(lambda: not any(map(alive, workers)))
     assert not (broken / slug(ARMS[-1]) / f"checkpoints/{24:012d}").exists(), "killed too late to prove anything"
 
-    with in_this_process():
+    with here():
         dispatch(["compare", "--resume", str(broken.parent), "--jobs", "1"])
     for arm in map(slug, ("trunk", *ARMS)):
         last = 12 if arm == "trunk" else 24
@@ -162,12 +132,14 @@ def alive(process: str) -> bool:
         return False
 
 
-def test_large_networks_have_a_trunk_for_each_seed_and_may_fork_within_a_task(lab: Any, tmp_path: Path) -> None:
+def test_large_networks_have_a_trunk_for_each_seed_and_may_fork_within_a_task(
+    lab: Any, tmp_path: Path, here: Any
+) -> None:
     options = shlex.split(
         "--dataset mnist --network resnet18 --width 4 --first-epochs 3 --epochs 1 --batch-size 12 --eval-every 0 "
         "--seeds 3 5 --fork-at 0.6 --arm none --arm fire"
     )
-    with in_this_process():
+    with here():
         dispatch(["compare", *lab.command("warm-start", *options, "--out", tmp_path / "out")])
     assert json.loads((tmp_path / "out/comparison.json").read_text())["fork_step"] == 8  # of 13
     for seed in (3, 5):

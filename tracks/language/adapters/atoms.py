@@ -42,7 +42,7 @@ def activation_mass(model: nn.Module) -> Iterator[dict[str, Tensor]]:
     mass = {name: torch.zeros(a.atoms, dtype=torch.float64, device=a.A.device) for name, a in _mixtures(model).items()}
 
     def add_to(total: Tensor) -> Callable[[Tensor], object]:
-        return lambda weights: total.add_(weights.flatten(0, -2).sum(0, dtype=torch.float64))
+        return lambda weights: total.add_(_rows(weights).sum(0, dtype=torch.float64))
 
     with _watching(model, {name: add_to(total) for name, total in mass.items()}):
         yield mass
@@ -95,7 +95,7 @@ def activation_maps(model: nn.Module, run: Callable[[], object], layers: list[st
     seen: dict[str, list[Tensor]] = {name: [] for name in found}
 
     def keep_in(parts: list[Tensor]) -> Callable[[Tensor], object]:
-        return lambda weights: parts.append(weights.flatten(0, -2).float().cpu())
+        return lambda weights: parts.append(_rows(weights).float().cpu())
 
     modes = {module: module.training for module in model.modules()}
     try:
@@ -138,6 +138,11 @@ def _mixtures(model: nn.Module) -> dict[str, Adapter]:
         if not adapter.atoms:
             raise ValueError(f"'{name}' has no atoms yet: add_task(model) first")
     return found
+
+
+def _rows(weights: Tensor) -> Tensor:
+    """(…, atoms) → (tokens, atoms)."""
+    return weights.reshape(-1, weights.shape[-1])
 
 
 @contextmanager

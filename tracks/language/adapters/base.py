@@ -34,6 +34,11 @@ class Adapter(nn.Module, ABC):
     watch: called in every forward pass with the detached weights (…, atoms), where set; see atoms.py.
     """
 
+    linear: nn.Linear
+    A: nn.Parameter
+    B: nn.Parameter
+    frozen_A: Tensor
+    frozen_B: Tensor
     banks: ClassVar[tuple[str, ...]] = ("A", "B")  # tensors of which a task adds rows, and freezes the older
     unmergeable: ClassVar[str] = ""  # why the atoms cannot become part of the Linear's weight
 
@@ -169,7 +174,7 @@ class Adapter(nn.Module, ABC):
                 if new is not None and new.shape != old.shape and new.shape[1:] == old.shape[1:]:
                     room = torch.empty(new.shape, dtype=old.dtype, device=old.device)
                     setattr(self, own, nn.Parameter(room, requires_grad=len(room) > 0) if own == name else room)
-        super()._load_from_state_dict(state_dict, prefix, *rest)  # type: ignore[arg-type]
+        super()._load_from_state_dict(state_dict, prefix, *rest)
 
     def extra_repr(self) -> str:
         return ", ".join([*(f"{name}={value}" for name, value in self.params.items()), f"sizes={self.sizes}"])

@@ -21,7 +21,7 @@ from ....experiments import files
 from ....experiments.errors import CheckpointError, UsageError
 from ....interventions.registry import did_you_mean
 from .base import Adapter, adapters_by_kind
-from .wrap import adapters, maker, place
+from .wrap import adapters, as_it_was_on_error, maker, place
 
 FORMAT = "supple adapters 1"
 TENSORS, MANIFEST = "adapters.safetensors", "adapters.json"
@@ -93,7 +93,8 @@ def load_adapters(model: nn.Module, folder: Path | str, check_base: bool = True)
         raise UsageError(f"{target}: these adapters were trained on other weights than this {type(model).__name__} has")
     try:
         tensors, make = from_bytes(data), maker(body["kind"], **body["params"])
-        made = {name: _rebuilt(make(linear), name, tensors) for name, linear in linears.items()}
+        with as_it_was_on_error(model):
+            made = {name: _rebuilt(make(linear), name, tensors) for name, linear in linears.items()}
     except (SafetensorError, ValueError, KeyError, RuntimeError) as error:
         line = str(error).strip().splitlines()[0]
         raise CheckpointError(f"{target / TENSORS}: not what {MANIFEST} describes ({line})") from error
@@ -132,6 +133,9 @@ def _manifest(file: Path) -> dict[str, Any]:
     for name, kind in wanted.items():
         if not isinstance(body.get(name), kind):
             raise CheckpointError(f"{file}: damaged (it does not say {name!r})")
+    for name, layer in body["layers"].items():
+        if not isinstance(layer, dict) or not {"inputs", "outputs"} <= layer.keys():
+            raise CheckpointError(f"{file}: damaged (it does not say the shape of '{name}')")
     return body
 
 

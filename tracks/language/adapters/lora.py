@@ -13,9 +13,9 @@ class LoRA(Adapter):
     """What the three have in common: constant weights alpha/r."""
 
     def __init__(self, linear: nn.Linear, r: int, alpha: float | None) -> None:
-        super().__init__(linear, r)
         if alpha is not None and not 0.0 < alpha < float("inf"):
             raise ValueError(f"{type(self).__name__}: alpha must be finite and > 0, got {alpha}")
+        super().__init__(linear, r)
         self.alpha = alpha
 
     def weights(self, x: Tensor, z: Tensor) -> Tensor:
@@ -61,9 +61,9 @@ class OLoRA(LoRA):
     """
 
     def __init__(self, linear: nn.Linear, r: int = 16, alpha: float | None = None, strength: float = 0.5) -> None:
-        super().__init__(linear, r, alpha)
         if not 0.0 <= strength < float("inf"):
             raise ValueError(f"OLoRA: strength must be finite and ≥ 0, got {strength}")
+        super().__init__(linear, r, alpha)
         self.strength = strength
 
     def penalty(self) -> Tensor:

@@ -19,8 +19,8 @@ class Routed(Adapter):
     unmergeable = "the router weighs its experts by the token"
 
     def __init__(self, linear: nn.Linear, r: int, k: int | None) -> None:
-        super().__init__(linear, r)
         check_count(type(self).__name__, "k", k)
+        super().__init__(linear, r)
         self.k = k
 
     def routed(self, x: Tensor) -> Tensor:

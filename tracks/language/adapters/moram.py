@@ -52,12 +52,12 @@ class MoRAM(Adapter):
         tau: float | None = 0.1,
         delta: float | None = 0.2,
     ) -> None:
-        super().__init__(linear, r)
         check_count("MoRAM", "k", k)
         if tau is not None and not 0.0 < tau < float("inf"):
             raise ValueError(f"MoRAM: tau must be a finite temperature > 0, got {tau}")
         if delta is not None and not -1.0 <= delta <= 1.0:
             raise ValueError(f"MoRAM: delta must lie in [-1, 1], as the scores do, got {delta}")
+        super().__init__(linear, r)
         self.k, self.tau, self.delta = k, tau, delta
 
     def route(self, z: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
@@ -87,8 +87,9 @@ class MoRAM(Adapter):
         if index is None:
             return scale @ values
         if x.device.type == "cpu" and not torch.is_grad_enabled() and self.atoms >= GATHER_FROM * index.shape[-1]:
-            bags = F.embedding_bag(index.flatten(0, -2), values, per_sample_weights=scale.flatten(0, -2), mode="sum")
-            return bags.view(*x.shape[:-1], -1)
+            flat = (index.numel() // index.shape[-1], index.shape[-1])
+            read = F.embedding_bag(index.view(flat), values, per_sample_weights=scale.view(flat), mode="sum")
+            return read.view(*x.shape[:-1], values.shape[1])
         return _spread(scale, index, z.shape[-1]) @ values
 
     def activated_parameters(self) -> int:

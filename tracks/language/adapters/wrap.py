@@ -2,7 +2,8 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -53,8 +54,21 @@ def wrap(model: nn.Module, targets: Targets, make: Callable[[nn.Linear], Adapter
         raise ValueError(f"{type(model).__name__} has adapters already: unwrap(model) first")
     names = matching(model, targets)
     _check(model, names)
-    place(model, {name: make(_linear(model, name)) for name in names})
+    with as_it_was_on_error(model):
+        place(model, {name: make(_linear(model, name)) for name in names})
     return names
+
+
+@contextmanager
+def as_it_was_on_error(model: nn.Module) -> Iterator[None]:
+    """Adapters freeze their layers when they are made: thaw them if one of them cannot be."""
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    try:
+        yield
+    except BaseException:
+        for parameter in trained:
+            parameter.requires_grad_()
+        raise
 
 
 def place(model: nn.Module, made: Mapping[str, Adapter]) -> None:

@@ -1,6 +1,8 @@
-"""Which atoms the tasks made use of: pruning after each task, and maps of it (MoRAM paper, A.10, Table 19, Figure 5)."""
+"""Which atoms the tasks made use of: pruning after each task, and maps (MoRAM paper, A.10, Table 19, Figure 5)."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +31,11 @@ class Masses:
     def prune(self, run: Callable[[], object]) -> float:
         """Count what `run`, forward passes on the last task's data, adds, and drop what carries next to nothing.
         Returns the share of the atoms that was dropped."""
+        mode = self.model.training
+        self.model.train()
         with torch.no_grad(), activation_mass(self.model) as mass:
             run()
+        self.model.train(mode)
         for name, earlier in self.total.items():
             mass[name][: len(earlier)] += earlier
         pruned = prune(self.model, mass, self.keep)
@@ -58,15 +63,12 @@ def left(mass: Tensor, pruned: Pruned) -> Tensor:
 
 def write_maps(folder: Path, model: nn.Module, names: Sequence[str], inputs: Sequence[Sequence[Any]]) -> None:
     """Write, for each layer, how much each task's tokens use each atom, (tasks, atoms): the mean mixture weight, with
-    the tasks' names beside. inputs: the arguments of a forward pass for each task."""
+    the tasks' names in the file's metadata. inputs: the arguments of a forward pass for each task."""
     rows: dict[str, list[Tensor]] = {}
     for arguments in inputs:
-        for layer, weights in activation_maps(model, lambda arguments=arguments: model(*arguments)).items():
+        for layer, weights in activation_maps(model, partial(model, *arguments)).items():
             rows.setdefault(layer, []).append(torch.from_numpy(weights).mean(0))
+    labels = {"tasks": json.dumps(list(names))}
     temporary = folder / f"{MAPS}.tmp"
-    files.write(temporary, to_bytes({layer: torch.stack(means) for layer, means in rows.items()}, _numbered(names)))
+    files.write(temporary, to_bytes({layer: torch.stack(means) for layer, means in rows.items()}, labels))
     temporary.replace(folder / MAPS)
-
-
-def _numbered(names: Sequence[str]) -> dict[str, str]:
-    return {f"task {i}": name for i, name in enumerate(names)}

@@ -30,8 +30,8 @@ class ContinualSettings(LanguageSettings):
     order: str = ""
     """Order in which they are learned, as numbers from 0: "2,0,1" (default: as they are given)."""
     method: Method = "moram"
-    """moram, seqlora, inclora, moe-lora, external-router, o-lora, ewc (seqlora with the hook ewc), or full: no adapters,
-    all weights are trained."""
+    """moram, seqlora, inclora, moe-lora, external-router, o-lora, ewc (seqlora with the hook ewc), or full: no
+    adapters, all weights are trained."""
     targets: Names = ("all-linear",)
     """Linear layers that get an adapter: endings of their names (q_proj v_proj), one regular expression for the whole
     name in slashes (/.*mlp.*/), or all-linear, all but the head."""
@@ -72,7 +72,7 @@ class ContinualSettings(LanguageSettings):
     train_examples: Number = None
     """Training examples of a task at most, of text."""
     test_examples: Number = None
-    """Test examples of a task at most, of text."""
+    """Test examples of a task at most."""
     shots: Number = None
     """Training images of a class, of images (default: 16 for X-TAIL, 5 for MTIL)."""
     protocol: Literal["x-tail", "mtil"] = "x-tail"
@@ -147,8 +147,8 @@ class ContinualSettings(LanguageSettings):
         if not self.model:
             raise UsageError("--model is missing: a pre-trained model, such as a folder or smollm2")
         counts = (
-            "r", "k", "tau", "experts", "lora_alpha", "updates_per_task", "batch_size", "eval_batch", "max_length", "max_new_tokens",
-            "train_examples", "test_examples", "shots", "eval_examples", "prune",
+            "r", "k", "tau", "experts", "lora_alpha", "updates_per_task", "batch_size", "eval_batch", "max_length",
+            "max_new_tokens", "train_examples", "test_examples", "shots", "eval_examples", "prune",
         )  # fmt: skip
         positive(**{f"--{name.replace('_', '-')}": getattr(self, name) for name in counts})
         if self.epochs and self.updates_per_task is not None:

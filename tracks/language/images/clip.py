@@ -7,8 +7,6 @@ images before is done here, on whole batches of tensors.
 """
 
 import json
-import re
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,23 +14,19 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from ....experiments.errors import RunError, UsageError
-from ....experiments.seeding import derive
-from ....interventions import Layer, Wiring
-from ....interventions.learner import Role
 from ....metrics.view import evaluating
+from ..models import _appearing, _first, _on_the_hub, _quiet, _require
 
 NEW = "clip:"  # begins the name of a model with new weights
-SMALL = "64x3"
 PREPROCESSOR = "preprocessor_config.json"
 MEAN, STD = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)  # OpenAI's CLIP
-SIDE, PATCH, POSITIONS = 28, 7, 64  # of a small model: pixels, pixels, tokens of a text
-HEAD_WIDTH = 32
-PARTS = {"q_proj": "query", "k_proj": "key", "v_proj": "value", "out_proj": "out", "fc1": "mlp", "fc2": "mlp"}
-FEATURES = "vision_model.post_layernorm"  # what the image encoder's projection reads
 IMAGES = 512  # that pass through the model together where nothing is learned
+FORMS = f"a folder in transformers' layout, {NEW}small, {NEW}WIDTHxLAYERS, or OWNER/NAME on the hub"
+
+Triple = tuple[float, float, float]
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,8 +35,8 @@ class Clip:
 
     model: Any
     tokenizer: Any
-    mean: tuple[float, float, float]
-    std: tuple[float, float, float]
+    mean: Triple
+    std: Triple
     source: str
 
     @property
@@ -98,8 +92,8 @@ class Clip:
         return F.normalize(features.unflatten(0, (len(templates), len(classes))).mean(0), dim=-1)
 
     def logits(self, pixels: Tensor, text_features: Tensor) -> Tensor:
-        """(images, texts)."""
-        return self.model.logit_scale.exp() * self.image_features(pixels) @ text_features.T
+        """(images, texts), float32."""
+        return self.model.logit_scale.exp() * (self.image_features(pixels) @ text_features.T).float()
 
     @torch.no_grad()
     def nearest(self, images: Tensor, class_features: Tensor) -> Tensor:
@@ -109,160 +103,89 @@ class Clip:
         return torch.cat(parts).argmax(1).cpu()
 
     def save(self, folder: Path) -> None:
-        """Write it in transformers' layout, all or nothing. Raises UsageError where there is something already."""
-        if folder.exists():
-            raise UsageError(f"{folder} is there already: choose another place to save the model in")
-        partial = folder.with_name(f"{folder.name}.partial")
-        try:
-            self.model.save_pretrained(partial)
-            self.tokenizer.save_pretrained(partial)
-            side = self.model.config.vision_config.image_size
-            processor = {
-                "image_processor_type": "CLIPImageProcessor", "size": {"shortest_edge": side},
-                "crop_size": {"height": side, "width": side}, "resample": 3, "do_convert_rgb": True,
-                "image_mean": list(self.mean), "image_std": list(self.std),
-            }  # fmt: skip
-            (partial / PREPROCESSOR).write_text(json.dumps(processor, indent=2) + "\n")
-            partial.rename(folder)
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
+        """Write it in transformers' layout, processor included. The folder appears whole or not at all; one that is
+        there is replaced."""
+        side = self.model.config.vision_config.image_size
+        processor = {
+            "image_processor_type": "CLIPImageProcessor", "size": {"shortest_edge": side},
+            "crop_size": {"height": side, "width": side}, "resample": 3, "do_convert_rgb": True,
+            "image_mean": list(self.mean), "image_std": list(self.std),
+        }  # fmt: skip
+        with _appearing(folder) as temporary, _quiet():
+            self.model.save_pretrained(temporary)
+            self.tokenizer.save_pretrained(temporary)
+            (temporary / PREPROCESSOR).write_text(json.dumps(processor, indent=2) + "\n")
 
 
 def load_clip(name: str, device: str = "cpu", seed: int = 0) -> Clip:
-    """A CLIP by name: a folder in transformers' layout, `clip:small`, or a model on the hub.
+    """A CLIP by its name, in evaluation mode, with float32 weights.
 
-    clip:small, clip:WIDTHxLAYERS: new weights, drawn from the seed (see `new_clip`).
-    Only for a name that is no folder here is the hub asked. Raises UsageError for a folder that holds no CLIP,
-    RunError where transformers is missing or the hub does not answer.
+    name: a folder in transformers' layout; `clip:small` or `clip:WIDTHxLAYERS`, new weights drawn from `seed` (see
+        small.py); or OWNER/NAME on the Hugging Face hub, the only one that may need the network.
+    Raises UsageError for a name that is none of these and for a model of another kind, RunError for one that cannot be
+    loaded.
     """
+    _require("transformers", "an image–text model")
+    path = Path(name).expanduser()
     if name.startswith(NEW):
-        return new_clip(name, device, seed)
-    transformers = _transformers()
-    folder = Path(name).expanduser()
-    local = folder.is_dir()
-    if not local and (name.startswith(("/", ".", "~")) or folder.exists()):
-        raise UsageError(f"--model {name}: no such folder: it takes a folder in transformers' layout, or {NEW}small")
-    where = str(folder) if local else name
+        from .small import new_clip
+
+        clip = new_clip(name, seed)
+    elif path.is_dir():
+        clip = _from_folder(path)
+    elif _on_the_hub(name):
+        clip = _from_hub(name)
+    else:
+        raise UsageError(f"no such model: {name!r} (an image–text model is {FORMS})")
+    clip.model.float().to(device).eval()
+    return clip
+
+
+def _from_folder(folder: Path) -> Clip:
+    if not (folder / "config.json").is_file():
+        raise UsageError(f"{folder} is no model in transformers' layout: it has no config.json")
     try:
-        config = transformers.AutoConfig.from_pretrained(where, local_files_only=local)
-        if config.model_type != "clip":
-            raise UsageError(f"--model {name} is of type {config.model_type!r}, images need a CLIP ('clip')")
-        model = transformers.CLIPModel.from_pretrained(where, local_files_only=local)
-        tokenizer = transformers.AutoTokenizer.from_pretrained(where, local_files_only=local)
-        mean, std = _statistics(transformers, where, local)
-    except (OSError, KeyError) as error:
-        line = str(error).strip().splitlines()[0]
-        if local:
-            raise UsageError(f"--model {name}: no CLIP in transformers' layout there ({line})") from error
+        return _pretrained(str(folder), local_files_only=True)
+    except UsageError:
+        raise
+    except (OSError, ValueError, KeyError, RuntimeError) as error:
+        raise RunError(f"{folder}: not a CLIP that can be read: {_first(error)}") from error
+
+
+def _from_hub(name: str) -> Clip:
+    from huggingface_hub import HfApi
+
+    try:
+        try:
+            return _pretrained(name, local_files_only=True)
+        except OSError:
+            HfApi().model_info(name, timeout=10.0)  # without a network this fails at once, downloads only after minutes
+        return _pretrained(name, local_files_only=False)
+    except UsageError:
+        raise
+    except (OSError, ValueError, KeyError, RuntimeError) as error:
         raise RunError(
-            f"--model {name}: no folder of that name, and the hub did not give it ({line}); where there is no network, "
-            f"give the path of a folder with the model's files"
+            f"{name} could not be had from the hub ({_first(error)}); without a network give the path of a folder with "
+            "its config.json, safetensors, tokenizer and preprocessor files"
         ) from error
-    return Clip(model.float().to(device), tokenizer, mean, std, f"CLIP {name}")
 
 
-def new_clip(name: str, device: str = "cpu", seed: int = 0) -> Clip:
-    """A small CLIP with new weights: `clip:small` is `clip:64x3`, both encoders 3 layers of width 64, 356,033 numbers.
+def _pretrained(name: str, local_files_only: bool) -> Clip:
+    from transformers import AutoConfig, AutoTokenizer, CLIPModel, ImageProcessingMixin
 
-    Images of 28 × 28 in patches of 7 × 7; heads of width 32; CLIP's own kind of tokenizer over bytes, with no merges:
-    a text is spelled. Weights as transformers draws them for its CLIPModel, from the seed.
-    Raises UsageError for another name or sizes that do not fit.
-    """
-    text = name.removeprefix(NEW)
-    sizes = re.fullmatch(r"(\d+)x(\d+)", SMALL if text == "small" else text)
-    if sizes is None or min(map(int, sizes.groups())) < 1:
-        raise UsageError(f"--model {name}: new models are {NEW}small or {NEW}WIDTHxLAYERS, such as {NEW}{SMALL}")
-    width, layers = map(int, sizes.groups())
-    if width > HEAD_WIDTH and width % HEAD_WIDTH:
-        raise UsageError(f"--model {name}: a width above {HEAD_WIDTH} must be a multiple of it, the width of a head")
-    transformers = _transformers()
-    tokenizer = _byte_tokenizer(transformers)
-    shared = {
-        "hidden_size": width, "intermediate_size": 4 * width, "num_hidden_layers": layers, "projection_dim": width,
-        "num_attention_heads": max(1, width // HEAD_WIDTH),
-    }  # fmt: skip
-    config = transformers.CLIPConfig(
-        text_config={
-            **shared, "vocab_size": len(tokenizer), "max_position_embeddings": POSITIONS,
-            "bos_token_id": tokenizer.bos_token_id, "eos_token_id": tokenizer.eos_token_id,
-            "pad_token_id": tokenizer.pad_token_id,
-        },
-        vision_config={**shared, "image_size": SIDE, "patch_size": PATCH},
-        projection_dim=width,
-    )  # fmt: skip
-    model = _drawn(config, derive(seed, "network"))
-    return Clip(model.to(device), tokenizer, (0.5, 0.5, 0.5), (0.5, 0.5, 0.5), f"{name}, new weights of seed {seed}")
+    with _quiet():
+        config = AutoConfig.from_pretrained(name, local_files_only=local_files_only)
+        if config.model_type != "clip":
+            raise UsageError(f"{name} is of type {config.model_type!r}; tasks of images need a CLIPModel ('clip')")
+        model = CLIPModel.from_pretrained(name, dtype=torch.float32, local_files_only=local_files_only)
+        tokenizer = AutoTokenizer.from_pretrained(name, local_files_only=local_files_only)
+        try:
+            values, _ = ImageProcessingMixin.get_image_processor_dict(name, local_files_only=local_files_only)
+        except OSError:  # weights alone, of a model that is like OpenAI's
+            values = {}
+    return Clip(model, tokenizer, _triple(values.get("image_mean", MEAN)), _triple(values.get("image_std", STD)), name)
 
 
-def clip_layers(model: nn.Module) -> tuple[Layer, ...]:
-    """Its layers with weights: those of the image encoder, then those of the text encoder, each counted from its own
-    input. The patches' convolution is the encoder, both projections are heads; parts: query, key, value, out, mlp."""
-    layers: list[Layer] = []
-    for tower, head in (("vision_model", "visual_projection"), ("text_model", "text_projection")):
-        inner = model.get_submodule(tower).named_modules(prefix=tower)
-        depth = -1
-        for name, module in (*inner, (head, model.get_submodule(head))):
-            if isinstance(module, (nn.Linear, nn.Conv2d)):
-                part = PARTS.get(name.rsplit(".", 1)[-1], "")
-                beside = bool(layers) and {part, layers[-1].part} <= {"query", "key", "value"}
-                depth += not beside
-                role: Role = "head" if name == head else "hidden" if part else "encoder"
-                layers.append(Layer(name, module, role, depth, part))
-    return tuple(layers)
-
-
-def clip_units(model: nn.Module) -> tuple[str, ...]:
-    """Names of the activations in the MLPs of both encoders, images first."""
-    names = [name for name, _ in model.named_modules() if name.endswith(".activation_fn")]
-    return tuple(sorted(names, key=lambda name: not name.startswith("vision_model.")))
-
-
-def clip_wiring(model: nn.Module) -> dict[str, Wiring]:
-    """Each of `clip_units` lies between the two layers of its MLP."""
-    mlps = {unit: unit.removesuffix(".activation_fn") for unit in clip_units(model)}
-    return {unit: Wiring((f"{mlp}.fc1",), (f"{mlp}.fc2",)) for unit, mlp in mlps.items()}
-
-
-def redrawn(model: nn.Module, generator: torch.Generator) -> dict[str, Tensor]:
-    """New weights for a CLIPModel, as transformers draws them, by a seed from the generator."""
-    seed = int(torch.randint(2**62, (), generator=generator))
-    return {name: parameter.detach() for name, parameter in _drawn(model.config, seed).named_parameters()}
-
-
-def _drawn(config: Any, seed: int) -> Any:
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)
-        return _transformers().CLIPModel(config)
-
-
-def _byte_tokenizer(transformers: Any) -> Any:
-    """CLIP's tokenizer with bytes for its vocabulary, each inside a word and at its end, and nothing merged."""
-    from tokenizers.pre_tokenizers import ByteLevel
-
-    letters = sorted(ByteLevel.alphabet())
-    words = [*letters, *(f"{letter}</w>" for letter in letters), "<|startoftext|>", "<|endoftext|>"]
-    return transformers.CLIPTokenizer(vocab={word: number for number, word in enumerate(words)}, merges=[])
-
-
-Triple = tuple[float, float, float]
-
-
-def _statistics(transformers: Any, where: str, local: bool) -> tuple[Triple, Triple]:
-    """Mean and deviation of pixels, from preprocessor_config.json; OpenAI's where there is none."""
-    try:
-        read = transformers.ImageProcessingMixin.get_image_processor_dict
-        values, _ = read(where, local_files_only=local)
-    except OSError:
-        return MEAN, STD
-    mean, std = (
-        tuple(map(float, values.get(key, default))) for key, default in (("image_mean", MEAN), ("image_std", STD))
-    )
-    return (mean[0], mean[1], mean[2]), (std[0], std[1], std[2])
-
-
-def _transformers() -> Any:
-    try:
-        import transformers
-    except ImportError as error:
-        raise RunError("image–text models need transformers: pip install 'supple[language]'") from error
-    return transformers
+def _triple(values: Sequence[float]) -> Triple:
+    red, green, blue = map(float, values)
+    return red, green, blue

@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ....experiments.cache import cache_folder
 from ....experiments.errors import UsageError
 from ....experiments.seeding import generator
 from ....interventions import did_you_mean
@@ -94,24 +95,24 @@ def read_domain(text: str, data: Path | None = None) -> Domain:
     Raises UsageError, in one line, for an unknown data set, class or transform, and a class without name or images.
     """
     base, words = _split(text)
-    rest = base.removeprefix(FOLDER)
-    name, _, wanted = (rest, "", "") if base.startswith(FOLDER) else base.partition(":")
     if base.startswith(FOLDER):
-        folder: Path | None = Path(rest).expanduser()
-        found = load("folder", folder)
+        name, wanted = "folder", ""
+        folder = Path(base.removeprefix(FOLDER)).expanduser()
     else:
-        if name not in NAMES or name == "folder":
-            names = [*(each for each in NAMES if each != "folder"), f"{FOLDER}DIR"]
-            raise UsageError(f"domain {text!r}: unknown data set {name!r}{did_you_mean(name, names)} "
-                             f"(known: {', '.join(names)})")  # fmt: skip
-        folder = data / name if data is not None and (data / name).is_dir() else None
-        found = load(name, folder)
+        name, _, wanted = base.partition(":")
+        names = [*(each for each in NAMES if each != "folder"), f"{FOLDER}DIR"]
+        if name not in names:
+            hint = did_you_mean(name, names)
+            raise UsageError(f"domain {text!r}: unknown data set {name!r}{hint} (known: {', '.join(names)})")
+        own = data is not None and (data / name).is_dir()
+        folder = (data if data is not None and own else cache_folder()) / name
+    found = load(name, folder)
     classes = _class_names(text, name, found, folder)
     chosen = _chosen(text, classes, wanted, GROUPS.get(name, {})) if wanted else range(len(classes))
     if "rotated" in words and found.image_shape[1] != found.image_shape[2]:
         raise UsageError(f"domain {text!r}: only square images can be rotated, these are {found.image_shape[1:]}")
-    parts = [_part(pixels, labels, chosen, words) for pixels, labels in (
-        (found.train_images, found.train_labels), (found.test_images, found.test_labels))]  # fmt: skip
+    splits = ((found.train_images, found.train_labels), (found.test_images, found.test_labels))
+    parts = [_part(images, labels, chosen, words) for images, labels in splits]
     named = tuple(" ".join((*words, classes[label])) for label in chosen)
     for (_, labels), split in zip(parts, ("training", "test"), strict=True):
         counts = torch.bincount(labels, minlength=len(named)).tolist()
@@ -133,30 +134,31 @@ def _split(text: str) -> tuple[str, list[str]]:
             base = f"{base}+{words.pop(0)}"
     for word in words:
         if word not in TRANSFORMS:
-            known = ", ".join(TRANSFORMS)
-            raise UsageError(f"domain {text!r}: unknown transform {word!r}{did_you_mean(word, TRANSFORMS)} "
-                             f"(known: {known})")  # fmt: skip
+            hint = did_you_mean(word, TRANSFORMS)
+            raise UsageError(f"domain {text!r}: unknown transform {word!r}{hint} (known: {', '.join(TRANSFORMS)})")
     return base, words
 
 
-def _class_names(text: str, name: str, found: DataSet, folder: Path | None) -> tuple[str, ...]:
+def _class_names(text: str, name: str, found: DataSet, folder: Path) -> tuple[str, ...]:
     """What the classes are called: as a file beside them says, as is known, or as their folders are called."""
-    names: tuple[str, ...] = CLASSES.get(name, ())
-    if folder is not None:
-        train = sorted(path.name for path in (folder / "train").glob("*") if path.is_dir())
-        names = names or tuple(word.replace("_", " ") for word in train)
-        files = [file for each in NAME_FILES for file in sorted(folder.glob(f"**/{each}")) if len(
-            file.relative_to(folder).parts) <= 2]  # fmt: skip
-        if files:
-            names = tuple(line.strip().replace("_", " ") for line in files[0].read_text().splitlines())
+    files = [
+        file for each in NAME_FILES for file in (folder / each, *sorted(folder.glob(f"*/{each}"))) if file.is_file()
+    ]
+    names = CLASSES.get(name, ())
+    if files:
+        names = tuple(line.strip().replace("_", " ") for line in files[0].read_text().splitlines())
+    elif not names:
+        train = next((place for place in (folder, *sorted(folder.glob("*"))) if (place / "train").is_dir()), folder)
+        folders = sorted(path.name for path in (train / "train").glob("*") if path.is_dir())
+        names = tuple(each.replace("_", " ") for each in folders)
     nameless = [label for label in range(found.num_classes) if label >= len(names) or not names[label]]
     if nameless:
-        where = folder or f"the folder of {name}"
-        raise UsageError(f"domain {text!r}: class {nameless[0]} has no name: put {NAME_FILES[0]} into {where}, "
-                         f"one name a line for each of {found.num_classes} classes")  # fmt: skip
-    if len(set(names)) < len(names):
-        twice = next(each for each in names if names.count(each) > 1)
-        raise UsageError(f"domain {text!r}: two classes are called {twice!r}; they cannot be told apart by name")
+        raise UsageError(
+            f"domain {text!r}: class {nameless[0]} has no name: {files[0] if files else folder / NAME_FILES[0]} must "
+            f"have one on a line for each of {found.num_classes} classes"
+        )
+    if twice := [each for each in names if names.count(each) > 1]:
+        raise UsageError(f"domain {text!r}: two classes are called {twice[0]!r}, they cannot be told apart by name")
     return names[: found.num_classes]
 
 
@@ -166,19 +168,16 @@ def _chosen(text: str, classes: Sequence[str], wanted: str, groups: dict[str, tu
         for each in groups.get(word, (word,)):
             if each not in classes:
                 known = [*groups, *classes]
-                raise UsageError(f"domain {text!r}: unknown class {each!r}{did_you_mean(each, known)} "
-                                 f"(known: {', '.join(known)})")  # fmt: skip
+                hint = did_you_mean(each, known)
+                raise UsageError(f"domain {text!r}: unknown class {each!r}{hint} (known: {', '.join(known)})")
             chosen.append(classes.index(each))
     return list(dict.fromkeys(chosen))
 
 
 def _part(images: Tensor, labels: Tensor, chosen: Sequence[int], words: Sequence[str]) -> tuple[Tensor, Tensor]:
     """The images of the chosen classes, transformed in the order of the words, and their labels counted anew."""
-    places = torch.full((int(labels.max()) + 1 if len(labels) else 1,), -1)
-    for place, label in enumerate(chosen):
-        if label < len(places):
-            places[label] = place
-    own = places[labels]
+    place = {label: i for i, label in enumerate(chosen)}
+    own = torch.tensor([place.get(label, -1) for label in range(int(labels.max()) + 1)])[labels]
     images = images[own >= 0]
     for word in words:
         images = TRANSFORMS[word](images)

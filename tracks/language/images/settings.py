@@ -1,7 +1,6 @@
 """What the pretraining of a CLIP on captions is told."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 import tyro
@@ -22,7 +21,7 @@ class ClipSettings(LanguageSettings):
         "fashion-mnist", "fashion-mnist+rotated", "fashion-mnist:shoes+inverted",
     )  # fmt: skip
     """Images that are shown, with captions: mnist, fashion-mnist:shoes+inverted, cifar-10, folder:DIR, …"""
-    data: Path | None = None
+    data: Annotated[str | None, tyro.conf.arg(metavar="DIR")] = None
     """Folder with the data sets in folders of their names (default: where `supple fetch` puts them)."""
     updates: int = 2_000
     """Gradient steps."""

@@ -2,7 +2,9 @@
 
 import math
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,9 +17,10 @@ from ..gpt import adamw
 from ..schedule import cosine
 from ..work import Task, Work
 from .captions import TEMPLATES, Captions
-from .clip import FEATURES, clip_layers, clip_units, clip_wiring, load_clip, redrawn
+from .clip import load_clip
 from .domains import read_domain
 from .settings import ClipSettings
+from .structure import FEATURES, clip_layers, clip_units, clip_wiring, redraw
 
 LARGEST = math.log(100.0)  # of logit_scale, which keeps training stable (Radford et al. 2021, 2.5)
 BETAS = (0.9, 0.98)  # AdamW's, as for CLIP's vision transformers (Table 18)
@@ -32,11 +35,10 @@ class ClipWork(Work):
         s = self.settings = settings
         device = device_here(s.device)
         self.clip = load_clip(s.model, device, s.seed)
-        self.domains = [read_domain(text, s.data) for text in dict.fromkeys(s.domains)]
+        data = None if s.data is None else Path(s.data).expanduser()
+        self.domains = [read_domain(text, data) for text in dict.fromkeys(s.domains)]
         self.captions = Captions(self.clip, self.domains, s.batch_size, s.seed)
-        self.bfloat16 = s.precision == "bfloat16" or (
-            s.precision == "auto" and device == "cuda" and torch.cuda.is_bf16_supported()
-        )
+        self.sources = {"model": self.clip.source, **{domain.name: domain.source for domain in self.domains}}
         self.tasks = (Task(0, 0, s.updates, "captions"),)
         self.place = self.tasks[0], 0
         model, draws = self.clip.model, generator(s.seed, "interventions")
@@ -51,7 +53,7 @@ class ClipWork(Work):
             batches=self._batches,
             endless=True,
             generator=draws,
-            redraw=lambda: redrawn(model, draws),
+            redraw=lambda: redraw(model, draws),
             wiring=clip_wiring(model),
             features=FEATURES,
         )
@@ -78,13 +80,18 @@ class ClipWork(Work):
             numbers[f"accuracy/{domain.name}"] = float(hits.double().mean())
         return {"accuracy": sum(numbers.values()) / len(numbers), **numbers}
 
+    def accumulating(self, part: int) -> AbstractContextManager[Any]:
+        if self.settings.precision != "bfloat16":
+            return nullcontext()
+        return torch.autocast(self.clip.device.type, torch.bfloat16)
+
     def export(self, folder: Path) -> None:
-        """Write the model as it is now in transformers' layout, all or nothing; see `Clip.save`."""
+        """Write the model in transformers' layout (see `Clip.save`)."""
         self.clip.save(folder)
 
     def _losses(self, update: int) -> Tensor:
-        with torch.autocast(self.clip.device.type, torch.bfloat16, enabled=self.bfloat16):
-            return self.captions.losses(self.captions.batch(update)).float()
+        with self.accumulating(0):
+            return self.captions.losses(self.captions.batch(update))
 
     def _probe(self) -> tuple[Tensor, Tensor, Tensor]:
         batch = self.captions.batch(self.place[1])

@@ -64,7 +64,7 @@ class PretrainWork(Work):
         )
         self.model = model
         objective: Any = Objective(model)
-        if distributed.world() > 1:
+        if distributed.joined():
             objective = DistributedDataParallel(objective)
         self.objective: Any = torch.compile(objective) if s.compile else objective
         self.validation = {
@@ -98,7 +98,7 @@ class PretrainWork(Work):
     def accumulating(self, part: int) -> AbstractContextManager[Any]:
         """Processes exchange gradients at the last part only."""
         objective = self.objective
-        if distributed.world() > 1 and part < self.parts - 1:
+        if distributed.joined() and part < self.parts - 1:
             return objective.no_sync()
         return nullcontext()
 

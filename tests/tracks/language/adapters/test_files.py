@@ -8,6 +8,7 @@ from supple.experiments.errors import CheckpointError, UsageError
 from supple.tracks.language.adapters import adapters, add_task, load_adapters, maker, save_adapters, wrap
 
 KINDS = ["moram", "seqlora", "inclora", "olora", "moe_lora", "external_router"]
+DAMAGES = ["cut", "changed", "gone", "no json", "foreign", "incomplete", "odd layer", "odd parameter", "other kind"]
 
 
 def plain(width: int = 8, dtype: torch.dtype = torch.float32) -> nn.Sequential:
@@ -72,7 +73,7 @@ def test_other_architectures_and_weights_are_refused(tmp_path):
         load_adapters(moved, tmp_path)
 
 
-@pytest.mark.parametrize("how", ["cut", "changed", "gone", "no json", "foreign", "incomplete", "odd layers"])
+@pytest.mark.parametrize("how", DAMAGES)
 def test_damaged_files_are_refused_in_one_line_and_the_model_stays(tmp_path, how):
     save_adapters(trained(), tmp_path)
     data, manifest = tmp_path / "adapters.safetensors", tmp_path / "adapters.json"
@@ -89,8 +90,12 @@ def test_damaged_files_are_refused_in_one_line_and_the_model_stays(tmp_path, how
         manifest.write_text(json.dumps({**body, "format": "other"}))
     elif how == "incomplete":
         manifest.write_text(json.dumps({k: v for k, v in body.items() if k != "layers"}))
-    else:
+    elif how == "odd layer":
+        manifest.write_text(json.dumps({**body, "layers": {"0": {"inputs": 6}}}))
+    elif how == "odd parameter":
         manifest.write_text(json.dumps({**body, "params": {**body["params"], "k": -1}}))
+    else:
+        manifest.write_text(json.dumps({**body, "kind": "inclora", "params": {"s": 3}}))
     model = plain()
     with pytest.raises(CheckpointError, match=r"adapters\.(json|safetensors): ") as caught:
         load_adapters(model, tmp_path)

@@ -1,0 +1,43 @@
+"""Trade-offs between two things that are both to be large, such as learning and retention."""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+
+def pareto_front(points: ArrayLike) -> NDArray[np.bool_]:
+    """Which points no other one dominates: at least as large in both numbers, and larger in one.
+
+    points: (n, 2), of which both columns are to be large. Returns (n,) booleans; equal points share their fate.
+    Raises ValueError for another shape or NaN.
+    """
+    p = _points(points)
+    at_least = np.all(p >= p[:, None], axis=-1)  # [i, j]: j is nowhere below i
+    above = np.any(p > p[:, None], axis=-1)
+    best: NDArray[np.bool_] = ~np.any(at_least & above, axis=1)
+    return best
+
+
+def hypervolume(points: ArrayLike, reference: ArrayLike = (0.0, 0.0)) -> float:
+    """The area that a set of points dominates above a reference point (Zitzler & Thiele 1998).
+
+    points: (n, 2), both columns to be large; what lies below the reference in a column counts as lying at it. 0 for no
+    points. Raises ValueError for another shape or NaN.
+    """
+    corner = np.asarray(reference, dtype=np.float64)
+    if corner.shape != (2,) or not np.isfinite(corner).all():
+        raise ValueError(f"the reference must be two finite numbers, got {reference!r}")
+    p = np.maximum(_points(points), corner)
+    if not len(p):
+        return 0.0
+    p = np.unique(p[pareto_front(p)], axis=0)  # rising in the first number, so falling in the second
+    widths = np.diff(p[:, 0], prepend=corner[0])
+    return float((widths * (p[:, 1] - corner[1])).sum())
+
+
+def _points(points: ArrayLike) -> NDArray[np.float64]:
+    p = np.asarray(points, dtype=np.float64)
+    if p.size == 0:
+        return p.reshape(0, 2)
+    if p.ndim != 2 or p.shape[1] != 2 or np.isnan(p).any():
+        raise ValueError(f"points must be (n, 2) without NaN, got shape {p.shape}")
+    return p

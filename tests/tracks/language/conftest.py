@@ -1,0 +1,85 @@
+"""What the tests of language runs share: two small texts, and the command line of a tiny GPT on them."""
+
+import json
+import os
+import random
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from supple.scripts.console import run as run_script
+from supple.scripts.main import dispatch
+
+WORDS = {
+    "first": ["ash", "birch", "cedar", "elm", "fir", "hazel", "larch", "maple", "oak", "pine", "rowan", "yew"],
+    "second": ["amber", "beryl", "coral", "garnet", "jade", "jet", "onyx", "opal", "pearl", "ruby", "topaz", "agate"],
+}
+
+
+def sentences(words: list[str], count: int, seed: int) -> str:
+    """Lines of words that follow one another by a rule, with some noise: something to learn."""
+    source = random.Random(seed)
+    lines = []
+    for _ in range(count):
+        place, line = source.randrange(len(words)), []
+        for _ in range(6):
+            line.append(words[place % len(words)])
+            place += 1 if source.random() < 0.8 else source.randrange(5)
+        lines.append(" ".join(line))
+    return "\n".join(lines) + "\n"
+
+
+class Bench:
+    """A folder with two texts and a cache of its own, and runs on them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.texts = {name: folder / f"{name}.txt" for name in WORDS}
+        for name, path in self.texts.items():
+            path.write_text(sentences(WORDS[name], 150, len(name)))
+
+    def command(self, out: Path, *more: str) -> list[str]:
+        """`pretrain` of a GPT with 2 blocks of width 16, 12 + 8 updates."""
+        first, second = (str(path) for path in self.texts.values())
+        words = (
+            f"pretrain --first {first} --second {second} {first} --tokenizer bytes --layers 2 --width 16 --heads 2 "
+            f"--block-size 16 --batch-size 8 --micro-batch 4 --pretrain-steps 12 --warmup 2 --steps 8 "
+            f"--learning-rate 1e-2 --val-sequences 6 --eval-every 5 --measure-every 9 --checkpoint-every 7 "
+            f"--device cpu --out {out}"
+        )
+        return [*words.split(), *more]
+
+    def log(self, run: Path, name: str) -> list[dict[str, Any]]:
+        """The lines of a log without its clock."""
+        lines = [json.loads(line) for line in (run / f"{name}.jsonl").read_text().splitlines()]
+        return [{key: value for key, value in line.items() if key not in ("time", "seconds")} for line in lines]
+
+    def state(self, run: Path, step: int) -> bytes:
+        return (run / f"checkpoints/{step:012d}/state.safetensors").read_bytes()
+
+    def process(self, words: list[str], errors: Path) -> int:
+        """A process of its own that runs `supple`, forked from this one: importing PyTorch again takes seconds."""
+        if child := os.fork():
+            return child
+        try:
+            with errors.open("w") as file, open(os.devnull, "w") as nowhere:
+                sys.stderr, sys.stdout = file, nowhere
+                sys.argv = ["supple", *words]
+                try:
+                    run_script(dispatch)
+                except SystemExit as stop:
+                    file.flush()
+                    os._exit(int(stop.code or 0))
+        finally:
+            os._exit(70)
+
+
+@pytest.fixture(scope="session")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The tests' texts; prepared corpora go to a cache of the tests' own."""
+    folder = tmp_path_factory.mktemp("language")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SUPPLE_CACHE", str(folder / "cache"))
+        yield Bench(folder)

@@ -1,0 +1,98 @@
+"""Three tasks of a few questions, and runs on them with a tiny LLaMA."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from supple.tracks.language.continual.settings import ContinualSettings
+from supple.tracks.language.continual.work import ContinualWork, build
+from supple.tracks.language.runs import create, train
+
+ANSWERS: dict[str, Callable[[int], str]] = {
+    "a": lambda i: str(i % 2),
+    "b": lambda i: "xy"[i % 2],
+    "c": lambda i: "zw"[i % 2],
+}
+
+
+class Trials:
+    """Runs of three tasks, four updates each, if nothing else is asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def settings(self, method: str = "moram", **changes: Any) -> ContinualSettings:
+        small = ContinualSettings(
+            model="llama:32x1",
+            tasks=tuple(str(self.folder / f"{name}_train.jsonl") for name in ANSWERS),
+            r=2,
+            k=2,
+            updates_per_task=4,
+            batch_size=4,
+            max_new_tokens=2,
+            learning_rate=1e-2,
+            eval_examples=1,
+            measure_every=6,
+            checkpoint_every=5,
+            keep_checkpoints=2,
+            device="cpu",
+            precision="float32",
+        )
+        hook = ("ewc(samples=2)",) if method == "ewc" else ()
+        return replace(small, **{"method": method, "hook": hook, **changes})
+
+    def work(self, method: str = "moram", **changes: Any) -> ContinualWork:
+        settings = self.settings(method, **changes)
+        settings.check()
+        return build(settings)
+
+    def run(self, out: Path, method: str, **changes: Any) -> Path:
+        create(out, "continual", self.settings(method, **changes), "test")
+        return self.resume(out)
+
+    def resume(self, out: Path) -> Path:
+        train(out, lambda _: None, self.complain)
+        return out
+
+    def complain(self, line: str) -> None:
+        raise AssertionError(line)
+
+    def learn(self, work: ContinualWork, task: int) -> list[float]:
+        """The losses of a task's updates; the task is entered before."""
+        work.enter(work.tasks[task])
+        losses = []
+        for update in range(work.tasks[task].updates):
+            work.place = work.tasks[task], update
+            optimizer = work.learner.optimizer
+            assert optimizer is not None
+            optimizer.zero_grad()
+            loss = work.loss(work.tasks[task], update, 0)
+            loss.backward()
+            optimizer.step()
+            losses.append(float(loss.detach()))
+        return losses
+
+    def log(self, run: Path, name: str) -> list[dict[str, Any]]:
+        """The lines of a log, without times."""
+        lines = [json.loads(line) for line in (run / f"{name}.jsonl").read_text().splitlines()]
+        return [{key: value for key, value in line.items() if key not in ("time", "seconds")} for line in lines]
+
+
+@pytest.fixture(scope="session")
+def trials(tmp_path_factory: pytest.TempPathFactory) -> Trials:
+    folder = tmp_path_factory.mktemp("tasks")
+    for name, answer in ANSWERS.items():
+        for split, count in (("train", 10), ("test", 2)):
+            lines = [json.dumps({"prompt": f"{name}{i}?", "answer": answer(i)}) for i in range(count)]
+            (folder / f"{name}_{split}.jsonl").write_text("\n".join(lines))
+    return Trials(folder)
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    torch.set_num_threads(1)

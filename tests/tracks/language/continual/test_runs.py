@@ -1,0 +1,83 @@
+"""Runs of every method from their first line to what they leave behind, and from any checkpoint to the same bytes."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from safetensors.torch import load_file
+
+from supple.tracks.language.adapters import load_adapters
+from supple.tracks.language.continual.presets import METHODS
+from supple.tracks.language.models import load_model
+
+RUNS: dict[str, dict[str, Any]] = {
+    **{method: {} for method in METHODS},
+    "moram pruned": {"prune": 0.8, "activation_maps": True},
+    "external-router pruned": {"prune": 0.8},
+}
+
+
+@pytest.fixture(scope="module")
+def finished(trials: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("runs")
+    return {name: trials.run(folder / name, name.split()[0], **changes) for name, changes in RUNS.items()}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_each_task_leaves_a_row_of_scores_of_all_tasks(trials: Any, finished: dict[str, Path], name: str) -> None:
+    lines = trials.log(finished[name], "tasks")
+    assert [line["name"] for line in lines] == ["a", "b", "c"]
+    assert [len(line["scores"]) for line in lines] == [3, 3, 3]
+    assert all(0 <= score <= 1 for line in lines for score in [*line["scores"], line["score"]])
+    assert len(lines[0]["before"]) == 3
+    assert ["pruned" in line for line in lines] == ["pruned" in name] * 3
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_from_the_middle_of_the_third_task_a_run_goes_on_bit_for_bit(
+    trials: Any, finished: dict[str, Path], tmp_path: Path, name: str
+) -> None:
+    run = shutil.copytree(finished[name], tmp_path / "run")
+    last, before = sorted((run / "checkpoints").iterdir(), reverse=True)
+    assert int(before.name) == 10  # of tasks of four updates
+    shutil.rmtree(last)
+    shutil.rmtree(run / "model")
+    trials.resume(run)
+    for log in ("metrics", "tasks", "events"):
+        assert trials.log(run, log) == trials.log(finished[name], log), log
+    for path in ("checkpoints/000000000012", "model"):
+        for file in (finished[name] / path).glob("*.safetensors"):
+            assert (run / path / file.name).read_bytes() == file.read_bytes(), file.name
+
+
+@pytest.mark.parametrize("name", [name for name in RUNS if name != "full"])
+def test_neither_a_checkpoint_nor_what_is_left_holds_the_frozen_model(
+    trials: Any, finished: dict[str, Path], name: str
+) -> None:
+    for file in ("checkpoints/000000000012/state.safetensors", "model/adapters.safetensors"):
+        names = list(load_file(finished[name] / file))
+        assert any(each.endswith("frozen_A") for each in names)
+        assert not [each for each in names if "embed_tokens" in each or each.endswith("linear.weight")]
+
+
+def test_what_a_run_leaves_gives_the_model_of_its_end(trials: Any, finished: dict[str, Path]) -> None:
+    work = trials.work()
+    model = load_model("llama:32x1").model
+    load_adapters(model, finished["moram"] / "model")
+    tokens = work.stream.inputs(0, 0)
+    names = {"atoms": 0}
+    for module in model.modules():
+        names["atoms"] += getattr(module, "atoms", 0)
+    assert names["atoms"] == 7 * 3 * 2  # layers × tasks × r
+    assert model(*tokens).logits.isfinite().all()
+    assert load_model(str(finished["full"] / "model")).model(*tokens).logits.isfinite().all()
+
+
+def test_maps_say_how_much_each_task_uses_each_atom(finished: dict[str, Path]) -> None:
+    maps = load_file(finished["moram pruned"] / "model" / "activation_maps.safetensors")
+    assert len(maps) == 7
+    for rows in maps.values():
+        assert rows.shape[0] == 3
+        assert (rows >= 0).all()
+        assert (rows.sum(1) <= 1 + 1e-5).all()

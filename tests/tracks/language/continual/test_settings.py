@@ -1,0 +1,90 @@
+"""What a continual run can be told, and what is refused in one line."""
+
+import re
+from dataclasses import fields
+
+import pytest
+
+from supple.experiments.errors import UsageError
+from supple.tracks.language.adapters import maker
+from supple.tracks.language.continual import presets
+from supple.tracks.language.continual.settings import ContinualSettings
+from supple.tracks.language.continual.work import of_images
+
+
+def test_tasks_are_learned_in_the_order_that_is_asked_for(trials):
+    work = trials.work(order="2,0,1", updates_per_task=None, epochs=(1, 2, 3))
+    assert [task.name for task in work.tasks] == ["c", "a", "b"]
+    assert [task.updates for task in work.tasks] == [9, 3, 6]  # passes go with tasks, of three updates each
+    assert [task.updates for task in trials.work(updates_per_task=None).tasks] == [500] * 3
+    assert [task.updates for task in trials.work(updates_per_task=None, epochs=(2,)).tasks] == [6] * 3
+
+
+@pytest.mark.parametrize("method", [m for m in presets.METHODS if m != "full"])
+def test_each_method_has_adapters_with_its_own_parameters(method):
+    settings = ContinualSettings(model="m", method=method, r=3, k=2, tau=0.5, delta=None, experts=1, lora_alpha=6.0)
+    make = maker(settings.kind, **settings.adapter)
+    import torch
+
+    params = make(torch.nn.Linear(4, 4)).params
+    assert params["r"] == 3
+    given = {"k": 2, "tau": 0.5, "delta": None, "alpha": 6.0, "strength": settings.o_lora_strength}
+    if method == "moe-lora":
+        given["k"] = 1
+    assert {name: params[name] for name in given if name in params} == {n: v for n, v in given.items() if n in params}
+
+
+def test_targets_are_endings_an_expression_or_all():
+    assert ContinualSettings(model="m").layers == "all-linear"
+    assert ContinualSettings(model="m", targets=("q_proj",)).layers == ("q_proj",)
+    assert ContinualSettings(model="m", targets=("q_proj", "v_proj")).layers == ("q_proj", "v_proj")
+    assert ContinualSettings(model="m", targets=("/.*mlp.*/",)).layers == ".*mlp.*"
+
+
+@pytest.mark.parametrize("preset", [presets.X_TAIL, presets.TRACE, presets.SMALL])
+def test_presets_are_settings_that_pass(preset):
+    assert set(preset) <= {field.name for field in fields(ContinualSettings)}
+    ContinualSettings(model="m", **preset).check()
+
+
+def test_a_clip_is_known_by_its_name_or_its_folder(tmp_path):
+    assert of_images("clip:small")
+    assert not of_images("llama:32x1")
+    assert not of_images(str(tmp_path))
+    (tmp_path / "config.json").write_text('{"model_type": "clip"}')
+    assert of_images(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"model": ""}, "--model is missing"),
+        ({"order": "0,1"}, "each number from 0 to 2 once"),
+        ({"order": "first"}, "each number from 0 to 2 once"),
+        ({"epochs": (1,)}, "do not go together"),
+        ({"updates_per_task": None, "epochs": (1, 2)}, "one for each of 3 tasks"),
+        ({"updates_per_task": None, "epochs": (0,)}, "must be 1 or more"),
+        ({"r": 0}, "--r must be a positive number"),
+        ({"tau": -1.0}, "--tau must be a positive number"),
+        ({"delta": 2.0}, "delta must lie in"),
+        ({"targets": ()}, "--targets is empty"),
+        ({"targets": ("q_projj",)}, "did you mean"),
+        ({"prune": 1.5}, "share in"),
+        ({"prune": 0.99, "method": "seqlora"}, "--prune goes with --method moram"),
+        ({"activation_maps": True, "method": "full"}, "--activation-maps goes with"),
+        ({"ewc_strength": -1.0}, "--ewc-strength must be 0 or more"),
+        ({"learning_rate": float("nan")}, "--learning-rate"),
+        ({"tasks": ("nowhere.jsonl",)}, "no such task"),
+        ({"model": "llama:7"}, "llama:WIDTHxLAYERS"),
+    ],
+)
+def test_what_cannot_work_is_refused(trials, changes, message):
+    with pytest.raises(ValueError, match=re.escape(message)) as refused:
+        trials.work(**changes)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_task_given_twice_is_refused(trials):
+    one = trials.settings().tasks[0]
+    with pytest.raises(UsageError, match="names one twice"):
+        trials.work(tasks=(one, one))

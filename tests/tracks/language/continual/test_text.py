@@ -1,0 +1,43 @@
+"""Text as a stream of tasks: batches, losses, scores."""
+
+import pytest
+import torch
+
+from supple.tracks.language.chat import IGNORED
+
+
+def test_a_pass_shows_every_example_once_in_an_order_of_its_own(trials):
+    stream = trials.work().stream
+    assert stream.updates_per_epoch(0) == 3  # 10 examples, 4 at a time
+    passes = []
+    for epoch in range(2):
+        rows = [tuple(row.tolist()) for i in range(3) for row in stream.inputs(0, 3 * epoch + i)[0]]
+        assert len(rows) == len(set(rows)) == 10
+        passes.append(rows)
+    assert sorted(passes[0]) == sorted(passes[1])
+    assert passes[0] != passes[1]
+
+
+def test_batches_depend_on_seed_task_and_update_alone(trials):
+    stream, again, other = (trials.work(seed=seed).stream for seed in (0, 0, 1))
+    stream.inputs(2, 7)
+    assert torch.equal(stream.inputs(1, 2)[0], again.inputs(1, 2)[0])
+    assert not torch.equal(stream.inputs(1, 0)[0], other.inputs(1, 0)[0])
+
+
+def test_the_loss_is_that_of_transformers_on_the_answers(trials):
+    stream = trials.work("full").stream
+    tokens, labels = stream._batch(0, 0)
+    expected = stream.model(tokens, labels=labels).loss
+    assert float(stream.loss(0, 0).detach()) == pytest.approx(float(expected.detach()), rel=1e-5)
+    assert (labels != IGNORED).sum(1).unique().tolist() == [2]  # a character, and the end of the turn
+    assert float(stream.losses(0, 0).mean().detach()) == pytest.approx(float(expected.detach()), rel=1e-5)
+
+
+def test_a_learned_task_is_scored_by_its_answers(trials):
+    work = trials.work("full", updates_per_task=40, batch_size=10, learning_rate=1e-2)
+    assert work.scores()[1] < 1
+    trials.learn(work, 1)
+    work.model.eval()
+    assert work.stream.score(1) == 1.0
+    assert work.stream.score(1, examples=1) == 1.0

@@ -1,0 +1,134 @@
+"""What tasks change in a model, and what they leave alone."""
+
+import pytest
+import torch
+
+from supple.experiments.errors import UsageError
+from supple.tracks.language.adapters import adapters
+from supple.tracks.language.continual.masses import Masses, left
+from supple.tracks.language.continual.presets import METHODS
+from supple.tracks.language.runs import read
+
+ADDING = ("moram", "inclora", "moe-lora", "external-router", "o-lora")
+
+
+@pytest.mark.parametrize("method", ADDING)
+def test_later_tasks_leave_earlier_atoms_and_the_model_as_they_were(trials, method):
+    work = trials.work(method)
+    plain = {name: tensor.clone() for name, tensor in work.model.state_dict().items() if name in work.frozen}
+    trials.learn(work, 0)
+    first = {
+        name: {bank: a.bank(bank).detach().clone() for bank in a.banks} for name, a in adapters(work.model).items()
+    }
+    trials.learn(work, 1)
+    trials.learn(work, 2)
+    for name, adapter in adapters(work.model).items():
+        for bank, rows in first[name].items():
+            assert torch.equal(adapter.bank(bank)[: len(rows)], rows)
+            assert len(adapter.bank(bank)) == 3 * len(rows)
+    now = work.model.state_dict()
+    assert all(torch.equal(now[name], tensor) for name, tensor in plain.items())
+
+
+def test_seqlora_goes_on_with_the_same_atoms_and_a_new_optimizer(trials):
+    work = trials.work("seqlora")
+    trials.learn(work, 0)
+    before = [p for p in work.model.parameters() if p.requires_grad]
+    optimizer = work.learner.optimizer
+    work.enter(work.tasks[1])
+    assert [p for p in work.model.parameters() if p.requires_grad] == before
+    assert work.learner.optimizer is not optimizer
+    assert not work.learner.optimizer.state
+
+
+def test_full_trains_every_weight(trials):
+    work = trials.work("full")
+    before = {name: p.detach().clone() for name, p in work.model.named_parameters()}
+    trials.learn(work, 0)
+    assert all(not torch.equal(p, before[name]) for name, p in work.model.named_parameters())
+    assert not work.frozen
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_loss_of_a_task_falls(trials, method):
+    work = trials.work(method, updates_per_task=12, batch_size=10, learning_rate=3e-2)
+    losses = trials.learn(work, 0)
+    assert losses[-1] < 0.99 * losses[0]
+
+
+def test_new_atoms_are_new_to_the_learner(trials):
+    work = trials.work()
+    old = dict(work.learner.initial)
+    trials.learn(work, 0)
+    work.enter(work.tasks[1])
+    learner = work.learner
+    assert list(learner.initial) == [name for name, _ in learner.module.named_parameters()]
+    for name, p in learner.module.named_parameters():
+        assert torch.equal(learner.initial[name], p)
+        assert (learner.identity(name) != name) == p.requires_grad
+        assert torch.equal(learner.initial[name], old[name]) == (not name.endswith(".A"))  # a B begins at 0
+
+
+def test_the_penalty_of_o_lora_is_in_its_loss_from_the_second_task_on(trials):
+    losses = {}
+    for strength in (0.0, 3.0):
+        work = trials.work("o-lora", o_lora_strength=strength)
+        first = float(work.loss(work.tasks[0], 0, 0).detach())
+        work.enter(work.tasks[1])
+        losses[strength] = first, float(work.loss(work.tasks[1], 0, 0).detach())
+    assert losses[0.0][0] == losses[3.0][0]
+    penalty = sum(3.0 * float((a.frozen_A @ a.A.detach().T).square().sum()) for a in adapters(work.model).values())
+    assert losses[3.0][1] - losses[0.0][1] == pytest.approx(penalty, rel=1e-3)
+
+
+def test_ewc_brings_its_hook_unless_there_is_one(trials):
+    work = trials.work("ewc", hook=(), ewc_strength=7.0)
+    (hook,) = read(work, work.hooks).hooks
+    assert (hook.intervention.name, hook.intervention.strength) == ("ewc", 7.0)
+    assert trials.work("ewc", hook=("ewc(strength=1)",)).hooks == ()
+    assert trials.work("seqlora").hooks == ()
+
+
+@pytest.mark.parametrize("hook", ["fire@task", "weight_clip", "redo@every:2", "snp@0.5"])
+def test_hooks_that_rewrite_frozen_weights_are_refused(trials, hook):
+    with pytest.raises(UsageError, match="use it with --method full"):
+        trials.work("moram", hook=(hook,))
+    trials.work("full", hook=(hook,))
+
+
+def test_hooks_that_change_the_network_are_refused(trials):
+    with pytest.raises(UsageError, match="and so does each task"):
+        trials.work("full", hook=("muon@task",))
+
+
+def test_only_what_is_nearly_unused_by_all_tasks_is_pruned(trials):
+    work = trials.work("moram", r=4, k=1, tau=0.01)
+    masses = Masses(work.model, 0.9)
+    inputs = work.stream.inputs(0, 0)
+    atoms = {name: adapter.A.detach().clone() for name, adapter in adapters(work.model).items()}
+    share = masses.prune(lambda: work.model(*inputs))
+    kept = {name: adapter.A for name, adapter in adapters(work.model).items()}
+    assert 0 < share == pytest.approx(1 - sum(map(len, kept.values())) / sum(map(len, atoms.values())))
+    for name, total in masses.total.items():
+        assert len(total) == len(kept[name])
+        rows = [(kept[name] == row).all(1).any() for row in atoms[name]]
+        assert sum(rows) == len(kept[name])
+        assert float(total.sum()) >= 0.9 * inputs[0].numel() * (1 - 1e-6)
+
+
+def test_the_mass_that_is_left_is_that_of_the_kept_atoms():
+    from supple.tracks.language.adapters import Pruned
+
+    mass = torch.tensor([3.0, 0.0, 5.0, 1.0, 2.0, 2.0], dtype=torch.float64)
+    assert left(mass, Pruned((3, 3), (2, 1), 0.9)).tolist() == [3.0, 5.0, 2.0]
+    assert left(mass, Pruned((3, 3), (3, 0), 0.9)).tolist() == [3.0, 0.0, 5.0]
+
+
+def test_in_bfloat16_the_weights_stay_float32(trials):
+    work = trials.work("moram", precision="bfloat16")
+    with work.accumulating(0):
+        loss = work.loss(work.tasks[0], 0, 0)
+    loss.backward()
+    exact = trials.work("moram").loss(work.tasks[0], 0, 0)
+    assert {p.dtype for p in work.model.parameters()} == {torch.float32}
+    assert 0 < abs(float(loss.detach() - exact.detach())) < 0.05

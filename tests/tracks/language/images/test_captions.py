@@ -1,0 +1,157 @@
+"""Pretraining on captions: the loss, what a batch is, and runs that learn, resume and leave a model."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from supple.experiments.errors import UsageError
+from supple.tracks.language.images.captions import TEMPLATES, Captions, contrastive_losses
+from supple.tracks.language.images.clip import Clip, load_clip
+from supple.tracks.language.images.domains import read_domain
+from supple.tracks.language.images.settings import ClipSettings
+from supple.tracks.language.images.work import LARGEST, ClipWork, build
+
+pytest.importorskip("transformers")
+
+
+def test_with_captions_that_all_differ_the_loss_is_clips_own(clip: Clip) -> None:
+    pixels, texts = torch.randn(4, 3, 28, 28), ["one", "two", "a three", "four"]
+    ids, _, mask = clip.inputs(pixels, texts)
+    expected = clip.model(ids, pixels, mask, return_loss=True).loss
+    losses = contrastive_losses(clip.logits(pixels, clip.text_features(texts)), torch.arange(4))
+    torch.testing.assert_close(losses.mean(), expected)
+
+
+def test_images_that_share_a_caption_are_all_right_for_it() -> None:
+    logits, own = torch.randn(6, 3, dtype=torch.float64), torch.tensor([0, 1, 1, 2, 2, 2])
+    full = logits[:, own]  # (6, 6): each image with the caption of each image
+    targets = (own[:, None] == own).double()
+    targets /= targets.sum(1, keepdim=True)
+    over_captions = F.cross_entropy(full, targets, reduction="none")
+    over_images = F.cross_entropy(full.T, targets)
+    losses = contrastive_losses(logits, own)
+    torch.testing.assert_close(losses.mean(), (over_captions.mean() + over_images) / 2)
+
+
+def test_a_batch_has_an_equal_share_of_each_domain_and_one_template(clip: Clip, data: Path) -> None:
+    domains = [read_domain(text, data) for text in ("mnist:low", "mnist:high+inverted", "mnist+rotated")]
+    captions = Captions(clip, domains, 32, seed=0)
+    batch = captions.batch(5)
+    names = [batch.captions[place] for place in batch.own.tolist()]
+    assert batch.pixels.shape == (32, 3, 28, 28)
+    assert sum("inverted" in name for name in names) == 11
+    assert sum("rotated" in name for name in names) == 10
+    (template,) = [t for t in TEMPLATES if all(n.startswith(t.split("{")[0]) for n in names) and t != "{}"] or ["{}"]
+    assert set(names) <= {template.format(name) for name in captions.classes}
+
+
+def test_a_caption_is_that_of_its_image(clip: Clip, data: Path) -> None:
+    domain = read_domain("mnist+inverted", data)
+    captions = Captions(clip, [domain], 16, seed=0)
+    batch = captions.batch(0)
+    known = {image.numpy().tobytes(): label for image, label in zip(
+        clip.pixels(domain.train_images), domain.train_labels.tolist(), strict=True)}  # fmt: skip
+    for pixels, place in zip(batch.pixels, batch.own.tolist(), strict=True):
+        assert domain.classes[known[pixels.numpy().tobytes()]] in batch.captions[place]
+
+
+def test_batches_depend_on_the_seed_and_the_update_alone(clip: Clip, data: Path) -> None:
+    domains = [read_domain("mnist", data)]
+    one, same, other = (Captions(clip, domains, 8, seed).batch(3) for seed in (0, 0, 1))
+    assert torch.equal(one.pixels, same.pixels)
+    assert one.captions == same.captions
+    assert not torch.equal(one.pixels, other.pixels)
+
+
+# -- runs ------------------------------------------------------------------------------------------------------------
+
+
+def settings(data: Path, **changes: Any) -> ClipSettings:
+    """Four classes of bright bars, by a model 32 wide with one layer in each encoder."""
+    return ClipSettings(**{
+        "model": "clip:32x1", "domains": ("mnist:zero,three,six,nine",), "data": str(data), "updates": 60,
+        "batch_size": 32, "warmup": 5, "test_images": 24, "learning_rate": 3e-3, "eval_every": 0, "measure_every": 60,
+        "checkpoint_every": 60, "device": "cpu", "precision": "float32", **changes,
+    })  # fmt: skip
+
+
+def log(run: Path, name: str) -> list[dict[str, Any]]:
+    lines = [json.loads(line) for line in (run / f"{name}.jsonl").read_text().splitlines()]
+    return [{key: value for key, value in line.items() if key not in ("time", "seconds")} for line in lines]
+
+
+def test_a_small_clip_learns_four_classes_and_leaves_a_model(data: Path, tmp_path: Path) -> None:
+    from supple.tracks.language.runs import create, train
+
+    create(tmp_path / "run", "clip", settings(data), "test")
+    train(tmp_path / "run", lambda _: None, print)
+    before, after = (line for line in log(tmp_path / "run", "metrics") if "accuracy" in line)
+    assert after["accuracy"] > 0.7 > before["accuracy"]
+    assert after["train_loss"] < 2.5  # the first update's is about ln 32 + ln 4 over 2, and a batch is mostly chance
+    domain, clip = read_domain("mnist:zero,three,six,nine", data), load_clip(str(tmp_path / "run/model"))
+    features = clip.class_features(domain.classes, TEMPLATES[:1])
+    hits = clip.nearest(domain.test_images, features) == domain.test_labels
+    assert float(hits.double().mean()) == after["accuracy"]
+
+
+def test_a_run_that_was_interrupted_goes_on_bit_for_bit(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from supple.tracks.language.runs import create, train
+
+    for name in ("whole", "halves"):
+        create(tmp_path / name, "clip", settings(data, updates=8, checkpoint_every=3, eval_every=4), "test")
+    train(tmp_path / "whole", lambda _: None, print)
+    loss = ClipWork.loss
+
+    def interrupted(self: ClipWork, task: Any, update: int, part: int) -> torch.Tensor:
+        if update == 5:
+            raise KeyboardInterrupt
+        return loss(self, task, update, part)
+
+    monkeypatch.setattr(ClipWork, "loss", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        train(tmp_path / "halves", lambda _: None, print)
+    monkeypatch.undo()
+    train(tmp_path / "halves", lambda _: None, print)
+    one, other = (tmp_path / name / "model/model.safetensors" for name in ("whole", "halves"))
+    assert one.read_bytes() == other.read_bytes()
+    assert log(tmp_path / "whole", "metrics") == log(tmp_path / "halves", "metrics")
+
+
+def test_the_temperature_stays_below_its_bound(data: Path) -> None:
+    work = build(settings(data))
+    with torch.no_grad():
+        work.clip.model.logit_scale.fill_(9.0)
+    work.loss(work.tasks[0], 0, 0)
+    assert float(work.clip.model.logit_scale.detach()) == pytest.approx(LARGEST)
+
+
+def test_the_learner_offers_what_hooks_and_metrics_ask_for(data: Path) -> None:
+    from supple.interventions import make
+    from supple.metrics import View, measure
+
+    learner = build(settings(data)).learner
+    make("fire", scope=("query", "key")).apply(learner)
+    assert "srank" in measure(View(learner), True)
+    (losses,) = learner.batches(1)
+    torch.testing.assert_close(losses.mean(), learner.loss())
+    assert set(learner.redraw()) == set(learner.initial)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"domains": ()}, "--domains is empty"),
+        ({"domains": ("mnist", "mnist+inverted"), "batch_size": 1}, "has not one image of each of 2 domains"),
+        ({"updates": 0}, "--updates must be a positive number"),
+        ({"domains": ("minst",)}, "did you mean 'mnist'"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(data: Path, changes: dict[str, Any], says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        build(settings(data, **changes))

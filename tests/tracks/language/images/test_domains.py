@@ -1,0 +1,131 @@
+"""Domains: which images, what they are called, and what cannot be one."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from supple.experiments.errors import UsageError
+from supple.tracks.language.images.domains import TRANSFORMS, class_names, read_domain
+
+
+def test_a_domain_has_all_classes_of_its_data_set_by_name(data: Path) -> None:
+    domain = read_domain("mnist", data)
+    assert domain.classes[:3] == ("zero", "one", "two")
+    assert domain.train_images.shape == (200, 1, 28, 28)
+    assert torch.bincount(domain.test_labels).tolist() == [6] * 10
+
+
+def test_some_classes_keep_the_order_they_are_named_in(data: Path) -> None:
+    whole, some = read_domain("mnist", data), read_domain("mnist:seven,two", data)
+    assert some.classes == ("seven", "two")
+    for place, label in enumerate((7, 2)):
+        assert torch.equal(
+            some.train_images[some.train_labels == place], whole.train_images[whole.train_labels == label]
+        )
+    assert len(some.train_labels) == 40
+
+
+def test_a_group_of_classes_has_a_name(data: Path) -> None:
+    assert read_domain("mnist:low", data).classes == ("zero", "one", "two", "three", "four")
+
+
+def test_transformed_classes_have_names_of_their_own(data: Path) -> None:
+    plain, turned = read_domain("mnist", data), read_domain("mnist+inverted+rotated", data)
+    assert turned.classes[7] == "inverted rotated seven"
+    assert torch.equal(turned.train_images, 255 - plain.train_images.rot90(1, (2, 3)))
+    assert len(class_names([plain, turned, plain])) == 20
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_every_transform_gives_other_images_of_the_same_kind(name: str) -> None:
+    images = torch.randint(0, 256, (3, 3, 28, 28), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    found = TRANSFORMS[name](images)
+    assert found.shape == images.shape
+    assert found.dtype == torch.uint8
+    assert not torch.equal(found, images)
+    assert torch.equal(found, TRANSFORMS[name](images))
+
+
+def test_thick_and_outlined_are_dilation_and_what_it_adds() -> None:
+    image = torch.zeros(1, 1, 5, 5, dtype=torch.uint8)
+    image[0, 0, 2, 2] = 9
+    thick = TRANSFORMS["thick"](image)
+    assert int(thick.sum()) == 81
+    assert torch.equal(TRANSFORMS["outlined"](image), thick - image)
+
+
+def test_few_test_images_are_the_same_each_time_and_of_many_classes(data: Path) -> None:
+    domain = read_domain("mnist", data)
+    images, labels = domain.tested(30)
+    again, _ = domain.tested(30)
+    assert torch.equal(images, again)
+    assert len(labels.unique()) > 5
+    assert len(domain.tested(None)[1]) == len(domain.tested(1000)[1]) == 60
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> Path:
+    """train/ and test/ with two classes of 3 and 2 images, in a path with a + in it."""
+    root = tmp_path / "a+b"
+    for split, count in (("train", 3), ("test", 2)):
+        for shade, name in ((40, "old_boot"), (200, "cat")):
+            (root / split / name).mkdir(parents=True)
+            for number in range(count):
+                Image.fromarray(np.full((8, 6, 3), shade + number, np.uint8)).save(
+                    root / split / name / f"{number}.png"
+                )
+    return root
+
+
+def test_image_folders_are_called_as_they_are(folders: Path) -> None:
+    domain = read_domain(f"folder:{folders}+mirrored")
+    assert domain.classes == ("mirrored cat", "mirrored old boot")
+    assert domain.train_images.shape == (6, 3, 8, 6)
+
+
+def test_a_file_of_names_comes_first(folders: Path) -> None:
+    (folders / "names.txt").write_text("house cat\nboot\n")
+    assert read_domain(f"folder:{folders}").classes == ("house cat", "boot")
+
+
+@pytest.mark.parametrize(
+    ("names", "says"), [("cat\n", "class 1 has no name"), ("cat\ncat\n", "two classes are called")]
+)
+def test_classes_that_cannot_be_named_are_refused(folders: Path, names: str, says: str) -> None:
+    (folders / "names.txt").write_text(names)
+    with pytest.raises(UsageError, match=says):
+        read_domain(f"folder:{folders}")
+
+
+def test_only_square_images_can_be_rotated(folders: Path) -> None:
+    with pytest.raises(UsageError, match=r"only square images can be rotated, these are \(8, 6\)"):
+        read_domain(f"folder:{folders}+rotated")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("minst", "unknown data set 'minst': did you mean 'mnist'"),
+        ("mnist:sevn", "unknown class 'sevn': did you mean 'seven'"),
+        ("mnist+rotatd", "unknown transform 'rotatd': did you mean 'rotated'"),
+        ("folder:/nowhere/at/all", "no such folder"),
+    ],
+)
+def test_what_is_unknown_is_refused_with_the_nearest_name(data: Path, text: str, says: str) -> None:
+    with pytest.raises(UsageError, match=says) as error:
+        read_domain(text, data)
+    assert "\n" not in str(error.value)
+
+
+def test_a_class_without_images_is_refused_by_name(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "mnist").mkdir()
+    for file in (data / "mnist").iterdir():
+        content = file.read_bytes()
+        if "t10k-labels" in file.name:
+            content = content.replace(b"\x05", b"\x04")
+        (tmp_path / "mnist" / file.name).write_bytes(content)
+    with pytest.raises(UsageError, match="domain 'mnist': class 'five' has no test images"):
+        read_domain("mnist", tmp_path)

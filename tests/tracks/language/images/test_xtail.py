@@ -1,0 +1,155 @@
+"""Image domains one after the other: shots, protocols, prompts, and adapters in both encoders."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from supple.experiments.errors import UsageError
+from supple.tracks.language.adapters import adapters, add_task, maker, wrap
+from supple.tracks.language.images.clip import Clip
+from supple.tracks.language.images.domains import Domain, read_domain
+from supple.tracks.language.images.xtail import TARGETS, ImageStream
+
+pytest.importorskip("transformers")
+
+
+@pytest.fixture(scope="module")
+def domains(data: Path) -> list[Domain]:
+    return [read_domain(text, data) for text in ("mnist:low", "mnist:high", "mnist:low+inverted")]
+
+
+@pytest.fixture
+def varied(clip: Clip) -> Clip:
+    """A model whose image features differ from image to image, which those of an untrained encoder hardly do."""
+    projection = torch.randn(3 * 28 * 28, 16, generator=torch.Generator().manual_seed(0))
+
+    def image_features(pixels: torch.Tensor) -> torch.Tensor:
+        return F.normalize((pixels.flatten(1) + 0.7) @ projection, dim=-1)
+
+    object.__setattr__(clip, "image_features", image_features)
+    return clip
+
+
+def test_every_class_has_as_many_shots_and_a_seed_gives_the_same(clip: Clip, domains: list[Domain]) -> None:
+    first, same, other = (ImageStream(clip, domains, seed, 1000, shots=4) for seed in (0, 0, 1))
+    for task, domain in enumerate(domains):
+        images, labels = first.batch(task, 0)
+        assert torch.bincount(labels).tolist() == [4] * 5
+        assert len({image.numpy().tobytes() for image in images}) == 20
+        assert torch.equal(images, same.batch(task, 0)[0])
+        again = {image.numpy().tobytes() for image in first.batch(task, 7)[0]}
+        assert again == {image.numpy().tobytes() for image in images}
+        assert again != {image.numpy().tobytes() for image in other.batch(task, 0)[0]}
+        known = {image.numpy().tobytes() for image in domain.train_images}
+        assert again <= known
+
+
+def test_shots_are_those_of_the_protocol(clip: Clip, domains: list[Domain]) -> None:
+    assert ImageStream(clip, domains, 0, 64).updates_per_epoch(0) == 2  # 16 × 5 images
+    assert ImageStream(clip, domains, 0, 64, "mtil").updates_per_epoch(0) == 1  # 5 × 5
+
+
+def test_batches_depend_on_task_and_update(clip: Clip, domains: list[Domain]) -> None:
+    stream = ImageStream(clip, domains, 0, 8)
+    one, other, same = (stream.batch(0, update)[0] for update in (0, 1, 0))
+    assert torch.equal(one, same)
+    assert not torch.equal(one, other)
+
+
+def test_the_loss_is_over_the_prompts_of_the_tasks_own_classes(clip: Clip, domains: list[Domain]) -> None:
+    stream = ImageStream(clip, domains, 0, 8)
+    images, labels = stream.batch(2, 3)
+    texts = [f"a photo of the {name}." for name in domains[2].classes]
+    logits = clip.model(*clip.inputs(clip.pixels(images), texts)).logits_per_image
+    torch.testing.assert_close(stream.loss(2, 3), F.cross_entropy(logits, labels))
+    torch.testing.assert_close(stream.losses(2, 3).mean(), stream.loss(2, 3))
+    torch.testing.assert_close(clip.model(*stream.inputs(2, 3)).logits_per_image, logits)
+
+
+@pytest.mark.parametrize("protocol", ["x-tail", "mtil"])
+def test_scores_are_the_share_of_nearest_prompts_that_are_right(
+    varied: Clip, domains: list[Domain], protocol: Any
+) -> None:
+    stream = ImageStream(varied, domains, 0, protocol=protocol)
+    found = [stream.score(task) for task in range(len(domains))]
+    for task, domain in enumerate(domains):
+        names = [name for each in (domains if protocol == "x-tail" else [domain]) for name in each.classes]
+        right = 0
+        for image, label in zip(domain.test_images, domain.test_labels.tolist(), strict=True):
+            own = varied.image_features(varied.pixels(image[None]))[0]
+            cosines = {name: float(own @ varied.text_features([f"a photo of the {name}."])[0]) for name in names}
+            right += max(cosines, key=cosines.__getitem__) == domain.classes[label]
+        assert found[task] == pytest.approx(right / len(domain.test_labels))
+    assert max(found) > 0.0
+    assert len(set(found)) > 1
+
+
+def test_in_x_tail_the_classes_of_other_domains_compete(clip: Clip, domains: list[Domain]) -> None:
+    """A model that takes everything for a class of another domain is always wrong there, and never asked in MTIL."""
+    x_tail, mtil = (ImageStream(clip, domains, 0, protocol=protocol) for protocol in ("x-tail", "mtil"))
+    texts = clip.text_features
+
+    def towards_images(prompts: list[str]) -> torch.Tensor:
+        mean = clip.image_features(clip.pixels(domains[0].test_images)).mean(0)
+        return torch.stack([mean if "inverted" in p else t for p, t in zip(prompts, texts(prompts), strict=True)])
+
+    object.__setattr__(clip, "text_features", towards_images)
+    assert x_tail.score(0) == x_tail.score(1) == 0.0
+    assert mtil.score(0) > 0.0
+
+
+def test_scores_follow_every_change_of_the_text_encoder(varied: Clip, domains: list[Domain]) -> None:
+    """Fused optimizers write without counting in a tensor's version, so nothing may be kept by that."""
+    stream = ImageStream(varied, domains, 0, protocol="mtil")
+    before = [stream.score(task) for task in range(len(domains))]
+    weight = varied.model.text_projection.weight
+    weight.grad = 2 * weight.detach()
+    torch.optim.SGD([weight], lr=1.0, fused=True).step()  # its own negative: what was nearest is farthest
+    assert [stream.score(task) for task in range(len(domains))] != before
+
+
+@pytest.mark.parametrize("kind", ["moram", "seqlora"])
+def test_adapters_in_both_encoders_learn_a_task(clip: Clip, domains: list[Domain], kind: str) -> None:
+    names = wrap(clip.model, TARGETS, maker(kind, r=4))
+    assert len(names) == 12
+    add_task(clip.model, torch.Generator().manual_seed(0))
+    frozen = {name: p.clone() for name, p in clip.model.named_parameters() if not p.requires_grad}
+    stream = ImageStream(clip, domains, 0, 40, shots=8)
+    trained = [p for p in clip.model.parameters() if p.requires_grad]
+    optimizer = torch.optim.AdamW(trained, lr=2e-2)
+    clip.model.train()
+    losses = []
+    for update in range(12):
+        optimizer.zero_grad()
+        loss = stream.loss(0, update)
+        loss.backward()
+        optimizer.step()
+        losses.append(float(loss.detach()))
+    assert losses[-1] < 0.9 * losses[0]
+    for adapter in adapters(clip.model).values():
+        assert any(p.grad is not None and bool(p.grad.any()) for p in adapter.parameters() if p.requires_grad)
+    assert all(torch.equal(p, frozen[name]) for name, p in clip.model.named_parameters() if name in frozen)
+
+
+def test_a_class_with_too_few_images_for_its_shots_is_refused(clip: Clip, domains: list[Domain]) -> None:
+    with pytest.raises(UsageError, match="domain 'mnist:low': class 'zero' has 20 training images, for 21 shots"):
+        ImageStream(clip, domains, 0, shots=21)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [({"protocol": "tail"}, "unknown protocol 'tail'"), ({"prompts": ("a photo",)}, "prompts must be texts with {}")],
+)
+def test_what_cannot_be_tested_is_refused(
+    clip: Clip, domains: list[Domain], changes: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(UsageError, match=says):
+        ImageStream(clip, domains, 0, **changes)
+
+
+def test_a_stream_without_domains_is_refused(clip: Clip) -> None:
+    with pytest.raises(UsageError, match="there is no domain to learn"):
+        ImageStream(clip, [], 0)

@@ -1,0 +1,154 @@
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.nn import functional as F
+
+from supple.tracks.language.answers import answer_loss, answer_nll, choose, generate, score, task_score
+from supple.tracks.language.chat import collate, encode, prompt_ids
+from supple.tracks.language.examples import Example, TaskData
+from supple.tracks.language.models import LanguageModel, new_model
+from supple.tracks.language.scores import longest_common_subsequence, sari
+
+EXAMPLES = [
+    Example("How?", "So."),
+    Example("A longer question, why?", "B", ("A", "B")),
+    Example("x", "yes", ("no", "yes")),
+]
+
+
+@pytest.fixture(scope="module")
+def lm() -> LanguageModel:
+    torch.set_num_threads(1)
+    found = new_model("llama:32x1", seed=1)
+    with torch.no_grad():  # weights of 0.02 make all tokens equally likely
+        for parameter in found.model.parameters():
+            parameter.mul_(8.0)
+    return found
+
+
+def log_likelihoods(lm: LanguageModel, ids: list[int]) -> torch.Tensor:
+    """Of each token after the first, given those before it."""
+    logits = lm.model(torch.tensor([ids])).logits[0, :-1].log_softmax(-1)
+    return logits.gather(1, torch.tensor(ids[1:])[:, None]).squeeze(1)
+
+
+@torch.no_grad()
+def test_losses_of_answers_are_those_of_each_example_by_itself(lm: LanguageModel) -> None:
+    encoded = encode(lm.tokenizer, EXAMPLES, 100)
+    alone = [-float(log_likelihoods(lm, each.ids)[each.prompt - 1 :].sum()) for each in encoded]
+    together = answer_nll(lm.model, *collate(encoded, lm.pad)[:2])
+    assert together.tolist() == pytest.approx(alone, rel=1e-4)
+    tokens = sum(len(each.answer) for each in encoded)
+    assert answer_loss(lm.model, encoded, lm.pad, batch_size=2) == pytest.approx(sum(alone) / tokens, rel=1e-4)
+
+
+def test_the_loss_is_that_of_the_whole_logits_with_its_gradient(lm: LanguageModel) -> None:
+    tokens, labels, _ = collate(encode(lm.tokenizer, EXAMPLES, 100), lm.pad)
+    weight = lm.model.get_parameter("model.layers.0.mlp.up_proj.weight")
+    logits = lm.model(tokens).logits[:, :-1]
+    plain = F.cross_entropy(logits.flatten(0, 1), labels[:, 1:].flatten(), ignore_index=-100, reduction="sum")
+    expected, found = (
+        torch.autograd.grad(loss, weight)[0] for loss in (plain, answer_nll(lm.model, tokens, labels).sum())
+    )
+    assert torch.allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+@torch.no_grad()
+def test_greedy_generation_is_the_argmax_token_by_token_whatever_is_beside_it(lm: LanguageModel) -> None:
+    prompts = ["Hi", "What is the longest of them?", "2 + 2 ="]
+    expected = []
+    for prompt in prompts:
+        ids = prompt_ids(lm.tokenizer, Example(prompt, ""))
+        written: list[int] = []
+        for _ in range(6):
+            token = int(lm.model(torch.tensor([ids + written])).logits[0, -1].argmax())
+            if token == lm.tokenizer.eos_token_id:
+                break
+            written.append(token)
+        expected.append(lm.tokenizer.decode(written, skip_special_tokens=True).strip())
+    assert generate(lm.model, lm.tokenizer, prompts, 6, batch_size=2) == expected
+    assert len(set(expected)) > 1
+
+
+@torch.no_grad()
+def test_the_likeliest_choice_is_chosen_of_letters_and_of_words(lm: LanguageModel) -> None:
+    questions = [Example(f"question {i}", "A", tuple("ABCDEFGHI"[i : i + 3])) for i in range(6)]
+    questions += [Example("question", "no", words) for words in (("no", "yes"), ("yes", "perhaps"), ("x", "no", "yes"))]
+    expected = []
+    for question in questions:
+        encoded = [encode(lm.tokenizer, [Example(question.prompt, choice)], 100)[0] for choice in question.choices]
+        sums = [float(log_likelihoods(lm, each.ids[:-1])[each.prompt - 1 :].sum()) for each in encoded]
+        expected.append(question.choices[sums.index(max(sums))])
+    assert choose(lm.model, lm.tokenizer, questions, batch_size=3) == expected
+    assert len(set(expected)) > 2
+
+
+def test_a_task_is_scored_by_choices_and_by_generation(lm: LanguageModel) -> None:
+    closed = Example("question 1", "", ("A", "B"))
+    right = choose(lm.model, lm.tokenizer, [closed])[0]
+    written = generate(lm.model, lm.tokenizer, ["Hi"], 3)[0]
+    tests = (Example("question 1", right, ("A", "B")), Example("Hi", "no such answer"), Example("Hi", written or "-"))
+    task = TaskData("t", (), tests)
+    expected = (1 + (written != "")) / 3
+    assert task_score(lm.model, lm.tokenizer, task, max_new_tokens=3) == pytest.approx(expected)
+    assert task_score(lm.model, lm.tokenizer, task, max_new_tokens=3, examples=1) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("given_", "expected", "right"),
+    [
+        (" Dovish. ", "dovish", True),
+        ("hawkish", "dovish", False),
+        ("He pays 3 x 5 = $1,015.00 in all.", "3 * 5\n#### 1015", True),
+        ("16 - 3 = 13", "...\n#### 18", False),
+        ("no number", "...\n#### 18", False),
+        ("C. Because of that", "C\nBecause of this", True),
+        ("A", "B\nfor", False),
+    ],
+)
+def test_accuracy_compares_results_letters_or_whole_answers(given_: str, expected: str, right: bool) -> None:
+    assert score("accuracy", given_, expected) == float(right)
+
+
+def test_rouge_l_is_the_f1_of_the_longest_common_subsequence_of_words() -> None:
+    # "police the gunman" of 4 and 5 words: precision 3/5, recall 3/4
+    found = score("rouge_l", "police ended the gunman now", "Police killed the gunman")
+    assert found == pytest.approx(2 * (3 / 5) * (3 / 4) / (3 / 5 + 3 / 4))
+    assert score("rouge_l", "", "a") == 0.0
+
+
+def test_similarity_counts_a_substitution_as_two_edits() -> None:
+    assert score("similarity", "kitten", "sitting") == pytest.approx(2 * 4 / 13)  # "ittn"
+    assert score("similarity", "same", "same") == 1.0
+
+
+def test_sari_of_a_case_counted_by_hand() -> None:
+    # words: kept a of {a, b} asked for {a}: given keeps a, deletes b and c; expected keeps a and b, deletes c; adds d
+    # n = 1: keep P 1/1, R 1/2 → 2/3; delete P 1/2; add {x} of wanted {d} → 0
+    # n = 2: keep: nothing given, "a b" wanted → P 1 (nothing to do), R 0 → 0; delete "a b", "b c", one of them rightly;
+    #        add "a x" of wanted "b d" → 0
+    # n = 3: keep: nothing, nothing → 1; delete "a b c" rightly → 1; added nothing, wanted "a b d": P 1, R 0 → 0
+    # n = 4: nothing to do anywhere → 1, 1, 1
+    expected = ((2 / 3 + 1 / 2 + 0) / 3 + (0 + 1 / 2 + 0) / 3 + (1 + 1 + 0) / 3 + 1) / 4
+    assert sari("a b c", "a x", "a b d") == pytest.approx(expected)
+    assert sari("a b c d e", "a b x", "a b x") == 1.0
+    assert score("sari", "a x", "a b d", "a b c") == pytest.approx(expected)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text("abc", max_size=12), st.text("abc", max_size=12))
+def test_the_longest_common_subsequence_is_that_of_the_usual_table(first: str, second: str) -> None:
+    table = [[0] * (len(second) + 1) for _ in range(len(first) + 1)]
+    for i, a in enumerate(first):
+        for j, b in enumerate(second):
+            table[i + 1][j + 1] = table[i][j] + 1 if a == b else max(table[i][j + 1], table[i + 1][j])
+    assert longest_common_subsequence(first, second) == table[-1][-1]
+
+
+def test_an_unknown_score_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match="unknown score 'bleu'"):
+        score("bleu", "a", "b")
+    assert math.isclose(score("rouge_l", "a b", "a b"), 1.0)

@@ -1,0 +1,81 @@
+import warnings
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from supple.tracks.language import chat
+from supple.tracks.language.chat import IGNORED, collate, encode, end_of_turn, prompt_ids
+from supple.tracks.language.examples import Example
+from supple.tracks.language.fresh import byte_tokenizer
+
+NEWLINES = (
+    "{% for m in messages %}{{ m['role'] + '\n' + m['content'] | trim }}<|end|>{{ '\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ 'assistant\n' }}{% endif %}"
+)
+NO_SYSTEM = "{% if messages[0]['role'] == 'system' %}{{ raise_exception('no system turn') }}{% endif %}" + NEWLINES
+TOKENIZER = byte_tokenizer()
+
+
+def with_template(template: str | None) -> object:
+    tokenizer = byte_tokenizer()
+    tokenizer.chat_template = template
+    return tokenizer
+
+
+def test_prompt_and_answer_make_up_the_rendered_conversation() -> None:
+    (found,) = encode(TOKENIZER, [Example("How?", "So.")], 100)
+    turns = [{"role": "user", "content": "How?"}, {"role": "assistant", "content": "So."}]
+    assert TOKENIZER.decode(found.ids) == TOKENIZER.apply_chat_template(turns, tokenize=False)
+    rendered = TOKENIZER.apply_chat_template(turns[:1], tokenize=False, add_generation_prompt=True)
+    assert TOKENIZER.decode(found.ids[: found.prompt]) == rendered
+    assert TOKENIZER.decode(found.answer) == "So.<|end|>"
+
+
+def test_the_label_ends_with_the_turn_and_not_with_what_the_template_puts_behind_it() -> None:
+    tokenizer = with_template(NEWLINES)
+    (found,) = encode(tokenizer, [Example("How?", " So. ")], 100)
+    assert tokenizer.decode(found.answer) == "So.<|end|>"
+    assert end_of_turn(tokenizer) == [tokenizer.eos_token_id]
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.tuples(st.text(max_size=20), st.text(min_size=1, max_size=8)), min_size=1, max_size=4))
+def test_labels_are_the_answers_and_nothing_else(texts: list[tuple[str, str]]) -> None:
+    encoded = encode(TOKENIZER, [Example(prompt, answer) for prompt, answer in texts], 200)
+    tokens, labels, mask = collate(encoded, TOKENIZER.pad_token_id)
+    assert tokens.shape == labels.shape == mask.shape
+    for row, each in enumerate(encoded):
+        assert tokens[row][mask[row].bool()].tolist() == each.ids
+        assert labels[row][labels[row] != IGNORED].tolist() == each.answer
+        assert (labels[row, : each.prompt] == IGNORED).all()
+
+
+def test_a_long_prompt_loses_its_beginning_and_a_long_answer_its_end() -> None:
+    example = Example("x" * 50, "yes")
+    whole, cut, tiny = (encode(TOKENIZER, [example], length)[0] for length in (200, 20, 3))
+    assert whole.cut == 0
+    assert cut.ids == whole.ids[-20:]
+    assert cut.answer == whole.answer
+    assert cut.cut == len(whole.ids) - 20
+    assert tiny.ids == [whole.ids[whole.prompt - 1], *whole.answer[:2]]
+
+
+def test_without_a_template_a_plain_form_is_used_and_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chat, "_plain", set())
+    tokenizer = with_template(None)
+    tokenizer.name_or_path = "some/base"
+    with pytest.warns(UserWarning, match="some/base has no chat template"):
+        (found,) = encode(tokenizer, [Example("How?", "So.", (), "Be brief.")], 100)
+    assert tokenizer.decode(found.ids) == "Be brief.\nQuestion: How?\nAnswer: So.<|end|>"
+    assert tokenizer.decode(found.answer) == " So.<|end|>"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        encode(tokenizer, [Example("How?", "So.")], 100)
+
+
+def test_a_system_turn_goes_before_the_question_where_the_template_has_none() -> None:
+    example = Example("How?", "So.", (), "Be brief.")
+    own, moved = (prompt_ids(with_template(template), example) for template in (NEWLINES, NO_SYSTEM))
+    assert TOKENIZER.decode(own).startswith("system\nBe brief.<|end|>\nuser\nHow?")
+    assert TOKENIZER.decode(moved).startswith("user\nBe brief.\n\nHow?")

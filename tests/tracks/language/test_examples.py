@@ -1,0 +1,136 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from supple.experiments.errors import UsageError
+from supple.tracks.language.examples import Example, load_task, read_examples
+
+QUESTION = {
+    "prompt": {"default": "Answer with a letter."}, "question": "How many?",
+    "choices": {"text": ["1", "2"], "label": ["A", "B"]}, "answerKey": "B", "type": "mcq-4-choices", "answer": "",
+}  # fmt: skip
+BALANCE = {
+    "prompt": {"default": "Balance."},
+    "question": "H2 + O2",
+    "answer": "2H2 + O2",
+    "answerKey": "",
+    "choices": {},
+}
+
+
+def write(path: Path, *records: Any) -> Path:
+    path.write_text("\n".join(json.dumps(record) for record in records) + "\n")
+    return path
+
+
+def pairs(count: int, prefix: str = "q") -> list[dict[str, str]]:
+    return [{"prompt": f"{prefix}{i}", "answer": f"a{i}"} for i in range(count)]
+
+
+def test_prompt_and_answer_question_and_answer_and_lists_are_all_read(tmp_path: Path) -> None:
+    lines = write(
+        tmp_path / "a.jsonl", {"prompt": "p", "answer": 3, "system": "s"}, {"question": "q", "answer": "x\n#### 3"}
+    )
+    assert read_examples(lines) == (Example("p", "3", (), "s"), Example("q", "x\n#### 3"))
+    trace = tmp_path / "b.json"
+    trace.write_text(json.dumps([{"prompt": "p", "answer": "dovish"}]))
+    assert read_examples(trace) == (Example("p", "dovish"),)
+
+
+def test_a_sciknoweval_question_lists_its_options_and_has_a_letter_for_an_answer(tmp_path: Path) -> None:
+    choice, open_ = read_examples(write(tmp_path / "a.jsonl", QUESTION, BALANCE))
+    assert choice == Example("Answer with a letter.\n\nHow many?\n\nA) 1\nB) 2", "B", ("A", "B"))
+    assert open_ == Example("Balance.\n\nH2 + O2", "2H2 + O2")
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ('{"prompt": "p"}', "no 'answer'"),
+        ('{"answer": "a"}', "no 'prompt' or 'question'"),
+        ('{"prompt": "p", "answer": ""}', "'answer' must be a text"),
+        ('{"prompt": "p", "answer": "a"', "not JSON"),
+        ('["p", "a"]', "not an object"),
+        ('{"prompt": "p", "answer": "c", "choices": ["a", "b"]}', "none of the choices"),
+        (json.dumps({**QUESTION, "answerKey": "C"}), "none of the choices' labels"),
+        (json.dumps({**QUESTION, "choices": {}}), "choices.text and choices.label are missing"),
+    ],
+)
+def test_a_broken_line_is_named_with_its_file_and_number(tmp_path: Path, line: str, problem: str) -> None:
+    file = tmp_path / "broken.jsonl"
+    file.write_text(json.dumps(pairs(1)[0]) + "\n\n" + line + "\n")
+    with pytest.raises(UsageError, match=problem) as caught:
+        read_examples(file)
+    assert f"{file}, line 3" in str(caught.value)
+
+
+@pytest.mark.parametrize("names", [("x_train.jsonl", "x_test.jsonl"), ("train.json", "test.json")])
+def test_a_given_division_is_kept_whichever_of_its_names_is_named(tmp_path: Path, names: tuple[str, str]) -> None:
+    for name, count in zip(names, (6, 3), strict=True):
+        write(tmp_path / name, *pairs(count, name))
+    tasks = [load_task(str(path), 0) for path in (tmp_path, *(tmp_path / name for name in names))]
+    for task in tasks:
+        assert {example.prompt for example in task.train} == {f"{names[0]}{i}" for i in range(6)}
+        assert {example.prompt for example in task.test} == {f"{names[1]}{i}" for i in range(3)}
+        assert "as given" in task.source
+
+
+def test_without_a_test_set_a_fifth_of_each_file_becomes_one_and_the_source_says_so(tmp_path: Path) -> None:
+    write(tmp_path / "a.jsonl", *pairs(10, "a"))
+    write(tmp_path / "b.jsonl", *pairs(5, "b"))
+    task = load_task(str(tmp_path), seed=3)
+    assert (len(task.train), len(task.test)) == (12, 3)
+    assert sum(example.prompt.startswith("a") for example in task.test) == 2
+    assert not set(task.train) & set(task.test)
+    assert "20%" in task.source
+
+
+def test_the_seed_draws_what_is_learned_and_not_what_is_tested(tmp_path: Path) -> None:
+    write(tmp_path / "a.jsonl", *pairs(40))
+    one, again, other = (load_task(str(tmp_path / "a.jsonl"), seed, train=10, test=4) for seed in (1, 1, 2))
+    assert one == again
+    assert one.test == other.test
+    assert set(one.train) != set(other.train)
+    assert one.described != other.described
+
+
+def test_only_multiple_choice_questions_are_taken_where_that_is_asked_for(tmp_path: Path) -> None:
+    write(tmp_path / "mixed.jsonl", *[QUESTION, BALANCE] * 5)
+    task = load_task(f"mcq:{tmp_path}", 0)
+    assert len(task.train) + len(task.test) == 5
+    assert all(example.choices for example in (*task.train, *task.test))
+
+
+@pytest.mark.parametrize(("name", "score"), [("20Minuten", "sari"), ("Py150", "similarity"), ("FOMC", "accuracy")])
+def test_tasks_of_trace_have_their_own_scores(tmp_path: Path, name: str, score: str) -> None:
+    (tmp_path / name).mkdir()
+    for split in ("train", "test"):
+        (tmp_path / name / f"{split}.json").write_text(json.dumps(pairs(2)))
+    assert load_task(str(tmp_path / name), 0).score == score
+
+
+def test_what_has_no_examples_is_refused_in_one_line(tmp_path: Path) -> None:
+    write(tmp_path / "x_train.jsonl", *pairs(2))
+    (tmp_path / "x_test.jsonl").write_text("\n")
+    (tmp_path / "empty").mkdir()
+    write(tmp_path / "open.jsonl", *[BALANCE] * 4)
+    for text, words in (
+        (str(tmp_path / "x_train.jsonl"), "no examples to test"),
+        (str(tmp_path / "empty"), "no examples"),
+        (f"mcq:{tmp_path / 'open.jsonl'}", "no multiple-choice examples"),
+        (str(tmp_path / "nowhere.jsonl"), "no such task"),
+        ("reasoning-gym:chain_sums", "did you mean"),
+    ):
+        with pytest.raises(UsageError, match=words) as caught:
+            load_task(text, 0)
+        assert "\n" not in str(caught.value)
+
+
+def test_generated_tasks_repeat_and_never_test_a_question_that_was_learned() -> None:
+    one, again, other = (load_task("reasoning-gym:chain_sum", seed, train=60, test=20) for seed in (1, 1, 2))
+    assert one == again
+    assert one.test == other.test
+    assert one.train != other.train
+    assert not {example.prompt for example in one.train} & {example.prompt for example in one.test}

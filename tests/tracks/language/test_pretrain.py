@@ -1,0 +1,148 @@
+"""`supple language pretrain`: two phases, hooks between them, the same bytes after a kill."""
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from supple.interventions import fire_
+from supple.scripts import language
+from supple.tracks.language.gpt import GPT
+from supple.tracks.language.pretrain.settings import PretrainSettings
+from supple.tracks.language.runs import build
+from supple.tracks.language.schedule import cosine, linear
+
+
+def tiny(bench: Any, **changes: Any) -> PretrainSettings:
+    small = {"layers": 1, "width": 16, "heads": 2, "block_size": 8, "batch_size": 4, "micro_batch": 2, "warmup": 0}
+    return PretrainSettings(first=(str(bench.texts["first"]),), **(small | {"tokenizer": "bytes"} | changes))
+
+
+HOOKS = ("--hook", "fire(steps=5)@task", "--hook", "l2_init(strength=1e-3)", "--hook", "ewc(samples=4)")
+
+
+@pytest.fixture(scope="module")
+def whole(bench: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("pretrain") / "whole"
+    language.main(bench.command(out, *HOOKS, "--dropout", "0.1"))
+    return out
+
+
+def test_both_phases_are_learned_and_logged(bench: Any, whole: Path) -> None:
+    tasks = bench.log(whole, "tasks")
+    assert [(line["step"], line["updates"]) for line in tasks] == [(12, 12), (20, 8)]
+    lines = [line for line in bench.log(whole, "metrics") if "val_loss" in line]
+    assert [line["step"] for line in lines] == [0, 5, 10, 12, 12, 15, 20]
+    first, second = (f"val_loss/{path}" for path in bench.texts.values())
+    assert lines[3]["val_loss"] == lines[3][first]
+    assert lines[-1]["val_loss"] == pytest.approx((lines[-1][first] + lines[-1][second]) / 2)
+    assert lines[3]["val_loss"] < lines[0]["val_loss"] - 0.5
+    assert lines[-1][second] < lines[4][second]
+
+
+def test_fire_comes_between_the_phases_and_takes_query_key_and_value_apart(bench: Any, whole: Path) -> None:
+    event = next(e for e in bench.log(whole, "events") if e["event"] == "intervention")
+    assert event["step"] == 12
+    assert event["written"] == 2 * 4 + 1  # four layers of each block, and the head, which is the embedding
+    assert event["change"]["sfe"] > 0
+    assert event["after"]["dfi_unscaled"] < event["before"]["dfi_unscaled"]
+    model = build("pretrain", tiny(bench)).learner
+    weight = model.module.get_parameter("h.0.attn.c_attn.weight")
+    apart = [torch.nn.Linear(16, 16, bias=False) for _ in range(3)]
+    for part, rows in zip(apart, weight.detach().chunk(3), strict=True):
+        part.weight.data.copy_(rows)
+        fire_(part)
+    fire_(model.module, names=["h.0.attn.c_attn.weight"], split={"h.0.attn.c_attn.weight": 3})
+    torch.testing.assert_close(weight.detach(), torch.cat([part.weight.detach() for part in apart]))
+
+
+def test_the_learning_rate_rises_and_falls_in_both_phases() -> None:
+    rates = [linear(update, 100, 10, 0.1) for update in range(100)]
+    assert rates == sorted(rates[:10]) + sorted(rates[10:], reverse=True)
+    assert (max(rates), rates[10], rates[-1]) == (1.0, 1.0, pytest.approx(0.1))
+    assert rates[0] == pytest.approx(1 / 11)
+    rates = [cosine(update, 100, 20, 50, 0.1) for update in range(100)]
+    assert rates[20] == 1.0
+    assert rates[49:] == [pytest.approx(0.1)] * 51
+    assert rates[40] < linear(40, 50, 20, 0.1)  # in its second half a cosine is below the line
+    assert rates[24] > linear(24, 50, 20, 0.1)
+
+
+def test_the_second_phase_starts_where_it_is_told_with_the_schedule_of_the_whole_first(bench: Any) -> None:
+    second = (str(bench.texts["second"]),)
+    work = build("pretrain", tiny(bench, second=second, pretrain_steps=100, start="40", steps=10))
+    assert [(task.start, task.end) for task in work.tasks] == [(0, 40), (40, 50)]
+    assert work.rate(work.tasks[0], 39) == linear(39, 100, 0, 0.1)
+    assert work.rate(work.tasks[1], 0) == linear(0, 10, 1, 0.1)
+
+
+def test_a_killed_run_goes_on_to_the_same_bytes(bench: Any, whole: Path, tmp_path: Path) -> None:
+    run = tmp_path / "killed"
+    child = bench.process(["language", *bench.command(run, *HOOKS, "--dropout", "0.1")], tmp_path / "errors")
+    deadline = time.monotonic() + 60
+    while not (run / "checkpoints/000000000007").exists() and time.monotonic() < deadline:
+        time.sleep(0.001)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    assert not (run / "checkpoints/000000000020").exists(), "killed too late to prove anything"
+    language.main(["--resume", str(run)])
+    assert bench.state(run, 20) == bench.state(whole, 20)
+    for name in ("metrics", "tasks", "events"):
+        assert bench.log(run, name) == bench.log(whole, name), name
+
+
+def test_a_batch_is_the_same_in_one_pass_and_in_several(bench: Any, tmp_path: Path) -> None:
+    runs = [tmp_path / "several", tmp_path / "one"]
+    language.main(bench.command(runs[0], "--pretrain-steps", "6"))
+    language.main(bench.command(runs[1], "--pretrain-steps", "6", "--micro-batch", "8"))
+    losses = [[line["val_loss"] for line in bench.log(run, "metrics") if "val_loss" in line] for run in runs]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+
+
+def test_two_processes_learn_as_one_does(bench: Any, tmp_path: Path) -> None:
+    """`torchrun` with gloo: the losses of one process, to 1e-4."""
+    import subprocess
+    import sys
+
+    one, two = tmp_path / "one", tmp_path / "two"
+    hooks = ("--hook", "fire@task")
+    language.main(bench.command(one, *hooks))
+    words = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone"]
+    words += ["-m", "supple.scripts.language", *bench.command(two, *hooks)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(words, capture_output=True, text=True, timeout=300, env=environment)
+    assert done.returncode == 0, done.stderr
+    ours, theirs = ([line for line in bench.log(run, "metrics") if "val_loss" in line] for run in (two, one))
+    assert [line["step"] for line in ours] == [line["step"] for line in theirs]
+    for key in ("val_loss", "train_loss"):
+        values = [[line[key] for line in lines if key in line] for lines in (ours, theirs)]
+        assert values[0] == pytest.approx(values[1], rel=1e-4), key
+    assert len(bench.log(two, "tasks")) == 2, "only the first process writes"
+
+
+def test_bfloat16_products_train_float32_weights(bench: Any, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    language.main(bench.command(run, "--precision", "bfloat16"))
+    losses = [line["val_loss"] for line in bench.log(run, "metrics") if "val_loss" in line]
+    assert losses[3] < losses[0] - 0.5
+    work = build("pretrain", tiny(bench))
+    assert isinstance(work.learner.module, GPT)
+    assert {p.dtype for p in work.learner.module.parameters()} == {torch.float32}
+
+
+def test_a_resumed_run_refuses_other_data(bench: Any, whole: Path, tmp_path: Path) -> None:
+    import shutil
+
+    run = tmp_path / "run"
+    shutil.copytree(whole, run)
+    config = json.loads((run / "config.json").read_text())
+    name = next(iter(config["data"]))
+    config["data"][name] = "something else"
+    (run / "config.json").write_text(json.dumps(config))
+    with pytest.raises(Exception, match="was begun with other data"):
+        language.main(["--resume", str(run)])

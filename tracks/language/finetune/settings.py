@@ -1,0 +1,85 @@
+"""What a fine-tuning run is told. The defaults are those of the SIB paper (3.1) where it names them."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import tyro
+
+from ....experiments.errors import UsageError
+from ....experiments.settings import positive
+from ..settings import LanguageSettings
+
+Count = Annotated[int | None, tyro.conf.arg(metavar="INT")]
+
+
+@dataclass(kw_only=True)
+class SFTSettings(LanguageSettings):
+    model: str = ""
+    """A folder in transformers' layout, a .gguf file, smollm2 (`supple fetch smollm2`), llama:WIDTHxLAYERS (random
+    weights), or OWNER/NAME on the Hugging Face hub (the only one that uses the network)."""
+    learn: Annotated[str, tyro.conf.arg(metavar="TASK")] = ""
+    """What is learned: a JSONL file or folder of prompt/answer, mcq:PATH (its multiple-choice questions only), or
+    reasoning-gym:NAME."""
+    retain: Annotated[str, tyro.conf.arg(metavar="TASK")] = ""
+    """What is not to be forgotten, named in the same way; empty: nothing is examined but what is learned."""
+    learning_rate: float = 1e-5
+    """AdamW's, at its highest. (The paper sweeps it.)"""
+    weight_decay: float = 0.01
+    """AdamW's, on matrices (and embeddings) only."""
+    eval_every: int = 0
+    """Updates between two evaluations; 0: before the first update and after the last only."""
+    epochs: float = 3.0
+    """Passes over the training examples, before the cool-down."""
+    batch_size: int = 16
+    """Examples of an update. (The paper does not say.)"""
+    micro_batch: int = 4
+    """Examples that pass through the network at a time."""
+    max_length: int = 512
+    """Most tokens of an example; a longer prompt loses its beginning."""
+    warmup: int = 20
+    """Updates over which the learning rate rises."""
+    cooldown: int = 50
+    """Updates after the last epoch, at the lowest learning rate."""
+    min_rate: float = 0.1
+    """The learning rate at the end, as a share of the highest."""
+    train_examples: Count = None
+    """Examples to learn from, at most (default: all; 1000 of a reasoning-gym task)."""
+    test_examples: Count = 200
+    """Test examples of each task that are examined, at most."""
+    retain_batch: int = 16
+    """Training examples of --retain whose loss interventions such as sib see (one batch, in one pass)."""
+    max_new_tokens: int = 256
+    """Most tokens of a generated answer."""
+    examine: bool = True
+    """Score answers in evaluations; otherwise only losses, which is much faster."""
+    save_model: bool = True
+    """Leave the trained model in the run's folder, in transformers' layout."""
+
+    def check(self) -> None:
+        super().check()
+        names = (
+            "epochs",
+            "batch_size",
+            "micro_batch",
+            "train_examples",
+            "test_examples",
+            "retain_batch",
+            "max_new_tokens",
+        )
+        values: dict[str, Any] = {f"--{name.replace('_', '-')}": getattr(self, name) for name in names}
+        positive(**values)
+        for name, what in (
+            ("model", "which model is to be fine-tuned, such as --model smollm2"),
+            ("learn", "what is to be learned, such as --learn questions.jsonl"),
+        ):
+            if not getattr(self, name):
+                raise UsageError(f"--{name} is missing: {what}")
+        for name in ("warmup", "cooldown"):
+            if getattr(self, name) < 0:
+                raise UsageError(f"--{name} must be 0 or more, got {getattr(self, name)}")
+        if not 0 <= self.min_rate <= 1:
+            raise UsageError(f"--min-rate is a share from 0 to 1, got {self.min_rate}")
+        if self.max_length < 2:
+            raise UsageError(f"--max-length must be 2 or more (a prompt and an answer), got {self.max_length}")
+        if self.batch_size % self.micro_batch:
+            raise UsageError(f"--batch-size {self.batch_size} must be a multiple of --micro-batch {self.micro_batch}")

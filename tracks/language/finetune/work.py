@@ -1,0 +1,180 @@
+"""Supervised fine-tuning (the SIB paper, 3.1): the loss on answers alone, and how well the model does before and after
+in what it learns and in what it is to retain."""
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ....experiments.errors import UsageError
+from ....experiments.seeding import generator
+from .. import distributed
+from ..answers import answer_loss, answer_nll, task_score
+from ..chat import Encoded, collate, encode
+from ..examples import TaskData, load_task
+from ..gpt import adamw
+from ..models import LanguageModel, causal_learner, load_model, save_model
+from ..schedule import cosine
+from ..work import Task, Work
+from .settings import SFTSettings
+
+
+class FinetuneWork(Work):
+    """One task: a model, the examples that it learns, and those that it is to retain.
+
+    Batches are cut out of one endless row of epochs, each a permutation of the examples drawn from (seed, epoch). A
+    batch may reach over the border of two epochs, so every batch is full, and what is left after the last of them is
+    dropped; the cool-down goes on in the same row.
+    """
+
+    settings: SFTSettings
+
+    def __init__(
+        self, settings: SFTSettings, language_model: LanguageModel, learn: TaskData, retain: TaskData | None
+    ) -> None:
+        s = self.settings = settings
+        self.language_model, self.device = language_model, torch.device(s.device)
+        self.examined = {"learn": learn} | ({"retain": retain} if retain else {})
+        self.train = self._encoded(learn, "train")
+        self.tests = {kind: self._encoded(data, "test") for kind, data in self.examined.items()}
+        self.retained = self._encoded(retain, "train") if retain else []
+        self.parts = s.batch_size // s.micro_batch
+        updates = int(s.epochs * len(self.train)) // s.batch_size
+        if not updates:
+            raise UsageError(
+                f"--learn {s.learn} has {len(self.train)} training examples: {s.epochs:g} epochs of them are less than "
+                f"one batch of {s.batch_size} (--batch-size)"
+            )
+        self.tasks = (Task(0, 0, updates + s.cooldown, learn.name),)
+        self.place = self.tasks[0], 0
+        self.sources = {"model": language_model.source} | {k: d.described for k, d in self.examined.items()}
+        self.learner = causal_learner(
+            language_model,
+            adamw(language_model.model, s.learning_rate, s.weight_decay, betas=(0.9, 0.999)),
+            probe=self._probe,
+            loss=self._recent_loss,
+            generator=generator(s.seed, "interventions"),
+            batches=self._batches,
+            retain=self._retain_loss if retain else None,
+        )
+        self._epochs: dict[int, list[int]] = {}  # the order of the examples in the epochs of the last batch
+
+    def loss(self, task: Task, update: int, part: int) -> Tensor:
+        """The mean over the answer tokens of the whole batch, as a sum over its micro-batches."""
+        rows = self._rows(update)
+        tokens = sum(len(each.answer) for each in rows)
+        size = self.settings.micro_batch
+        with self._precision():
+            return self._nll(rows[part * size : (part + 1) * size]).sum() * (self.parts / tokens)
+
+    def rate(self, task: Task, update: int) -> float:
+        s = self.settings
+        return cosine(update, task.updates, s.warmup, s.cooldown, s.min_rate)
+
+    def evaluate(self, task: Task) -> dict[str, float]:
+        """Of what is learned and what is retained, on test examples: learn_loss and retain_loss (nats an answer token),
+        and the tasks' scores, such as learn_accuracy and retain_accuracy."""
+        s, found = self.settings, dict[str, float]()
+        model, tokenizer = self.language_model.model, self.language_model.tokenizer
+        for kind, data in self.examined.items():
+            with self._precision():
+                found[f"{kind}_loss"] = answer_loss(model, self.tests[kind], self.language_model.pad, s.batch_size)
+                if s.examine:
+                    found[f"{kind}_{data.score}"] = task_score(
+                        model, tokenizer, data,
+                        max_new_tokens=s.max_new_tokens, batch_size=s.batch_size, max_length=s.max_length,
+                    )  # fmt: skip
+        return found
+
+    def export(self, folder: Path) -> None:
+        if self.settings.save_model:
+            save_model(self.language_model, folder)
+
+    # -- data -------------------------------------------------------------------------------------------------------
+
+    def _encoded(self, data: TaskData, split: str) -> list[Encoded]:
+        length = self.settings.max_length
+        found = encode(self.language_model.tokenizer, getattr(data, split), length)
+        if long := sum(each.cut > 0 for each in found):
+            warnings.warn(
+                f"{data.name}: {long} of {len(found)} {split} examples are longer than {length} tokens (--max-length) "
+                "and lose the beginning of their prompt",
+                stacklevel=2,
+            )
+        return found
+
+    def _rows(self, update: int) -> list[Encoded]:
+        """The examples of an update, by length, so that micro-batches need little padding."""
+        size, count = self.settings.batch_size, len(self.train)
+        places = [divmod(place, count) for place in range(update * size, (update + 1) * size)]
+        epochs = {epoch for epoch, _ in places}
+        if not epochs <= self._epochs.keys():
+            self._epochs = {epoch: self._order(epoch) for epoch in epochs}
+        return sorted((self.train[self._epochs[epoch][i]] for epoch, i in places), key=lambda each: len(each.ids))
+
+    def _order(self, epoch: int) -> list[int]:
+        order: list[int] = torch.randperm(
+            len(self.train), generator=generator(self.settings.seed, "examples", epoch)
+        ).tolist()
+        return order
+
+    def _nll(self, rows: Sequence[Encoded]) -> Tensor:
+        tokens, labels, _ = (part.to(self.device) for part in collate(rows, self.language_model.pad))
+        return answer_nll(self.language_model.model, tokens, labels)
+
+    def _precision(self) -> AbstractContextManager[Any]:
+        if self.settings.precision == "float32":
+            return nullcontext()
+        return torch.autocast(self.device.type, torch.bfloat16)
+
+    # -- what the learner offers ------------------------------------------------------------------------------------
+
+    def _recent(self) -> list[Encoded]:
+        """A micro-batch of the update at `place`, of all lengths."""
+        rows = self._rows(self.place[1])
+        return rows[:: self.parts]
+
+    def _probe(self) -> Sequence[Tensor]:
+        """Cut to the shortest example: no padding is measured."""
+        rows = self._recent()
+        shortest = min(len(each.ids) for each in rows)
+        return (torch.tensor([each.ids[:shortest] for each in rows], device=self.device),)
+
+    def _recent_loss(self) -> Tensor:
+        return self._mean(self._recent())
+
+    def _retain_loss(self) -> Tensor:
+        return self._mean(self.retained)
+
+    def _mean(self, rows: Sequence[Encoded]) -> Tensor:
+        return self._nll(rows).sum() / sum(len(each.answer) for each in rows)
+
+    def _batches(self, count: int | None) -> Iterator[Tensor]:
+        """Mean losses an answer token of single examples, of the batches that follow the one at `place`."""
+        size, now = self.settings.micro_batch, self.place[1]
+        total = -(-len(self.train) // size) if count is None else count
+        for i in range(total):
+            rows = self._rows(now + i // self.parts)[i % self.parts :: self.parts]
+            counts = torch.tensor([len(each.answer) for each in rows], device=self.device)
+            yield self._nll(rows) / counts
+
+
+def build(settings: SFTSettings) -> FinetuneWork:
+    """Raises UsageError for what cannot work, RunError for a model that cannot be loaded."""
+    s = settings
+    if distributed.world() > 1:
+        raise UsageError("supple language sft trains in one process: start it without torchrun")
+    learn = load_task(s.learn, s.seed, s.train_examples, s.test_examples)
+    retain = load_task(s.retain, s.seed, s.retain_batch, s.test_examples) if s.retain else None
+    language_model = load_model(s.model, s.device, s.seed)
+    context = getattr(language_model.model.config, "max_position_embeddings", None)
+    if context is not None and s.max_length + s.max_new_tokens > context:
+        raise UsageError(
+            f"--max-length {s.max_length} and --max-new-tokens {s.max_new_tokens} are more than the context of "
+            f"{s.model}, {context} tokens"
+        )
+    return FinetuneWork(s, language_model, learn, retain)

@@ -1,0 +1,57 @@
+"""A small CLIP with new weights and a tokenizer of its own, which needs nothing but transformers."""
+
+import re
+from typing import Any
+
+from ....experiments.errors import UsageError
+from ....experiments.seeding import derive
+from .clip import NEW, Clip
+from .structure import drawn
+
+SMALL = "64x3"
+SIDE, PATCH, POSITIONS = 28, 7, 64  # pixels, pixels, tokens of a text
+HEAD_WIDTH = 32
+
+
+def new_clip(name: str, seed: int = 0) -> Clip:
+    """A small CLIP with new weights: `clip:small` is `clip:64x3`, both encoders 3 layers of width 64, 356,033 numbers.
+
+    Images of 28 × 28 in patches of 7 × 7; heads of width 32; CLIP's own kind of tokenizer over bytes, with no merges:
+    a text is spelled. Weights as transformers draws them for its CLIPModel, from the seed.
+    Raises UsageError for another name or sizes that do not fit.
+    """
+    text = name.removeprefix(NEW)
+    sizes = re.fullmatch(r"(\d+)x(\d+)", SMALL if text == "small" else text)
+    if sizes is None or min(map(int, sizes.groups())) < 1:
+        raise UsageError(f"model {name!r}: new models are {NEW}small or {NEW}WIDTHxLAYERS, such as {NEW}{SMALL}")
+    width, layers = map(int, sizes.groups())
+    if width > HEAD_WIDTH and width % HEAD_WIDTH:
+        raise UsageError(f"model {name!r}: a width above {HEAD_WIDTH} must be a multiple of it, the width of a head")
+    from transformers import CLIPConfig
+
+    tokenizer = byte_tokenizer()
+    shared = {
+        "hidden_size": width, "intermediate_size": 4 * width, "num_hidden_layers": layers, "projection_dim": width,
+        "num_attention_heads": max(1, width // HEAD_WIDTH),
+    }  # fmt: skip
+    config = CLIPConfig(
+        text_config={
+            **shared, "vocab_size": len(tokenizer), "max_position_embeddings": POSITIONS,
+            "bos_token_id": tokenizer.bos_token_id, "eos_token_id": tokenizer.eos_token_id,
+            "pad_token_id": tokenizer.pad_token_id,
+        },
+        vision_config={**shared, "image_size": SIDE, "patch_size": PATCH},
+        projection_dim=width,
+    )  # fmt: skip
+    model = drawn(config, derive(seed, "network"))
+    return Clip(model, tokenizer, (0.5, 0.5, 0.5), (0.5, 0.5, 0.5), f"{name}, new weights of seed {seed}")
+
+
+def byte_tokenizer() -> Any:
+    """CLIP's tokenizer with bytes for its vocabulary, each inside a word and at its end, and nothing merged."""
+    from tokenizers.pre_tokenizers import ByteLevel
+    from transformers import CLIPTokenizer
+
+    letters = sorted(ByteLevel.alphabet())
+    words = [*letters, *(f"{letter}</w>" for letter in letters), "<|startoftext|>", "<|endoftext|>"]
+    return CLIPTokenizer(vocab={word: number for number, word in enumerate(words)}, merges=[])

@@ -1,0 +1,56 @@
+"""What interventions and metrics see of a CLIPModel: its layers, its units, and fresh weights."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ....interventions import Layer, Wiring
+from ....interventions.learner import Role
+
+FEATURES = "vision_model.post_layernorm"  # what the image encoder's projection reads
+PARTS = {"q_proj": "query", "k_proj": "key", "v_proj": "value", "out_proj": "out", "fc1": "mlp", "fc2": "mlp"}
+
+
+def clip_layers(model: nn.Module) -> tuple[Layer, ...]:
+    """Its layers with weights: those of the image encoder, then those of the text encoder, each counted from its own
+    input. The patches' convolution is the encoder, both projections are heads; parts: query, key, value, out, mlp."""
+    layers: list[Layer] = []
+    for tower, head in (("vision_model", "visual_projection"), ("text_model", "text_projection")):
+        inner = model.get_submodule(tower).named_modules(prefix=tower)
+        depth = -1
+        for name, module in (*inner, (head, model.get_submodule(head))):
+            if isinstance(module, (nn.Linear, nn.Conv2d)):
+                part = PARTS.get(name.rsplit(".", 1)[-1], "")
+                beside = bool(layers) and {part, layers[-1].part} <= {"query", "key", "value"}
+                depth += not beside
+                role: Role = "head" if name == head else "hidden" if part else "encoder"
+                layers.append(Layer(name, module, role, depth, part))
+    return tuple(layers)
+
+
+def clip_units(model: nn.Module) -> tuple[str, ...]:
+    """Names of the activations in the MLPs of both encoders, images first."""
+    names = [name for name, _ in model.named_modules() if name.endswith(".activation_fn")]
+    return tuple(sorted(names, key=lambda name: not name.startswith("vision_model.")))
+
+
+def clip_wiring(model: nn.Module) -> dict[str, Wiring]:
+    """Each of `clip_units` lies between the two layers of its MLP."""
+    mlps = {unit: unit.removesuffix(".activation_fn") for unit in clip_units(model)}
+    return {unit: Wiring((f"{mlp}.fc1",), (f"{mlp}.fc2",)) for unit, mlp in mlps.items()}
+
+
+def drawn(config: Any, seed: int) -> Any:
+    """A CLIPModel of this configuration with new weights, as transformers draws them, from the seed alone."""
+    from transformers import CLIPModel
+
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        return CLIPModel(config)
+
+
+def redraw(model: Any, generator: torch.Generator) -> dict[str, Tensor]:
+    """New weights for a CLIPModel by name, from a seed that comes from the generator."""
+    seed = int(torch.randint(2**62, (), generator=generator))
+    return {name: parameter.detach() for name, parameter in drawn(model.config, seed).named_parameters()}
