@@ -216,8 +216,12 @@ def main(o: Options) -> None:
     middle = {name: statistics.median(found) for name, found in rates.items()}
     for name, found in rates.items():
         share = middle[name] * operations / rate
-        print(f"{name:8} {middle[name]:10,.0f} tokens/s ({min(found):,.0f} to {max(found):,.0f}), {share:.0%} of the product rate")
-    print(f"ratio    {middle['supple'] / middle['nanoGPT']:.2f}   (product rate {rate / 1e9:,.0f} GFLOP/s, {operations / 1e6:.2f} MFLOP a token)")
+        print(
+            f"{name:8} {middle[name]:10,.0f} tokens/s ({min(found):,.0f} to {max(found):,.0f}), {share:.0%} of the product rate"
+        )
+    print(
+        f"ratio    {middle['supple'] / middle['nanoGPT']:.2f}   (product rate {rate / 1e9:,.0f} GFLOP/s, {operations / 1e6:.2f} MFLOP a token)"
+    )
     if o.device == "cuda":
         print(f"MFU      {middle['supple'] * operations / H200_BF16:.1%} of {H200_BF16 / 1e12:.0f} TFLOP/s")
     print(json.dumps({"options": vars(o), "rates": rates, "product_rate": rate}))

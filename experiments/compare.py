@@ -168,7 +168,7 @@ def run_comparison(path: Path, track: Track, comparison: Comparison, jobs: int, 
     with lifeline, ProcessPoolExecutor(jobs, context, _begin_worker, (messages, alive)) as pool:
         runs = track.runs(comparison.settings, comparison.seeds)
         work = [(arm, variant) for variant in comparison.variants for arm in comparison.arms]
-        first = [(None, {})] if comparison.fork_step else work
+        first: list[tuple[str | None, Variant]] = [(None, {})] if comparison.fork_step else [*work]
         pending = {_submit(pool, path, track, comparison, seeds, *each) for seeds in runs for each in first}
         try:
             while pending:

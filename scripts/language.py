@@ -64,7 +64,9 @@ def main(args: Sequence[str]) -> None:
     options = parse(Options, settings, args[1:], f"supple language {kind}", KINDS[kind].about, default)
     if distributed.first():
         create(options.out, kind, options.settings, typed("supple language", args), warn)
-    with distributed.processes(device_here(options.settings.device)):  # the others wait in here until the first has made the folder
+    with distributed.processes(
+        device_here(options.settings.device)
+    ):  # the others wait in here until the first has made the folder
         _train(options.out)
 
 

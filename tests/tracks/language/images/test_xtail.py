@@ -1,5 +1,6 @@
 """Image domains one after the other: shots, protocols, prompts, and adapters in both encoders."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -77,11 +78,12 @@ def test_scores_are_the_share_of_nearest_prompts_that_are_right(
     found = [stream.score(task) for task in range(len(domains))]
     for task, domain in enumerate(domains):
         names = [name for each in (domains if protocol == "x-tail" else [domain]) for name in each.classes]
+        texts = [varied.text_features([f"a photo of the {name}."])[0].detach() for name in names]
         right = 0
         for image, label in zip(domain.test_images, domain.test_labels.tolist(), strict=True):
             own = varied.image_features(varied.pixels(image[None]))[0]
-            cosines = {name: float(own @ varied.text_features([f"a photo of the {name}."])[0]) for name in names}
-            right += max(cosines, key=cosines.__getitem__) == domain.classes[label]
+            cosines = [float(own @ text) for text in texts]
+            right += names[cosines.index(max(cosines))] == domain.classes[label]
         assert found[task] == pytest.approx(right / len(domain.test_labels))
     assert max(found) > 0.0
     assert len(set(found)) > 1
@@ -153,3 +155,19 @@ def test_what_cannot_be_tested_is_refused(
 def test_a_stream_without_domains_is_refused(clip: Clip) -> None:
     with pytest.raises(UsageError, match="there is no domain to learn"):
         ImageStream(clip, [], 0)
+
+
+def test_the_runner_takes_a_clip_through_domains_and_scores_all_after_each(data: Path, tmp_path: Path) -> None:
+    from supple.tracks.language.continual.settings import ContinualSettings
+    from supple.tracks.language.runs import create, train
+
+    settings = ContinualSettings(
+        model="clip:16x1", tasks=("mnist:low", "mnist:high"), data=str(data), shots=4, r=2, k=2, updates_per_task=2,
+        batch_size=8, test_examples=20, device="cpu", measure_every=2, checkpoint_every=2,
+    )  # fmt: skip
+    create(tmp_path / "run", "continual", settings, "test")
+    train(tmp_path / "run", lambda _: None, print)
+    rows = [json.loads(line) for line in (tmp_path / "run/tasks.jsonl").read_text().splitlines()]
+    assert [row["name"] for row in rows] == ["mnist:low", "mnist:high"]
+    assert all(len(row["scores"]) == 2 and row["score_of"] == "accuracy" for row in rows)
+    assert (tmp_path / "run/model/adapters.safetensors").is_file()

@@ -1,0 +1,119 @@
+"""supple language sib: balance a causal language model, and say what that changed.
+
+supple language sib --model smollm2 --retain gsm8k_train.jsonl --out runs/balanced
+supple language sib --model DIR --retain reasoning-gym:gsm_symbolic --eigenvalues 0 --out runs/balanced
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+import tyro
+from rich.table import Table
+
+from supple.experiments.errors import UsageError
+from supple.experiments.settings import Device, device_here, positive
+from supple.scripts.console import parse, run, screen
+from supple.tracks.language.balance import balance, write_balance
+from supple.tracks.language.chat import collate, encode
+from supple.tracks.language.examples import load_task
+from supple.tracks.language.models import load_model, save_model
+
+
+@dataclass(kw_only=True)
+class Options:
+    model: str
+    """A folder in transformers' layout, a .gguf file, smollm2 (`supple fetch smollm2`), or OWNER/NAME on the hub."""
+    retain: Annotated[str, tyro.conf.arg(metavar="TASK")]
+    """What is not to be forgotten: a JSONL file or folder of prompt/answer, or reasoning-gym:NAME."""
+    out: Path
+    """Folder for the balanced model, sib.json and the figures; must be new or empty."""
+    ratio: float = 100.0
+    """R: a channel is scaled by R at most, and by 1/R at least."""
+    batch_size: int = 16
+    """Training examples of --retain in the batch by whose gradient the model is balanced."""
+    batches: int = 2
+    """Batches on which gradient norms and logits are compared; the first is the one above."""
+    max_length: int = 512
+    """Most tokens of an example; a longer prompt loses its beginning."""
+    eigenvalues: int = 5
+    """How many of the Hessian's largest eigenvalues are compared; 0: none, which saves almost all of the time."""
+    max_basis: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
+    """Vectors, each as large as the model, that the search for them may hold (default: 3 · eigenvalues + 1)."""
+    tolerance: float = 1e-3
+    """Relative error at which an eigenvalue counts as found."""
+    seed: int = 0
+    """Which examples are drawn, where they are generated."""
+    threads: int = 1
+    """Threads of PyTorch."""
+    device: Device = "auto"
+    """auto (a CUDA GPU where there is one), cpu, cuda."""
+
+
+def main(args: Sequence[str]) -> None:
+    if not args or args[0] in ("-h", "--help"):
+        print((__doc__ or "").strip())
+        return
+    o = parse(Options, None, args, "supple language sib", "Balance a causal language model.")
+    positive(**{"--batch-size": o.batch_size, "--batches": o.batches, "--threads": o.threads, "--ratio": o.ratio})
+    positive(**{"--max-length": o.max_length, "--tolerance": o.tolerance})
+    if o.eigenvalues < 0:
+        raise UsageError(f"--eigenvalues must be 0 or more, got {o.eigenvalues}")
+    if o.out.exists() and (not o.out.is_dir() or any(o.out.iterdir())):
+        raise UsageError(f"--out {o.out} already holds other files: choose a new folder")
+    torch.set_num_threads(o.threads)
+    count = o.batch_size * o.batches
+    task = load_task(o.retain, o.seed, count, 1)
+    if len(task.train) < count:
+        raise UsageError(f"--retain {o.retain} has {len(task.train)} training examples, fewer than {count}")
+    model = load_model(o.model, device_here(o.device), o.seed)
+    encoded = encode(model.tokenizer, task.train, o.max_length)
+    batches = []
+    for start in range(0, count, o.batch_size):
+        tokens, labels, mask = (
+            part.to(device_here(o.device)) for part in collate(encoded[start : start + o.batch_size], model.pad)
+        )
+        batches.append({"input_ids": tokens, "labels": labels, "attention_mask": mask})
+    try:
+        report = balance(
+            model.model, batches, o.ratio, eigenvalues=o.eigenvalues, max_basis=o.max_basis, tolerance=o.tolerance
+        )
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    o.out.mkdir(parents=True, exist_ok=True)
+    save_model(model, o.out / "model")
+    write_balance({o.model: {**report, "source": model.source, "retain": task.described}}, o.out)
+    _show(report)
+    screen.print(f"done: {o.out}/model is the balanced model; sib.json and figures beside it")
+
+
+def _show(report: dict[str, Any]) -> None:
+    table = Table(title=f"{report['architecture']}: {report['pairs']} pairs, {report['channels']:,} channels", box=None)
+    for column in ("", "before", "after", "ratio"):
+        table.add_column(column, justify="right" if column else "left")
+    norm = report["gradient_norm"]
+    rows = [
+        (f"gradient norm, batch {i + 1}", old, new, ratio)
+        for i, (old, new, ratio) in enumerate(zip(norm["before"], norm["after"], norm["ratio"], strict=True))
+    ]
+    if curvature := report["eigenvalues"]:
+        rows += [
+            (f"eigenvalue {i + 1}", old, new, ratio)
+            for i, (old, new, ratio) in enumerate(
+                zip(curvature["before"], curvature["after"], curvature["ratio"], strict=True)
+            )
+        ]
+    for name, old, new, ratio in rows:
+        table.add_row(name, f"{old:.4g}", f"{new:.4g}", "–" if ratio is None else f"{ratio:.3f}")
+    screen.print(table)
+    logits = report["logits"]
+    screen.print(
+        f"logits differ by {logits['difference']:.2g} at most, {logits['relative']:.1e} of the largest; "
+        f"balancing took {report['seconds']:.2f} s"
+    )
+
+
+if __name__ == "__main__":
+    run(main)
