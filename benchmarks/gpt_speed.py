@@ -3,7 +3,7 @@
     python benchmarks/gpt_speed.py --rounds 5 --threads 2
     python benchmarks/gpt_speed.py --device cuda --size 124M --micro-batch 12 --block 1024 --accumulate 5
 
-The peer is nanoGPT's train.py and model.py as published, in our words: float32 or autocast, the batch stacked row by row
+The peer is nanoGPT's train.py and model.py as published, in our words: float32 or autocast, batches stacked row by row
 from a memory map, AdamW (fused on a GPU only), clipping, no hooks. Ours is `Loop._update` on a `PretrainWork`, with its
 hooks' driver (no hooks). Both train the same sizes on the same tokens, in turn; medians of the rounds and their range.
 
@@ -153,7 +153,7 @@ def ours(o: Options, folder: Path) -> tuple[Callable[[], None], int]:
     """One update of ours, and the operations that training on a token takes."""
     layers, width, heads, _ = SIZES[o.size]
     settings = PretrainSettings(
-        first=(str(folder / "tokens.bin"),), layers=layers, width=width, heads=heads, block_size=o.block,
+        first=(str(folder),), layers=layers, width=width, heads=heads, block_size=o.block,
         batch_size=o.micro_batch * o.accumulate, micro_batch=o.micro_batch, pretrain_steps=10_000, threads=o.threads,
         device=o.device, compile=o.compile, val_sequences=2,
     )  # fmt: skip
@@ -202,9 +202,10 @@ def main(o: Options) -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         tokens = np.random.default_rng(0).integers(0, vocabulary, 1_000_000).astype(np.uint16)
-        write_tokens(folder / "tokens.bin", tokens, vocabulary)
+        for part in ("train", "validation"):
+            write_tokens(folder / f"{part}.bin", [tokens], "random", "bytes", "random", vocabulary)
         update, operations = ours(o, folder)
-        sides = {"supple": update, "nanoGPT": peer(o, np.memmap(folder / "tokens.bin", np.uint16, "r"))}
+        sides = {"supple": update, "nanoGPT": peer(o, np.memmap(folder / "train.bin", np.uint16, "r"))}
         for side in sides.values():
             for _ in range(3):
                 side()
@@ -215,13 +216,10 @@ def main(o: Options) -> None:
         rate = matmul_rate(o)
     middle = {name: statistics.median(found) for name, found in rates.items()}
     for name, found in rates.items():
-        share = middle[name] * operations / rate
-        print(
-            f"{name:8} {middle[name]:10,.0f} tokens/s ({min(found):,.0f} to {max(found):,.0f}), {share:.0%} of the product rate"
-        )
-    print(
-        f"ratio    {middle['supple'] / middle['nanoGPT']:.2f}   (product rate {rate / 1e9:,.0f} GFLOP/s, {operations / 1e6:.2f} MFLOP a token)"
-    )
+        spread, share = f"{min(found):,.0f} to {max(found):,.0f}", middle[name] * operations / rate
+        print(f"{name:8} {middle[name]:10,.0f} tokens/s ({spread}), {share:.0%} of the product rate")
+    print(f"ratio    {middle['supple'] / middle['nanoGPT']:.2f}")
+    print(f"product rate {rate / 1e9:,.0f} GFLOP/s; {operations / 1e6:.2f} MFLOP a token")
     if o.device == "cuda":
         print(f"MFU      {middle['supple'] * operations / H200_BF16:.1%} of {H200_BF16 / 1e12:.0f} TFLOP/s")
     print(json.dumps({"options": vars(o), "rates": rates, "product_rate": rate}))

@@ -33,7 +33,7 @@ PRESETS = {
         WARM_START_ARMS,
     ),
     "warm-start-gpt-small": Preset(
-        "the same on a CPU: a GPT of 0.9M parameters on a twentieth of the King James Bible, then on all of it and Brown",
+        "the same on a CPU: a GPT of 0.9M parameters, a twentieth of the King James Bible, then all of it and Brown",
         "pretrain",
         {
             "first": ("kjv",),

@@ -29,8 +29,6 @@ from .structure import FEATURES, clip_layers, clip_units
 
 Protocol = Literal["x-tail", "mtil"]
 SHOTS: dict[Protocol, int] = {"x-tail": 16, "mtil": 5}
-# for `wrap`: every Linear layer of both encoders, as in the paper (A.1); the projections behind them are left alone
-TARGETS = r"(vision|text)_model\..*"
 # A sequence of what can be fetched. Of the first three a CLIP pretrained by default settings has seen no class; the
 # last two it knows, so that it can be seen to keep or to lose them before their turn (Transfer).
 DOMAINS = (

@@ -35,7 +35,7 @@ class Objective(nn.Module):
 
 
 class PretrainWork(Work):
-    """A GPT and its corpora; the second phase starts at an update of the first, with a learning rate that rises anew."""
+    """A GPT and its corpora; the second phase starts at an update of the first, with a rate that rises anew."""
 
     settings: PretrainSettings
 
