@@ -119,13 +119,16 @@ def create(path: Path, track: Track, comparison: Comparison, jobs: int, warn: Wa
     Raises UsageError."""
     if comparison.settings.hook:
         raise UsageError("--hook belongs to a single run; in a comparison every --arm names its hooks")
-    if len(set(comparison.seeds)) < len(comparison.seeds) or min(comparison.seeds) < 0:
+    if not comparison.seeds or len(set(comparison.seeds)) < len(comparison.seeds) or min(comparison.seeds) < 0:
         raise UsageError(f"--seeds must be different numbers of 0 or more, got {comparison.seeds}")
     for arm in comparison.arms:
         if "none" in (parts := comparison.hooks_of(arm)) and len(parts) > 1:
             raise UsageError(f"--arm '{arm}': none goes with no other hook")
     if len({slug(arm) for arm in comparison.arms}) < len(comparison.arms):
         raise UsageError(f"two arms would share a folder: {', '.join(comparison.arms)}")
+    folders = [folder_of_arm("none", variant) for variant in comparison.variants]
+    if twice := [folder for folder in folders if folders.count(folder) > 1]:
+        raise UsageError(f"two variants would share a folder: {Path(twice[0]).parent}")
     for variant in comparison.variants:
         hooks = [comparison.hooks_of(arm) for arm in comparison.arms]
         track.check(replace(comparison.settings, **variant), hooks, comparison.fork_step, warn)
@@ -149,7 +152,10 @@ def open_comparison(path: Path, track_of: Callable[[str], Track], jobs: int, war
     try:
         track = track_of(data["algorithm"])
         lists = {name: tuple(data[name]) for name in ("arms", "seeds")}
-        lists["variants"] = tuple(data.get("variants", [{}]))
+        lists["variants"] = tuple(
+            {name: tuple(value) if isinstance(value, list) else value for name, value in variant.items()}
+            for variant in data.get("variants", [{}])
+        )
         comparison = Comparison(**{**data, **lists, "settings": track.settings_of(data, file)})
     except (KeyError, TypeError) as error:
         raise RunError(f"{file} was written by another version of supple: {error}") from error

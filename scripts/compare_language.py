@@ -4,6 +4,8 @@ A second phase of pretraining starts from states of a trunk, which every start a
 kinds of runs are trained from the beginning.
 """
 
+import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -22,13 +24,21 @@ from supple.tracks.language.presets import PRESETS
 from supple.tracks.language.pretrain.settings import BEST, PretrainSettings
 from supple.tracks.language.settings import LanguageSettings
 
+# Settings of pretraining that say what the first phase is.
+OF_THE_TRUNK = (
+    "first", "first_share", "tokenizer", "layers", "width", "heads", "block_size", "activation", "pretrain_steps",
+    "warmup", "keep_at", "keep_best",
+)  # fmt: skip
+VALUE = re.compile(r"""(?:"[^"]*"|'[^']*'|\([^()]*\)|[^,])+""")  # commas in quotes and brackets part nothing
+
 
 @dataclass(kw_only=True)
 class LanguageCompareOptions(Options[S]):
     arm: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="HOOKS")] = ()
     """What is done: none, a hook, or hooks joined by " + ". May be given several times."""
     vary: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="SETTING=VALUES")] = ()
-    """A setting and its values, such as learning_rate=1e-5,1e-4: every arm with each. Several make a grid."""
+    """A setting and its values, such as learning_rate=1e-5,1e-4: every arm with each (instead of what the preset
+    varies). Several make a grid. A value with a comma or a space stands in quotes: 'order="0,1","1,0"'."""
     seeds: tuple[int, ...] = (0,)
     """Seeds, each with runs of its own."""
     jobs: int = 0
@@ -44,12 +54,21 @@ def of_language(args: Sequence[str]) -> tuple[Path, Comparison, int]:
     default: Any = LanguageCompareOptions(settings=start, out=tyro.MISSING, seeds=preset.seeds if preset else (0,))
     prog = f"supple compare language {kind}"
     options = parse(LanguageCompareOptions, settings_type, args[2:], prog, "Compare arms.", default)
-    vary = _read_vary(options.vary, settings_type) or (preset.vary if preset else {})
+    given = _read_vary(options.vary, settings_type)
+    vary: dict[str, tuple[str, ...]] = given or dict(preset.vary if preset else {})
     settings, fork_step = options.settings, 0
-    if isinstance(settings, PretrainSettings) and settings.second:
-        settings, fork_step = _with_starts(settings, vary), settings.pretrain_steps
-    elif "start" in vary:
-        raise UsageError("--vary start=… needs a second phase: --second CORPUS")
+    if settings.seed:
+        raise UsageError(f"--seed belongs to a single run; a comparison has --seeds {settings.seed}")
+    if isinstance(settings, PretrainSettings):
+        if settings.start:
+            if "start" in given:
+                raise UsageError("--start and --vary start=… both say where second phases begin: give one of them")
+            vary["start"] = (settings.start,)
+        if settings.second:
+            _check_trunk(settings, vary)
+            settings, fork_step = _with_starts(settings, vary), settings.pretrain_steps
+        elif "start" in vary:
+            raise UsageError(f"a start ({', '.join(vary['start'])}) needs a second phase: --second CORPUS")
     comparison = Comparison(
         algorithm=kind,
         settings=settings,
@@ -63,6 +82,7 @@ def of_language(args: Sequence[str]) -> tuple[Path, Comparison, int]:
 
 
 def _read_vary(texts: Sequence[str], settings: type[LanguageSettings]) -> dict[str, tuple[str, ...]]:
+    """Name of a setting → its values as they were typed."""
     found: dict[str, tuple[str, ...]] = {}
     known = [name for name in settings.__dataclass_fields__ if name not in ("hook", "seed")]
     for text in texts:
@@ -70,7 +90,7 @@ def _read_vary(texts: Sequence[str], settings: type[LanguageSettings]) -> dict[s
         name = name.strip().replace("-", "_")
         if name not in known:
             raise UsageError(f"--vary {text}: no setting {name!r}{did_you_mean(name, known)}")
-        given = tuple(value.strip() for value in values.split(",") if value.strip())
+        given = tuple(value for part in VALUE.findall(values) if (value := part.strip()))
         if not given or len(set(given)) < len(given) or name in found:
             raise UsageError(f"--vary {text}: give each setting once, with different values, as NAME=VALUE,VALUE")
         found[name] = given
@@ -82,12 +102,30 @@ def variants(
 ) -> tuple[dict[str, Any], ...]:
     """All combinations of the values, read as the command line reads these settings."""
     read = {name: [_value(name, value, settings, prog) for value in values] for name, values in vary.items()}
+    for name, values in read.items():
+        if any(values.count(value) > 1 for value in values):
+            raise UsageError(f"--vary {name}={','.join(vary[name])}: two of the values are the same")
     return tuple(dict(zip(read, values, strict=True)) for values in product(*read.values()))
 
 
 def _value(name: str, value: str, settings: type[LanguageSettings], prog: str) -> Any:
-    option = f"--{name.replace('_', '-')}"
-    return getattr(parse(settings, None, [option, *value.split()], prog, ""), name)
+    option, several = f"--{name.replace('_', '-')}", isinstance(settings.__dataclass_fields__[name].default, tuple)
+    try:
+        words = shlex.split(value)
+    except ValueError as error:
+        raise UsageError(f"--vary {name}={value}: {str(error).lower()}") from error
+    return getattr(parse(settings, None, [option, *(words if several else [" ".join(words)])], prog, ""), name)
+
+
+def _check_trunk(settings: PretrainSettings, vary: Mapping[str, Sequence[str]]) -> None:
+    """Raise UsageError for what cannot vary between arms that share a first phase."""
+    if name := next((name for name in vary if name in OF_THE_TRUNK), None):
+        raise UsageError(f"--vary {name}=…: all arms share the first phase, so what it depends on cannot vary")
+    if "second" in vary and settings.tokenizer.startswith("bpe:"):
+        raise UsageError(
+            "--vary second=…: the tokenizer is trained on all corpora, and all arms share the first phase: give "
+            "--tokenizer bytes or a tokenizer.json"
+        )
 
 
 def _with_starts(settings: PretrainSettings, vary: Mapping[str, Sequence[str]]) -> PretrainSettings:

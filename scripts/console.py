@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from itertools import takewhile
 from pathlib import Path
@@ -38,7 +39,9 @@ def run(main: Callable[[Sequence[str]], None]) -> None:
     """Run a script on the command line's arguments and exit: 0, 1 (could not go on) or 2 (wrong usage)."""
     code, message = 0, ""
     try:
-        main(sys.argv[1:])
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            main(sys.argv[1:])
         sys.stdout.flush()
     except UsageError as error:
         code, message = 2, str(error)
@@ -52,7 +55,7 @@ def run(main: Callable[[Sequence[str]], None]) -> None:
     except KeyboardInterrupt:
         code, message = 130, "interrupted; `--resume` goes on from the last checkpoint"
     if message:
-        warn(" ".join(message.split()))
+        warn(message)
     sys.exit(code)
 
 
@@ -123,7 +126,12 @@ def typed(prog: str, args: Sequence[str]) -> str:
 
 def warn(line: str) -> None:
     """One line to stderr."""
-    print(f"supple: {line}", file=sys.stderr)
+    print(f"supple: {' '.join(line.split())}", file=sys.stderr)
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+    """Warnings are for the user, whom the line of code that gave one does not concern."""
+    warn(str(message))
 
 
 @contextlib.contextmanager

@@ -81,9 +81,10 @@ def _train(path: Path) -> None:
 def kind_of(args: Sequence[str], command: str) -> str:
     """The kind of run that a command line names first. Raises UsageError if it names none."""
     name = args[0] if args and not args[0].startswith("-") else ""
+    known = (*KINDS, "sib") if command == "language" else tuple(KINDS)
     if name not in KINDS:
-        what = f"unknown kind of run {name!r}{did_you_mean(name, (*KINDS, 'sib'))}" if name else "which kind of run?"
-        raise UsageError(f"{what} (`supple {command} KIND …`; kinds: {', '.join(KINDS)})")
+        what = f"unknown kind of run {name!r}{did_you_mean(name, known)}" if name else "which kind of run?"
+        raise UsageError(f"{what} (`supple {command} KIND …`; kinds: {', '.join(known)})")
     return name
 
 

@@ -53,7 +53,7 @@ class Options:
 
 
 def main(args: Sequence[str]) -> None:
-    if not args or args[0] in ("-h", "--help"):
+    if not args:
         print((__doc__ or "").strip())
         return
     o = parse(Options, None, args, "supple language sib", "Balance a causal language model.")

@@ -21,6 +21,7 @@ from supple.experiments.errors import UsageError
 from supple.experiments.rundir import RunDirectory
 from supple.interventions import did_you_mean
 from supple.scripts.console import finish, parse, run, typed, warn
+from supple.tracks.language.kinds import KINDS
 
 S = TypeVar("S")
 
@@ -71,8 +72,11 @@ def main(args: Sequence[str]) -> None:
         return
     if any(a == "--resume" or a.startswith("--resume=") for a in args):
         path = parse(Resume, None, args, "supple train", "Go on with a run.").resume
-        if RunDirectory.open(path).config["algorithm"] == "vision":
+        kind = RunDirectory.open(path).config["algorithm"]
+        if kind == "vision":
             raise UsageError(f"{path} is a run of classifiers: go on with it by `supple vision --resume {path}`")
+        if kind in KINDS:
+            raise UsageError(f"{path} is a run of language models: go on with it by `supple language --resume {path}`")
         finish(path, planned(path), train)
         return
     algorithm = algorithm_of(args, "train")

@@ -105,7 +105,7 @@ def choose(
         prompt = prompt_ids(tokenizer, example)
         endings = [answer_ids(tokenizer, choice) for choice in example.choices]
         longest = max(len(ending) for ending in endings)
-        prompt = prompt[-(max_length - longest) :] if max_length else prompt
+        prompt = prompt[-max(max_length - longest, 1) :] if max_length else prompt
         if longest == 1:
             rows.append(Encoded(prompt + endings[0], len(prompt)))
             wanted.append((i, list(example.choices), [ending[0] for ending in endings]))

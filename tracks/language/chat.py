@@ -12,6 +12,9 @@ from .examples import Example
 
 IGNORED = -100  # a label that does not count
 MARK = "answer"
+# Qwen3 would open a chain of thought, which the answers here do not have; LLaMA 3 would write what day it is, so that
+# a run would not be the same tomorrow, and falls back to this day where it does not know.
+TEMPLATE_SETTINGS = {"tokenize": False, "enable_thinking": False, "date_string": "26 Jul 2024"}
 _plain: set[str] = set()  # models without a template of which that was said
 
 
@@ -90,7 +93,7 @@ def end_of_turn(tokenizer: Any) -> list[int]:
     end-of-sequence token; [] for a tokenizer that has neither."""
     if tokenizer.chat_template:
         turns = [{"role": "user", "content": "question"}, {"role": "assistant", "content": MARK}]
-        text = tokenizer.apply_chat_template(turns, tokenize=False, enable_thinking=False)
+        text = tokenizer.apply_chat_template(turns, **TEMPLATE_SETTINGS)
         special = set(tokenizer.all_special_ids)
         for token in _plain_ids(tokenizer, text.rpartition(MARK)[2]):
             if token in special:
@@ -101,8 +104,7 @@ def end_of_turn(tokenizer: Any) -> list[int]:
 def _rendered(tokenizer: Any, example: Example) -> str:
     user = {"role": "user", "content": example.prompt}
     turns = [{"role": "system", "content": example.system}, user] if example.system else [user]
-    # Qwen3 would open a chain of thought, which the answers here do not have
-    settings = {"tokenize": False, "add_generation_prompt": True, "enable_thinking": False}
+    settings = {**TEMPLATE_SETTINGS, "add_generation_prompt": True}
     if not example.system:
         return str(tokenizer.apply_chat_template(turns, **settings))
     from jinja2.exceptions import TemplateError

@@ -64,7 +64,8 @@ def load_task(text: str, seed: int, train: int | None = None, test: int | None =
     train, test: how many at most; None: all (of a generator 1000 and 200).
 
     What comes without a test set is shuffled, the same for every seed, and the last 20 % of each file are its test
-    set. No generated training question is also a test question, so there may be fewer than asked for.
+    set. No training question is also a test question there, nor among generated ones, so there may be fewer than asked
+    for.
 
     Raises UsageError for what is not there, without examples, or broken (naming file and line).
     """
@@ -135,8 +136,7 @@ def _example(record: Any, where: str) -> Example:
     prompt = _text(record, where, "prompt", "question")
     choices = record.get("choices") or ()
     answer = _text(record, where, "answer")
-    if not isinstance(choices, (list, tuple)) or not all(isinstance(choice, str) for choice in choices):
-        raise UsageError(f"{where}: choices must be a list of texts")
+    _check_texts(choices, where, "choices")
     if choices and answer not in choices:
         raise UsageError(f"{where}: the answer {answer!r} is none of the choices")
     system = record.get("system") or ""
@@ -156,6 +156,8 @@ def _of_sciknoweval(record: dict[str, Any], where: str) -> Example:
     if not isinstance(options, dict) or not options.get("label") or not options.get("text"):
         raise UsageError(f"{where}: choices.text and choices.label are missing")
     labels, texts = options["label"], options["text"]
+    _check_texts(labels, where, "choices.label")
+    _check_texts(texts, where, "choices.text")
     if len(labels) != len(texts) or key not in labels:
         raise UsageError(f"{where}: the answerKey {key!r} is none of the choices' labels, or a choice has no label")
     lines = [f"{label}) {text}" for label, text in zip(labels, texts, strict=True)]
@@ -173,6 +175,12 @@ def _text(record: dict[str, Any], where: str, *names: str) -> str:
     if not isinstance(value, str) or not value.strip():
         raise UsageError(f"{where}: {name!r} must be a text, not {json.dumps(value)}")
     return value
+
+
+def _check_texts(values: Any, where: str, name: str) -> None:
+    """A blank choice would always be the likeliest."""
+    if not isinstance(values, (list, tuple)) or not all(isinstance(value, str) and value.strip() for value in values):
+        raise UsageError(f"{where}: {name} must be a list of texts, none of them blank")
 
 
 def _parts(path: Path, keep: Callable[[Example], bool]) -> tuple[list[list[Example]], str]:
@@ -193,7 +201,12 @@ def _parts(path: Path, keep: Callable[[Example], bool]) -> tuple[list[list[Examp
         tests = min(max(round(TEST_SHARE * len(shuffled)), 1), len(shuffled) // 2)
         parts[0] += shuffled[: len(shuffled) - tests]
         parts[1] += shuffled[len(shuffled) - tests :]
-    return parts, f"the last {TEST_SHARE:.0%} of each file after a shuffle are the test set"
+    tested = {example.prompt for example in parts[1]}
+    learned = [example for example in parts[0] if example.prompt not in tested]
+    how = f"the last {TEST_SHARE:.0%} of each file after a shuffle are the test set"
+    if dropped := len(parts[0]) - len(learned):
+        how += f" ({dropped} others that ask the same are left out)"
+    return [learned, parts[1]], how
 
 
 def _pair(path: Path) -> tuple[Path, Path] | None:
@@ -230,7 +243,8 @@ def _some(examples: Sequence[Example], count: int | None, seed: int) -> tuple[Ex
 
 
 def _generated(text: str, seed: int, train: int | None, test: int | None) -> TaskData:
-    """A data set of reasoning-gym (Stojanovski et al. 2025) with its default difficulty."""
+    """A data set of reasoning-gym (Stojanovski et al. 2025) with its default difficulty. Only the answer that it gives
+    counts, also where it would take others."""
     if importlib.util.find_spec("reasoning_gym") is None:
         raise RunError(f"{text} needs reasoning-gym: pip install 'supple[language]'")
     gym: Any = importlib.import_module("reasoning_gym")
@@ -243,7 +257,9 @@ def _generated(text: str, seed: int, train: int | None, test: int | None) -> Tas
              for of, split in ((seed, "train"), (0, "test"))]  # fmt: skip
 
     def draw(count: int, drawn: int) -> tuple[Example, ...]:
-        entries = gym.create_dataset(name, size=count, seed=drawn)
+        entries = list(gym.create_dataset(name, size=count, seed=drawn))
+        if any(entry["answer"] is None for entry in entries):
+            raise UsageError(f"task {text!r} has no answers to learn: it only tells whether one is right")
         return tuple(Example(entry["question"], str(entry["answer"])) for entry in entries)
 
     tested = draw(counts[1], seeds[1])

@@ -14,12 +14,14 @@ from .settings import LanguageSettings
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of run. settings_name: its dataclass in the package's settings.py."""
+    """One kind of run. settings_name: its dataclass in the package's settings.py. shared: whether processes that
+    `torchrun` starts can share it."""
 
     about: str
     package: str
     settings_name: str
     beginning: Callable[[Any, RunDirectory, int], tuple[Any, int, Path]] = at_the_fork
+    shared: bool = False
 
     def settings(self) -> type[LanguageSettings]:
         module = importlib.import_module(f".{self.package}.settings", __package__)
@@ -30,7 +32,7 @@ class Kind:
 KINDS = {
     "pretrain": Kind(
         "a GPT on one corpus, then on others, from a checkpoint of the first", "pretrain", "PretrainSettings",
-        from_a_start,
+        from_a_start, shared=True,
     ),
     "sft": Kind("supervised fine-tuning of a causal language model, and what it forgets", "finetune", "SFTSettings"),
     "clip": Kind("a small image-text model on captions", "images", "ClipSettings"),

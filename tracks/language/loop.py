@@ -1,9 +1,9 @@
 """The training loop of language models: batch → update → hooks → measure → evaluate → log → checkpoint, by tasks."""
 
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf, isfinite
-from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -33,7 +33,6 @@ class Loop:
     end: int
     warn: Callable[[str], None]
     step: int = 0
-    saved: Path | None = None  # the last checkpoint
     best: float = inf  # the smallest number that `Work.improved` gave
 
     def __post_init__(self) -> None:
@@ -134,7 +133,8 @@ class Loop:
             self.count = 0
         self.run.metrics(self.step, line)
         self.run.flush()
-        if (number := self.work.improved(task, numbers, self.best)) is not None:
+        # where nothing was learned yet, nothing is best: nobody could start there
+        if self.step and (number := self.work.improved(task, numbers, self.best)) is not None:
             self.best = number
             self._save(BEST)
         return numbers
@@ -150,7 +150,7 @@ class Loop:
     def _check(self) -> None:
         """Raise RunError if the loss was not finite. What was saved stays."""
         sound = [torch.isfinite(p.detach()).all() for p in self.learner.module.parameters() if p.requires_grad]
-        if not isfinite(float(self.sum)) or not bool(torch.stack(sound).all()):
+        if not isfinite(float(self.sum)) or (sound and not bool(torch.stack(sound).all())):
             raise RunError(
                 f"training diverged by update {self.step}, its loss is not finite: a smaller --learning-rate may help; "
                 f"the last checkpoint is kept"
@@ -169,22 +169,22 @@ class Loop:
             "count": self.count,
             "work": self.work.state(),
             "torch": torch.get_rng_state(),
+            "cuda": torch.cuda.get_rng_state(self.sum.device) if self.sum.is_cuda else None,
             "hooks": self.hooks.state_dict(),
             "logs": self.run.log_lengths(),
             "seconds": self.run.seconds(),
         }
         where = self.run.path / folder if folder else self.run.checkpoints
-        saved = checkpoint.save(where, self.step, tree, self.run.identity)
-        if not folder:
-            self.saved = saved
+        checkpoint.save(where, self.step, tree, self.run.identity)
+        if not folder:  # only now is a best state from before of no more use: the run could have had to go back to it
             checkpoint.prune(where, self.settings.keep_checkpoints, self.step)
-        elif folder == BEST:
-            checkpoint.prune(where, 1, self.step)
+            checkpoint.prune(self.run.path / BEST, 1, self.step)
 
     def _restore(self) -> None:
         torch.manual_seed(derive(self.settings.seed, "torch"))
         tree = checkpoint.newest(self.run.checkpoints, self.run.identity, self.warn)
         distributed.together()  # nobody prunes before everybody has read
+        self._forget_later(0 if tree is None else tree["step"])
         if tree is None:
             if self.start:
                 raise RunError(f"{self.run.checkpoints}: a fork without its checkpoint cannot begin")
@@ -199,9 +199,19 @@ class Loop:
                 self.work.place = task, min(self.step, task.end) - task.start - 1
         self.work.load_state(tree["work"])
         torch.set_rng_state(tree["torch"])
+        if self.sum.is_cuda and tree.get("cuda") is not None:
+            torch.cuda.set_rng_state(tree["cuda"], self.sum.device)
         self.hooks.load_state_dict(tree["hooks"])
         if self.step == self.start:  # a fork begins its own account
             self.best, self.count = inf, 0
             self.sum.zero_()
         if self.step < self.end:  # a finished run is left untouched
             self.run.start_logs(tree["logs"], tree["seconds"], OF_CLASSIFIERS)
+
+    def _forget_later(self, step: int) -> None:
+        """Drop the states that were kept after the checkpoint from which the run goes on: it comes there again, and on
+        a GPU not bit for bit."""
+        if distributed.first():
+            for folder in (each for kind in (BEST, KEPT) for each in (self.run.path / kind).glob("*")):
+                if folder.name.isdigit() and int(folder.name) > step:
+                    shutil.rmtree(folder)

@@ -1,6 +1,7 @@
 """Causal language models of `transformers`: from where they lie to what interventions and metrics see of them."""
 
 import importlib.util
+import json
 import os
 import re
 import shutil
@@ -64,7 +65,7 @@ def load_model(name: str, device: str = "cpu", seed: int = 0) -> LanguageModel:
 
     Raises UsageError for a name that is none of these, RunError for a model that cannot be loaded.
     """
-    _require("transformers")
+    require("transformers")
     path = Path(name).expanduser()
     if name == SMOLLM2:
         model, tokenizer, source = *_read(_smollm2()), "SmolLM2-135M-Instruct (GGUF Q4_1, dequantised to float32)"
@@ -81,8 +82,9 @@ def load_model(name: str, device: str = "cpu", seed: int = 0) -> LanguageModel:
         if not (path / "config.json").is_file():
             raise UsageError(f"{name} is no model in transformers' layout: it has no config.json")
         model, tokenizer, source = *_read(path), name
-    elif _on_the_hub(name):
-        model, tokenizer, source = *_from_hub(name), f"{name} from the hub"
+    elif on_the_hub(name):
+        model, tokenizer = from_hub(name, _pretrained)
+        source = f"{name} from the hub"
     else:
         raise UsageError(f"no such model: {name!r} (a model is {FORMS})")
     return LanguageModel(model.float().to(device).eval(), tokenizer, source)
@@ -92,16 +94,26 @@ def new_model(text: str, seed: int = 0, device: str = "cpu") -> LanguageModel:
     """A LLaMA with random weights and a tokenizer of bytes; text: `llama:WIDTHxLAYERS` (see fresh.py)."""
     from .fresh import fresh_llama
 
-    _require("transformers")
+    require("transformers")
     model, tokenizer = fresh_llama(text, seed)
     return LanguageModel(model.to(device).eval(), tokenizer, f"{text}, random weights of seed {seed}")
+
+
+def check_context(language_model: LanguageModel, name: str, max_length: int, max_new_tokens: int) -> None:
+    """Raise UsageError where a prompt of so many tokens and its answer are more than the model's positions."""
+    context = getattr(language_model.model.config, "max_position_embeddings", None)
+    if context is not None and max_length + max_new_tokens > context:
+        raise UsageError(
+            f"--max-length {max_length} and --max-new-tokens {max_new_tokens} are more than the context of {name}, "
+            f"{context} tokens"
+        )
 
 
 def save_model(language_model: LanguageModel, folder: Path) -> None:
     """Write model and tokenizer in transformers' layout (safetensors), for `load_model` and everybody else.
 
     The folder appears whole or not at all; one that is there is replaced."""
-    with _appearing(folder) as temporary, _quiet():
+    with appearing(folder) as temporary, quiet():
         language_model.model.save_pretrained(temporary)  # type: ignore[operator]
         language_model.tokenizer.save_pretrained(temporary)
 
@@ -190,12 +202,13 @@ def _redraw(model: nn.Module, generator: torch.Generator) -> dict[str, Tensor]:
 # -- files ---------------------------------------------------------------------------------------------------------
 
 
-def _require(package: str, purpose: str = "a language model of transformers") -> None:
+def require(package: str, purpose: str = "a language model of transformers") -> None:
+    """Raise RunError, saying how to install it, for a package that is not there."""
     if importlib.util.find_spec(package) is None:
         raise RunError(f"{purpose} needs {package}: pip install 'supple[language]'")
 
 
-def _on_the_hub(name: str) -> bool:
+def on_the_hub(name: str) -> bool:
     """Whether a name means a model on the hub, and no path that is not there."""
     return HUB.fullmatch(name) is not None and not name.startswith(".") and not Path(name).parent.exists()
 
@@ -205,7 +218,7 @@ def _read(folder: Path, gguf: str | None = None) -> tuple[nn.Module, Any]:
     try:
         if gguf is None:
             return _pretrained(str(folder), local_files_only=True)
-        _require("gguf", "a .gguf file")
+        require("gguf", "a .gguf file")
         # its weights come as float32, but it would refuse to be saved; the progress bar is no business of ours
         with redirect_stderr(StringIO()):
             model, tokenizer = _pretrained(str(folder), local_files_only=True, gguf_file=gguf)
@@ -213,30 +226,53 @@ def _read(folder: Path, gguf: str | None = None) -> tuple[nn.Module, Any]:
         return model, tokenizer
     except UNREADABLE as error:
         raise RunError(
-            f"{folder / (gguf or '')}: not a causal language model that can be read: {_first(error)}"
+            f"{folder / (gguf or '')}: not a causal language model that can be read: {first_line(error)}"
         ) from error
 
 
-def _from_hub(name: str) -> tuple[nn.Module, Any]:
+def from_hub(name: str, read: Callable[..., Any]) -> Any:
+    """What `read(name, local_files_only=…)` gives: out of the hub's own cache, else over the network.
+
+    Raises RunError, which says how to use a local path, where it cannot be had; passes on UsageError."""
     from huggingface_hub import HfApi
 
     try:
         try:
-            return _pretrained(name, local_files_only=True)
-        except (OSError, ValueError):
+            return read(name, local_files_only=True)
+        except (OSError, ValueError) as error:
+            if isinstance(error, UsageError):
+                raise
             HfApi().model_info(name, timeout=10.0)  # without a network this fails at once, downloads only after minutes
-        return _pretrained(name)
-    except UNREADABLE as error:
+        return read(name, local_files_only=False)
+    except UsageError:
+        raise
+    except Exception as error:  # of whichever HTTP library the hub's client uses
         raise RunError(
-            f"{name} could not be had from the hub ({_first(error)}); without a network give the path of a folder "
-            "with its config.json, safetensors and tokenizer files, or of a .gguf file"
+            f"{name} could not be had from the hub ({first_line(error)}); without a network give the path of a folder "
+            "with its config.json, safetensors, tokenizer and preprocessor files, or of a .gguf file"
         ) from error
+
+
+def model_type(name: str) -> str:
+    """The architecture of a folder or of a model on the hub, as transformers calls it, such as llama or clip; "" for
+    any other name and for a folder that does not say. Raises RunError for a model that is not to be had from the hub.
+    """
+    if on_the_hub(name):
+        require("transformers")
+        from transformers import AutoConfig
+
+        return str(from_hub(name, AutoConfig.from_pretrained).model_type)
+    try:
+        config = json.loads((Path(name).expanduser() / "config.json").read_text())
+    except (OSError, ValueError):
+        return ""
+    return str(config.get("model_type", "")) if isinstance(config, dict) else ""
 
 
 def _pretrained(name: str, **where: Any) -> tuple[nn.Module, Any]:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    with _quiet():
+    with quiet():
         tokenizer = AutoTokenizer.from_pretrained(name, **where)
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             name, dtype=torch.float32, attn_implementation="sdpa", output_loading_info=True, **where
@@ -259,12 +295,13 @@ def _smollm2() -> Path:
     return folder
 
 
-def _first(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """Of what an error says; its kind where it says nothing."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Without transformers' progress bars and remarks."""
     from transformers.utils import logging
 
@@ -280,7 +317,7 @@ def _quiet() -> Iterator[None]:
 
 
 @contextmanager
-def _appearing(target: Path) -> Iterator[Path]:
+def appearing(target: Path) -> Iterator[Path]:
     """A temporary folder that becomes `target` once it is filled and on the disk, or else vanishes."""
     temporary = target.with_name(f"tmp-{target.name}-{os.getpid()}")
     target.parent.mkdir(parents=True, exist_ok=True)

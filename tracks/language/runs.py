@@ -34,6 +34,8 @@ def resolve(settings: LanguageSettings) -> None:
 def build(kind: str, settings: LanguageSettings) -> Work:
     """The network and the tasks of these settings. Raises UsageError for what cannot work."""
     settings.check()
+    if distributed.world() > 1 and not KINDS[kind].shared:
+        raise UsageError(f"supple language {kind} trains in one process: start it without torchrun")
     resolve(settings)
     torch.set_num_threads(settings.threads)
     module = importlib.import_module(f".{KINDS[kind].package}.work", __package__)
@@ -73,6 +75,7 @@ def read(work: Work, hooks: Sequence[str], start: int = 0, run: RunDirectory | N
 def create(path: Path, kind: str, settings: LanguageSettings, command: str, warn: Warn = print) -> None:
     """Check everything that can be checked before training, then make the run directory. Raises UsageError."""
     work = build(kind, settings)
+    settings.check_single()
     read(work, (*work.hooks, *settings.hook))
     RunDirectory.create(path, configuration(kind, settings, work, command), f"supple language {kind}")
 
@@ -139,8 +142,10 @@ class Functions:
     def check(self, settings: LanguageSettings, arms: Sequence[Sequence[str]], fork: int, warn: Warn) -> None:
         for hooks in arms:  # hooks may change a network: each arm is checked on its own
             work = build(self.kind, replace(settings, hook=tuple(hooks)))
-            start = work.tasks[1].start if fork and len(work.tasks) > 1 else fork
-            read(work, (*work.hooks, *hooks), start)
+            try:
+                read(work, (*work.hooks, *hooks), work.tasks[1].start if fork else 0)
+            except UsageError as error:
+                raise UsageError(f"--arm: {str(error).removeprefix('--hook: ').removeprefix('--arm: ')}") from None
 
     def configuration(self, settings: LanguageSettings, command: str) -> dict[str, Any]:
         settings = replace(settings)

@@ -6,7 +6,8 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 SCORES = ("accuracy", "rouge_l", "sari", "similarity")
-NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
+# Digits, with commas before every three of them or without. A minus right after another number takes away from it.
+NUMBER = re.compile(r"(?:(?<![\w)])-)?(?:(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|(?<!\d)\.\d+)")
 FINAL = "####"  # what stands before the result in answers of GSM8K
 ORDERS = 4  # of n-grams in SARI
 
@@ -69,16 +70,17 @@ def _words(text: str) -> list[str]:
 
 def _right(given: str, expected: str) -> bool:
     if FINAL in expected:
-        found, wanted = NUMBER.findall(given), NUMBER.findall(expected.rpartition(FINAL)[2])
-        return bool(found) and bool(wanted) and _value(found[-1]) == _value(wanted[-1])
+        found, wanted = _numbers(given), _numbers(expected.rpartition(FINAL)[2])
+        return bool(found) and bool(wanted) and found[-1] == wanted[-1]
     letter, below, _ = expected.strip().partition("\n")
     if below and len(letter) == 1:
         return given.strip()[:1] == letter
     return _normal(given) == _normal(expected)
 
 
-def _value(number: str) -> float:
-    return float(number.replace(",", ""))
+def _numbers(text: str) -> list[float]:
+    """All of them; −$5 is −5."""
+    return [float(number.replace(",", "")) for number in NUMBER.findall(text.replace("$", "").replace("−", "-"))]
 
 
 def _normal(text: str) -> str:

@@ -21,7 +21,7 @@ class LanguageSettings:
     weight_decay: float = 0.1
     """AdamW's, on matrices (and embeddings) only."""
     clip: Annotated[float | None, tyro.conf.arg(metavar="FLOAT")] = 1.0
-    """Largest norm of a gradient."""
+    """Largest norm of a gradient; a longer one is shortened. None: any."""
     device: Device = "auto"
     """auto (a CUDA GPU where there is one), cpu, cuda."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
@@ -38,6 +38,9 @@ class LanguageSettings:
     """Updates between two evaluations; 0: where tasks begin and end only."""
     curvature: bool = False
     """Measure the largest eigenvalue of the loss's Hessian too; takes as long as some hundred updates."""
+
+    def check_single(self) -> None:
+        """Raise UsageError for what only runs of a comparison can be told."""
 
     def check(self) -> None:
         """Raise UsageError for values that cannot work."""

@@ -105,6 +105,14 @@ def test_a_task_is_scored_by_choices_and_by_generation(lm: LanguageModel) -> Non
         ("He pays 3 x 5 = $1,015.00 in all.", "3 * 5\n#### 1015", True),
         ("16 - 3 = 13", "...\n#### 18", False),
         ("no number", "...\n#### 18", False),
+        ("It is 1,234.50.", "#### 1234.5", True),
+        ("He is left with 20-15", "#### 15", True),  # a minus between numbers is no sign
+        ("He is left with $20-$15", "#### 15", True),
+        ("So she has lost: -$5", "#### -5", True),
+        ("5", "#### -5", False),
+        ("They cost $.50 each", "#### 0.5", True),
+        ("(3,4)", "#### 4", True),  # two numbers
+        ("Two million: 2,000,000, in short", "#### 2000000", True),
         ("C. Because of that", "C\nBecause of this", True),
         ("A", "B\nfor", False),
     ],
@@ -152,3 +160,10 @@ def test_an_unknown_score_is_refused_by_name() -> None:
     with pytest.raises(ValueError, match="unknown score 'bleu'"):
         score("bleu", "a", "b")
     assert math.isclose(score("rouge_l", "a b", "a b"), 1.0)
+
+
+@torch.no_grad()
+def test_a_choice_longer_than_what_may_be_seen_still_has_a_token_before_it(lm: LanguageModel) -> None:
+    question = Example("a long question", "b", ("a long choice", "b"))
+    assert choose(lm.model, lm.tokenizer, [question], max_length=4) == choose(lm.model, lm.tokenizer, [question],
+                                                                              max_length=14)  # fmt: skip

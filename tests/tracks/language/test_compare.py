@@ -83,7 +83,7 @@ WRONG = {
     "--vary strt=best": "no setting 'strt': did you mean 'start'?",
     "--vary width=": "give each setting once, with different values, as NAME=VALUE,VALUE",
     "--vary width=16,16": "give each setting once, with different values",
-    "--vary width=wide": "--width: 'wide' is not an integer",
+    "--vary batch_size=wide": "--batch-size: 'wide' is not an integer",
     "--vary start=best,6 --arm fire@5": "--arm",
 }
 

@@ -54,6 +54,8 @@ def test_a_sciknoweval_question_lists_its_options_and_has_a_letter_for_an_answer
         ('{"prompt": "p", "answer": "a"', "not JSON"),
         ('["p", "a"]', "not an object"),
         ('{"prompt": "p", "answer": "c", "choices": ["a", "b"]}', "none of the choices"),
+        ('{"prompt": "p", "answer": "a", "choices": ["a", " "]}', "none of them blank"),
+        (json.dumps({**QUESTION, "choices": {"text": ["1", "2"], "label": [0, 1]}}), "choices.label must be"),
         (json.dumps({**QUESTION, "answerKey": "C"}), "none of the choices' labels"),
         (json.dumps({**QUESTION, "choices": {}}), "choices.text and choices.label are missing"),
     ],
@@ -97,7 +99,8 @@ def test_the_seed_draws_what_is_learned_and_not_what_is_tested(tmp_path: Path) -
 
 
 def test_only_multiple_choice_questions_are_taken_where_that_is_asked_for(tmp_path: Path) -> None:
-    write(tmp_path / "mixed.jsonl", *[QUESTION, BALANCE] * 5)
+    questions = [{**each, "question": f"{each['question']} {i}"} for i in range(5) for each in (QUESTION, BALANCE)]
+    write(tmp_path / "mixed.jsonl", *questions)
     task = load_task(f"mcq:{tmp_path}", 0)
     assert len(task.train) + len(task.test) == 5
     assert all(example.choices for example in (*task.train, *task.test))
@@ -134,3 +137,19 @@ def test_generated_tasks_repeat_and_never_test_a_question_that_was_learned() -> 
     assert one.test == other.test
     assert one.train != other.train
     assert not {example.prompt for example in one.train} & {example.prompt for example in one.test}
+
+
+def test_no_question_is_learned_and_tested_where_a_file_repeats_itself(tmp_path: Path) -> None:
+    file = write(tmp_path / "a.jsonl", *pairs(10), *pairs(10), *pairs(10))
+    task = load_task(str(file), 0)
+    tested = {example.prompt for example in task.test}
+    assert len(task.test) == 6
+    assert not tested & {example.prompt for example in task.train}
+    assert len(task.train) == 30 - 3 * len(tested)
+    assert f"{30 - 6 - len(task.train)} others that ask the same are left out" in task.source
+
+
+def test_a_generator_without_answers_is_refused() -> None:
+    pytest.importorskip("reasoning_gym")
+    with pytest.raises(UsageError, match="'reasoning-gym:propositional_logic' has no answers to learn"):
+        load_task("reasoning-gym:propositional_logic", 0, 2, 2)

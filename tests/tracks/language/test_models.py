@@ -70,10 +70,10 @@ def test_weights_are_float32_whatever_they_were_saved_as(tmp_path: Path) -> None
 def test_a_name_that_is_no_model_is_refused_without_asking_the_network(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def asked(name: str) -> None:
+    def asked(*what: object) -> None:
         raise AssertionError("the hub was asked")
 
-    monkeypatch.setattr(models, "_from_hub", asked)
+    monkeypatch.setattr(models, "from_hub", asked)
     monkeypatch.setenv("SUPPLE_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "runs").mkdir()
@@ -100,6 +100,18 @@ def test_a_hub_model_that_cannot_be_had_says_how_to_use_a_path(monkeypatch: pyte
     monkeypatch.setattr(huggingface_hub.HfApi, "model_info", fails)
     with pytest.raises(RunError, match=r"some/model could not be had from the hub \(no network\).*path of a folder"):
         load_model("some/model")
+
+
+def test_the_hubs_own_cache_is_enough_without_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    import huggingface_hub
+
+    def fails(*args: object, **settings: object) -> None:
+        raise AssertionError("the network was asked")
+
+    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", fails)
+    monkeypatch.setattr(hf.AutoConfig, "from_pretrained", lambda name, local_files_only: hf.CLIPConfig())
+    assert models.model_type("some/clip") == "clip"
+    assert models.model_type("llama:32x1") == models.model_type("nowhere") == ""
 
 
 def test_a_damaged_folder_is_one_line_that_names_it(tmp_path: Path) -> None:

@@ -65,7 +65,9 @@ class MoRAM(Adapter):
 
         z: activations A·x, (…, atoms)."""
         z = wide(z)
-        norm = torch.linalg.vector_norm(z, dim=-1, keepdim=True).clamp_min(torch.finfo(z.dtype).tiny)
+        # A norm has no second derivative at 0, and padding is often embedded there: 1 takes its place.
+        squared = z.square().sum(-1, keepdim=True)
+        norm = torch.where(squared > 0, squared, 1.0).sqrt()
         kept, index = z, None
         if self.k is not None and self.k < z.shape[-1]:
             kept, index = z.topk(self.k, dim=-1, sorted=False)  # in the order of s, which is z over a positive number

@@ -1,7 +1,8 @@
 """Which atoms the tasks made use of: pruning after each task, and maps (MoRAM paper, A.10, Table 19, Figure 5)."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -61,13 +62,20 @@ def left(mass: Tensor, pruned: Pruned) -> Tensor:
     return torch.cat([part[rows] for part, rows in zip(parts, kept, strict=True)])
 
 
-def write_maps(folder: Path, model: nn.Module, names: Sequence[str], inputs: Sequence[Sequence[Any]]) -> None:
+def write_maps(folder: Path, model: nn.Module, names: Sequence[str], passes: Iterable[Iterable[Sequence[Any]]]) -> None:
     """Write, for each layer, how much each task's tokens use each atom, (tasks, atoms): the mean mixture weight, with
-    the tasks' names in the file's metadata. inputs: the arguments of a forward pass for each task."""
+    the tasks' names in the file's metadata. passes: the arguments of each task's forward passes, without padding."""
     rows: dict[str, list[Tensor]] = {}
-    for arguments in inputs:
-        for layer, weights in activation_maps(model, partial(model, *arguments)).items():
-            rows.setdefault(layer, []).append(torch.from_numpy(weights).mean(0))
+    for of_task in passes:
+        sums: dict[str, Tensor] = {}
+        tokens: Counter[str] = Counter()
+        for arguments in of_task:
+            for layer, weights in activation_maps(model, partial(model, *arguments)).items():
+                total = torch.from_numpy(weights).sum(0, dtype=torch.float64)
+                sums[layer] = sums[layer] + total if layer in sums else total
+                tokens[layer] += len(weights)
+        for layer, total in sums.items():
+            rows.setdefault(layer, []).append((total / tokens[layer]).float())
     labels = {"tasks": json.dumps(list(names))}
     temporary = folder / f"{MAPS}.tmp"
     files.write(temporary, to_bytes({layer: torch.stack(means) for layer, means in rows.items()}, labels))

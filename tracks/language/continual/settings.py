@@ -75,6 +75,9 @@ class ContinualSettings(LanguageSettings):
     """Test examples of a task at most."""
     shots: Number = None
     """Training images of a class, of images (default: 16 for X-TAIL, 5 for MTIL)."""
+    prompts: Annotated[tuple[str, ...], tyro.conf.arg(metavar="TEXT")] = ()
+    """Prompts with {} for the name of a class, of images: the first is trained with, and the features of several are
+    averaged in tests (default: "a photo of the {}.")."""
     protocol: Literal["x-tail", "mtil"] = "x-tail"
     """Which classes compete in a test, of images: those of all domains, or those of the image's own."""
     data: Annotated[str | None, tyro.conf.arg(metavar="DIR")] = None
@@ -87,7 +90,8 @@ class ContinualSettings(LanguageSettings):
     """After each task, keep the atoms that carry this share of the activation mass (Table 19: 0.99), of moram and
     external-router; default: all."""
     activation_maps: bool = False
-    """Leave with the adapters how much each task's inputs use each atom, of moram and external-router (Figure 5)."""
+    """Leave with the adapters how much each task's inputs use each atom, of moram and external-router (Figure 5); takes
+    another pass over all training data."""
 
     @property
     def kind(self) -> str:

@@ -1,7 +1,7 @@
 """What a continual-learning run learns, whatever it is made of: a model and the data of every task."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +50,12 @@ class TaskStream(ABC):
 
     @abstractmethod
     def inputs(self, task: int, update: int) -> Sequence[Any]:
-        """The positional arguments of one forward pass of the model on that batch."""
+        """The positional arguments of one forward pass of the model on that batch, or on so much of it as needs no
+        padding: all that passes is measured."""
+
+    @abstractmethod
+    def passes(self, task: int) -> Iterator[Sequence[Any]]:
+        """The same of forward passes over all training data of a task, each example once and whole."""
 
     @abstractmethod
     def score(self, task: int, examples: int | None = None) -> float:

@@ -1,6 +1,7 @@
 """Tasks of text for a causal language model: questions, of whose answers the likelihood is raised."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 
 import torch
@@ -8,9 +9,17 @@ from torch import Tensor
 
 from ....experiments.seeding import generator
 from ..answers import answer_nll, task_score
-from ..chat import IGNORED, collate, encode
+from ..chat import IGNORED, Encoded, collate, encode
 from ..examples import TaskData, load_task
-from ..models import LanguageModel, causal_features, causal_layers, causal_units, load_model, save_model
+from ..models import (
+    LanguageModel,
+    causal_features,
+    causal_layers,
+    causal_units,
+    check_context,
+    load_model,
+    save_model,
+)
 from .settings import ContinualSettings
 from .stream import TaskStream
 
@@ -26,7 +35,9 @@ def text_stream(settings: ContinualSettings) -> "TextStream":
     s = settings
     names = s.ordered(s.tasks or TASKS)
     tasks = [load_task(name, s.seed, s.train_examples, s.test_examples) for name in names]
-    return TextStream(load_model(s.model, s.device, s.seed), tasks, s)
+    language_model = load_model(s.model, s.device, s.seed)
+    check_context(language_model, s.model, s.max_length, s.max_new_tokens)
+    return TextStream(language_model, tasks, s)
 
 
 class TextStream(TaskStream):
@@ -39,7 +50,7 @@ class TextStream(TaskStream):
         self.names, self.scores = tuple(task.name for task in tasks), tuple(task.score for task in tasks)
         self.layers, self.units, self.features = causal_layers(model), causal_units(model), causal_features(model)
         self.unwired = dict.fromkeys(self.units, "lies in a gated MLP, where the outputs of another layer multiply it")
-        self.sources = {"model": language_model.source, **{f"task {i}": task.source for i, task in enumerate(tasks)}}
+        self.sources = {"model": language_model.source, **{f"task {i}": task.described for i, task in enumerate(tasks)}}
         self.encoded = [encode(language_model.tokenizer, task.train, settings.max_length) for task in tasks]
 
     def updates_per_epoch(self, task: int) -> int:
@@ -56,7 +67,18 @@ class TextStream(TaskStream):
         return answer_nll(self.model, tokens, labels) / (labels != IGNORED).sum(1)
 
     def inputs(self, task: int, update: int) -> tuple[Tensor]:
-        return (self._batch(task, update)[0],)
+        """Cut to the shortest example: no padding is measured."""
+        rows = self._rows(task, update)
+        shortest = min(len(each.ids) for each in rows)
+        return (self._tokens([each.ids[:shortest] for each in rows]),)
+
+    def passes(self, task: int) -> Iterator[tuple[Tensor]]:
+        """By length, so that no pass has padding in it."""
+        ordered = sorted((each.ids for each in self.encoded[task]), key=len)
+        for _, group in groupby(ordered, len):
+            ids, size = list(group), self.settings.batch_size
+            for start in range(0, len(ids), size):
+                yield (self._tokens(ids[start : start + size]),)
 
     def score(self, task: int, examples: int | None = None) -> float:
         s = self.settings
@@ -70,10 +92,17 @@ class TextStream(TaskStream):
 
     def _batch(self, task: int, update: int) -> tuple[Tensor, Tensor]:
         """(tokens, labels) of an update, (B, T) both."""
+        tokens, labels, _ = collate(self._rows(task, update), self.language_model.pad)
+        device = next(self.model.parameters()).device
+        return tokens.to(device), labels.to(device)
+
+    def _rows(self, task: int, update: int) -> list[Encoded]:
+        """The examples of an update."""
         encoded, size = self.encoded[task], self.settings.batch_size
         epoch, batch = divmod(update, self.updates_per_epoch(task))
         order = torch.randperm(len(encoded), generator=generator(self.settings.seed, "batches", task, epoch))
-        rows = order[batch * size : (batch + 1) * size].tolist()
-        tokens, labels, _ = collate([encoded[i] for i in rows], self.language_model.pad)
-        device = next(self.model.parameters()).device
-        return tokens.to(device), labels.to(device)
+        return [encoded[i] for i in order[batch * size : (batch + 1) * size].tolist()]
+
+    def _tokens(self, ids: list[list[int]]) -> Tensor:
+        """Examples of one length, (B, T)."""
+        return torch.tensor(ids, device=next(self.model.parameters()).device)

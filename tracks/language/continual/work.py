@@ -1,6 +1,5 @@
 """A run of continual learning: task after task on one model, with adapters that each task adds to, or without."""
 
-import json
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -16,6 +15,7 @@ from ....experiments.seeding import generator
 from ....interventions import Learner
 from ....metrics.view import evaluating
 from ..adapters import Adapter, adapters, add_task, maker, penalty, save_adapters, wrap
+from ..models import model_type
 from ..schedule import cosine
 from ..work import Task, Work
 from .masses import Masses, write_maps
@@ -41,14 +41,8 @@ def open_stream(settings: ContinualSettings) -> TaskStream:
 
 
 def of_images(name: str) -> bool:
-    """Whether a model is an image–text model: a new one, `clip:…`, or a folder that says so."""
-    if name.startswith("clip:"):
-        return True
-    try:
-        config = json.loads((Path(name).expanduser() / "config.json").read_text())
-    except (OSError, ValueError):
-        return False
-    return isinstance(config, dict) and config.get("model_type") == "clip"
+    """Whether a model is an image–text model: a new one, `clip:…`, or a folder or hub model that says so."""
+    return name.startswith("clip:") or model_type(name) == "clip"
 
 
 class ContinualWork(Work):
@@ -134,10 +128,13 @@ class ContinualWork(Work):
     def _add_task(self, index: int) -> None:
         add_task(self.model, generator(self.settings.seed, "adapters", index))
 
-    def _optimizer(self) -> torch.optim.AdamW:
-        """A new AdamW over what is trained now. The paper names no weight decay, and no parameters without it."""
+    def _optimizer(self) -> torch.optim.AdamW | None:
+        """A new AdamW over what is trained now; None where pruning left nothing of the task that ended. The paper names
+        no weight decay, and no parameters without it."""
         s = self.settings
         trained = [p for p in self.model.parameters() if p.requires_grad]
+        if not trained:
+            return None
         optimizer = torch.optim.AdamW(trained, lr=s.learning_rate, weight_decay=s.weight_decay, fused=True)
         for group in optimizer.param_groups:
             group["initial_lr"] = s.learning_rate
@@ -173,8 +170,8 @@ class ContinualWork(Work):
         """Drop atoms that carry next to nothing; returns their share of all there were."""
 
         def once() -> None:
-            for update in range(self.stream.updates_per_epoch(task.index)):
-                self.model(*self.stream.inputs(task.index, update))
+            for arguments in self.stream.passes(task.index):
+                self.model(*arguments)
 
         with self.accumulating(0):
             share = masses.prune(once)
@@ -209,8 +206,7 @@ class ContinualWork(Work):
             return
         save_adapters(self.model, folder)
         if self.settings.activation_maps:
-            inputs = [self.stream.inputs(i, 0) for i in range(len(self.tasks))]
-            write_maps(folder, self.model, self.stream.names, inputs)
+            write_maps(folder, self.model, self.stream.names, map(self.stream.passes, range(len(self.tasks))))
 
     def _of_adapters(self) -> set[str]:
         """Names in the model's state of what belongs to its adapters."""

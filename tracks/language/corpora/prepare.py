@@ -14,6 +14,7 @@ from ....interventions import did_you_mean
 from .published import ENGLISH, PUBLISHED
 from .tokenizers import FILE, Bytes, Tokenizer, read_tokenizer, train_bpe
 from .tokens import TokenFile, write_tokens
+from .windows import check_same_tokenizer
 
 PIECE = 2**18  # bytes of text that are encoded at once
 Part = tuple[Path, int, int]  # bytes of a file, from, to
@@ -33,7 +34,9 @@ class Corpus:
         folder = Path(folder)
         if not (folder / "train.bin").is_file():
             raise UsageError(f"{folder}: no corpus here: it needs train.bin, validation.bin and a JSON beside each")
-        return cls(folder, TokenFile.open(folder / "train.bin"), TokenFile.open(folder / "validation.bin"))
+        train, validation = (TokenFile.open(folder / f"{part}.bin") for part in ("train", "validation"))
+        check_same_tokenizer([train, validation])
+        return cls(folder, train, validation)
 
     @property
     def tokenizer(self) -> Tokenizer:

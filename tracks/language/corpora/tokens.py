@@ -70,6 +70,11 @@ class TokenFile:
     def __len__(self) -> int:
         return len(self.tokens)
 
+    @property
+    def where(self) -> str:
+        """What it is and where it lies, for messages: the path alone may be one in the cache."""
+        return f"{self.about.source}, {self.path}"
+
     def batch(self, starts: Tensor, length: int) -> tuple[Tensor, Tensor]:
         """Inputs and targets, (B, length) int64 each: the tokens from each of `starts` (B,) on, and those one further.
         Raises UsageError for a file of fewer than length + 1 tokens, IndexError for a start from which they would
@@ -82,7 +87,7 @@ class TokenFile:
     def check(self, block: int) -> None:
         """Raise UsageError unless there are more tokens than a block has."""
         if len(self) <= block:
-            raise UsageError(f"{self.path}: {len(self):,} tokens are too few for a block of {block:,}")
+            raise UsageError(f"{self.where}: {len(self):,} tokens are too few for a block of {block:,}")
 
 
 def write_tokens(

@@ -59,7 +59,7 @@ def windows(
     for part in source.parts:
         part.check(block)
     if (total := sum(map(len, source.parts))) <= batch * block:
-        names = ", ".join(str(part.path) for part in source.parts)
+        names = "; ".join(part.where for part in source.parts)
         raise UsageError(f"{names}: {total:,} tokens are too few for one batch, which has {batch} × {block:,}")
     draws = generator(seed, "windows", task, update)
     which = torch.multinomial(torch.tensor(source.shares, dtype=torch.float64), batch, True, generator=draws)

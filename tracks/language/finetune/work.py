@@ -17,7 +17,7 @@ from ..answers import answer_loss, answer_nll, task_score
 from ..chat import Encoded, collate, encode
 from ..examples import TaskData, load_task
 from ..gpt import adamw
-from ..models import LanguageModel, causal_learner, load_model, save_model
+from ..models import LanguageModel, causal_learner, check_context, load_model, save_model
 from ..schedule import cosine
 from ..work import Task, Work
 from .settings import SFTSettings
@@ -171,10 +171,5 @@ def build(settings: SFTSettings) -> FinetuneWork:
     learn = load_task(s.learn, s.seed, s.train_examples, s.test_examples)
     retain = load_task(s.retain, s.seed, s.retain_batch, s.test_examples) if s.retain else None
     language_model = load_model(s.model, s.device, s.seed)
-    context = getattr(language_model.model.config, "max_position_embeddings", None)
-    if context is not None and s.max_length + s.max_new_tokens > context:
-        raise UsageError(
-            f"--max-length {s.max_length} and --max-new-tokens {s.max_new_tokens} are more than the context of "
-            f"{s.model}, {context} tokens"
-        )
+    check_context(language_model, s.model, s.max_length, s.max_new_tokens)
     return FinetuneWork(s, language_model, learn, retain)

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from ....experiments.errors import RunError, UsageError
 from ....metrics.view import evaluating
-from ..models import _appearing, _first, _on_the_hub, _quiet, _require
+from ..models import appearing, first_line, from_hub, on_the_hub, quiet, require
 
 NEW = "clip:"  # begins the name of a model with new weights
 PREPROCESSOR = "preprocessor_config.json"
@@ -85,7 +85,7 @@ class Clip:
         """Of class names in one prompt or several, whose features are averaged: (classes, dimension), of length 1.
 
         templates: each with {} for the name (prompt ensembles: Radford et al. 2021, 3.1.4)."""
-        prompts = [template.format(name) for template in templates for name in classes]
+        prompts = [template.replace("{}", name) for template in templates for name in classes]
         features = self.text_features(prompts)
         if len(templates) == 1:
             return features
@@ -111,7 +111,7 @@ class Clip:
             "crop_size": {"height": side, "width": side}, "resample": 3, "do_convert_rgb": True,
             "image_mean": list(self.mean), "image_std": list(self.std),
         }  # fmt: skip
-        with _appearing(folder) as temporary, _quiet():
+        with appearing(folder) as temporary, quiet():
             self.model.save_pretrained(temporary)
             self.tokenizer.save_pretrained(temporary)
             (temporary / PREPROCESSOR).write_text(json.dumps(processor, indent=2) + "\n")
@@ -125,7 +125,7 @@ def load_clip(name: str, device: str = "cpu", seed: int = 0) -> Clip:
     Raises UsageError for a name that is none of these and for a model of another kind, RunError for one that cannot be
     loaded.
     """
-    _require("transformers", "an image–text model")
+    require("transformers", "an image–text model")
     path = Path(name).expanduser()
     if name.startswith(NEW):
         from .small import new_clip
@@ -133,8 +133,8 @@ def load_clip(name: str, device: str = "cpu", seed: int = 0) -> Clip:
         clip = new_clip(name, seed)
     elif path.is_dir():
         clip = _from_folder(path)
-    elif _on_the_hub(name):
-        clip = _from_hub(name)
+    elif on_the_hub(name):
+        clip = from_hub(name, _pretrained)
     else:
         raise UsageError(f"no such model: {name!r} (an image–text model is {FORMS})")
     clip.model.float().to(device).eval()
@@ -149,31 +149,13 @@ def _from_folder(folder: Path) -> Clip:
     except UsageError:
         raise
     except (OSError, ValueError, KeyError, RuntimeError) as error:
-        raise RunError(f"{folder}: not a CLIP that can be read: {_first(error)}") from error
-
-
-def _from_hub(name: str) -> Clip:
-    from huggingface_hub import HfApi
-
-    try:
-        try:
-            return _pretrained(name, local_files_only=True)
-        except OSError:
-            HfApi().model_info(name, timeout=10.0)  # without a network this fails at once, downloads only after minutes
-        return _pretrained(name, local_files_only=False)
-    except UsageError:
-        raise
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
-        raise RunError(
-            f"{name} could not be had from the hub ({_first(error)}); without a network give the path of a folder with "
-            "its config.json, safetensors, tokenizer and preprocessor files"
-        ) from error
+        raise RunError(f"{folder}: not a CLIP that can be read: {first_line(error)}") from error
 
 
 def _pretrained(name: str, local_files_only: bool) -> Clip:
     from transformers import AutoConfig, AutoTokenizer, CLIPModel, ImageProcessingMixin
 
-    with _quiet():
+    with quiet():
         config = AutoConfig.from_pretrained(name, local_files_only=local_files_only)
         if config.model_type != "clip":
             raise UsageError(f"{name} is of type {config.model_type!r}; tasks of images need a CLIPModel ('clip')")

@@ -8,7 +8,7 @@ In training the softmax is over the class prompts of the task's own domain, in b
 and earlier ones have no images any more. (The paper is silent; Zheng et al.'s released code does so.)
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -46,7 +46,8 @@ def image_stream(settings: ContinualSettings) -> "ImageStream":
     data = None if s.data is None else Path(s.data).expanduser()
     clip = load_clip(s.model, device_here(s.device), s.seed)
     domains = [read_domain(text, data) for text in s.ordered(s.tasks or DOMAINS)]
-    return ImageStream(clip, domains, s.seed, s.batch_size, s.protocol, s.shots, test_images=s.test_examples)
+    prompts = s.prompts or TEMPLATES[:1]
+    return ImageStream(clip, domains, s.seed, s.batch_size, s.protocol, s.shots, prompts, s.test_examples)
 
 
 class ImageStream(TaskStream):
@@ -101,8 +102,16 @@ class ImageStream(TaskStream):
 
     def inputs(self, task: int, update: int) -> tuple[Tensor, Tensor, Tensor]:
         images, _ = self.batch(task, update)
-        texts = [self.prompts[0].format(name) for name in self.domains[task].classes]
-        return self.clip.inputs(self.clip.pixels(images), texts)
+        return self.clip.inputs(self.clip.pixels(images), self._texts(task))
+
+    def passes(self, task: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        """Each with all the prompts that training has. They differ in length, and what fills them up passes too."""
+        images = self.domains[task].train_images
+        for rows in self._rows[task].split(self.batch_size):
+            yield self.clip.inputs(self.clip.pixels(images[rows]), self._texts(task))
+
+    def _texts(self, task: int) -> list[str]:
+        return [self.prompts[0].replace("{}", name) for name in self.domains[task].classes]
 
     @torch.no_grad()
     def score(self, task: int, examples: int | None = None) -> float:

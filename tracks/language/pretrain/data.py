@@ -5,8 +5,7 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from hashlib import sha256
-from itertools import chain
+from hashlib import file_digest, sha256
 from pathlib import Path
 
 from ....experiments.cache import cache_folder
@@ -75,7 +74,7 @@ def prepared(texts: tuple[tuple[str, tuple[Path, ...]], ...], tokenizer: str) ->
     for name, files in texts:
         content.update(name.encode())
         for file in files:
-            content.update(sha256(_read(file)).digest())
+            content.update(_digest(file))
     home = cache_folder() / "tokens" / content.hexdigest()[:16]
     if not home.is_dir():
         temporary = home.with_name(f"{home.name}.{os.getpid()}.partial")
@@ -93,9 +92,11 @@ def prepared(texts: tuple[tuple[str, tuple[Path, ...]], ...], tokenizer: str) ->
     return {name: Corpus.open(home / str(index)) for index, (name, _) in enumerate(texts)}
 
 
-def _read(file: Path) -> bytes:
+def _digest(file: Path) -> bytes:
+    """The SHA-256 of a file, which may be larger than the memory."""
     try:
-        return file.read_bytes()
+        with file.open("rb") as stream:
+            return file_digest(stream, "sha256").digest()
     except OSError as error:
         raise UsageError(f"{file}: {error.strerror}") from error
 
@@ -103,5 +104,5 @@ def _read(file: Path) -> bytes:
 def _tokenizer(text: str, files: Sequence[Path]) -> str | Tokenizer:
     kind, _, size = text.partition(":")
     if kind == "bpe" and size.isdecimal():
-        return train_bpe(chain.from_iterable(training_text([file]) for file in files), int(size))
+        return train_bpe(training_text(files), int(size))
     return text

@@ -16,13 +16,15 @@ Names = Annotated[tuple[str, ...], tyro.conf.arg(metavar="CORPUS")]
 @dataclass(kw_only=True)
 class PretrainSettings(LanguageSettings):
     first: Names = ()
-    """Corpora of the first phase: brown, kjv, foldoc (`supple fetch`), text files, or token files (.bin)."""
+    """Corpora of the first phase: brown, kjv, foldoc (`supple fetch`), text files, or folders of prepared corpora
+    (train.bin, validation.bin)."""
     second: Names = ()
     """Corpora of the second phase, a mixture with equal shares; none: there is no second phase."""
     first_share: float = 1.0
     """Share of the first corpora's training text that the first phase sees (the second sees all of its own)."""
-    tokenizer: str = "bpe:1024"
-    """bytes, or bpe:SIZE, trained on the training text of all corpora. Token files bring their own."""
+    tokenizer: str = "bpe:50257"
+    """bytes; bpe:SIZE, trained on the training text of all corpora; or a tokenizer.json. Prepared corpora have their
+    own. (The paper's is GPT-2's, of 50,257 tokens.)"""
     layers: int = 12
     """Blocks of the GPT."""
     width: int = 768
@@ -66,6 +68,12 @@ class PretrainSettings(LanguageSettings):
         """The update at which the second phase begins; of `best`, which is known later, the end of the first."""
         return int(self.start) if self.start not in ("", BEST) else self.pretrain_steps
 
+    def check_single(self) -> None:
+        if self.start == BEST:
+            raise UsageError(
+                "--start best is known in comparisons only: `supple compare language pretrain … --start best`"
+            )
+
     def check(self) -> None:
         super().check()
         counts = (
@@ -84,6 +92,8 @@ class PretrainSettings(LanguageSettings):
             raise UsageError("--first is missing: the corpora of the first phase, such as `--first kjv` or text files")
         if self.second:
             positive(**{"--steps": self.steps})
+        elif self.start:
+            raise UsageError(f"--start {self.start} is where a second phase begins, and there is none: --second CORPUS")
         for name in ("warmup", "second_warmup", "min_rate", "dropout"):
             if getattr(self, name) < 0:
                 raise UsageError(f"--{name.replace('_', '-')} must be 0 or more, got {getattr(self, name)}")
@@ -94,8 +104,13 @@ class PretrainSettings(LanguageSettings):
             raise UsageError(f"--first-share must lie above 0 and be 1 at most, got {self.first_share}")
         if self.batch_size % self.micro_batch:
             raise UsageError(f"--batch-size {self.batch_size} must be a multiple of --micro-batch {self.micro_batch}")
-        if self.start not in ("", BEST) and not self.start.isdigit():
+        if self.start not in ("", BEST) and not self.start.isdecimal():
             raise UsageError(f"--start must be an update of the first phase or best, got {self.start!r}")
+        if self.warmup >= self.pretrain_steps:
+            raise UsageError(
+                f"--warmup {self.warmup} must be less than --pretrain-steps {self.pretrain_steps}: the learning rate "
+                "would never come to its highest"
+            )
         for step in (self.first_end, *self.keep_at):
             if not 0 < step <= self.pretrain_steps:
                 raise UsageError(

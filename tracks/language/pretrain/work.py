@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from ....experiments.compile import can_compile
 from ....experiments.errors import UsageError
 from ....experiments.seeding import generator
 from ....interventions import Learner
@@ -21,6 +22,7 @@ from .data import Corpora, load
 from .settings import PretrainSettings
 
 Batch = tuple[Tensor, Tensor]  # inputs and targets, (B, T) int64 each
+PADDING = 64  # the vocabulary is filled up to a multiple: GPT-2's 50,257 to 50,304, as in nanoGPT
 
 
 class Objective(nn.Module):
@@ -50,9 +52,8 @@ class PretrainWork(Work):
         )
         self.place = self.tasks[0], 0
         self.sources = {name: f"{c.train.path.parent.name}, {c.train.about.sha256}" for name, c in corpora.all.items()}
-        config = GPTConfig(
-            corpora.vocab_size, s.block_size, s.layers, s.heads, s.width, s.dropout, activation=s.activation
-        )
+        vocabulary = -(-corpora.vocab_size // PADDING) * PADDING
+        config = GPTConfig(vocabulary, s.block_size, s.layers, s.heads, s.width, s.dropout, activation=s.activation)
         model = GPT(config, generator(s.seed, "init")).to(self.device)
         self.learner: Learner = gpt_learner(
             model,
@@ -108,20 +109,20 @@ class PretrainWork(Work):
 
     @property
     def kept(self) -> tuple[int, ...]:
-        return self.settings.keep_at
+        return tuple(step for step in self.settings.keep_at if step <= self.tasks[0].end)
 
     # -- data -------------------------------------------------------------------------------------------------------
 
     def _batch(self, task: Task, update: int) -> Batch:
         """The sequences of an update that this process sees."""
         if self._update is None or self._update[:2] != (task.index, update):
-            s, place = self.settings, (task.index, update)
-            seen = windows(
-                self.corpora.phases[task.index], s.seed, *place, s.batch_size, s.block_size,
-                distributed.rank(), distributed.world(),
-            )  # fmt: skip
-            self._update = (*place, self._moved(seen))
+            seen = self._windows(task, update, distributed.rank(), distributed.world())
+            self._update = (task.index, update, self._moved(seen))
         return self._update[2]
+
+    def _windows(self, task: Task, update: int, rank: int = 0, ranks: int = 1) -> Batch:
+        s, source = self.settings, self.corpora.phases[task.index]
+        return windows(source, s.seed, task.index, update, s.batch_size, s.block_size, rank, ranks)
 
     def _moved(self, batch: Batch) -> Batch:
         if self.device.type == "cuda":
@@ -135,11 +136,15 @@ class PretrainWork(Work):
         return torch.autocast(self.device.type, torch.bfloat16)
 
     def _recent(self, update: int | None = None) -> Batch:
-        """At most a micro-batch of the update at `place`, or of another of its task."""
+        """A micro-batch of the update at `place`, or of another of its task: the same in every process, so that what
+        interventions do after looking at it is the same as well."""
         task, now = self.place
-        inputs, targets = self._batch(task, now if update is None else update)
-        size = self.settings.micro_batch
-        return inputs[:size], targets[:size]
+        place, size = now if update is None else update, self.settings.micro_batch
+        if distributed.world() == 1:
+            inputs, targets = self._batch(task, place)
+            return inputs[:size], targets[:size]
+        inputs, targets = self._windows(task, place)
+        return self._moved((inputs[:size], targets[:size]))
 
     def _probe(self) -> Sequence[Tensor]:
         return (self._recent()[0],)
@@ -153,7 +158,7 @@ class PretrainWork(Work):
             tokens = sum(len(part) for part in self.corpora.phases[task.index].parts)
             count = max(1, tokens // (self.settings.micro_batch * self.settings.block_size))
         for i in range(count):
-            yield self.model.losses(*self._recent(max(now - i, i)))
+            yield self.model.losses(*self._recent(now - i if i <= now else i))
 
     @torch.no_grad()
     def _validation_loss(self, name: str) -> float:
@@ -181,4 +186,6 @@ def _parts(s: PretrainSettings) -> int:
 
 def build(settings: PretrainSettings) -> PretrainWork:
     """Raises UsageError for what cannot work."""
+    if settings.compile and not can_compile():
+        raise UsageError("--compile True: torch.compile does not work here (it needs a C++ compiler)")
     return PretrainWork(settings, load(settings))

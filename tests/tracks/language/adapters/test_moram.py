@@ -203,3 +203,14 @@ def test_numbers_that_make_no_sense_are_refused(params, message):
 def test_what_is_no_linear_is_refused():
     with pytest.raises(ValueError, match=r"MoRAM adapts an nn\.Linear, not Conv2d"):
         MoRAM(nn.Conv2d(3, 3, 1))
+
+
+@pytest.mark.parametrize("k", [2, 8])
+def test_inputs_of_zeros_have_second_derivatives(k):
+    made = adapter(tasks=1, r=4, k=k)
+    x = torch.randn(3, 7, dtype=torch.float64)
+    x[1] = 0.0  # as the embedding of padding often is
+    first = torch.autograd.grad(made(x).square().sum(), [made.A, made.B], create_graph=True)
+    second = torch.autograd.grad(sum(part.sum() for part in first), [made.A, made.B])
+    assert all(part.isfinite().all() for part in (*first, *second))
+    assert torch.equal(made(x)[1], made.linear(x)[1])

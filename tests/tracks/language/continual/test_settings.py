@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import fields
+from types import SimpleNamespace
 
 import pytest
 
@@ -55,6 +56,14 @@ def test_a_clip_is_known_by_its_name_or_its_folder(tmp_path):
     assert of_images(str(tmp_path))
 
 
+@pytest.mark.parametrize("kind", ["clip", "llama"])
+def test_what_a_model_on_the_hub_is_the_hub_says(kind, monkeypatch):
+    from supple.tracks.language import models
+
+    monkeypatch.setattr(models, "from_hub", lambda name, read: SimpleNamespace(model_type=kind))
+    assert of_images("openai/some-model") == (kind == "clip")
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -76,6 +85,7 @@ def test_a_clip_is_known_by_its_name_or_its_folder(tmp_path):
         ({"learning_rate": float("nan")}, "--learning-rate"),
         ({"tasks": ("nowhere.jsonl",)}, "no such task"),
         ({"model": "llama:7"}, "llama:WIDTHxLAYERS"),
+        ({"max_length": 2048}, "more than the context of llama:32x1, 2048 tokens"),
     ],
 )
 def test_what_cannot_work_is_refused(trials, changes, message):

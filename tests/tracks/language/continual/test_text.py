@@ -1,5 +1,7 @@
 """Text as a stream of tasks: batches, losses, scores."""
 
+import json
+
 import pytest
 import torch
 
@@ -41,3 +43,32 @@ def test_a_learned_task_is_scored_by_its_answers(trials):
     work.model.eval()
     assert work.stream.score(1) == 1.0
     assert work.stream.score(1, examples=1) == 1.0
+
+
+@pytest.fixture
+def uneven(trials, tmp_path):
+    """A stream of questions of different lengths."""
+    lines = [json.dumps({"prompt": "?" * (1 + i % 4), "answer": "x" * (1 + i // 4)}) for i in range(10)]
+    for split in ("train", "test"):
+        (tmp_path / f"d_{split}.jsonl").write_text("\n".join(lines))
+    return trials.work(tasks=(str(tmp_path / "d_train.jsonl"),)).stream
+
+
+def test_no_padding_is_measured(uneven):
+    (tokens,) = uneven.inputs(0, 0)
+    assert not (tokens == uneven.language_model.pad).any()
+    assert (uneven._batch(0, 0)[0] == uneven.language_model.pad).any()
+
+
+def test_a_pass_without_padding_has_every_example_whole_and_once(uneven):
+    seen = [row for (tokens,) in uneven.passes(0) for row in tokens.tolist()]
+    assert sorted(seen) == sorted(each.ids for each in uneven.encoded[0])
+
+
+def test_other_contents_of_a_file_are_another_source(trials, tmp_path):
+    found = set()
+    for answer in "ab":
+        for split in ("train", "test"):
+            (tmp_path / f"d_{split}.jsonl").write_text(json.dumps({"prompt": "p", "answer": answer}))
+        found.add(trials.work(tasks=(str(tmp_path / "d_train.jsonl"),)).sources["task 0"])
+    assert len(found) == 2

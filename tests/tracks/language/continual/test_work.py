@@ -1,5 +1,7 @@
 """What tasks change in a model, and what they leave alone."""
 
+import json
+
 import pytest
 import torch
 
@@ -132,3 +134,11 @@ def test_in_bfloat16_the_weights_stay_float32(trials):
     exact = trials.work("moram").loss(work.tasks[0], 0, 0)
     assert {p.dtype for p in work.model.parameters()} == {torch.float32}
     assert 0 < abs(float(loss.detach() - exact.detach())) < 0.05
+
+
+def test_a_run_whose_task_is_pruned_away_goes_on(trials, tmp_path):
+    trials.run(tmp_path / "run", "moram", prune=0.01, r=4, k=1, tau=0.01, targets=("v_proj",))
+    assert len(trials.log(tmp_path / "run", "tasks")) == 3
+    (layer,) = json.loads((tmp_path / "run" / "model" / "adapters.json").read_text())["layers"].values()
+    assert sum(layer["atoms"]) == 1
+    assert 0 in layer["atoms"][1:]  # a later task has left nothing

@@ -10,9 +10,10 @@ from torch.nn import functional as F
 
 from supple.experiments.errors import UsageError
 from supple.tracks.language.adapters import adapters, add_task, maker, wrap
+from supple.tracks.language.continual.settings import ContinualSettings
 from supple.tracks.language.images.clip import Clip
 from supple.tracks.language.images.domains import Domain, read_domain
-from supple.tracks.language.images.xtail import ImageStream
+from supple.tracks.language.images.xtail import ImageStream, image_stream
 
 pytest.importorskip("transformers")
 
@@ -173,3 +174,24 @@ def test_the_runner_takes_a_clip_through_domains_and_scores_all_after_each(data:
     assert [row["name"] for row in rows] == ["mnist:low", "mnist:high"]
     assert all(len(row["scores"]) == 2 and row["score_of"] == "accuracy" for row in rows)
     assert (tmp_path / "run/model/adapters.safetensors").is_file()
+
+
+def test_a_pass_shows_all_shots_once(clip: Clip, domains: list[Domain]) -> None:
+    stream = ImageStream(clip, domains, 0, 8, shots=4)
+    shown = torch.cat([pixels for _, pixels, _ in stream.passes(1)])
+    images, _ = ImageStream(clip, domains, 0, 20, shots=4).batch(1, 0)
+    expected = {image.numpy().tobytes() for image in clip.pixels(images)}
+    assert {image.numpy().tobytes() for image in shown} == expected
+    assert len(shown) == len(expected) == 20
+
+
+def test_settings_name_the_prompts(data: Path) -> None:
+    prompts = ("a {} in {braces}", "{}")
+    for given, found in (((), ("a photo of the {}.",)), (prompts, prompts)):
+        settings = ContinualSettings(model="clip:16x1", tasks=("mnist:low",), data=str(data), prompts=given, shots=4)
+        stream = image_stream(settings)
+        assert stream.prompts == found
+        assert stream.score(0, 5) >= 0.0
+        assert stream.losses(0, 0).isfinite().all()
+    with pytest.raises(UsageError, match="for the name of the class"):
+        image_stream(ContinualSettings(model="clip:16x1", tasks=("mnist:low",), data=str(data), prompts=("a photo",)))

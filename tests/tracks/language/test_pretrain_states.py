@@ -1,0 +1,152 @@
+"""Which states of a first phase are kept, and what a pretraining run does alike in every process and every arm."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from supple.experiments.compare import create, open_comparison
+from supple.experiments.errors import UsageError
+from supple.scripts import language
+from supple.scripts.compare_language import of_language
+from supple.scripts.main import dispatch
+from supple.tracks.language.pretrain.settings import PretrainSettings
+from supple.tracks.language.pretrain.work import PretrainWork
+from supple.tracks.language.runs import build, track
+
+
+def settings(bench: Any, **changes: Any) -> PretrainSettings:
+    small = {"layers": 1, "width": 16, "heads": 2, "block_size": 8, "batch_size": 8, "micro_batch": 2, "warmup": 0}
+    first, second = (str(path) for path in bench.texts.values())
+    return PretrainSettings(**({"first": (first,), "second": (second,), "tokenizer": "bytes"} | small | changes))
+
+
+def kept(run: Path, kind: str) -> list[int]:
+    return sorted(int(folder.name) for folder in (run / kind).glob("*"))
+
+
+def test_the_untrained_network_is_no_best_state(bench: Any, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    language.main(bench.command(run, "--keep-best", "True", "--learning-rate", "3", "--pretrain-steps", "4"))
+    losses = {line["step"]: line["val_loss"] for line in bench.log(run, "metrics") if "val_loss" in line}
+    assert losses[0] < losses[4], "it learned something after all"
+    assert kept(run, "best") == [4]
+
+
+def stop_before(update: int, patch: pytest.MonkeyPatch) -> None:
+    """The run is interrupted before this update of the first phase."""
+    rate = PretrainWork.rate
+
+    def stopping(work: PretrainWork, task: Any, now: int) -> float:
+        if (task.index, now) == (0, update):
+            raise KeyboardInterrupt
+        return rate(work, task, now)
+
+    patch.setattr(PretrainWork, "rate", stopping)
+
+
+def test_a_best_state_stays_until_a_checkpoint_has_a_later_one(bench: Any, tmp_path: Path) -> None:
+    """The last checkpoint, after update 7, knows the best state of update 5; that of update 10 comes after it."""
+    whole, run = tmp_path / "whole", tmp_path / "run"
+    language.main(bench.command(whole, "--keep-best", "True", "--keep-at", "6", "11"))
+    command = bench.command(run, "--keep-best", "True", "--keep-at", "6", "11")
+    for stop, best, at in ((11, [5, 10], [6, 11]), (8, [5], [6])):
+        with pytest.MonkeyPatch.context() as patch:
+            stop_before(stop, patch)
+            with pytest.raises(KeyboardInterrupt):
+                language.main(command)
+        assert (kept(run, "best"), kept(run, "kept")) == (best, at), f"interrupted before update {stop}"
+        command = ["--resume", str(run)]
+    language.main(command)
+    assert kept(run, "best") == kept(whole, "best")
+    assert kept(run, "kept") == kept(whole, "kept") == [6, 11]
+    for kind in ("best", "kept"):
+        for step in kept(run, kind):
+            file = f"{kind}/{step:012d}/state.safetensors"
+            assert (run / file).read_bytes() == (whole / file).read_bytes(), file
+
+
+def test_states_are_kept_in_the_first_phase_only(bench: Any, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    language.main(bench.command(run, "--start", "6", "--keep-at", "6", "10"))
+    assert kept(run, "kept") == [6]
+
+
+def test_the_arm_none_is_the_run_that_was_never_forked(bench: Any, tmp_path: Path, here: Any) -> None:
+    """Dropout is on: the generators are part of the state. `--start` says where arms part, as `--vary start=6` does."""
+    forked, alone = tmp_path / "forked", tmp_path / "alone"
+    options = ("--dropout", "0.2", "--start", "6")
+    with here():
+        dispatch(["compare", "language", *bench.command(forked, *options, "--arm", "none")])
+    language.main(bench.command(alone, *options))
+    arm = forked / "seed-0/start=6/none"
+    assert bench.state(arm, 14) == bench.state(alone, 14)
+    assert next(line["step"] for line in bench.log(arm, "metrics") if "val_loss" in line) == 6
+
+
+def test_what_interventions_see_is_the_same_in_every_process(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else their weights would part, and nobody would notice."""
+    seen = []
+    for rank, world in ((0, 1), (0, 2), (1, 2)):
+        monkeypatch.setenv("RANK", str(rank))
+        monkeypatch.setenv("WORLD_SIZE", str(world))
+        learner = build("pretrain", settings(bench)).learner
+        (tokens,) = learner.probe() or ()
+        seen.append((tokens, learner.loss().detach(), torch.stack([losses.detach() for losses in learner.batches(3)])))
+    for other in seen[1:]:
+        torch.testing.assert_close(seen[0], other, rtol=0, atol=0)
+
+
+def test_batches_of_a_task_are_different_ones(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    work = build("pretrain", settings(bench))
+    assert isinstance(work, PretrainWork)
+    work.place = work.tasks[0], 5
+    asked: list[int] = []
+    recent = work._recent
+    monkeypatch.setattr(work, "_recent", lambda update: asked.append(update) or recent(update))
+    assert len(list(work.learner.batches(9))) == 9
+    assert asked == [5, 4, 3, 2, 1, 0, 6, 7, 8]
+
+
+def test_the_vocabulary_is_filled_up_to_a_multiple_of_64(bench: Any) -> None:
+    work = build("pretrain", settings(bench, tokenizer="bpe:300"))
+    assert isinstance(work, PretrainWork)
+    assert work.corpora.vocab_size % 64
+    assert 0 < work.model.config.vocab_size - work.corpora.vocab_size < 64
+    assert work.model.config.vocab_size % 64 == 0
+
+
+def compared(bench: Any, *more: str, kind: str = "") -> Any:
+    words = bench.command(Path("out"), *more)
+    return of_language(["language", *([kind, *more, "--out", "out"] if kind else words)])[1]
+
+
+def test_commas_in_quotes_and_brackets_part_no_values(bench: Any) -> None:
+    found = compared(
+        bench, "--vary", 'order="2,0,1","0,1,2"', "--vary", "targets=q_proj v_proj,all-linear", kind="continual"
+    )
+    orders, targets = ("2,0,1", "0,1,2"), (("q_proj", "v_proj"), ("all-linear",))
+    assert found.variants == tuple({"order": order, "targets": target} for order in orders for target in targets)
+    first = str(bench.texts["first"])
+    activations = "activation=swish(beta=2),rand_smooth_leaky(c=0.8, p=1)"
+    found = compared(bench, "--first", first, "--vary", activations, kind="pretrain")
+    assert [variant["activation"] for variant in found.variants] == ["swish(beta=2)", "rand_smooth_leaky(c=0.8, p=1)"]
+
+
+def test_variants_are_read_back_as_they_were(bench: Any, tmp_path: Path) -> None:
+    second = ",".join(str(path) for path in bench.texts.values())
+    comparison = compared(bench, "--vary", f"second={second}", "--vary", "clip=None,1", "--vary", "start=best,6")
+    create(tmp_path / "out", track("pretrain"), comparison, 1)
+    again = open_comparison(tmp_path / "out", track, 1)
+    assert again.variants == comparison.variants
+    assert isinstance(again.variants[0]["second"], tuple)
+
+
+def test_variants_have_folders_of_their_own(bench: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a_b.txt", "a b.txt"):
+        Path(name).write_text(bench.texts["first"].read_text())
+    comparison = compared(bench, "--vary", "second='a b.txt',a_b.txt")
+    with pytest.raises(UsageError, match=r"two variants would share a folder: second=_a_b\.txt"):
+        create(tmp_path / "out", track("pretrain"), comparison, 1)
