@@ -209,6 +209,7 @@ def _language_plots(
     study: Study, cells: Sequence[language_scores.Cell], found: Sequence[language_continual.Learned]
 ) -> list["Plot"]:
     """Every figure that the data allow: those of the kind, then those of every run."""
+    from .atom_maps import stored_maps
     from .fronts import fronts, trade_off
     from .language_plots import first_phase, of_views, validation_loss
     from .score_matrix import along_the_stream, matrices
@@ -220,6 +221,7 @@ def _language_plots(
         fronts(traded) if traded else None,
         along_the_stream(study, found),
         matrices(study, found),
+        stored_maps(study),
     ]
     return [*(plot for plot in plots if plot is not None), *of_views(study)]
 

@@ -1,16 +1,21 @@
 """Which atoms of an adapter answer to which tokens: the MoRAM paper's Figures 3 and 5."""
 
+import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
+from safetensors import safe_open
 
-from .style import INK, new_figure, tidy
+from .language import Study
+from .style import INK, Plot, new_figure, tidy
 
 Weights = NDArray[np.float32]
+STORED = Path("model/activation_maps.safetensors")  # of a run of `supple language continual --activation-maps True`
 COLOURS = "viridis"  # even steps of lightness, also for the colour-blind and in grey
 
 
@@ -53,6 +58,32 @@ def mean_map(maps: Mapping[str, Weights], sizes: Sequence[int], title: str = "")
     axes.set_title(title, loc="left", fontsize=10.5, fontweight="bold", color=INK)
     axes.set_yticks(range(len(maps)), list(maps))
     return figure
+
+
+def stored_maps(study: Study) -> Plot | None:
+    """How much each task uses each atom, in the first, the middle and the last layer that has any, of the first run
+    that left maps (Figure 5); None where none did."""
+    runs = [(study.name(group, arm), run) for group, arm, of_arm in study.cells for run in of_arm]
+    found = [(name, run) for name, run in runs if (run.path / STORED).is_file()]
+    if not found:
+        return None
+    name, run = found[0]
+    with safe_open(run.path / STORED, "numpy") as file:
+        tasks, sizes = (json.loads(file.metadata()[key]) for key in ("tasks", "atoms"))
+        layers = list(sizes)
+        some = dict.fromkeys((layers[0], layers[len(layers) // 2], layers[-1]))
+        shown = {layer: file.get_tensor(layer) for layer in some}
+    figure = new_figure((1.3 + 0.28 * len(tasks)) * len(shown))
+    panels = figure.subplots(len(shown), squeeze=False)[:, 0]
+    for axes, (layer, weights) in zip(panels, shown.items(), strict=True):
+        _draw(figure, axes, weights, sizes[layer], "mean weight")
+        axes.set_title(layer, loc="left", fontsize=10.5, fontweight="bold", color=INK)
+        axes.set_yticks(range(len(tasks)), tasks)
+    caption = (
+        f"Mean mixture weight of each atom on the training data of each task, at the end; {name}, seed {run.seed}. A "
+        f"task that lights up another's atoms makes use of what that one learned. White lines part the atoms of the tasks."
+    )
+    return Plot("activation_maps", "Which atoms the tasks use", caption, figure)
 
 
 def _draw(figure: Figure, axes: Axes, values: Weights, sizes: Sequence[int], label: str) -> None:

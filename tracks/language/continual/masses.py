@@ -12,7 +12,7 @@ from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 
 from ....experiments import files
-from ..adapters import Pruned, activation_maps, activation_mass, prune
+from ..adapters import Pruned, activation_maps, activation_mass, adapters, prune
 
 MAPS = "activation_maps.safetensors"
 
@@ -64,7 +64,8 @@ def left(mass: Tensor, pruned: Pruned) -> Tensor:
 
 def write_maps(folder: Path, model: nn.Module, names: Sequence[str], passes: Iterable[Iterable[Sequence[Any]]]) -> None:
     """Write, for each layer, how much each task's tokens use each atom, (tasks, atoms): the mean mixture weight, with
-    the tasks' names in the file's metadata. passes: the arguments of each task's forward passes, without padding."""
+    the tasks' names and the atoms that each task added to each layer in the file's metadata. passes: the arguments of
+    each task's forward passes, without padding."""
     rows: dict[str, list[Tensor]] = {}
     for of_task in passes:
         sums: dict[str, Tensor] = {}
@@ -76,7 +77,8 @@ def write_maps(folder: Path, model: nn.Module, names: Sequence[str], passes: Ite
                 tokens[layer] += len(weights)
         for layer, total in sums.items():
             rows.setdefault(layer, []).append((total / tokens[layer]).float())
-    labels = {"tasks": json.dumps(list(names))}
+    sizes = {layer: list(adapter.sizes) for layer, adapter in adapters(model).items()}
+    labels = {"tasks": json.dumps(list(names)), "atoms": json.dumps(sizes)}
     temporary = folder / f"{MAPS}.tmp"
     files.write(temporary, to_bytes({layer: torch.stack(means) for layer, means in rows.items()}, labels))
     temporary.replace(folder / MAPS)

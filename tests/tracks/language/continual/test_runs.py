@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from safetensors.torch import load_file
 
+from supple.experiments.report.atom_maps import stored_maps
+from supple.experiments.report.language import read_study
 from supple.tracks.language.adapters import load_adapters
 from supple.tracks.language.continual.presets import METHODS
 from supple.tracks.language.models import load_model
@@ -81,3 +83,14 @@ def test_maps_say_how_much_each_task_uses_each_atom(finished: dict[str, Path]) -
         assert rows.shape[0] == 3
         assert (rows >= 0).all()
         assert (rows.sum(1) <= 1 + 1e-5).all()
+
+
+def test_the_report_draws_which_atoms_the_tasks_use(finished: dict[str, Path], tmp_path: Path) -> None:
+    plot = stored_maps(read_study([finished["moram pruned"]]))
+    assert plot is not None
+    panels = [axes for axes in plot.figure.axes if axes.get_title(loc="left")]
+    assert 1 <= len(panels) <= 3
+    maps = load_file(finished["moram pruned"] / "model" / "activation_maps.safetensors")
+    for axes in panels:
+        assert axes.images[0].get_array().shape == maps[axes.get_title(loc="left")].shape
+    assert stored_maps(read_study([finished["seqlora"]])) is None
