@@ -37,9 +37,9 @@ from supple.experiments.compare import (
 from supple.experiments.errors import UsageError
 from supple.experiments.settings import positive
 from supple.scripts.compare_language import of_language
-from supple.scripts.console import parse, progress_display, run, screen, typed, warn
+from supple.scripts.console import Options, S, parse, progress_display, run, screen, typed, warn
 from supple.scripts.report import show
-from supple.scripts.train import Options, S, algorithm_of, preset_of
+from supple.scripts.train import algorithm_of, preset_of
 from supple.scripts.vision import Options as VisionOptions
 from supple.scripts.vision import benchmark_of
 from supple.tracks.language.kinds import KINDS

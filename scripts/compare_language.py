@@ -17,8 +17,8 @@ import tyro
 from supple.experiments.compare import Comparison
 from supple.experiments.errors import UsageError
 from supple.interventions import did_you_mean
-from supple.scripts.console import parse, typed
-from supple.scripts.language import Options, S, kind_of, preset_name, settings_of_preset
+from supple.scripts.console import Options, S, parse, typed
+from supple.scripts.language import kind_of, preset_name, settings_of_preset
 from supple.tracks.language.kinds import KINDS
 from supple.tracks.language.presets import PRESETS
 from supple.tracks.language.pretrain.settings import BEST, PretrainSettings

@@ -8,9 +8,10 @@ import shlex
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Generic, TypeVar
 
 import tyro
 from rich.console import Console
@@ -24,6 +25,25 @@ from rich.progress import (
 )
 
 from supple.experiments.errors import RunError, UsageError
+
+S = TypeVar("S")
+
+
+@dataclass(kw_only=True)
+class Options(Generic[S]):
+    """What every command that trains takes: an algorithm's settings, and more."""
+
+    settings: tyro.conf.OmitArgPrefixes[S]
+    out: Path
+    """Folder of the run; must be new or empty."""
+    preset: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
+    """Start from a whole experiment's settings (see `supple list presets`); other options override it."""
+
+
+@dataclass(kw_only=True)
+class Resume:
+    resume: Path
+    """Folder of a run to go on with, from its newest intact checkpoint."""
 
 
 class Screen(Console):

@@ -10,38 +10,20 @@ torchrun --nproc-per-node 2 -m supple.scripts.language pretrain --preset warm-st
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Any
 
 import tyro
 
 from supple.experiments.errors import UsageError
 from supple.experiments.settings import device_here
 from supple.interventions import did_you_mean
-from supple.scripts.console import finish, parse, run, typed, warn
+from supple.scripts.console import Options, Resume, finish, parse, run, typed, warn
 from supple.tracks.language import distributed
 from supple.tracks.language.kinds import KINDS
 from supple.tracks.language.presets import PRESETS
 from supple.tracks.language.runs import create, planned, train
-
-S = TypeVar("S")
-
-
-@dataclass(kw_only=True)
-class Options(Generic[S]):
-    settings: tyro.conf.OmitArgPrefixes[S]
-    out: Path
-    """Folder of the run; must be new or empty."""
-    preset: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
-    """Start from a whole experiment's settings (see `supple list presets`); other options override it."""
-
-
-@dataclass(kw_only=True)
-class Resume:
-    resume: Path
-    """Folder of a run to go on with, from its newest intact checkpoint."""
 
 
 def main(args: Sequence[str]) -> None:

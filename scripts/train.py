@@ -7,10 +7,7 @@ supple train --resume runs/a
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
-from typing import Annotated, Generic, TypeVar
 
 import tyro
 
@@ -20,25 +17,8 @@ from supple.agents.runs import create, planned, train
 from supple.experiments.errors import UsageError
 from supple.experiments.rundir import RunDirectory
 from supple.interventions import did_you_mean
-from supple.scripts.console import finish, parse, run, typed, warn
+from supple.scripts.console import Options, Resume, finish, parse, run, typed, warn
 from supple.tracks.language.kinds import KINDS
-
-S = TypeVar("S")
-
-
-@dataclass(kw_only=True)
-class Options(Generic[S]):
-    settings: tyro.conf.OmitArgPrefixes[S]
-    out: Path
-    """Folder of the run; must be new or empty."""
-    preset: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
-    """Start from a whole experiment's settings (see `supple list presets`); other options override it."""
-
-
-@dataclass(kw_only=True)
-class Resume:
-    resume: Path
-    """Folder of a run to go on with, from its newest intact checkpoint."""
 
 
 def algorithm_of(args: Sequence[str], command: str) -> str:

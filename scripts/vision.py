@@ -14,7 +14,7 @@ import tyro
 
 from supple.experiments.errors import UsageError
 from supple.interventions import did_you_mean
-from supple.scripts.console import finish, parse, run, typed, warn
+from supple.scripts.console import Resume, finish, parse, run, typed, warn
 from supple.tracks.vision.benchmarks import BENCHMARKS, Benchmark
 from supple.tracks.vision.runs import create, planned, train
 from supple.tracks.vision.settings import VisionSettings
@@ -25,12 +25,6 @@ class Options:
     settings: tyro.conf.OmitArgPrefixes[VisionSettings]
     out: Path
     """Folder of the run; must be new or empty."""
-
-
-@dataclass(kw_only=True)
-class Resume:
-    resume: Path
-    """Folder of a run to go on with, from its newest intact checkpoint."""
 
 
 def main(args: Sequence[str]) -> None:

@@ -81,7 +81,7 @@ def stored_maps(study: Study) -> Plot | None:
         axes.set_yticks(range(len(tasks)), tasks)
     caption = (
         f"Mean mixture weight of each atom on the training data of each task, at the end; {name}, seed {run.seed}. A "
-        f"task that lights up another's atoms makes use of what that one learned. White lines part the atoms of the tasks."
+        f"task that lights up another's atoms makes use of what that one learned. White lines part the tasks' atoms."
     )
     return Plot("activation_maps", "Which atoms the tasks use", caption, figure)
 
