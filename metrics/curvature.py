@@ -118,8 +118,8 @@ def _lanczos(
     epsilon = torch.finfo(like.dtype).eps
 
     def noise(columns: int) -> Tensor:  # one draw for all networks: each sees what it would see alone
-        drawn = torch.randn(dimension, columns, generator=generator, dtype=torch.float64)
-        return drawn.to(like).expand(networks, -1, -1)
+        drawn = torch.randn(dimension, columns, generator=generator, dtype=like.dtype)
+        return drawn.to(like.device).expand(networks, -1, -1)
 
     basis = like.new_empty(networks, room, dimension)
     projected = torch.zeros(networks, room, room, dtype=torch.float64, device=like.device)
