@@ -74,8 +74,8 @@ def read(work: Work, hooks: Sequence[str], start: int = 0, run: RunDirectory | N
 
 def create(path: Path, kind: str, settings: LanguageSettings, command: str, warn: Warn = print) -> None:
     """Check everything that can be checked before training, then make the run directory. Raises UsageError."""
-    work = build(kind, settings)
     settings.check_single()
+    work = build(kind, settings)
     read(work, (*work.hooks, *settings.hook))
     RunDirectory.create(path, configuration(kind, settings, work, command), f"supple language {kind}")
 

@@ -22,6 +22,11 @@ def settings(bench: Any, **changes: Any) -> PretrainSettings:
     return PretrainSettings(**({"first": (first,), "second": (second,), "tokenizer": "bytes"} | small | changes))
 
 
+def test_best_is_refused_in_a_single_run_before_any_corpus_is_read(bench: Any, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="known in comparisons only"):
+        language.main(bench.command(tmp_path / "run", "--start", "best", "--first", "no-such-file"))
+
+
 def kept(run: Path, kind: str) -> list[int]:
     return sorted(int(folder.name) for folder in (run / kind).glob("*"))
 
