@@ -13,7 +13,18 @@ LIBRARIES = {
     "envs": {"numpy", "gymnasium", "mujoco", "ale_py"},
     "experiments": {"torch", "numpy", "scipy", "safetensors", "tensorboard", "tyro", "rich", "matplotlib", "jinja2"},
     "agents": {"torch", "numpy", "gymnasium", "tyro", "stable_baselines3"},
-    "tracks": {"torch", "numpy", "safetensors", "PIL", "tyro", "jinja2", "transformers", "tokenizers", "reasoning_gym"},
+    "tracks": {
+        "torch",
+        "numpy",
+        "safetensors",
+        "PIL",
+        "tyro",
+        "jinja2",
+        "huggingface_hub",
+        "transformers",
+        "tokenizers",
+        "reasoning_gym",
+    },
 }
 ROOMS = {
     "interventions": set(),
