@@ -11,10 +11,8 @@ damages every checkpoint that shares it, the arms of a fork among them.
 """
 
 import json
-import os
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -57,7 +55,7 @@ def save(checkpoints: Path, step: int, tree: dict[str, Any], identity: str, sinc
     body["tensors_sha256"] = files.sha256(data)
     target = folder_of(checkpoints, step)
     old = _earlier_parts(since, identity) if since and since != target else {}
-    with _appearing(target) as folder:
+    with files.appearing(target) as folder:
         (folder / WEIGHTS).write_bytes(data)
         body["rows"] = {}
         for i, (path, leaf) in enumerate(growing.items()):
@@ -99,7 +97,7 @@ def adopt(source: Path, identity: str, checkpoints: Path, new_identity: str, **c
     parts = [part for parts in _parts(body).values() for part in parts]
     files.verify(source / WEIGHTS, body["tensors_sha256"])
     rows.require(source, parts)
-    with _appearing(folder_of(checkpoints, body["step"])) as folder:
+    with files.appearing(folder_of(checkpoints, body["step"])) as folder:
         for file in (WEIGHTS, *(part.file for part in parts)):
             files.link(source / file, folder / file)
         _write_manifest(folder, {**body, "identity": new_identity, "tree": {**body["tree"], **changes}})
@@ -131,26 +129,6 @@ def prune(checkpoints: Path, keep: int, step: int) -> None:
     folders = sorted(f for f in checkpoints.glob("*") if f.name.isdigit() and int(f.name) <= step)
     for folder in [*folders[:-keep], *checkpoints.glob("tmp-*")]:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextmanager
-def _appearing(target: Path) -> Iterator[Path]:
-    """A temporary folder, which becomes `target` once it is filled and on the disk, or else vanishes."""
-    temporary = target.with_name(f"tmp-{target.name}-{os.getpid()}")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        temporary.mkdir()
-        yield temporary
-        for file in temporary.iterdir():
-            files.sync(file)
-        files.sync(temporary)
-        if target.exists():
-            shutil.rmtree(target)
-        temporary.rename(target)
-        files.sync(target.parent)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
 
 
 def _write_manifest(folder: Path, body: dict[str, Any]) -> None:

@@ -33,7 +33,8 @@ def at_the_fork(settings: Any, trunk: RunDirectory, step: int) -> tuple[Any, int
 
 @dataclass(frozen=True)
 class Track:
-    """What a comparison asks of a kind of run. Functions are those at the top of a module: workers find them by name.
+    """What a comparison asks of a kind of run. Functions are found by name in workers: those at the top
+    of a module, or methods of what can be sent there.
 
     plan: the tasks of settings. stride: steps between which a run can fork.
     check: (settings, hooks of each arm, fork step, warn); decides in the settings what was left to be decided here,

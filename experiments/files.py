@@ -1,8 +1,10 @@
-"""What checkpoints need of the file system: sums, links, and bytes that are on the disk."""
+"""What checkpoints and models need of the file system: sums, links, bytes on the disk, folders that appear whole."""
 
 import hashlib
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from .errors import CheckpointError
@@ -52,6 +54,26 @@ def link(source: Path, target: Path) -> None:
         os.link(source, target)
     except OSError:
         shutil.copyfile(source, target)
+
+
+@contextmanager
+def appearing(target: Path) -> Iterator[Path]:
+    """A temporary folder, which becomes `target` once it is filled and on the disk, or else vanishes."""
+    temporary = target.with_name(f"tmp-{target.name}-{os.getpid()}")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        temporary.mkdir()
+        yield temporary
+        for file in temporary.iterdir():
+            sync(file)
+        sync(temporary)
+        if target.exists():
+            shutil.rmtree(target)
+        temporary.rename(target)
+        sync(target.parent)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
 
 
 def refusal(file: Path, error: OSError) -> CheckpointError:

@@ -1,14 +1,19 @@
-"""What all tests share: one thread for PyTorch, and comparisons without processes of their own."""
+"""What all tests share: one thread for PyTorch, `supple` in a process of its own, comparisons without any."""
 
-from collections.abc import Callable, Iterator
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
 from supple.experiments import compare
+from supple.scripts.console import run as run_script
+from supple.scripts.main import dispatch
 
 torch.set_num_threads(1)  # the networks here are small, and the tests run side by side
 
@@ -44,3 +49,27 @@ def in_this_process() -> Iterator[None]:
 def here() -> Callable[[], AbstractContextManager[None]]:
     """`with here():` comparisons are made in this process."""
     return in_this_process
+
+
+def start(words: Sequence[str], errors: Path) -> int:
+    """A process that runs `supple` with these words, forked from this one, since importing PyTorch again would take
+    seconds; what it says on stderr goes to `errors`. Returns its number."""
+    if child := os.fork():
+        return child
+    try:
+        with errors.open("w") as file, open(os.devnull, "w") as nowhere:
+            sys.stderr, sys.stdout = file, nowhere
+            sys.argv = ["supple", *words]
+            try:
+                run_script(dispatch)
+            except SystemExit as stop:
+                file.flush()
+                os._exit(int(stop.code or 0))
+    finally:
+        os._exit(70)
+
+
+@pytest.fixture(scope="session")
+def process() -> Callable[[Sequence[str], Path], int]:
+    """`process(words, errors)` runs `supple` in a process of its own."""
+    return start

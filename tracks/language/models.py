@@ -2,9 +2,7 @@
 
 import importlib.util
 import json
-import os
 import re
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass
@@ -113,7 +111,7 @@ def save_model(language_model: LanguageModel, folder: Path) -> None:
     """Write model and tokenizer in transformers' layout (safetensors), for `load_model` and everybody else.
 
     The folder appears whole or not at all; one that is there is replaced."""
-    with appearing(folder) as temporary, quiet():
+    with files.appearing(folder) as temporary, quiet():
         language_model.model.save_pretrained(temporary)  # type: ignore[operator]
         language_model.tokenizer.save_pretrained(temporary)
 
@@ -314,22 +312,3 @@ def quiet() -> Iterator[None]:
         logging.set_verbosity(level)
         if bars:
             logging.enable_progress_bar()
-
-
-@contextmanager
-def appearing(target: Path) -> Iterator[Path]:
-    """A temporary folder that becomes `target` once it is filled and on the disk, or else vanishes."""
-    temporary = target.with_name(f"tmp-{target.name}-{os.getpid()}")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        temporary.mkdir()
-        yield temporary
-        for file in temporary.iterdir():
-            files.sync(file)
-        if target.exists():
-            shutil.rmtree(target)
-        temporary.rename(target)
-        files.sync(target.parent)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise

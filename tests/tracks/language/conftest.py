@@ -1,16 +1,11 @@
 """What the tests of language runs share: two small texts, and the command line of a tiny GPT on them."""
 
 import json
-import os
 import random
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-from supple.scripts.console import run as run_script
-from supple.scripts.main import dispatch
 
 WORDS = {
     "first": ["ash", "birch", "cedar", "elm", "fir", "hazel", "larch", "maple", "oak", "pine", "rowan", "yew"],
@@ -58,22 +53,6 @@ class Bench:
 
     def state(self, run: Path, step: int) -> bytes:
         return (run / f"checkpoints/{step:012d}/state.safetensors").read_bytes()
-
-    def process(self, words: list[str], errors: Path) -> int:
-        """A process of its own that runs `supple`, forked from this one: importing PyTorch again takes seconds."""
-        if child := os.fork():
-            return child
-        try:
-            with errors.open("w") as file, open(os.devnull, "w") as nowhere:
-                sys.stderr, sys.stdout = file, nowhere
-                sys.argv = ["supple", *words]
-                try:
-                    run_script(dispatch)
-                except SystemExit as stop:
-                    file.flush()
-                    os._exit(int(stop.code or 0))
-        finally:
-            os._exit(70)
 
 
 @pytest.fixture(scope="session")

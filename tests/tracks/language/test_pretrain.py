@@ -2,7 +2,10 @@
 
 import json
 import os
+import shutil
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -10,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 
+from supple.experiments.errors import RunError
 from supple.interventions import fire_
 from supple.scripts import language
 from supple.tracks.language.gpt import GPT
@@ -81,9 +85,9 @@ def test_the_second_phase_starts_where_it_is_told_with_the_schedule_of_the_whole
     assert work.rate(work.tasks[1], 0) == linear(0, 10, 1, 0.1)
 
 
-def test_a_killed_run_goes_on_to_the_same_bytes(bench: Any, whole: Path, tmp_path: Path) -> None:
+def test_a_killed_run_goes_on_to_the_same_bytes(bench: Any, process: Any, whole: Path, tmp_path: Path) -> None:
     run = tmp_path / "killed"
-    child = bench.process(["language", *bench.command(run, *HOOKS, "--dropout", "0.1")], tmp_path / "errors")
+    child = process(["language", *bench.command(run, *HOOKS, "--dropout", "0.1")], tmp_path / "errors")
     deadline = time.monotonic() + 60
     while not (run / "checkpoints/000000000007").exists() and time.monotonic() < deadline:
         time.sleep(0.001)
@@ -106,9 +110,6 @@ def test_a_batch_is_the_same_in_one_pass_and_in_several(bench: Any, tmp_path: Pa
 
 def test_two_processes_learn_as_one_does(bench: Any, tmp_path: Path) -> None:
     """`torchrun` with gloo: the losses of one process, to 1e-4."""
-    import subprocess
-    import sys
-
     one, two = tmp_path / "one", tmp_path / "two"
     hooks = ("--hook", "fire@task")
     language.main(bench.command(one, *hooks))
@@ -136,13 +137,11 @@ def test_bfloat16_products_train_float32_weights(bench: Any, tmp_path: Path) -> 
 
 
 def test_a_resumed_run_refuses_other_data(bench: Any, whole: Path, tmp_path: Path) -> None:
-    import shutil
-
     run = tmp_path / "run"
     shutil.copytree(whole, run)
     config = json.loads((run / "config.json").read_text())
     name = next(iter(config["data"]))
     config["data"][name] = "something else"
     (run / "config.json").write_text(json.dumps(config))
-    with pytest.raises(Exception, match="was begun with other data"):
+    with pytest.raises(RunError, match="was begun with other data"):
         language.main(["--resume", str(run)])

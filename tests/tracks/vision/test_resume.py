@@ -5,7 +5,6 @@ import random
 import shlex
 import shutil
 import signal
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,8 +14,6 @@ import pytest
 import torch
 
 from supple.scripts import vision
-from supple.scripts.console import run as run_script
-from supple.scripts.main import dispatch
 
 # tasks of 24 updates, 3 to an epoch: checkpoints lie within tasks and within epochs
 SPLIT = shlex.split(
@@ -44,23 +41,6 @@ RUNS = {
 }
 
 
-def process(words: Sequence[str], errors: Path) -> int:
-    """A process of its own that runs `supple`, forked from this one: importing PyTorch again would take seconds."""
-    if child := os.fork():
-        return child
-    try:
-        with errors.open("w") as file, open(os.devnull, "w") as nowhere:
-            sys.stderr, sys.stdout = file, nowhere
-            sys.argv = ["supple", *words]
-            try:
-                run_script(dispatch)
-            except SystemExit as stop:
-                file.flush()
-                os._exit(int(stop.code or 0))
-    finally:
-        os._exit(70)
-
-
 def finished(child: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
@@ -84,7 +64,9 @@ def references(lab: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_killed_at_random_moments(lab: Any, tmp_path: Path, references: dict[str, Path], name: str) -> None:
+def test_killed_at_random_moments(
+    lab: Any, process: Any, tmp_path: Path, references: dict[str, Path], name: str
+) -> None:
     run, kills, moments = tmp_path / "run", 0, random.Random(name)
     while True:
         begun = (run / "config.json").exists()
@@ -127,7 +109,7 @@ def test_from_the_checkpoint_before_the_last_the_run_goes_on_as_it_did(
 
 
 def test_a_damaged_checkpoint_is_named_and_the_one_before_it_leads_to_the_same_end(
-    lab: Any, tmp_path: Path, references: dict[str, Path]
+    lab: Any, process: Any, tmp_path: Path, references: dict[str, Path]
 ) -> None:
     run = shutil.copytree(references["split"], tmp_path / "run")
     damaged = max((run / "checkpoints").iterdir()) / "state.safetensors"

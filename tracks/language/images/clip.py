@@ -16,9 +16,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ....experiments import files
 from ....experiments.errors import RunError, UsageError
 from ....metrics.view import evaluating
-from ..models import appearing, first_line, from_hub, on_the_hub, quiet, require
+from ..models import first_line, from_hub, on_the_hub, quiet, require
 
 NEW = "clip:"  # begins the name of a model with new weights
 PREPROCESSOR = "preprocessor_config.json"
@@ -111,7 +112,7 @@ class Clip:
             "crop_size": {"height": side, "width": side}, "resample": 3, "do_convert_rgb": True,
             "image_mean": list(self.mean), "image_std": list(self.std),
         }  # fmt: skip
-        with appearing(folder) as temporary, quiet():
+        with files.appearing(folder) as temporary, quiet():
             self.model.save_pretrained(temporary)
             self.tokenizer.save_pretrained(temporary)
             (temporary / PREPROCESSOR).write_text(json.dumps(processor, indent=2) + "\n")

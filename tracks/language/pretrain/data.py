@@ -31,19 +31,17 @@ class Corpora:
 def load(settings: PretrainSettings) -> Corpora:
     """The corpora of a run. Raises UsageError for one that is not there, is too small, or has another tokenizer."""
     texts = {name: files for name in (*settings.first, *settings.second) if (files := _text(name)) is not None}
-    found: dict[str, Corpus] = {}
-    if texts:
-        found = prepared(tuple((name, tuple(files)) for name, files in texts.items()), settings.tokenizer)
-    for name in (*settings.first, *settings.second):
-        found.setdefault(name, Corpus.open(Path(name).expanduser()) if name not in texts else found[name])
+    made = prepared(tuple((name, tuple(files)) for name, files in texts.items()), settings.tokenizer) if texts else {}
+    names = dict.fromkeys((*settings.first, *settings.second))  # a corpus of both phases is read once
+    found = {name: made[name] if name in made else Corpus.open(Path(name).expanduser()) for name in names}
     first = [_share(found[name].train, settings.first_share) for name in settings.first]
-    phases, names = [mixture(first)], [settings.first]
+    phases, of_phases = [mixture(first)], [settings.first]
     if settings.second:
         second = [found[name].train for name in settings.second]
         phases.append(mixture(second, [1.0] * len(second)))
-        names.append(settings.second)
+        of_phases.append(settings.second)
     mixture([corpus.train for corpus in found.values()])  # all of one tokenizer
-    return Corpora(found, tuple(phases), tuple(names))
+    return Corpora(found, tuple(phases), tuple(of_phases))
 
 
 def _text(name: str) -> list[Path] | None:

@@ -100,15 +100,19 @@ def test_merging_a_mixture_is_refused_before_anything_changes():
     assert len(adapters(model)) == 2
 
 
+def shares(logits, k):
+    """A softmax over the k largest."""
+    if k:
+        logits = logits.masked_fill(logits < logits.topk(k, -1).values[..., -1:], float("-inf"))
+    return logits.softmax(-1)
+
+
 @pytest.mark.parametrize("k", [None, 2])
 def test_moe_lora_mixes_whole_adapters_by_its_router(k):
     made = MoELoRA(linear(), r=2, k=k)
     after(made)
     x, wanted = inputs(), made.linear(inputs())
-    logits = x @ made.bank("router").T
-    if k:
-        logits = logits.masked_fill(logits < logits.topk(k, -1).values[..., -1:], float("-inf"))
-    share = logits.softmax(-1)
+    share = shares(x @ made.bank("router").T, k)
     for t, (a, b) in enumerate(zip(made.bank("A").split(2), made.bank("B").split(2), strict=True)):
         wanted = wanted + share[..., t : t + 1] * (x @ a.T @ b)
     torch.testing.assert_close(made(x), wanted)
@@ -120,10 +124,7 @@ def test_the_external_router_mixes_single_atoms(k):
     made = ExternalRouter(linear(), r=2, k=k)
     after(made)
     x, wanted = inputs(), made.linear(inputs())
-    logits = x @ made.bank("router").T
-    if k:
-        logits = logits.masked_fill(logits < logits.topk(k, -1).values[..., -1:], float("-inf"))
-    share = logits.softmax(-1)
+    share = shares(x @ made.bank("router").T, k)
     for i, (a, b) in enumerate(zip(made.bank("A"), made.bank("B"), strict=True)):
         wanted = wanted + share[..., i : i + 1] * (x @ a).unsqueeze(-1) * b
     torch.testing.assert_close(made(x), wanted)
