@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
-from ..interventions import Layer, Units, Wiring
+from ..interventions import Layer, Units, Wiring, balance_layers_
 
 
 def orthogonal_(layer: nn.Linear, gain: float, generator: torch.Generator) -> nn.Linear:
@@ -34,8 +34,11 @@ class MultiHead(nn.Module):
         activation: str,
         share_value: bool,
         generator: torch.Generator,
+        init_lambda: float | None = None,
     ) -> None:
-        """spaces: environment → (observation size, action size)."""
+        """spaces: environment → (observation size, action size).
+
+        init_lambda: scale the hidden units of the drawn weights to this balance (see `balance_`); None: as drawn."""
         super().__init__()
         sizes = {key: observation for key, (observation, _) in spaces.items()}
         if not adapter and len(set(sizes.values())) > 1:
@@ -70,6 +73,24 @@ class MultiHead(nn.Module):
         self.policy = heads(actions, 0.01)
         self.value = heads(dict.fromkeys(spaces, 1), 1.0)
         self.log_std = nn.ParameterDict({key: nn.Parameter(torch.zeros(d)) for key, d in actions.items()})
+        if init_lambda is not None:
+            self.balance_(init_lambda)
+
+    def balance_(self, lam: float) -> None:
+        """Scale every hidden unit, the adapters' included, so that ‖outgoing weights‖² − ‖incoming‖² − bias² = λ; the
+        weights of all that read it, or feed it, count together.
+
+        The orthogonal gains do not survive: what is left of the policy's 0.01 is its ratio to the value's 1 where both
+        read one trunk. Where the policy has its own, its head is scaled up to the trunk, and first actions are larger.
+        """
+        policy, value = list(self.policy.values()), list(self.value.values())
+        if self.share_value:
+            ways = [(self.adapters, self.trunk, policy + value)]
+        else:
+            ways = [(self.adapters, self.trunk, policy), (self.value_adapters, self.value_trunk, value)]
+        for adapters, trunk, heads in ways:
+            linears = [[layer] for layer in trunk if isinstance(layer, nn.Linear)]
+            balance_layers_([*([list(adapters.values())] if len(adapters) else []), *linears, heads], lam)
 
     def mean(self, observation: Tensor, key: str) -> Tensor:
         """Mean of the Gaussian policy, (n, a_e)."""

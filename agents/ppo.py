@@ -72,6 +72,8 @@ class PPOSettings(RunSettings):
     """Width of each environment's linear input adapter; 0: none."""
     activation: str = "tanh"
     """Activation of the trunk by name, with parameters if wanted: rand_smooth_leaky(lower=0.3,upper=0.6)."""
+    init_lambda: Annotated[float | None, tyro.conf.arg(metavar="FLOAT")] = None
+    """λ: hidden units begin with ‖outgoing weights‖² − ‖incoming‖² = λ (default: orthogonal, as drawn)."""
     share_value: bool = True
     """Policy and value function share the trunk; off: one each."""
     normalize_observations: bool = True
@@ -131,7 +133,7 @@ class PPO:
 
     def _new_network(self, spaces: dict[str, tuple[int, int]]) -> MultiHead:
         s = self.settings
-        return MultiHead(spaces, s.hidden, s.adapter, s.activation, s.share_value, self._draws)
+        return MultiHead(spaces, s.hidden, s.adapter, s.activation, s.share_value, self._draws, s.init_lambda)
 
     @property
     def optimizer(self) -> torch.optim.Optimizer:

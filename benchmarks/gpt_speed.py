@@ -28,9 +28,9 @@ from torch.nn import functional as F
 
 from supple.experiments.rundir import RunDirectory
 from supple.tracks.language.corpora import write_tokens
-from supple.tracks.language.loop import Loop
 from supple.tracks.language.pretrain.settings import PretrainSettings
-from supple.tracks.language.runs import build, configuration, read
+from supple.tracks.loop import Loop
+from supple.tracks.runs import build, configuration, read
 
 SIZES = {  # layers, width, heads, vocabulary
     "small": (4, 128, 4, 1024),  # the preset warm-start-gpt-small

@@ -10,6 +10,7 @@ from .activations import (
     set_generators,
 )
 from .activations import activations as activation_registry
+from .balance import balance_layers_, rebalance_
 from .base import Intervention, Reinitialization, interventions, make, restructure
 from .cbp import ContinualBackprop
 from .contract import AS_RELEASED, UNIFORM, ResetContract, contract_for, settle, zero_slots_
@@ -23,11 +24,13 @@ from .injection import Injected, Injection
 from .isometry import fire_
 from .l2_init import L2Init
 from .learner import Layer, Learner, chain, learner_for, snapshot
+from .linear_pairs import LinearPair
 from .members import normal_like
 from .muon import Muon, MuonWithAdam
 from .normalize_project import NormalizeProject
 from .orthogonalize import orthogonalize
 from .parseval import Parseval, parseval_penalty
+from .rebalance import Rebalance
 from .redo import Redo
 from .redraw import redraw
 from .registry import Registry, UnknownName, did_you_mean
@@ -65,12 +68,14 @@ __all__ = [
     "L2Init",
     "Layer",
     "Learner",
+    "LinearPair",
     "Moment",
     "Muon",
     "MuonWithAdam",
     "NoSymmetry",
     "NormalizeProject",
     "Parseval",
+    "Rebalance",
     "Redo",
     "Registry",
     "Reinitialization",
@@ -92,6 +97,7 @@ __all__ = [
     "Wiring",
     "activation",
     "activation_registry",
+    "balance_layers_",
     "chain",
     "contract_for",
     "derivative",
@@ -109,6 +115,7 @@ __all__ = [
     "parse_hook_text",
     "parseval_penalty",
     "properties",
+    "rebalance_",
     "recycle_",
     "redraw",
     "restructure",

@@ -3,11 +3,13 @@
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import is_not
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
+from .linear_pairs import Joint, LinearPair, declared_pairs, find_joints, pair_at
 from .redraw import redraw
 from .registry import did_you_mean
 from .wiring import CONV, LINEAR, STACKED, Wiring, layer_before, trace_wiring, unit_names
@@ -133,6 +135,8 @@ class Learner:
     origins: dict[str, str] = field(default_factory=dict)
     changes: list[str] = field(default_factory=list)
     renewed: dict[str, int] = field(default_factory=dict)
+    _named: bool = field(default=False, init=False, repr=False)  # somebody named the wiring
+    _joints: tuple[list[nn.Module], list[Joint], list[str]] | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if not self.initial:
@@ -144,7 +148,8 @@ class Learner:
                 raise ValueError(f"'{self.name}' has no module '{name}'{did_you_mean(name, modules)}")
         if strangers := [layer.name for layer in self.layers if modules[layer.name] is not layer.module]:
             raise ValueError(f"'{self.name}': layer '{strangers[0]}' is a module of another network")
-        if not self.wiring and not self.unwired:
+        self._named = bool(self.wiring or self.unwired)
+        if not self._named:
             self.wiring, self.unwired = trace_wiring(self.module, self.units)
         for unit in self.units:
             if unit not in self.wiring and unit not in self.unwired:
@@ -167,6 +172,24 @@ class Learner:
             before = self.wiring[unit].incoming[:1]
             return any(isinstance(self.module.get_submodule(name), STACKED) for name in before)
         return isinstance(layer_before(self.module, unit), STACKED)
+
+    def linear_pairs(self) -> list[LinearPair]:
+        """Its consecutive linear maps as they are now (see linear_pairs.py): declared by its modules, or found between
+        its layers. Cheap: the network is traced again only where it has other modules than before."""
+        return self.paired()[0]
+
+    def paired(self) -> tuple[list[LinearPair], list[str]]:
+        """`linear_pairs`, and why its other layers begin none, a sentence each."""
+        modules = list(self.module.modules())
+        known = self._joints
+        if known is None or len(known[0]) != len(modules) or any(map(is_not, known[0], modules)):
+            known = self._joints = modules, *find_joints(self.module, self.wiring if self._named else None)
+        _, joints, reasons = known
+        found = [pair_at(self.module, joint) for joint in joints]
+        pairs = [*declared_pairs(self.module), *(pair for pair in found if isinstance(pair, LinearPair))]
+        if self._named:
+            reasons = [*reasons, *(f"'{unit}' {why}" for unit, why in self.unwired.items())]
+        return pairs, [*reasons, *(reason for reason in found if isinstance(reason, str))]
 
     def select(self, scope: Scope) -> list[Layer]:
         """The layers that a scope names.

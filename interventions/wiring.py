@@ -89,28 +89,40 @@ def trace_wiring(module: nn.Module, units: Sequence[str]) -> tuple[dict[str, Wir
 
     units: names of activation modules, or of any others whose outputs count as units. Widths are not looked at.
     """
-    tracer = _Tracer()
-    modes = [(part, part.training) for part in module.modules()]
     try:
-        graph = tracer.trace(module.eval())
-    except Exception as error:  # whatever a forward pass does with what is no tensor
-        why = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        reason = f"lies in a network that cannot be traced ({why}): name the wiring (Learner.wiring)"
-        return {}, dict.fromkeys(units, reason)
-    finally:
-        for part, training in modes:
-            part.training = training
-    paths = _Paths(module, graph)
+        graph, outputs = trace(module)
+    except Untraceable as error:
+        return {}, dict.fromkeys(units, f"lies in a network that {error}: name the wiring (Learner.wiring)")
+    paths = Paths(module, graph)
     wiring, reasons = {}, {}
     for unit in units:
         try:
-            wiring[unit] = paths.around(tracer.outputs.get(unit, []))
-        except _Shared as shared:
+            wiring[unit] = paths.around(outputs.get(unit, []))
+        except Shared as shared:
             reasons[unit] = str(shared)
     return wiring, reasons
 
 
-class _Shared(Exception):
+class Untraceable(ValueError):
+    """Why a network has no graph, as the rest of a sentence that begins with it."""
+
+
+def trace(module: nn.Module) -> tuple[fx.Graph, dict[str, list[fx.Node]]]:
+    """The graph of a forward pass in evaluation mode, with layers, norms and activations as they are, and what each
+    module put out, by name. Raises Untraceable."""
+    tracer = _Tracer()
+    modes = [(part, part.training) for part in module.modules()]
+    try:
+        return tracer.trace(module.eval()), tracer.outputs
+    except Exception as error:  # whatever a forward pass does with what is no tensor
+        why = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise Untraceable(f"cannot be traced ({why})") from error
+    finally:
+        for part, training in modes:
+            part.training = training
+
+
+class Shared(Exception):
     """Why units are not private, as the rest of a sentence that begins with their name."""
 
 
@@ -134,7 +146,7 @@ class _Tracer(fx.Tracer):
         return output
 
 
-class _Paths:
+class Paths:
     """The ways through a traced network, from units back to the layer before them and on to those after."""
 
     def __init__(self, module: nn.Module, graph: fx.Graph) -> None:
@@ -145,20 +157,24 @@ class _Paths:
         )
 
     def around(self, outputs: list[fx.Node]) -> Wiring:
-        """The wiring of the units that are put out there; raises _Shared where they are not private."""
+        """The wiring of the units that are put out there; raises Shared where they are not private."""
         if len(outputs) != 1:
             uses = f"{len(outputs)} times in one pass: each use needs a module of its own" if outputs else "nowhere"
-            raise _Shared(f"is used {uses}")
+            raise Shared(f"is used {uses}")
         (node,) = outputs
         incoming, norms = self._back(node)
         outgoing = list(dict.fromkeys(self._on(node, norms, self._width(incoming))))
         if not outgoing:
-            raise _Shared("has no layer after it")
-        for name in (incoming, *outgoing):
+            raise Shared("has no layer after it")
+        self.check_private(incoming, *outgoing)
+        return Wiring((incoming,), tuple(outgoing), tuple(norms))
+
+    def check_private(self, *layers: str) -> None:
+        """Raise Shared for a layer that is tied to another one or used more than once."""
+        for name in layers:
             tied = any(self.owners[p] > 1 for p in self.modules[name].parameters(recurse=False))
             if tied or self.calls[name] > 1:
-                raise _Shared(f"shares the weights of '{name}': {'they are tied' if tied else 'it is used repeatedly'}")
-        return Wiring((incoming,), tuple(outgoing), tuple(norms))
+                raise Shared(f"shares the weights of '{name}': {'they are tied' if tied else 'it is used repeatedly'}")
 
     def _back(self, node: fx.Node) -> tuple[str, list[str]]:
         """The layer that feeds this node and nothing else, and the norms on the way."""
@@ -168,17 +184,17 @@ class _Paths:
                 norms.append(str(node.target))
             elif not self._keeps_apart(node):
                 if node.op in ("placeholder", "get_attr"):
-                    raise _Shared("has no layer before it")
-                raise _Shared(f"has no private incoming weights: its inputs come from {self._describe(node)}")
+                    raise Shared("has no layer before it")
+                raise Shared(f"has no private incoming weights: its inputs come from {self.describe(node)}")
             node = node.all_input_nodes[0]
-            if len(readers := list(_readers(node))) > 1:
-                others = " and ".join(map(self._describe, readers))
-                raise _Shared(f"has no private incoming weights: {self._describe(node)} is read by {others}")
+            if len(reading := list(readers(node))) > 1:
+                others = " and ".join(map(self.describe, reading))
+                raise Shared(f"has no private incoming weights: {self.describe(node)} is read by {others}")
         return str(node.target), norms
 
     def _on(self, node: fx.Node, norms: list[str], width: int) -> Iterator[str]:
         """The layers in which the ways on from this node end; norms of that width on the way are added to `norms`."""
-        for reader in _readers(node):
+        for reader in readers(node):
             if self._is(reader, (*LINEAR, *CONV)):
                 yield str(reader.target)
                 continue
@@ -186,8 +202,8 @@ class _Paths:
                 if self._width(name := str(reader.target)) == width:
                     norms.append(name)
             elif not self._keeps_apart(reader):
-                where = "are the network's output" if reader.op == "output" else f"reach {self._describe(reader)}"
-                raise _Shared(f"has no private outgoing weights: its outputs {where}")
+                where = "are the network's output" if reader.op == "output" else f"reach {self.describe(reader)}"
+                raise Shared(f"has no private outgoing weights: its outputs {where}")
             yield from self._on(reader, norms, width)
 
     def _is(self, node: fx.Node, kinds: tuple[type[nn.Module], ...]) -> bool:
@@ -197,12 +213,12 @@ class _Paths:
         if node.op == "call_module":
             part = self.modules[str(node.target)]
             return is_activation(part) or _is_transparent(part)
-        return _operation(node) in _APART
+        return operation(node) in _APART
 
-    def _describe(self, node: fx.Node) -> str:
+    def describe(self, node: fx.Node) -> str:
         if node.op == "call_module":
             return f"'{node.target}' ({type(self.modules[str(node.target)]).__name__})"
-        word = _NAMED.get(_operation(node).strip("_").removeprefix("i"))
+        word = _NAMED.get(operation(node).strip("_").removeprefix("i"))
         return f"{word} '{node.name}'" if word else f"'{node.name}'"
 
     def _width(self, name: str) -> int:
@@ -220,16 +236,16 @@ def _is_transparent(part: nn.Module) -> bool:
     return isinstance(part, nn.Identity) or any(kind.__module__ in _TRANSPARENT for kind in type(part).__mro__)
 
 
-def _operation(node: fx.Node) -> str:
+def operation(node: fx.Node) -> str:
     """The name of the function or method that a node calls; of other nodes what they are."""
     if node.op == "call_method":
         return str(node.target)
     return str(getattr(node.target, "__name__", "")) if node.op == "call_function" else node.op
 
 
-def _readers(node: fx.Node) -> Iterator[fx.Node]:
+def readers(node: fx.Node) -> Iterator[fx.Node]:
     """The nodes that read a node's values, and not merely its shape."""
     for user in node.users:
         shape = user.op == "call_method" and user.target in ("size", "dim", "numel")
-        if not shape and not (_operation(user) == "getattr" and user.args[1] in ("shape", "ndim", "dtype", "device")):
+        if not shape and not (operation(user) == "getattr" and user.args[1] in ("shape", "ndim", "dtype", "device")):
             yield user

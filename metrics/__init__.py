@@ -1,5 +1,6 @@
 """What can be measured on a network or on a set of runs: pure functions that change nothing."""
 
+from .balance import lambda_balance, lambda_residual
 from .continual import (
     average_accuracy,
     average_online_accuracy,
@@ -81,6 +82,8 @@ __all__ = [
     "hypervolume",
     "iqm",
     "isometry_scale",
+    "lambda_balance",
+    "lambda_residual",
     "measure",
     "measure_members",
     "non_recovery_rate",

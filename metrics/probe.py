@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import torch
 from torch import Tensor
 
+from .balance import deviation_of, nearest_lambda
 from .curvature import hessian_eigenvalues
 from .features import count_holding, count_large, count_resolved, entropy_rank, member_scores
 from .gradients import gradient_effective_rank, per_sample_gradients
@@ -19,7 +20,7 @@ from .saturation import THRESHOLD
 from .view import View, evaluating
 
 if TYPE_CHECKING:
-    from ..interventions.learner import Learner
+    from ..interventions import Learner, LinearPair
 
 SAMPLES = 64  # of which per-sample gradients are held at once
 
@@ -40,7 +41,7 @@ class Metric:
     """
 
     about: str
-    needs: Literal["weights", "batch", "units", "slopes", "samples"]
+    needs: Literal["weights", "pairs", "batch", "units", "slopes", "samples"]
     value: Callable[[View], Tensor]
     pool: Literal["sum", "mean", "max", "norm"] = "mean"
     costly: bool = False
@@ -61,6 +62,12 @@ def _norm(view: View, tensors: list[Tensor]) -> Tensor:
     parts = [view.apart(view.own(t.detach())) for t in tensors]
     norms = [torch.linalg.vector_norm(part, dim=1, dtype=torch.float64) for part in parts]
     return torch.linalg.vector_norm(torch.stack(norms), dim=0) if norms else torch.zeros(view.networks)
+
+
+def _of_pairs(of: "Callable[[LinearPair], Tensor]", view: View) -> Tensor:
+    """Mean over the pairs of consecutive linear maps of a number that each has, or each member's (members,)."""
+    values = [of(pair) for pair in view.learner.linear_pairs()]
+    return torch.stack([view.apart(view.own(v) if v.ndim else v[None]).mean(1) for v in values]).mean(0)
 
 
 def _gradient_norm(view: View) -> Tensor:
@@ -120,6 +127,16 @@ METRICS = {
     "weight_norm": Metric(
         "L2 norm of all parameters", "weights", lambda v: _norm(v, list(v.learner.module.parameters())), "norm"
     ),
+    "lambda_balance": Metric(
+        "λ of ‖W2ᵀW2 − W1W1ᵀ − λI‖ at its least, mean over pairs of consecutive linear maps (the λ-balanced paper)",
+        "pairs",
+        lambda v: _of_pairs(nearest_lambda, v),
+    ),
+    "lambda_residual": Metric(
+        "root mean square over hidden units of what W2ᵀW2 − W1W1ᵀ deviates from that λI, mean over the same pairs",
+        "pairs",
+        lambda v: _of_pairs(deviation_of, v),
+    ),
     "gradient_norm": Metric("L2 norm of the loss gradient on a recent batch", "batch", _gradient_norm, "norm"),
     "dormant_fraction": Metric(
         "share of units that are (nearly) always 0 on a recent batch, pooled over layers",
@@ -171,7 +188,8 @@ def measure(
     """Every metric of a learner on its recent data: name → number. A `View` is not recorded again.
 
     Only what can be taken: before it has seen any data, what its weights tell; without hidden units, nothing about
-    units; without samples' losses (`Learner.batches`), nothing about their gradients.
+    units; without consecutive linear maps, nothing about their balance; without samples' losses (`Learner.batches`),
+    nothing about their gradients.
 
     per_layer: add `dormant_fraction/<units>` for each hidden layer, the members of a stack pooled.
     member: of a stack, this network alone, as if it were trained alone. Raises ValueError as `View` does.
@@ -198,6 +216,7 @@ def _take(view: View, per_layer: bool, costly: bool) -> dict[str, tuple[Tensor, 
     """The values of every network, (networks,), and how to pool them, by name."""
     there: dict[str, Callable[[], bool]] = {
         "weights": lambda: True,
+        "pairs": lambda: bool(view.learner.linear_pairs()),
         "batch": lambda: view.probe is not None,
         "units": lambda: view.has_units,
         "slopes": lambda: bool(view.slopes),

@@ -8,6 +8,7 @@
   supple compare language pretrain --preset warm-start-gpt-small --out runs/g
   supple compare language sft --model smollm2 --learn chem.jsonl --retain gsm8k.jsonl \\
       --vary learning_rate=1e-5,1e-4 --vary epochs=1,3 --arm none --arm sib@start --out runs/s
+  supple compare linear --tasks semantic,reversal --arm none --arm "rebalance(lam=5)@task" --out runs/v
   supple compare --resume runs/y
 
 An arm is a hook, or several joined by " + ". Without a schedule it is applied at the fork. A fork where a task ends
@@ -36,14 +37,14 @@ from supple.experiments.compare import (
 )
 from supple.experiments.errors import UsageError
 from supple.experiments.settings import positive
-from supple.scripts.compare_language import of_language
+from supple.scripts.compare_language import of_language, of_linear
 from supple.scripts.console import Options, S, parse, progress_display, run, screen, typed, warn
 from supple.scripts.report import show
 from supple.scripts.train import algorithm_of, preset_of
 from supple.scripts.vision import Options as VisionOptions
 from supple.scripts.vision import benchmark_of
-from supple.tracks.language.kinds import KINDS
-from supple.tracks.language.runs import track as language_track
+from supple.tracks.kinds import KINDS
+from supple.tracks.runs import track as kind_track
 from supple.tracks.vision.runs import ALGORITHM as VISION
 from supple.tracks.vision.runs import TRACK
 from supple.tracks.vision.settings import VisionSettings
@@ -51,7 +52,7 @@ from supple.tracks.vision.settings import VisionSettings
 Arms = Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="HOOKS")]
 Task = Annotated[int | None, tyro.conf.arg(metavar="INT")]
 Share = Annotated[float | None, tyro.conf.arg(metavar="FLOAT")]
-LANGUAGE = "language"
+VARIED = {"language": of_language, "linear": of_linear}
 ARMS = ("none", "fire", "snp", "reset")  # where none is named
 
 
@@ -93,7 +94,7 @@ def main(args: Sequence[str]) -> None:
     if not args or args[0] in ("-h", "--help"):
         print(
             (__doc__ or "").strip()
-            + f"\n\nalgorithms: {', '.join(ALGORITHMS)}, vision, language (`supple compare ppo --help`, "
+            + f"\n\nalgorithms: {', '.join(ALGORITHMS)}, vision, language, linear (`supple compare ppo --help`, "
             "`supple compare vision warm-start --help`, `supple compare language pretrain --help`)"
         )
         return
@@ -105,8 +106,8 @@ def main(args: Sequence[str]) -> None:
         return
     if args[0] == VISION:
         out, comparison, jobs = of_classifiers(args)
-    elif args[0] == LANGUAGE:
-        out, comparison, jobs = of_language(args)
+    elif args[0] in VARIED:
+        out, comparison, jobs = VARIED[args[0]](args)
         jobs = workers(jobs)
     else:
         out, comparison, jobs = of_agents(args)
@@ -117,7 +118,7 @@ def main(args: Sequence[str]) -> None:
 def track_of(algorithm: str) -> Track:
     """How runs of an algorithm are compared. Raises KeyError for one that there is not."""
     if algorithm in KINDS:
-        return language_track(algorithm)
+        return kind_track(algorithm)
     if algorithm != VISION and algorithm not in ALGORITHMS:
         raise KeyError(algorithm)
     return TRACK if algorithm == VISION else agents_track(algorithm)

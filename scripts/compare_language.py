@@ -1,4 +1,4 @@
-"""`supple compare language KIND`: arms in every variant of the settings, over seeds.
+"""`supple compare language KIND` and `supple compare linear`: arms in every variant of the settings, over seeds.
 
 A second phase of pretraining starts from states of a trunk, which every start and every arm of a seed share; the other
 kinds of runs are trained from the beginning.
@@ -19,10 +19,10 @@ from supple.experiments.errors import UsageError
 from supple.interventions import did_you_mean
 from supple.scripts.console import Options, S, parse, typed
 from supple.scripts.language import kind_of, preset_name, settings_of_preset
-from supple.tracks.language.kinds import KINDS
-from supple.tracks.language.presets import PRESETS
+from supple.tracks.kinds import KINDS
+from supple.tracks.language.presets import PRESETS, Preset
 from supple.tracks.language.pretrain.settings import BEST, PretrainSettings
-from supple.tracks.language.settings import LanguageSettings
+from supple.tracks.settings import TrackSettings
 
 # Settings of pretraining that say what the first phase is.
 OF_THE_TRUNK = (
@@ -33,7 +33,7 @@ VALUE = re.compile(r"""(?:"[^"]*"|'[^']*'|\([^()]*\)|[^,])+""")  # commas in quo
 
 
 @dataclass(kw_only=True)
-class LanguageCompareOptions(Options[S]):
+class VariedOptions(Options[S]):
     arm: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="HOOKS")] = ()
     """What is done: none, a hook, or hooks joined by " + ". May be given several times."""
     vary: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="SETTING=VALUES")] = ()
@@ -46,14 +46,28 @@ class LanguageCompareOptions(Options[S]):
 
 
 def of_language(args: Sequence[str]) -> tuple[Path, Comparison, int]:
-    """What the command line asks for: the folder, the comparison, the runs at a time. Raises UsageError."""
+    """What `supple compare language KIND` asks for: the folder, the comparison, the runs at a time.
+
+    Raises UsageError."""
     kind = kind_of(args[1:], "compare language")
     preset = PRESETS.get(preset_name(args) or "")
-    settings_type = KINDS[kind].settings()
-    start = settings_type(**settings_of_preset(args, kind))
-    default: Any = LanguageCompareOptions(settings=start, out=tyro.MISSING, seeds=preset.seeds if preset else (0,))
-    prog = f"supple compare language {kind}"
-    options = parse(LanguageCompareOptions, settings_type, args[2:], prog, "Compare arms.", default)
+    start = KINDS[kind].settings()(**settings_of_preset(args, kind))
+    default: Any = VariedOptions(settings=start, out=tyro.MISSING, seeds=preset.seeds if preset else (0,))
+    return _asked(kind, f"language {kind}", args, default, preset)
+
+
+def of_linear(args: Sequence[str]) -> tuple[Path, Comparison, int]:
+    """The same for `supple compare linear`."""
+    default: Any = VariedOptions(settings=KINDS["linear"].settings()(), out=tyro.MISSING)
+    return _asked("linear", "linear", args, default, None)
+
+
+def _asked(
+    kind: str, words: str, args: Sequence[str], default: Any, preset: Preset | None
+) -> tuple[Path, Comparison, int]:
+    """words: of the command line, those that name the kind; its options follow them."""
+    settings_type, prog = KINDS[kind].settings(), f"supple compare {words}"
+    options = parse(VariedOptions, settings_type, args[len(words.split()) :], prog, "Compare arms.", default)
     given = _read_vary(options.vary, settings_type)
     vary: dict[str, tuple[str, ...]] = given or dict(preset.vary if preset else {})
     settings, fork_step = options.settings, 0
@@ -81,7 +95,7 @@ def of_language(args: Sequence[str]) -> tuple[Path, Comparison, int]:
     return options.out, comparison, options.jobs
 
 
-def _read_vary(texts: Sequence[str], settings: type[LanguageSettings]) -> dict[str, tuple[str, ...]]:
+def _read_vary(texts: Sequence[str], settings: type[TrackSettings]) -> dict[str, tuple[str, ...]]:
     """Name of a setting → its values as they were typed."""
     found: dict[str, tuple[str, ...]] = {}
     known = [name for name in settings.__dataclass_fields__ if name not in ("hook", "seed")]
@@ -97,9 +111,7 @@ def _read_vary(texts: Sequence[str], settings: type[LanguageSettings]) -> dict[s
     return found
 
 
-def variants(
-    vary: Mapping[str, Sequence[str]], settings: type[LanguageSettings], prog: str
-) -> tuple[dict[str, Any], ...]:
+def variants(vary: Mapping[str, Sequence[str]], settings: type[TrackSettings], prog: str) -> tuple[dict[str, Any], ...]:
     """All combinations of the values, read as the command line reads these settings."""
     read = {name: [_value(name, value, settings, prog) for value in values] for name, values in vary.items()}
     for name, values in read.items():
@@ -108,7 +120,7 @@ def variants(
     return tuple(dict(zip(read, values, strict=True)) for values in product(*read.values()))
 
 
-def _value(name: str, value: str, settings: type[LanguageSettings], prog: str) -> Any:
+def _value(name: str, value: str, settings: type[TrackSettings], prog: str) -> Any:
     option, several = f"--{name.replace('_', '-')}", isinstance(settings.__dataclass_fields__[name].default, tuple)
     try:
         words = shlex.split(value)

@@ -20,15 +20,15 @@ from supple.experiments.errors import UsageError
 from supple.experiments.settings import device_here
 from supple.interventions import did_you_mean
 from supple.scripts.console import Options, Resume, finish, parse, run, typed, warn
-from supple.tracks.language import distributed
-from supple.tracks.language.kinds import KINDS
+from supple.tracks import distributed
+from supple.tracks.kinds import KINDS, kinds_of
 from supple.tracks.language.presets import PRESETS
-from supple.tracks.language.runs import create, planned, train
+from supple.tracks.runs import create, planned, train
 
 
 def main(args: Sequence[str]) -> None:
     if not args or args[0] in ("-h", "--help"):
-        lines = [f"  {name:10}{kind.about}" for name, kind in KINDS.items()]
+        lines = [f"  {name:10}{kind.about}" for name, kind in kinds_of("language").items()]
         lines.append("  sib       balance a causal language model, and say what that changed")
         print("\n".join([(__doc__ or "").strip(), "", *lines]))
         return
@@ -63,8 +63,9 @@ def _train(path: Path) -> None:
 def kind_of(args: Sequence[str], command: str) -> str:
     """The kind of run that a command line names first. Raises UsageError if it names none."""
     name = args[0] if args and not args[0].startswith("-") else ""
-    known = (*KINDS, "sib") if command == "language" else tuple(KINDS)
-    if name not in KINDS:
+    kinds = kinds_of("language")
+    known = (*kinds, "sib") if command == "language" else tuple(kinds)
+    if name not in kinds:
         what = f"unknown kind of run {name!r}{did_you_mean(name, known)}" if name else "which kind of run?"
         raise UsageError(f"{what} (`supple {command} KIND …`; kinds: {', '.join(known)})")
     return name

@@ -5,6 +5,8 @@
   supple compare ppo --preset demo --out runs/demo
   supple vision permuted-mnist --seeds 0 1 2 --out runs/b
   supple language pretrain --preset warm-start-gpt-small --out runs/c
+  supple linear train --tasks semantic,reversal --lam 2 --out runs/d
+  supple linear figures
   supple report runs/demo
   supple fetch humanoid-bench
   supple list [interventions | activations | metrics | environments | sequences | presets]
@@ -19,7 +21,7 @@ from supple.experiments.errors import UsageError
 from supple.interventions import did_you_mean
 from supple.scripts.console import run
 
-COMMANDS = ("train", "compare", "vision", "language", "report", "fetch", "list")
+COMMANDS = ("train", "compare", "vision", "language", "linear", "report", "fetch", "list")
 
 
 def dispatch(args: Sequence[str]) -> None:

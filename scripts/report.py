@@ -4,8 +4,8 @@
   supple report runs/relu runs/leaky runs/tanh --out runs/table
 
 Writes DIR/report/index.html, PNG figures and scores.json, and prints the summary. Several runs of `supple vision` go
-side by side: activations and hooks down, benchmarks across; so do runs of `supple language` of one kind. Runs that
-differ only in their seeds are joined.
+side by side: activations and hooks down, benchmarks across; so do runs of `supple language` of one kind, and runs of
+`supple linear`. Runs that differ only in their seeds are joined.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from supple.scripts.console import parse, run, screen
 @dataclass(kw_only=True)
 class Options:
     directories: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="DIR [DIR …]")]
-    """Folder of a run or of a comparison, or several of runs of `supple vision` or of one kind of `supple language`."""
+    """Folder of a run or of a comparison, or several of runs of one kind."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Folder in which `report` is made (default: the run's own; several runs need one)."""
 

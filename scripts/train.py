@@ -18,7 +18,7 @@ from supple.experiments.errors import UsageError
 from supple.experiments.rundir import RunDirectory
 from supple.interventions import did_you_mean
 from supple.scripts.console import Options, Resume, finish, parse, run, typed, warn
-from supple.tracks.language.kinds import KINDS
+from supple.tracks.kinds import KINDS
 
 
 def algorithm_of(args: Sequence[str], command: str) -> str:
@@ -56,7 +56,8 @@ def main(args: Sequence[str]) -> None:
         if kind == "vision":
             raise UsageError(f"{path} is a run of classifiers: go on with it by `supple vision --resume {path}`")
         if kind in KINDS:
-            raise UsageError(f"{path} is a run of language models: go on with it by `supple language --resume {path}`")
+            script = KINDS[kind].script
+            raise UsageError(f"{path} is a run of {kind}: go on with it by `supple {script} --resume {path}`")
         finish(path, planned(path), train)
         return
     algorithm = algorithm_of(args, "train")

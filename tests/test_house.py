@@ -16,6 +16,7 @@ LIBRARIES = {
     "tracks": {
         "torch",
         "numpy",
+        "scipy",
         "safetensors",
         "PIL",
         "tyro",

@@ -77,8 +77,9 @@ def build_report(*directories: Path, out: Path | None = None) -> ReportPaths:
         with one seed) and `per_seed`; `interventions`, `at_interventions`, `units_replaced`.
     Accuracies are shares in [0, 1].
 
-    For language models: `supple`, `algorithm` (pretrain, sft, clip or continual), `data`, `tasks`, `notes`, and
-    `variants`, one for each variant of the settings: `variant` (setting → value) and `arms`: label →
+    For language models and linear networks: `supple`, `algorithm` (pretrain, sft, clip, continual or linear), `data`,
+    `tasks`, `notes`, and `variants`, one for each variant of the settings: `variant` (setting → value) and
+    `arms`: label →
         `seeds`, `updates` (as planned, from where the run began), `start_step`, `finished`, `interventions`,
         `at_interventions`; for every number that was evaluated its `base` (the model before anything was done to it: of
         the arm `none`, where there is one), `first` (before the first update, after what intervened then), `final`,

@@ -15,7 +15,7 @@ Row = dict[str, Any]
 
 RUN_FILES = "config.json, episodes.jsonl (or tasks.jsonl), metrics.jsonl and events.jsonl"
 CLASSIFIERS = "vision"  # in config.json, where agents have their algorithm's name
-LANGUAGE = {"pretrain", "sft", "clip", "continual"}  # likewise, the kinds of runs of `supple language`
+LANGUAGE = {"pretrain", "sft", "clip", "continual", "linear"}  # likewise, the kinds of runs that tracks/loop.py trains
 OUTCOME = {"step", "task", "updates", "online_accuracy", "test_accuracy"}
 POOLED = {"dfi": 1.0, "weight_norm": 0.5, "gradient_norm": 0.5}  # power of a stack's members in what it pools
 

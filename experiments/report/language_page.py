@@ -1,4 +1,4 @@
-"""The page of a report on language models, and the tables that it shares with the terminal."""
+"""The page of a report on language models and on linear networks, and the tables that it shares with the terminal."""
 
 import re
 from collections.abc import Sequence
@@ -11,6 +11,7 @@ from .language import Study
 from .language_continual import Learned, order_line, summary, tasks_table
 from .language_scores import Cell, gaps
 from .language_tables import gap_line, plain, pretraining, tuning
+from .linear_tables import linear
 from .page import command_text, flat, limits, page
 from .side_by_side import differing
 from .style import Plot
@@ -21,6 +22,7 @@ TITLES = {
     "sft": "Supervised fine-tuning",
     "clip": "Image–text pretraining",
     "continual": "Continual learning",
+    "linear": "Deep linear networks",
 }
 FEW = 4  # task names that a title has room for
 
@@ -43,6 +45,8 @@ def words(study: Study, cells: Sequence[Cell], found: Sequence[Learned]) -> Word
     elif study.kind == "sft":
         found_fronts = trade_off(cells)
         lines, tables = [], [*tuning(study, cells), *([fronts_table(found_fronts)] if found_fronts else [])]
+    elif study.kind == "linear":
+        lines, tables = [], linear(study, cells)
     else:
         lines, tables = [], plain(study, cells)
     return Words(tables, [line for line in lines if line])

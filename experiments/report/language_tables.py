@@ -37,7 +37,7 @@ def pretraining(study: Study, cells: Sequence[Cell]) -> list[Table]:
     tables = [table_of(study, cells, "Validation loss", losses, words)]
     if parts:
         tables.append(table_of(study, cells, "On each corpus", corpora, kept))
-    return [*tables, _interventions(study, cells, around)]
+    return [*tables, interventions(study, cells, around)]
 
 
 def tuning(study: Study, cells: Sequence[Cell]) -> list[Table]:
@@ -55,7 +55,7 @@ def tuning(study: Study, cells: Sequence[Cell]) -> list[Table]:
             "of accuracies in percentage points."
         )
         tables.append(table_of(study, cells, title, columns, words))
-    return [*tables, *([_interventions(study, cells)] if _intervened(cells) else [])]
+    return [*tables, *([interventions(study, cells)] if intervened(cells) else [])]
 
 
 def plain(study: Study, cells: Sequence[Cell]) -> list[Table]:
@@ -66,7 +66,7 @@ def plain(study: Study, cells: Sequence[Cell]) -> list[Table]:
         columns[f"{_heading(name)}, at the start"] = [_text(cell, name, "first") for cell in cells]
         columns[f"{_heading(name)}, final"] = [_text(cell, name, "final") for cell in cells]
     table = table_of(study, cells, "Summary", columns, "Before the first update and after the last.")
-    return [table, *([_interventions(study, cells)] if _intervened(cells) else [])]
+    return [table, *([interventions(study, cells)] if intervened(cells) else [])]
 
 
 def gap_line(gaps: Sequence[Gap]) -> str:
@@ -103,7 +103,7 @@ def table_of(study: Study, cells: Sequence[Cell], title: str, columns: dict[str,
     return Table(title, list(header), rows, f"{words} {single if study.seeds == 1 else spread}".strip())
 
 
-def _interventions(study: Study, cells: Sequence[Cell], around: dict[str, list[str]] | None = None) -> Table:
+def interventions(study: Study, cells: Sequence[Cell], around: dict[str, list[str]] | None = None) -> Table:
     """What interventions did to the weights, and, `around` them, to the loss."""
     columns = {
         **(around or {}),
@@ -116,7 +116,7 @@ def _interventions(study: Study, cells: Sequence[Cell], around: dict[str, list[s
     return table_of(study, cells, "What intervened", columns, " ".join(words))
 
 
-def _intervened(cells: Sequence[Cell]) -> bool:
+def intervened(cells: Sequence[Cell]) -> bool:
     return any(run.of_kind("intervention") for cell in cells for run in cell.runs)
 
 

@@ -77,7 +77,8 @@ def _entry(path: Path) -> Entry:
     if not runs[0].classifies and runs[0].kind not in LANGUAGE:
         kind = runs[0].kind or "another algorithm"
         raise ValueError(
-            f"{path} is a run of {kind}: only runs of `supple vision` or `supple language` go side by side"
+            f"{path} is a run of {kind}: only runs of `supple vision`, `supple language` or `supple linear` go side by "
+            "side"
         )
     return runs
 

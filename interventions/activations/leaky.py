@@ -31,6 +31,8 @@ class LearnedSlope(Activation):
     for each channel); in a stack each member has its own: (1 or units,), or (members, 1 or units).
     """
 
+    homogeneous = True
+
     def __init__(self, name: str, granularity: Granularity, start: float) -> None:
         super().__init__()
         self.name, self.granularity = name, granularity
@@ -103,6 +105,8 @@ class RReLU(Random):
 
     Defaults as in torch and in paper 002, Table B2. Floor min(1, lower) for lower ≥ 0.
     """
+
+    homogeneous = True
 
     def __init__(self, lower: float = 0.125, upper: float = 1 / 3) -> None:
         super().__init__()

@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import pytest
 import torch
 from torch import nn
@@ -96,3 +98,34 @@ def test_initial_weights_come_from_the_given_generator_alone() -> None:
     again = network(seed=1).state_dict()
     assert all(torch.equal(same[name], again[name]) for name in same)
     assert not torch.equal(same["trunk.0.weight"], other["trunk.0.weight"])
+
+
+@pytest.mark.parametrize("adapter", [0, 6])
+@pytest.mark.parametrize("share_value", [True, False])
+@pytest.mark.parametrize("lam", [2.0, 0.0, -1.0])
+def test_hidden_units_begin_with_the_balance_that_is_asked_for(adapter: int, share_value: bool, lam: float) -> None:
+    spaces, draws = {"a": (5, 2), "b": (5, 4)}, torch.Generator().manual_seed(0)
+    net = MultiHead(spaces, (8, 7), adapter, "tanh", share_value, draws, init_lambda=lam)
+    drawn = MultiHead(spaces, (8, 7), adapter, "tanh", share_value, torch.Generator().manual_seed(0))
+    assert torch.equal(net.log_std["a"], drawn.log_std["a"])
+    heads = [*net.policy.values(), *net.value.values()]
+    ways = [(net.adapters, net.trunk, heads)]
+    if not share_value:
+        ways = [
+            (net.adapters, net.trunk, [*net.policy.values()]),
+            (net.value_adapters, net.value_trunk, [*net.value.values()]),
+        ]
+    for adapters, trunk, last in ways:
+        groups = [*([[*adapters.values()]] if adapter else []), [trunk[0]], [trunk[2]], last]
+        for first, second in pairwise(groups):
+            into = sum(layer.weight.square().sum(1) + layer.bias.square() for layer in first)
+            out = sum(layer.weight.square().sum(0) for layer in second)
+            torch.testing.assert_close(out - into, torch.full_like(out, lam), rtol=0, atol=1e-5)
+    ratio = net.policy["a"].weight.norm(dim=0) / drawn.policy["a"].weight.norm(dim=0)
+    same = net.policy["b"].weight.norm(dim=0) / drawn.policy["b"].weight.norm(dim=0)
+    torch.testing.assert_close(ratio, same)  # one factor for all that read a unit
+
+
+def test_units_of_several_features_cannot_begin_balanced() -> None:
+    with pytest.raises(ValueError, match="only units with one feature each can be balanced"):
+        MultiHead(SPACES, (8, 7), 6, "swiglu", True, torch.Generator(), init_lambda=1.0)

@@ -17,7 +17,7 @@ from stable_baselines3.common.torch_layers import FlattenExtractor  # noqa: E402
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize  # noqa: E402
 
 from supple.agents.sb3 import SuppleCallback, learners_of  # noqa: E402
-from supple.interventions import Wiring  # noqa: E402
+from supple.interventions import Learner, Wiring  # noqa: E402
 from supple.metrics import CHEAP_METRICS, measure  # noqa: E402
 
 ENV = {PPO: "CartPole-v1", A2C: "Pendulum-v1", DQN: "CartPole-v1", SAC: "Pendulum-v1", TD3: "Pendulum-v1"}
@@ -111,6 +111,15 @@ def test_parts_of_a_dictionary_extractor_lie_side_by_side() -> None:
     assert q.wiring["features_extractor.extractors.image.linear.1"].outgoing == ("q_net.0",)
 
 
+def metrics_of(learner: Learner, needs: tuple[str, ...] | None = None) -> set[str]:
+    """What is measured of a learner: tanh, of PPO and A2C, leaves no pairs of linear maps."""
+    return {
+        name
+        for name, metric in CHEAP_METRICS.items()
+        if (needs is None or metric.needs in needs) and (metric.needs != "pairs" or learner.linear_pairs())
+    }
+
+
 @pytest.mark.parametrize("kind", [PPO, A2C, DQN, SAC, TD3])
 def test_everything_can_be_measured_and_nothing_moves(kind: Any) -> None:
     model = small(kind).learn(64)
@@ -120,7 +129,7 @@ def test_everything_can_be_measured_and_nothing_moves(kind: Any) -> None:
     states = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
     modes = [m.training for m in model.policy.modules()]
     first = [measure(each) for each in learners.values()]
-    assert all(values.keys() == CHEAP_METRICS.keys() for values in first)
+    assert all(values.keys() == metrics_of(each) for each, values in zip(learners.values(), first, strict=True))
     assert all(values["gradient_norm"] > 0 for values in first)
     assert [measure(each) for each in learners.values()] == first
     assert torch.equal(torch.get_rng_state(), states[0])
@@ -156,7 +165,7 @@ def test_measuring_leaves_running_statistics_of_all_networks_alone(kind: Any) ->
 def test_before_any_data_only_weights_are_measured(kind: Any) -> None:
     for learner in learners_of(small(kind)).values():
         assert learner.probe() is None
-        assert measure(learner).keys() == {name for name, metric in CHEAP_METRICS.items() if metric.needs == "weights"}
+        assert measure(learner).keys() == metrics_of(learner, needs=("weights", "pairs"))
 
 
 def logged(model: Any, *arguments: Any) -> dict[str, float]:
@@ -251,7 +260,7 @@ def test_what_is_written_to_the_temperature_reaches_sac_and_its_optimizer() -> N
 def test_state_dependent_noise_is_measured_and_put_back() -> None:
     model = small(SAC, use_sde=True).learn(32)
     noise = model.actor.action_dist.exploration_mat
-    assert all(measure(each).keys() == CHEAP_METRICS.keys() for each in learners_of(model).values())
+    assert all(measure(each).keys() == metrics_of(each) for each in learners_of(model).values())
     assert model.actor.action_dist.exploration_mat is noise
 
 

@@ -213,7 +213,9 @@ def test_what_cannot_work_is_refused_when_the_learner_is_built():
 
 
 def test_weights_can_be_measured_without_any_data():
-    assert measure(learner_for(Functional())).keys() == {"dfi", "dfi_per_dim", "dfi_unscaled", "weight_norm"}
+    assert measure(learner_for(Functional())).keys() == {
+        "dfi", "dfi_per_dim", "dfi_unscaled", "weight_norm", "lambda_balance", "lambda_residual",
+    }  # fmt: skip
 
 
 def test_followers_are_written_with_the_network():

@@ -66,6 +66,8 @@ COMBINED = {
     "dfi_per_dim": fmean,
     "dfi_unscaled": fmean,
     "weight_norm": root_of_squares,
+    "lambda_balance": fmean,
+    "lambda_residual": fmean,
     "gradient_norm": root_of_squares,
     "dormant_fraction": fmean,
     "dormant_fraction/1": fmean,

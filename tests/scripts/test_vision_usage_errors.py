@@ -32,6 +32,8 @@ WRONG = {
     f"{MNIST} --tasks 0": "--tasks must be a positive number, got 0",
     f"{MNIST} --epochs nan": "--epochs must be a positive number, got nan",
     f"{MNIST} --seeds 1 1": "--seeds must be different numbers of 0 or more",
+    f"{MNIST} --network cnn --init-lambda 1": "--init-lambda balances the units between Linear layers: --network mlp",
+    f"{MNIST} --init-lambda inf": "--init-lambda must be finite, got inf",
     f"{MNIST} --network resnet18 --seeds 0 1": "--network resnet18 trains one seed at a time",
     # data
     f"{MNIST} --dataset minst": "unknown data set 'minst': did you mean 'mnist'?",

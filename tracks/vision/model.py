@@ -138,7 +138,7 @@ class Model:
         s = self.settings
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(derive(seed, *purpose))
-            return network(s.network, 1, self.shape, self.classes, s.activation, s.width)
+            return network(s.network, 1, self.shape, self.classes, s.activation, s.width, s.init_lambda)
 
 
 def _pixel_statistics(data: DataSet, device: str) -> tuple[Tensor, Tensor]:

@@ -45,6 +45,8 @@ class VisionSettings:
     """Width of the network: units of a hidden layer, or channels of the first one (default: as published)."""
     activation: str = "relu"
     """Activation by name, with parameters: relu, "leaky_relu(negative_slope=0.6)" (see `supple list activations`)."""
+    init_lambda: Annotated[float | None, tyro.conf.arg(metavar="FLOAT")] = None
+    """λ: the mlp's hidden units begin with ‖outgoing weights‖² − ‖incoming‖² = λ (default: as drawn)."""
     seeds: tuple[int, ...] = (0,)
     """Seeds that are trained side by side; small networks as one stack, with results as from separate runs."""
     hook: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="HOOK")] = ()
@@ -136,6 +138,10 @@ class VisionSettings:
                 raise UsageError(f"--{field.name.replace('_', '-')} must be finite, got {value}")
         if min(self.replay, self.shock_every, self.eval_every) < 0:
             raise UsageError("--replay, --shock-every and --eval-every must be 0 or more")
+        if self.init_lambda is not None and self.network != "mlp":
+            raise UsageError(
+                f"--init-lambda balances the units between Linear layers: --network mlp, not {self.network}"
+            )
         if not self.seeds or min(self.seeds) < 0 or len(set(self.seeds)) < len(self.seeds):
             raise UsageError(f"--seeds must be different numbers of 0 or more, got {self.seeds}")
         if not self.stacked and len(self.seeds) > 1:

@@ -54,6 +54,8 @@ def test_every_intervention_acts_on_classifiers_and_is_logged(
     lab: Any, tmp_path: Path, name: str, plain: tuple[str, Path]
 ) -> None:
     text, (network, reference) = hook(name), plain
+    if name == "rebalance" and network == "resnet18":
+        pytest.skip("it has no two consecutive linear maps, and is refused (tests/tracks/vision/test_init_lambda.py)")
     run = lab.run(tmp_path / "run", hook=(text,), **SHORT, **NETWORKS[network])
     last, other = (lab.log(each, "metrics")[-1]["model/weight_norm"] for each in (run, reference))
     assert last != other

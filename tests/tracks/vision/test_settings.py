@@ -71,6 +71,7 @@ OTHER: dict[str, dict[str, Any]] = {
     "network": {"network": "cnn"},
     "width": {"width": 7},
     "activation": {"activation": "tanh"},
+    "init_lambda": {"init_lambda": 1.0},
     "seeds": {"seeds": (1,)},
     "hook": {"hook": ("l2_init(strength=0.1)",)},
     "batch_size": {"batch_size": 12},

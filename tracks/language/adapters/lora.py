@@ -6,6 +6,7 @@ y = W·x + b + (alpha/r)·Σ_t B_tᵀ·(A_t·x)      (Hu et al. 2021; PEFT's sca
 import torch
 from torch import Tensor, nn
 
+from ....interventions import LinearPair
 from .base import Adapter, adapters_by_kind
 
 
@@ -20,6 +21,13 @@ class LoRA(Adapter):
 
     def weights(self, x: Tensor, z: Tensor) -> Tensor:
         return z.new_full((), 1.0 if self.alpha is None else self.alpha / self.r).expand_as(z)
+
+    def linear_pairs(self) -> list[LinearPair]:
+        """A and Bᵀ of the current task: with the same constant weight for every atom they are one map after the other.
+        A mixture whose weights depend on the token, let alone on A (MoRAM's keys), has no such pair."""
+        if not self.A.requires_grad:
+            return []
+        return [LinearPair("", (self.A,), (self.B.T,), parameters=("A", "B"))]
 
 
 @adapters_by_kind.register("seqlora")

@@ -192,6 +192,8 @@ class ContinualSettings(LanguageSettings):
                 raise UsageError(
                     f"--hook {text}: {does.name} changes the network or its optimizer, and so does each task"
                 )
+            if does.name == "rebalance":
+                continue  # it writes adapters alone, those of which A and B are free, and refuses all others
             if self.method != "full" and any(does.has(moment) for moment in ("apply", "before_update", "after_update")):
                 raise UsageError(
                     f"--hook {text}: {does.name} rewrites the model's weights, which --method {self.method} freezes: "

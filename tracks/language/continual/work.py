@@ -14,10 +14,10 @@ from ....experiments.learner_state import learner_state, load_learner_state
 from ....experiments.seeding import generator
 from ....interventions import Learner
 from ....metrics.view import evaluating
+from ...work import Task, Work
 from ..adapters import Adapter, adapters, add_task, maker, penalty, save_adapters, wrap
 from ..models import model_type
 from ..schedule import cosine
-from ..work import Task, Work
 from .masses import Masses, write_maps
 from .settings import ContinualSettings
 from .stream import TaskStream

@@ -12,14 +12,14 @@ from torch import Tensor
 
 from ....experiments.errors import UsageError
 from ....experiments.seeding import generator
-from .. import distributed
+from ... import distributed
+from ...work import Task, Work
 from ..answers import answer_loss, answer_nll, task_score
 from ..chat import Encoded, collate, encode
 from ..examples import TaskData, load_task
 from ..gpt import adamw
 from ..models import LanguageModel, causal_learner, check_context, load_model, save_model
 from ..schedule import cosine
-from ..work import Task, Work
 from .settings import SFTSettings
 
 

@@ -13,9 +13,9 @@ from ....experiments.seeding import generator
 from ....experiments.settings import device_here
 from ....interventions import Learner
 from ....metrics.view import evaluating
+from ...work import Task, Work
 from ..gpt import adamw
 from ..schedule import cosine
-from ..work import Task, Work
 from .captions import TEMPLATES, Captions
 from .clip import load_clip
 from .domains import read_domain

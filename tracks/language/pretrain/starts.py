@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ....experiments import checkpoint
 from ....experiments.errors import RunError, UsageError
 from ....experiments.rundir import RunDirectory
-from ..loop import BEST, KEPT
+from ...loop import BEST, KEPT
 
 if TYPE_CHECKING:
     from .settings import PretrainSettings

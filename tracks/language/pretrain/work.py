@@ -13,11 +13,11 @@ from ....experiments.compile import can_compile
 from ....experiments.errors import UsageError
 from ....experiments.seeding import generator
 from ....interventions import Learner
-from .. import distributed
+from ... import distributed
+from ...work import Task, Work
 from ..corpora import validation_windows, windows
 from ..gpt import GPT, GPTConfig, adamw, gpt_learner
 from ..schedule import linear
-from ..work import Task, Work
 from .data import Corpora, load
 from .settings import PretrainSettings
 

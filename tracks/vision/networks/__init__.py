@@ -1,6 +1,7 @@
 """Networks by name: small ones, a stack of one for each seed, and the large ones of FIRE's experiments."""
 
 from collections.abc import Callable
+from typing import Any
 
 from .resnet import ResNet18
 from .small import CNN, MLP, ConvNet, StackedMaxPool2d, initialize_
@@ -27,12 +28,25 @@ __all__ = [
 ]
 
 
-def network(name: str, members: int, shape: Shape, classes: int, activation: str, width: int | None) -> Network:
+def network(
+    name: str,
+    members: int,
+    shape: Shape,
+    classes: int,
+    activation: str,
+    width: int | None,
+    init_lambda: float | None = None,
+) -> Network:
     """A new network, drawn from torch's global generator; of a small one a stack of `members`.
 
-    width: None for the published one. Raises ValueError for widths, images or activations that do not fit.
+    width: None for the published one. init_lambda: balance of the mlp's hidden units; None: as drawn. Raises ValueError
+    for widths, images or activations that do not fit.
     """
-    sizes = {} if width is None else {"width": width}
+    sizes: dict[str, Any] = {} if width is None else {"width": width}
+    if init_lambda is not None:
+        if name != "mlp":
+            raise ValueError(f"init_lambda balances units between Linear layers, those of mlp, and not of {name}")
+        sizes["init_lambda"] = init_lambda
     if name in SMALL:
         return SMALL[name](members, shape, classes, activation, **sizes)
     return LARGE[name](shape, classes, activation=activation, **sizes)

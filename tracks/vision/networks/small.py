@@ -10,19 +10,32 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from ....interventions import StackedConv2d, StackedLinear
+from ....interventions import StackedConv2d, StackedLinear, balance_layers_
 from ....interventions.activations import Units, initial_gain
 from .structure import Network, Shape, check_size
 
 
 class MLP(Network):
-    """Two hidden layers (paper 002, Appendix B: of width 100)."""
+    """Two hidden layers (paper 002, Appendix B: of width 100).
+
+    init_lambda: scale the hidden units of the drawn weights to this balance (`balance_layers_`); None: as drawn.
+    """
 
     injectable = "mlp"
 
-    def __init__(self, members: int, shape: Shape, classes: int, activation: str, width: int = 100) -> None:
+    def __init__(
+        self,
+        members: int,
+        shape: Shape,
+        classes: int,
+        activation: str,
+        width: int = 100,
+        init_lambda: float | None = None,
+    ) -> None:
         super().__init__()
         self.mlp = _mlp(members, shape[0] * shape[1] * shape[2], (width, width), classes, Units(activation, members))
+        if init_lambda is not None:
+            balance_layers_([[layer.module] for layer in self.layers()], init_lambda)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.mlp(x.flatten(2))

@@ -1,4 +1,4 @@
-"""The training loop of language models: batch → update → hooks → measure → evaluate → log → checkpoint, by tasks."""
+"""The training loop of these tracks: batch → update → hooks → measure → evaluate → log → checkpoint, by tasks."""
 
 import shutil
 from collections.abc import Callable
@@ -8,12 +8,12 @@ from math import inf, isfinite
 import torch
 from torch import Tensor
 
-from ...experiments import checkpoint
-from ...experiments.errors import RunError
-from ...experiments.hooks import HookDriver
-from ...experiments.rundir import OF_CLASSIFIERS, RunDirectory
-from ...experiments.seeding import derive
-from ...metrics import View, measure
+from ..experiments import checkpoint
+from ..experiments.errors import RunError
+from ..experiments.hooks import HookDriver
+from ..experiments.rundir import OF_CLASSIFIERS, RunDirectory
+from ..experiments.seeding import derive
+from ..metrics import View, measure
 from . import distributed
 from .work import Task, Work
 

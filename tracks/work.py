@@ -1,4 +1,4 @@
-"""What a run of the language track trains: a `Work`, which the one loop (loop.py) takes through its tasks."""
+"""What a run trains: a `Work`, which the one loop (loop.py) takes through its tasks."""
 
 from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager, nullcontext
@@ -8,9 +8,9 @@ from typing import Any
 
 from torch import Tensor
 
-from ...experiments.learner_state import learner_state, load_learner_state
-from ...interventions import Learner
-from .settings import LanguageSettings
+from ..experiments.learner_state import learner_state, load_learner_state
+from ..interventions import Learner
+from .settings import TrackSettings
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Work(ABC):
     place: the task and the update in it (from 0) that come next or were last.
     """
 
-    settings: LanguageSettings
+    settings: TrackSettings
     learner: Learner
     tasks: tuple[Task, ...]
     sources: dict[str, str]

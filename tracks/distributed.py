@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from ...experiments.rundir import RunDirectory
+from ..experiments.rundir import RunDirectory
 
 
 def world() -> int:

@@ -1,4 +1,4 @@
-"""From settings to a run on the disk, and from a run on the disk to its end, for every kind of run of this track."""
+"""From settings to a run on the disk, and from a run on the disk to its end, for every kind of run."""
 
 import importlib
 from collections.abc import Mapping, Sequence
@@ -8,35 +8,26 @@ from typing import Any
 
 import torch
 
-from ...experiments.compare import Seeds, Track, Warn
-from ...experiments.errors import RunError, UsageError
-from ...experiments.hooks import HookDriver
-from ...experiments.read_hooks import read_hooks
-from ...experiments.rundir import RunDirectory
-from ...experiments.settings import device_here
+from ..experiments.compare import Seeds, Track, Warn
+from ..experiments.errors import RunError, UsageError
+from ..experiments.hooks import HookDriver
+from ..experiments.read_hooks import read_hooks
+from ..experiments.rundir import RunDirectory
 from . import distributed
 from .kinds import KINDS
 from .loop import Loop, Progress
-from .settings import LanguageSettings
+from .settings import TrackSettings
 from .work import Work
 
 EXPORT = "model"  # folder of the model that a finished run leaves, where its kind exports one
 
 
-def resolve(settings: LanguageSettings) -> None:
-    """Decide what was left to be decided here, so that config.json says it and a resumed run does the same."""
-    settings.device = device_here(settings.device)
-    if settings.precision == "auto":
-        fast = settings.device == "cuda" and torch.cuda.is_bf16_supported()
-        settings.precision = "bfloat16" if fast else "float32"
-
-
-def build(kind: str, settings: LanguageSettings) -> Work:
+def build(kind: str, settings: TrackSettings) -> Work:
     """The network and the tasks of these settings. Raises UsageError for what cannot work."""
     settings.check()
     if distributed.world() > 1 and not KINDS[kind].shared:
-        raise UsageError(f"supple language {kind} trains in one process: start it without torchrun")
-    resolve(settings)
+        raise UsageError(f"supple {KINDS[kind].command} trains in one process: start it without torchrun")
+    settings.resolve()
     torch.set_num_threads(settings.threads)
     module = importlib.import_module(f".{KINDS[kind].package}.work", __package__)
     try:
@@ -46,7 +37,7 @@ def build(kind: str, settings: LanguageSettings) -> Work:
     return work
 
 
-def configuration(kind: str, settings: LanguageSettings, work: Work, command: str) -> dict[str, Any]:
+def configuration(kind: str, settings: TrackSettings, work: Work, command: str) -> dict[str, Any]:
     """The contents of config.json, of a run that is no part of a comparison."""
     values = {name: str(value) if isinstance(value, Path) else value for name, value in asdict(settings).items()}
     return {
@@ -72,15 +63,15 @@ def read(work: Work, hooks: Sequence[str], start: int = 0, run: RunDirectory | N
     return read_hooks(hooks, work.tasks, learners, start, run.event, work.settings.curvature)
 
 
-def create(path: Path, kind: str, settings: LanguageSettings, command: str, warn: Warn = print) -> None:
+def create(path: Path, kind: str, settings: TrackSettings, command: str, warn: Warn = print) -> None:
     """Check everything that can be checked before training, then make the run directory. Raises UsageError."""
     settings.check_single()
     work = build(kind, settings)
     read(work, (*work.hooks, *settings.hook))
-    RunDirectory.create(path, configuration(kind, settings, work, command), f"supple language {kind}")
+    RunDirectory.create(path, configuration(kind, settings, work, command), f"supple {KINDS[kind].script}")
 
 
-def settings_of(config: Mapping[str, Any], file: Path) -> LanguageSettings:
+def settings_of(config: Mapping[str, Any], file: Path) -> TrackSettings:
     """The settings that the contents of a file describe. Raises RunError if this version cannot read it."""
     try:
         values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in config["settings"].items()}
@@ -93,7 +84,7 @@ def train(path: Path, progress: Progress, warn: Warn) -> None:
     """Bring the run in `path` to its end, from wherever it stands. Raises RunError if it cannot go on."""
     config = RunDirectory.open(path).config
     if (kind := config["algorithm"]) not in KINDS:
-        raise UsageError(f"{path} is a run of {kind}, not of a language model: go on with it where it was begun")
+        raise UsageError(f"{path} is a run of {kind}: go on with it where it was begun")
     settings = settings_of(config, path / "config.json")
     try:
         with distributed.processes(settings.device), distributed.open_run(path) as run:
@@ -119,11 +110,11 @@ def planned(path: Path) -> int:
 # -- comparisons ---------------------------------------------------------------------------------------------------
 
 
-def _one_by_one(settings: LanguageSettings, seeds: Sequence[int]) -> dict[Seeds, LanguageSettings]:
+def _one_by_one(settings: TrackSettings, seeds: Sequence[int]) -> dict[Seeds, TrackSettings]:
     return {(seed,): replace(settings, seed=seed) for seed in seeds}
 
 
-def _room(settings: LanguageSettings, runs: int, warn: Warn) -> None:
+def _room(settings: TrackSettings, runs: int, warn: Warn) -> None:
     """What a run needs is mostly its model, which `build` has shown to fit once."""
 
 
@@ -133,13 +124,13 @@ class Functions:
     def __init__(self, kind: str) -> None:
         self.kind = kind
 
-    def plan(self, settings: LanguageSettings) -> Sequence[Any]:
+    def plan(self, settings: TrackSettings) -> Sequence[Any]:
         return build(self.kind, settings).tasks
 
-    def stride(self, settings: LanguageSettings) -> int:
+    def stride(self, settings: TrackSettings) -> int:
         return 1
 
-    def check(self, settings: LanguageSettings, arms: Sequence[Sequence[str]], fork: int, warn: Warn) -> None:
+    def check(self, settings: TrackSettings, arms: Sequence[Sequence[str]], fork: int, warn: Warn) -> None:
         for hooks in arms:  # hooks may change a network: each arm is checked on its own
             work = build(self.kind, replace(settings, hook=tuple(hooks)))
             try:
@@ -147,7 +138,7 @@ class Functions:
             except UsageError as error:
                 raise UsageError(f"--arm: {str(error).removeprefix('--hook: ').removeprefix('--arm: ')}") from None
 
-    def configuration(self, settings: LanguageSettings, command: str) -> dict[str, Any]:
+    def configuration(self, settings: TrackSettings, command: str) -> dict[str, Any]:
         settings = replace(settings)
         return configuration(self.kind, settings, build(self.kind, settings), command)
 

@@ -1,0 +1,238 @@
+"""The balance of consecutive linear maps (the λ-balanced paper, "From Lazy to Rich: Exact Learning Dynamics in Deep
+Linear Networks", Appendix D.4 and Theorem C.2).
+
+    W2·W1 = U·S·Vᵀ   →   W2 = U·S2·Rᵀ,  W1 = R·S1·Vᵀ,   S2·S1 = S,  S2² − S1² = λ
+    S2 = √((√(λ² + 4S²) + λ)/2),   S1 = √((√(λ² + 4S²) − λ)/2)
+
+Then W2ᵀW2 − W1W1ᵀ = λI, which gradient flow conserves, and the product W2·W1 is what it was. λ > 0 makes W2 the large
+map, λ < 0 W1 (the main text of the paper has it the other way round); its experiments fine-tune at −10 ≤ λ ≤ 10.
+R is free; the orthogonal one is taken that moves the weights least: ‖U·S2·Rᵀ − W2‖² + ‖R·S1·Vᵀ − W1‖² is least where
+tr(Rᵀ·M) is largest, M = W2ᵀ·U·S2 + W1·V·S1, that is for the polar factor of M (Procrustes).
+
+Between the layers of an MLP lies an activation. Where that is positive-homogeneous, all that keeps the function is a
+positive factor for each hidden unit:
+
+    W1[j], b[j] ← /α_j,   W2[:, j] ← ·α_j,   α² = (λ + √(λ² + 4ac))/(2a),   a = ‖W2[:, j]‖²,   c = ‖W1[j]‖² + b[j]²
+
+The diagonal ‖W2[:, j]‖² − ‖W1[j]‖² − b[j]² becomes λ, and gradient flow conserves that much; what lies beside the
+diagonal is out of its reach, and of ours. A bias is a weight from an input that is always 1: one more column of W1.
+
+Cost: of directly linear maps two QR decompositions, and SVDs of matrices no larger than the hidden units are many; of
+others a pass over the weights, repeated where pairs share a layer until all of them are balanced.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from math import isfinite
+
+import torch
+from torch import Tensor, nn
+
+from .linear_pairs import Between, LinearPair, pair_of
+
+SWEEPS = 10_000  # over pairs that share layers
+TOLERANCE = 1e-12  # of their balance, relative to the largest squared norm of a unit's weights
+
+
+def rebalance_(
+    first: Tensor | nn.Module,
+    second: Tensor | nn.Module,
+    lam: float,
+    *,
+    bias: Tensor | None = None,
+    between: Between = "linear",
+) -> Tensor:
+    """Give two consecutive linear maps the balance λ, in place, and keep what they compute.
+
+    first, second: W1 (…, h, i) and W2 (…, o, h), of which … are members of a stack: tensors, views too (PEFT's
+        `lora_A.weight` and `lora_B.weight`), or Linear and StackedLinear layers.
+    lam: λ, any finite number, in units of squared weights.
+    bias: b (…, h) of `first`, where that is a tensor; a layer has its own.
+    between: "linear": nothing lies between the two, W2ᵀW2 − W1W1ᵀ − bbᵀ = λI is reached to rounding. Hidden units
+        beyond the rank of the product have S = 0, and their larger map gets √|λ| in directions near its present ones
+        (where it is zero, along coordinate axes); the other map becomes zero there. So LoRA's A becomes zero where B
+        is zero and λ > 0. "homogeneous": an activation like relu lies between, and factors of the units reach the
+        diagonal.
+
+    Computed in float64, rounded once. Returns which hidden units have the balance now, (…, h), boolean. Not those whose
+    weights on one side are all zero where no factor could help; they are left as they are.
+
+    Raises ValueError, with nothing written: where λ > 0 and h > o ("linear": W2ᵀW2 has at most rank o, and λI rank h),
+    or λ < 0 and h > i; for shapes that do not fit, and for numbers that are not finite.
+    """
+    if isinstance(first, nn.Module):
+        if bias is not None:
+            raise ValueError("rebalance: a layer has a bias of its own: give bias= with a tensor only")
+        bias = getattr(first, "bias", None)
+    weights = [side.get_parameter("weight") if isinstance(side, nn.Module) else side for side in (first, second)]
+    pair = LinearPair("the pair", (weights[0],), (weights[1],), () if bias is None else (bias,), between)
+    _check_shapes(pair)
+    return balance_pairs_([pair], lam)[0]
+
+
+@torch.no_grad()
+def balance_pairs_(pairs: Sequence[LinearPair], lam: float) -> list[Tensor]:
+    """`rebalance_` of several pairs, which may share layers (an MLP with several hidden layers): all of them together.
+
+    Pairs that share a layer are balanced in turn until all are. That descends in ½Σ‖W‖² − λ·Σ log α, which is convex
+    in the log α, and lowest where every pair has the balance λ. Raises ValueError as `rebalance_` does, and where
+    `SWEEPS` turns are not enough.
+    """
+    check_lam(lam)
+    for pair in pairs:
+        check_sizes(pair, lam)
+    copies = {t: t.detach().to(torch.float64, copy=True) for pair in pairs for t in pair.tensors}
+    work = [pair.on(copies) for pair in pairs]
+    for pair in work:
+        if not all(bool(t.isfinite().all()) for t in pair.tensors):
+            raise ValueError(f"rebalance: the weights of {pair.name} are not finite")
+    shared = len(copies) < sum(len(pair.tensors) for pair in pairs)
+    for _ in range(SWEEPS if shared else 1):
+        masks = [_linear_(pair, lam) if pair.between == "linear" else _homogeneous_(pair, lam) for pair in work]
+        if not shared:
+            break
+        off, name = max((_off(pair, lam, mask), pair.name) for pair, mask in zip(work, masks, strict=True))
+        if off <= TOLERANCE:
+            break
+    else:
+        raise ValueError(f"rebalance: {name} still deviates from lam={lam} by {off:.1e} after {SWEEPS} turns")
+    for tensor, value in copies.items():
+        tensor.copy_(value)
+    return masks
+
+
+def balance_layers_(groups: Sequence[Sequence[nn.Module]], lam: float) -> None:
+    """Scale the hidden units of an MLP so that each has ‖out‖² − ‖in‖² − b² = λ, in place: an initialisation, which
+    need not keep a function, so that any activation may lie between the layers.
+
+    groups: the layers in forward order, those that lie side by side (heads on one trunk) in one group.
+    Raises ValueError where a unit's weights are all zero on one side, and behind crelu, deep_fourier and swiglu, which
+    make of the units another number of features.
+    """
+    pairs = [pair_of(str(first[0]), first, second, "homogeneous") for first, second in pairwise(groups)]
+    for pair in pairs:
+        if pair.hidden != (features := pair.second[0].shape[-1]):
+            raise ValueError(
+                f"balance_layers_: {pair.name} has {pair.hidden} units, of which the activation makes {features}:"
+                " only units with one feature each can be balanced"
+            )
+    for pair, mask in zip(pairs, balance_pairs_(pairs, lam), strict=True):
+        if not mask.all():
+            raise ValueError(f"lam={lam} cannot be reached behind {pair.name}: the weights of a unit are all zero")
+
+
+def check_lam(lam: float) -> None:
+    """Raise ValueError for a λ that is no balance."""
+    if not isfinite(lam):
+        raise ValueError(f"rebalance: lam must be finite, got {lam}")
+
+
+def check_sizes(pair: LinearPair, lam: float) -> None:
+    """Raise ValueError where W2ᵀW2 − W1W1ᵀ = λI is out of reach for matrices of these sizes."""
+    if pair.between == "linear" and (
+        (lam > 0 and pair.hidden > pair.outputs) or (lam < 0 and pair.hidden > pair.inputs)
+    ):
+        size, what = (pair.outputs, "outputs") if lam > 0 else (pair.inputs, "inputs")
+        raise ValueError(
+            f"rebalance: lam={lam} needs at least as many {what} as hidden units: {pair.name} has {pair.hidden} hidden"
+            f" units and {size} {what}"
+        )
+
+
+def _check_shapes(pair: LinearPair) -> None:
+    """Raise ValueError for tensors that are no pair."""
+    (first,), (second,) = pair.first, pair.second
+    if pair.between not in ("linear", "homogeneous"):
+        raise ValueError(f"rebalance: between must be 'linear' or 'homogeneous', got {pair.between!r}")
+    if first.ndim < 2 or second.ndim < 2 or (*second.shape[:-2], second.shape[-1]) != tuple(first.shape[:-1]):
+        shapes = f"{tuple(first.shape)} and {tuple(second.shape)}"
+        raise ValueError(f"rebalance: first (…, h, i) and second (…, o, h) do not fit: {shapes}")
+    for bias in pair.bias:
+        if bias.shape != first.shape[:-1]:
+            raise ValueError(
+                f"rebalance: the bias must have the shape {tuple(first.shape[:-1])}, not {tuple(bias.shape)}"
+            )
+
+
+def _norms(pair: LinearPair) -> tuple[Tensor, Tensor]:
+    """‖W2[:, j]‖² and ‖W1[j]‖² + b[j]² of each hidden unit, (…, h)."""
+    out = torch.stack([w.square().sum(-2) for w in pair.second]).sum(0)
+    into = torch.stack([*(w.square().sum(-1) for w in pair.first), *(b.square() for b in pair.bias)]).sum(0)
+    return out, into
+
+
+def _homogeneous_(pair: LinearPair, lam: float) -> Tensor:
+    a, c = _norms(pair)
+    root = (lam * lam + 4 * a * c).sqrt()
+    squared = (root + lam) / (2 * a) if lam >= 0 else 2 * c / (root - lam)  # the same number without cancellation
+    reached = squared.isfinite() & (squared > 0)
+    alpha = torch.where(reached, squared.sqrt(), 1.0)
+    for w in pair.first:
+        w.div_(alpha[..., None])
+    for b in pair.bias:
+        b.div_(alpha)
+    for w in pair.second:
+        w.mul_(alpha[..., None, :])
+    return reached | (a - c == lam)
+
+
+def _linear_(pair: LinearPair, lam: float) -> Tensor:
+    w1, w2 = _joined(pair)
+    new1, new2 = _factors(w1, w2, lam)
+    for new, old in zip(new1.split([w.shape[-1] for w in pair.first] + [1] * len(pair.bias), -1),
+                        (*pair.first, *(b[..., None] for b in pair.bias)), strict=True):  # fmt: skip
+        old.copy_(new)
+    for new, old in zip(new2.split([w.shape[-2] for w in pair.second], -2), pair.second, strict=True):
+        old.copy_(new)
+    return torch.ones(w1.shape[:-1], dtype=torch.bool, device=w1.device)
+
+
+def _joined(pair: LinearPair) -> tuple[Tensor, Tensor]:
+    """W1 with the biases, (…, h, i), and W2, (…, o, h), of a pair that may have several maps on either side."""
+    return torch.cat([*pair.first, *(b[..., None] for b in pair.bias)], -1), torch.cat(pair.second, -2)
+
+
+def _factors(w1: Tensor, w2: Tensor, lam: float) -> tuple[Tensor, Tensor]:
+    """The λ-balanced factors of the product W2·W1 that are nearest to W1 (…, h, i) and W2 (…, o, h)."""
+    hidden = w1.shape[-2]
+    (q2, r2), (q1, r1) = torch.linalg.qr(w2), torch.linalg.qr(w1.mT)
+    u, s, vt = torch.linalg.svd(r2 @ r1.mT, full_matrices=False)
+    # what is smaller than the rounding of the product is no singular value of it
+    norms = torch.linalg.matrix_norm(w1) * torch.linalg.matrix_norm(w2)
+    there = s > norms[..., None] * (max(*w1.shape[-2:], *w2.shape[-2:]) * torch.finfo(s.dtype).eps)
+    missing = (0, hidden - s.shape[-1])  # units beyond the smallest side
+    s = nn.functional.pad(s * there, missing)
+    u = nn.functional.pad(q2 @ u * there[..., None, :], missing)
+    v = nn.functional.pad(q1 @ vt.mT * there[..., None, :], missing)
+    large = ((torch.hypot(s.new_tensor(lam), 2 * s) + abs(lam)) / 2).sqrt()
+    small = torch.where(large > 0, s / large, 0.0)
+    if lam > 0:
+        u = _completed(u, there.sum(-1), w2)
+    elif lam < 0:
+        v = _completed(v, there.sum(-1), w1.mT)
+    s1, s2 = (small, large) if lam >= 0 else (large, small)
+    p, _, qt = torch.linalg.svd(w2.mT @ (u * s2[..., None, :]) + w1 @ (v * s1[..., None, :]))
+    r = p @ qt
+    return (r * s1[..., None, :]) @ v.mT, (u * s2[..., None, :]) @ r.mT
+
+
+def _completed(basis: Tensor, count: Tensor, weight: Tensor) -> Tensor:
+    """Orthonormal columns, (…, d, h): the first `count` of `basis` (its others are zero), then those directions that
+    the weight (…, d, h) has besides. A rotation among the latter makes no difference: R absorbs it."""
+    hidden = basis.shape[-1]
+    rest = torch.linalg.svd(weight - basis @ (basis.mT @ weight), full_matrices=False)[0]
+    place = torch.arange(hidden, device=basis.device)
+    source = torch.where(place < count[..., None], place, hidden + place - count[..., None])
+    columns = torch.cat([basis, rest], -1).gather(-1, source[..., None, :].expand(basis.shape))
+    q, r = torch.linalg.qr(columns)  # directions that the weight lacks need not be orthogonal to the basis
+    return q * torch.where(r.diagonal(dim1=-2, dim2=-1) < 0, -1.0, 1.0)[..., None, :]
+
+
+def _off(pair: LinearPair, lam: float, reached: Tensor) -> float:
+    """The largest deviation from the balance, relative to the largest squared norm."""
+    a, c = _norms(pair)
+    off = (a - c - lam).abs() * reached
+    if pair.between == "linear":
+        w1, w2 = _joined(pair)
+        off = (w2.mT @ w2 - w1 @ w1.mT - lam * torch.eye(pair.hidden, dtype=a.dtype, device=a.device)).abs()
+    return float(off.max() / torch.maximum(a, c).amax().clamp_min(abs(lam)))

@@ -1,0 +1,70 @@
+"""Re-balancing as an intervention (the λ-balanced paper, "From Lazy to Rich: Exact Learning Dynamics in Deep Linear
+Networks", Appendix D.4).
+
+    W2ᵀW2 − W1W1ᵀ ← λI    for every two consecutive linear maps, the function kept
+
+The balance decides how a network goes on to learn: gradient flow conserves it. See balance.py for the equations, and
+linear_pairs.py for what counts as a pair. LoRA's A and B, and Linear layers with nothing between them, reach λI; MLP
+layers with a positive-homogeneous activation between them its diagonal, by one factor for each hidden unit. Written are
+the weights of the pairs and the biases of their first maps. Cost: milliseconds for an agent's network.
+"""
+
+from .balance import balance_pairs_, check_lam, check_sizes
+from .base import Intervention, interventions
+from .contract import UNIFORM, check_optimizer, settle
+from .learner import Learner, Scope
+from .linear_pairs import LinearPair
+
+
+@interventions.register("rebalance")
+class Rebalance(Intervention):
+    """Give every two consecutive linear maps the balance λ, W2ᵀW2 − W1W1ᵀ = λI, and keep the function (the λ-balanced
+    paper, D.4).
+
+    lam: λ: 0 balances; above 0 the second map becomes the larger one, below 0 the first. The paper has −10 to 10.
+    scope: pairs of which all layers are in the scope.
+
+    Applied once, at the start, unless a schedule says otherwise. Where activations lie between the maps, only factors
+    of the hidden units keep the function, and only the diagonal is reached. Optimizer state of what was written is
+    zeroed in place, followers := online (uniform).
+    """
+
+    at_start = True
+
+    def __init__(self, lam: float = 0.0, scope: Scope = "all") -> None:
+        check_lam(lam)
+        self.lam, self.scope = lam, scope
+
+    def concerns(self, learner: Learner) -> bool:
+        """Only where there are consecutive linear maps."""
+        return bool(learner.linear_pairs())
+
+    def attach(self, learner: Learner) -> None:
+        for pair in self._pairs(learner):
+            check_sizes(pair, self.lam)
+        check_optimizer(learner.optimizer)
+
+    def contract(self, learner: Learner) -> dict[str, str]:
+        return UNIFORM.describe(f"{len(self._pairs(learner))} pairs of linear maps, the function kept", learner)
+
+    def apply(self, learner: Learner) -> list[str]:
+        pairs = self._pairs(learner)
+        balance_pairs_(pairs, self.lam)
+        written = list(dict.fromkeys(name for pair in pairs for name in pair.parameters))
+        settle(learner, written, UNIFORM)
+        return written
+
+    def _pairs(self, learner: Learner) -> list[LinearPair]:
+        """The pairs in the scope. Raises ValueError where there are none, with the reason."""
+        pairs, reasons = learner.paired()
+        if not pairs:
+            why = f": {reasons[0]}" if reasons else ""
+            raise ValueError(f"rebalance: '{learner.name}' has no two consecutive linear maps{why}")
+        if self.scope == "all":
+            return pairs
+        layers = {layer.name for layer in learner.select(self.scope)}
+        chosen = [pair for pair in pairs if {name.rpartition(".")[0] for name in pair.parameters} <= layers]
+        if not chosen:
+            words = self.scope if isinstance(self.scope, str) else " + ".join(self.scope)
+            raise ValueError(f"rebalance: no pair of '{learner.name}' lies in the scope {words} with all of its layers")
+        return chosen

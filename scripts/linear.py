@@ -1,0 +1,116 @@
+"""supple linear: deep linear networks, trained through changing tasks, and the figures of their exact theory.
+
+supple linear train --tasks semantic,reversal --lam 2 --hook "rebalance(lam=5)@task" --out runs/x
+supple linear --resume runs/x
+supple linear fig3 --seed 1 --out runs/linear
+supple linear figures
+"""
+
+import importlib
+import io
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tyro
+
+from supple.experiments.errors import UsageError
+from supple.experiments.rundir import versions
+from supple.interventions import did_you_mean
+from supple.scripts.console import Options, Resume, finish, parse, run, screen, typed, warn
+from supple.tracks.kinds import KINDS
+from supple.tracks.runs import create, planned, train
+
+KIND = "linear"
+# Figures of Dominé et al. (2025), "From lazy to rich".
+FIGURES = {
+    "fig1": "outputs over training from λ = −2, 0, 2; how balanced a common initialisation is",
+    "fig2": "loss, function, representations and tangent kernel over training",
+    "fig3": "singular values over training, from sigmoidal to exponential",
+    "fig4": "representations that are learned, and what noise does to them",
+    "fig5": "distance of the tangent kernel from the start, over λ and shapes of networks",
+    "fig11": "continual learning of four tasks, and what is forgotten",
+    "fig12": "reversal learning: steps to convergence over λ",
+    "fig13": "a new feature: transfer to items that it was not trained on, over λ",
+    "fig14": "fine-tuning after re-balancing",
+}
+
+
+@dataclass(kw_only=True)
+class FigureOptions:
+    seed: int = 0
+    """Of every random draw."""
+    out: Path = Path("runs/linear")
+    """Folder for the figure, figN.png, and its numbers, figN.json; those of the same name are replaced."""
+
+
+def main(args: Sequence[str]) -> None:
+    if not args or args[0] in ("-h", "--help"):
+        commands = {"train": KINDS[KIND].about, **FIGURES, "figures": "all of these figures"}
+        print("\n".join([(__doc__ or "").strip(), "", *(f"  {name:9}{about}" for name, about in commands.items())]))
+    elif any(a == "--resume" or a.startswith("--resume=") for a in args):
+        path = parse(Resume, None, args, "supple linear", "Go on with a run.").resume
+        finish(path, planned(path), train)
+    elif args[0] == "train":
+        _train(args)
+    elif args[0] in FIGURES or args[0] == "figures":
+        _draw(args)
+    else:
+        known = ("train", *FIGURES, "figures")
+        raise UsageError(f"unknown command {args[0]!r}{did_you_mean(args[0], known)} (known: {', '.join(known)})")
+
+
+def _train(args: Sequence[str]) -> None:
+    kind = KINDS[KIND]
+    settings = kind.settings()
+    default = Options(settings=settings(), out=tyro.MISSING)
+    options = parse(Options, settings, args[1:], "supple linear train", kind.about, default)
+    create(options.out, KIND, options.settings, typed("supple linear", args), warn)
+    finish(options.out, planned(options.out), train)
+
+
+def _draw(args: Sequence[str]) -> None:
+    about = FIGURES.get(args[0], "All figures.")
+    options = parse(FigureOptions, None, args[1:], f"supple linear {args[0]}", about)
+    if options.seed < 0:
+        raise UsageError(f"--seed must be 0 or more, got {options.seed}")
+    if options.out.exists() and not options.out.is_dir():
+        raise UsageError(f"--out {options.out} is a file: give a folder")
+    options.out.mkdir(parents=True, exist_ok=True)
+    for name in FIGURES if args[0] == "figures" else args[:1]:
+        started = time.monotonic()
+        numbers = make_figure(name, options.seed, options.out, typed("supple linear", args))
+        line = f"{options.out / name}.png  {time.monotonic() - started:.1f} s"
+        if "difference" in numbers:
+            line += f"  theory and simulation differ by {numbers['difference']:.1e} at most"
+        screen.print(line, highlight=False, soft_wrap=True)
+
+
+def make_figure(name: str, seed: int, folder: Path, command: str) -> dict[str, Any]:
+    """Compute a figure and write its numbers and its picture into a folder; returns the numbers."""
+    computed: dict[str, Any] = importlib.import_module(f"supple.tracks.linear.figures.{name}").numbers(seed)
+    numbers = {"figure": name, "seed": seed, "command": command, "versions": versions(), **computed}
+    figure = importlib.import_module(f"supple.experiments.report.linear.{name}").draw(numbers)
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png")
+    _replace(folder / f"{name}.json", json.dumps(numbers, allow_nan=False, ensure_ascii=False).encode() + b"\n")
+    _replace(folder / f"{name}.png", picture.getvalue())
+    return numbers
+
+
+def _replace(file: Path, data: bytes) -> None:
+    """Write a file at once: whoever reads finds the old one or the new one whole."""
+    temporary = file.with_name(file.name + ".tmp")
+    try:
+        temporary.write_bytes(data)
+        temporary.replace(file)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+if __name__ == "__main__":
+    run(main)

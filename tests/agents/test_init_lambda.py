@@ -1,0 +1,44 @@
+"""PPO that begins λ-balanced."""
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import torch
+
+from supple.agents.ppo import PPO, PPOSettings
+from supple.experiments.errors import UsageError
+from supple.metrics import measure
+
+
+def agent(**changes: Any) -> PPO:
+    small: dict[str, Any] = {
+        "env": "a",
+        "steps": 1_000,
+        "num_envs": 2,
+        "hidden": (8, 8),
+        "adapter": 6,
+        "compile": "off",
+    }
+    return PPO(PPOSettings(**small, **changes), {"a": (4, 2), "b": (3, 1)})
+
+
+def test_the_network_and_its_fresh_draws_begin_with_the_balance() -> None:
+    learner = agent(activation="relu", init_lambda=1.5).learners["agent"]
+    assert measure(learner)["lambda_balance"] == pytest.approx(1.5, abs=1e-5)
+    assert measure(learner)["lambda_residual"] < 1e-5
+    fresh = learner.redraw()
+    assert not torch.equal(fresh["trunk.0.weight"], learner.module.get_parameter("trunk.0.weight"))
+    for first, second in pairwise(("trunk.0", "trunk.2")):
+        out, into = fresh[f"{second}.weight"].square().sum(0), fresh[f"{first}.weight"].square().sum(1)
+        torch.testing.assert_close(out - into - fresh[f"{first}.bias"].square(), torch.full((8,), 1.5))
+
+
+def test_without_it_weights_are_orthogonal_as_ever() -> None:
+    weight = agent().network.get_parameter("trunk.2.weight").detach()
+    torch.testing.assert_close(weight @ weight.T, 2 * torch.eye(8))
+
+
+def test_a_balance_must_be_finite() -> None:
+    with pytest.raises(UsageError, match="--init-lambda must be a finite number, got nan"):
+        PPOSettings(env="inverted_pendulum", steps=1_000, init_lambda=float("nan")).check()

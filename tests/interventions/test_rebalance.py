@@ -1,0 +1,262 @@
+"""Re-balancing of two consecutive linear maps: product, balance, least movement, and what gradient flow conserves."""
+
+import itertools
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from supple.interventions import StackedLinear, balance_layers_, rebalance_
+
+few = settings(max_examples=25, deadline=None)
+sizes = st.integers(1, 6)
+lambdas = st.sampled_from([-10.0, -1.0, -1e-4, 0.0, 1e-4, 1.0, 10.0])
+
+
+def draw(*shape: int, seed: int = 0, scale: float = 1.0) -> Tensor:
+    return scale * torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+def residual(w1: Tensor, w2: Tensor, lam: float, bias: Tensor | None = None) -> float:
+    off = w2.mT @ w2 - w1 @ w1.mT - lam * torch.eye(w1.shape[-2], dtype=w1.dtype)
+    if bias is not None:
+        off = off - bias[..., :, None] * bias[..., None, :]
+    return float(torch.linalg.matrix_norm(off.detach()).max())
+
+
+# -- directly linear maps --------------------------------------------------------------------------------------------
+
+
+@few
+@given(sizes, sizes, sizes, st.integers(0, 6), lambdas, st.sampled_from([1e-3, 1.0, 10.0]), st.integers(0, 99))
+def test_the_product_stays_and_the_balance_is_reached_wherever_it_can_be(
+    i: int, h: int, o: int, rank: int, lam: float, scale: float, seed: int
+) -> None:
+    w1 = draw(h, i, seed=seed, scale=scale)
+    w2 = draw(o, rank, seed=seed + 1) @ draw(rank, h, seed=seed + 2) if rank < h else draw(o, h, seed=seed + 1)
+    product, reachable = w2 @ w1, not ((lam > 0 and h > o) or (lam < 0 and h > i))
+    if not reachable:
+        before = w1.clone(), w2.clone()
+        with pytest.raises(ValueError, match=f"at least as many {'outputs' if lam > 0 else 'inputs'} as hidden units"):
+            rebalance_(w1, w2, lam)
+        assert torch.equal(before[0], w1)
+        assert torch.equal(before[1], w2)
+        return
+    assert rebalance_(w1, w2, lam).tolist() == [True] * h
+    torch.testing.assert_close(w2 @ w1, product, rtol=1e-10, atol=1e-10)
+    assert residual(w1, w2, lam) < 1e-9
+    again = w1.clone(), w2.clone()
+    rebalance_(*again, lam)
+    torch.testing.assert_close(again[0], w1, rtol=0, atol=1e-6)  # √ of rounding, where a singular value is 0
+    torch.testing.assert_close(again[1], w2, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("lam", [-2.0, 0.0, 3.0])
+def test_singular_values_are_those_of_the_theorem(lam: float) -> None:
+    w1, w2 = draw(3, 5), draw(4, 3, seed=1)
+    s = torch.linalg.svdvals(w2 @ w1)[:3]
+    rebalance_(w1, w2, lam)
+    root = (lam**2 + 4 * s**2).sqrt()
+    torch.testing.assert_close(torch.linalg.svdvals(w2), ((root + lam) / 2).sqrt())
+    torch.testing.assert_close(torch.linalg.svdvals(w1), ((root - lam) / 2).sqrt())
+
+
+@pytest.mark.parametrize(("i", "h", "o", "lam"), [(5, 3, 4, 2.0), (5, 3, 4, -2.0), (2, 4, 6, 2.0), (6, 4, 2, -2.0)])
+def test_no_other_balanced_factors_of_the_product_are_nearer(i: int, h: int, o: int, lam: float) -> None:
+    """All of them are QW1, W2Qᵀ of one another, and where the rank is below h of the larger map's free directions."""
+    old1, old2 = draw(h, i), draw(o, h, seed=1)
+    new1, new2 = old1.clone(), old2.clone()
+    rebalance_(new1, new2, lam)
+
+    def distance(w1: Tensor, w2: Tensor) -> float:
+        return float((w1 - old1).square().sum() + (w2 - old2).square().sum())
+
+    least = distance(new1, new2)
+    for seed, size in itertools.product(range(10), (0.03, 1.0)):
+        a = draw(h, h, seed=seed, scale=size)
+        q = torch.linalg.matrix_exp(a - a.T)
+        assert distance(q @ new1, new2 @ q.T) > least
+        b = draw(o, o, seed=seed, scale=size)
+        if i < h:  # turn outputs that the product does not reach
+            u = torch.linalg.svd(new2 @ new1).U[:, i:]
+            turn = torch.eye(o, dtype=b.dtype) - u @ u.T + u @ torch.linalg.matrix_exp((b - b.T)[i:, i:]) @ u.T
+            torch.testing.assert_close(turn @ new2 @ new1, old2 @ old1)
+            assert distance(new1, turn @ new2) > least
+
+
+def test_maps_that_are_balanced_already_stay() -> None:
+    w1, w2 = draw(3, 5), draw(4, 3, seed=1)
+    rebalance_(w1, w2, 1.5)
+    kept = w1.clone(), w2.clone()
+    rebalance_(w1, w2, 1.5)
+    torch.testing.assert_close((w1, w2), kept, rtol=0, atol=1e-12)
+
+
+def test_a_fresh_lora_keeps_its_function_at_every_balance() -> None:
+    for lam in (-2.0, 0.0, 2.0):
+        a, b = draw(4, 32).float(), torch.zeros(24, 4)
+        rebalance_(a, b, lam)
+        assert not (b @ a).any()
+        assert residual(a, b, lam) < 1e-5
+        assert bool(a.any()) == (lam < 0)
+        assert bool(b.any()) == (lam > 0)
+    torch.testing.assert_close(a, torch.zeros_like(a))  # nothing else is balanced with that product
+
+
+def test_where_a_is_kept_its_directions_are() -> None:
+    """λ < 0 and a zero product: A becomes √|λ| times its own polar factor, the nearest there is."""
+    a, b = draw(3, 8), torch.zeros(5, 3, dtype=torch.float64)
+    u, _, vt = torch.linalg.svd(a, full_matrices=False)
+    rebalance_(a, b, -4.0)
+    torch.testing.assert_close(a, 2 * u @ vt)
+
+
+def test_members_of_a_stack_are_balanced_as_alone_and_so_are_different_ranks() -> None:
+    w1, w2 = draw(3, 4, 5), draw(3, 6, 4, seed=1)
+    w2[1, :, 2:] = 0
+    w2[2] = 0
+    alone = [(w1[m].clone(), w2[m].clone()) for m in range(3)]
+    rebalance_(w1, w2, 0.7)
+    for m, (first, second) in enumerate(alone):
+        rebalance_(first, second, 0.7)
+        torch.testing.assert_close(w1[m], first)
+        torch.testing.assert_close(w2[m], second)
+
+
+def test_layers_and_views_are_written_in_place_in_their_own_type() -> None:
+    torch.manual_seed(0)
+    first, second = nn.Linear(7, 4), nn.Linear(4, 5)
+    x = torch.randn(50, 7)
+    before, place = second(first(x)), first.weight.data_ptr()
+    rebalance_(first, second, 2.0)
+    torch.testing.assert_close(second(first(x)), before, rtol=0, atol=1e-6)
+    assert residual(first.weight, second.weight, 2.0, first.bias) < 1e-5
+    assert first.weight.data_ptr() == place
+    values = nn.Parameter(torch.randn(4, 6))  # rows are values: LoRA's B is its transpose
+    rebalance_(first.weight, values.T, -1.0)
+    assert residual(first.weight, values.T, -1.0) < 1e-5
+
+
+def test_the_weights_of_peft_are_a_pair() -> None:
+    peft = pytest.importorskip("peft")
+    base = nn.Sequential(nn.Linear(12, 10))
+    model = peft.get_peft_model(base, peft.LoraConfig(r=3, lora_alpha=6, target_modules=["0"]))
+    lora = model.base_model.model[0]
+    a, b = lora.lora_A["default"].weight, lora.lora_B["default"].weight
+    nn.init.normal_(b, std=0.3)
+    x = torch.randn(20, 12)
+    before = model(x)
+    rebalance_(lora.lora_A["default"], lora.lora_B["default"], 1.0)
+    torch.testing.assert_close(model(x), before, rtol=0, atol=2e-6)
+    assert residual(a, b, 1.0) < 1e-5
+
+
+# -- an activation in between ----------------------------------------------------------------------------------------
+
+
+@few
+@given(lambdas, st.sampled_from([nn.ReLU(), nn.LeakyReLU(0.3), nn.PReLU()]), st.booleans(), st.integers(0, 99))
+def test_behind_a_homogeneous_activation_the_function_stays_and_the_diagonal_is_reached(
+    lam: float, activation: nn.Module, biased: bool, seed: int
+) -> None:
+    torch.manual_seed(seed)
+    first, second = nn.Linear(5, 9, bias=biased).double(), nn.Linear(9, 3).double()
+    x = draw(40, 5, seed=seed)
+    before = second(activation.double()(first(x)))
+    mask = rebalance_(first, second, lam, between="homogeneous")
+    assert mask.all()
+    torch.testing.assert_close(second(activation(first(x))), before)
+    diagonal = second.weight.square().sum(0) - first.weight.square().sum(1)
+    if biased:
+        diagonal = diagonal - first.bias.square()
+    assert (diagonal - lam).abs().max() < 1e-9
+
+
+def test_in_float32_the_function_stays_to_1e_6() -> None:
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(20, 50), nn.ReLU(), nn.Linear(50, 4))
+    x = torch.randn(100, 20)
+    before = net(x)
+    for lam in (5.0, -3.0):
+        rebalance_(net[0], net[2], lam, between="homogeneous")
+        torch.testing.assert_close(net(x), before, rtol=0, atol=1e-6)
+
+
+def test_units_that_no_factor_can_balance_are_left_as_they_are() -> None:
+    w1, w2 = draw(4, 3), draw(2, 4, seed=1)
+    w1[1] = 0  # nothing comes in: λ > 0 alone is in reach
+    w2[:, 2] = 0  # nothing goes out: λ < 0 alone
+    w1[3], w2[:, 3] = 0, 0
+    for lam, reached in ((1.0, [True, True, False, False]), (-1.0, [True, False, True, False])):
+        first, second = w1.clone(), w2.clone()
+        mask = rebalance_(first, second, lam, between="homogeneous")
+        assert mask.tolist() == reached
+        assert torch.equal(first[~mask], w1[~mask])
+        assert torch.equal(second[:, ~mask], w2[:, ~mask])
+        diagonal = second.square().sum(0) - first.square().sum(1)
+        assert (diagonal - lam)[mask].abs().max() < 1e-12
+
+
+def test_layers_in_a_row_are_balanced_all_at_once() -> None:
+    torch.manual_seed(0)
+    layers = [StackedLinear(2, a, b).double() for a, b in itertools.pairwise((6, 9, 8, 7, 3))]
+    for lam in (4.0, -0.5, 0.0):
+        balance_layers_([[layer] for layer in layers], lam)
+        for first, second in itertools.pairwise(layers):
+            off = second.weight.square().sum(1) - first.weight.square().sum(2) - first.bias.square() - lam
+            assert off.abs().max() < 1e-9
+
+
+# -- what is conserved -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("activation", [nn.Identity(), nn.ReLU()])
+def test_gradient_flow_conserves_the_balance_and_the_bias_is_part_of_it(activation: nn.Module) -> None:
+    torch.manual_seed(0)
+    first, second = nn.Linear(4, 3).double(), nn.Linear(3, 5).double()
+    between = "linear" if isinstance(activation, nn.Identity) else "homogeneous"
+    rebalance_(first, second, 1.0, between=between)
+    x, y = draw(30, 4), draw(30, 5, seed=1)
+    optimizer = torch.optim.SGD([*first.parameters(), *second.parameters()], lr=1e-4)
+    start = first.weight.clone(), first.bias.clone()
+    for _ in range(500):
+        optimizer.zero_grad()
+        (second(activation(first(x))) - y).square().sum(1).mean().backward()
+        optimizer.step()
+    moved = first.weight.square().sum(1) - start[0].square().sum(1)
+    own = first.bias.square() - start[1].square()
+    with_bias = second.weight.square().sum(0) - first.weight.square().sum(1) - first.bias.square()
+    assert (with_bias - 1.0).abs().max() < 1e-4 < 1e-3 < own.abs().max()
+    assert moved.abs().max() > 1e-3
+    if between == "linear":
+        assert residual(first.weight.detach(), second.weight.detach(), 1.0, first.bias.detach()) < 1e-4
+
+
+# -- refusals --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "given", "message"),
+    [
+        (draw(3, 4), draw(5, 2), {}, r"do not fit: \(3, 4\) and \(5, 2\)"),
+        (draw(2, 3, 4), draw(5, 3), {}, "do not fit"),
+        (draw(3, 4), draw(5, 3), {"bias": draw(4)}, r"bias must have the shape \(3,\), not \(4,\)"),
+        (draw(3, 4), draw(5, 3), {"lam": float("nan")}, "lam must be finite"),
+        (draw(3, 4) / 0, draw(5, 3), {}, "not finite"),
+        (draw(3, 4), draw(2, 3), {"lam": 1.0}, "has 3 hidden units and 2 outputs"),
+        (draw(3, 2), draw(3, 3), {"lam": -1.0}, "has 3 hidden units and 2 inputs"),
+        (draw(3, 4), draw(5, 3), {"between": "tanh"}, "between must be 'linear' or 'homogeneous', got 'tanh'"),
+        (nn.Linear(4, 3), nn.Linear(3, 2), {"bias": draw(3)}, "a layer has a bias of its own"),
+    ],
+)
+def test_what_cannot_be_balanced_is_refused_in_one_line(first, second, given, message) -> None:
+    with pytest.raises(ValueError, match=message) as error:
+        rebalance_(first, second, **{"lam": 0.0, **given})
+    assert "\n" not in str(error.value)
+
+
+def test_units_with_several_features_cannot_be_balanced_as_an_initialisation() -> None:
+    with pytest.raises(ValueError, match="only units with one feature each"):
+        balance_layers_([[nn.Linear(3, 4)], [nn.Linear(8, 2)]], 1.0)

@@ -1,0 +1,270 @@
+"""`rebalance` on learners: which pairs are found, what is refused, and what is settled."""
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from supple.agents.multihead import MultiHead
+from supple.interventions import (
+    Injected,
+    Layer,
+    Learner,
+    StackedLinear,
+    Units,
+    Wiring,
+    learner_for,
+    make,
+    parse_hook,
+)
+from supple.metrics import measure
+from supple.tracks.language.adapters import maker, wrap
+
+X = torch.randn(40, 6, generator=torch.Generator().manual_seed(0))
+
+
+def net(*parts: nn.Module) -> nn.Sequential:
+    torch.manual_seed(0)
+    for part in parts:
+        if isinstance(part, (nn.Linear, StackedLinear)):
+            part.reset_parameters()
+    return nn.Sequential(*parts)
+
+
+def mlp(activation: str = "relu", members: int = 0) -> nn.Sequential:
+    units = Units(activation, members)
+
+    def linear(d_in: int, d_out: int) -> nn.Module:
+        return StackedLinear(members, d_in, d_out) if members else nn.Linear(d_in, d_out)
+
+    return net(linear(6, 8), units(8), linear(8, 7), units(7), linear(7, 3))
+
+
+def found(learner: Learner) -> dict[str, str]:
+    return {pair.name: pair.between for pair in learner.linear_pairs()}
+
+
+def diagonal(pair: Any) -> Tensor:
+    out = sum(w.square().sum(-2) for w in pair.second)
+    return out - sum(w.square().sum(-1) for w in pair.first) - sum(b.square() for b in pair.bias)
+
+
+# -- pairs -----------------------------------------------------------------------------------------------------------
+
+
+def test_layers_that_follow_each_other_are_pairs_with_what_lies_between_them() -> None:
+    module = net(nn.Linear(6, 8), nn.Identity(), nn.Linear(8, 7), nn.LeakyReLU(), nn.Dropout(0.5), nn.Linear(7, 3))
+    assert found(learner_for(module)) == {"0 and 2": "linear", "2 and 5": "homogeneous"}
+    assert found(learner_for(net(nn.Linear(6, 8), nn.Dropout(0.5), nn.Linear(8, 3)), units=())) == {
+        "0 and 2": "homogeneous"  # a mask is no part of a rotation
+    }
+
+
+@pytest.mark.parametrize(
+    ("activation", "homogeneous"),
+    [
+        *[(name, True) for name in ("relu", "leaky_relu", "prelu", "prelu(granularity=neuron)", "bo_prelu", "rrelu")],
+        *[(name, False) for name in ("tanh", "gelu", "elu", "smooth_leaky", "rand_smooth_leaky", "crelu", "rational")],
+    ],
+)
+def test_activations_that_are_homogeneous_say_so_and_no_others(activation: str, homogeneous: bool) -> None:
+    units = Units(activation)
+    module = nn.Sequential(nn.Linear(6, units.preactivations(8)), units(8), nn.Linear(units.features(8), 3))
+    assert bool(learner_for(module).linear_pairs()) == homogeneous
+    if homogeneous:
+        x = torch.randn(50, 8)
+        torch.testing.assert_close(module[1].eval()(3.5 * x), 3.5 * module[1](x))
+
+
+class Functional(nn.Module):
+    """relu as a function, one layer read by two, and an output that only one of them has to itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.mean, self.scale = nn.Linear(6, 5), nn.Linear(5, 2), nn.Linear(5, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = F.relu(self.body(x))
+        return torch.tanh(self.mean(h)) + self.scale(h)
+
+
+def test_layers_that_read_the_same_units_are_one_map() -> None:
+    torch.manual_seed(0)
+    module = Functional()
+    learner = learner_for(module, units=())
+    assert found(learner) == {"body and mean and scale": "homogeneous"}
+    before = module(X)
+    make("rebalance", lam=2.0).apply(learner)
+    torch.testing.assert_close(module(X), before, rtol=0, atol=1e-6)
+    (pair,) = learner.linear_pairs()
+    torch.testing.assert_close(diagonal(pair), torch.full((5,), 2.0))
+
+
+@pytest.mark.parametrize(
+    ("module", "why"),
+    [
+        (mlp("tanh"), "'0' is followed by '1' (Tanh), which is neither linear nor positive-homogeneous"),
+        (net(nn.Linear(6, 8), nn.LayerNorm(8), nn.ReLU(), nn.Linear(8, 3)), "'0' is followed by '1' (LayerNorm)"),
+        (net(nn.Linear(6, 8), nn.ReLU(), nn.BatchNorm1d(8), nn.Linear(8, 3)), "'0' is followed by '2' (BatchNorm1d)"),
+        (nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Conv2d(2, 2, 3)), "convolutions form no pairs"),
+        (nn.Sequential(nn.Linear(6, 8), nn.AlphaDropout(), nn.Linear(8, 2)), "'0' is followed by '1' (AlphaDropout)"),
+    ],
+)
+def test_a_learner_without_pairs_is_refused_with_the_reason(module: nn.Module, why: str) -> None:
+    learner = learner_for(module, units=())
+    intervention = make("rebalance")
+    assert not intervention.concerns(learner)
+    with pytest.raises(ValueError, match="has no two consecutive linear maps") as error:
+        intervention.attach(learner)
+    assert why in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_frozen_tied_and_hooked_layers_are_no_pairs() -> None:
+    assert not found(learner_for(net(layer := nn.Linear(6, 6), nn.ReLU(), layer)))
+    module = mlp()
+    learner = learner_for(module)
+    module[4].requires_grad_(False)
+    assert set(found(learner)) == {"0 and 2"}
+    module[1].register_forward_pre_hook(lambda _, args: (F.layer_norm(args[0], (8,)),))
+    assert not found(learner)
+
+
+def test_pairs_are_those_of_the_network_as_it_is_now() -> None:
+    module = mlp()
+    learner = learner_for(module)
+    assert len(found(learner)) == 2
+    make("swap", activation="tanh").apply(learner)
+    assert not found(learner)
+    make("swap", activation="leaky_relu").apply(learner)
+    assert len(found(learner)) == 2
+    module[0].weight = nn.Parameter(torch.ones(8, 6))
+    assert learner.linear_pairs()[0].first[0] is module[0].weight
+
+
+def test_injection_leaves_the_pairs_of_the_head_that_learns() -> None:
+    class Agent(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.body, self.head = nn.Sequential(nn.Linear(6, 8), nn.ReLU()), mlp()
+            self.head[0] = nn.Linear(8, 8)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.head(self.body(x))
+
+    module = Agent()
+    learner = learner_for(module, injectable="head")
+    assert len(found(learner)) == 3
+    make("injection").apply(learner)
+    assert isinstance(module.head, Injected)
+    assert set(found(learner)) == {"head.new.0 and head.new.2", "head.new.2 and head.new.4"}
+    before = module(X)
+    make("rebalance", lam=1.0).apply(learner)
+    torch.testing.assert_close(module(X), before, rtol=0, atol=1e-6)
+
+
+def test_where_a_track_names_the_wiring_it_is_taken_from_there() -> None:
+    module = MultiHead({"a": (6, 2), "b": (5, 1)}, (8, 7), 4, "relu", True, torch.Generator().manual_seed(0))
+    learner = learner_for(module, units=module.units(), wiring=module.wiring(), layers=module.layers())
+    assert [len(pair.second) for pair in learner.linear_pairs()] == [1, 4]
+    before = module(X, "a")
+    make("rebalance", lam=1.0).apply(learner)
+    torch.testing.assert_close(module(X, "a"), before, rtol=0, atol=1e-6)
+    for pair in learner.linear_pairs():
+        torch.testing.assert_close(diagonal(pair), torch.ones(pair.hidden))
+    normed = net(nn.Linear(6, 8), nn.LayerNorm(8), nn.ReLU(), nn.Linear(8, 3))
+    wired = learner_for(normed, wiring={"2": Wiring(("0",), ("3",), ("1",))})
+    assert "a norm around it" in wired.paired()[1][0]
+
+
+# -- adapters --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "pairs"), [("inclora", 1), ("seqlora", 1), ("olora", 1), ("moram", 0), ("moe_lora", 0)]
+)
+def test_adapters_with_constant_weights_declare_a_and_b_of_the_current_task(kind: str, pairs: int) -> None:
+    model = net(nn.Linear(6, 5), nn.Tanh())
+    wrap(model, ["0"], maker(kind, r=3))
+    adapter = model[0]
+    adapter.add_task()
+    learner = Learner(
+        "model", model, None, (Layer("0", adapter, "head", 0),), (), probe=lambda: None, loss=lambda: model(X).sum(),
+        generator=torch.Generator(), redraw=dict,
+    )  # fmt: skip
+    assert len(learner.linear_pairs()) == pairs
+    if not pairs:
+        return
+    nn.init.normal_(adapter.B)
+    adapter.add_task()
+    nn.init.normal_(adapter.B)
+    before, frozen = model(X), adapter.frozen_A.clone()
+    written = make("rebalance", lam=2.0).apply(learner)
+    assert written == ["0.A", "0.B"]
+    torch.testing.assert_close(model(X), before, rtol=0, atol=1e-6)
+    assert torch.equal(adapter.frozen_A, frozen)
+    values = measure(learner)
+    assert values["lambda_balance"] == pytest.approx(2.0)
+    assert values["lambda_residual"] < 1e-5
+
+
+# -- the intervention ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("members", [0, 2])
+def test_every_pair_of_an_mlp_is_balanced_and_the_optimizer_forgets_what_was_written(members: int) -> None:
+    module = mlp(members=members)
+    target = copy.deepcopy(module)
+    optimizer = torch.optim.Adam(module.parameters())
+    learner = learner_for(module, optimizer, followers=(target,))
+    module(X).square().sum().backward()
+    optimizer.step()
+    before = module(X)
+    intervention = make("rebalance", lam=-1.5)
+    intervention.attach(learner)
+    assert "2 pairs" in intervention.contract(learner)["weights"]
+    written = intervention.apply(learner)
+    assert sorted(written) == ["0.bias", "0.weight", "2.bias", "2.weight", "4.weight"]
+    torch.testing.assert_close(module(X), before, rtol=0, atol=1e-6)
+    torch.testing.assert_close(target(X), before, rtol=0, atol=1e-6)
+    for pair in learner.linear_pairs():
+        torch.testing.assert_close(diagonal(pair), torch.full(pair.first[0].shape[:-1], -1.5))
+    for name, parameter in module.named_parameters():
+        assert bool(optimizer.state[parameter]["exp_avg"].any()) == (name not in written)
+
+
+def test_a_chain_of_linear_maps_and_a_relu_is_balanced_all_at_once() -> None:
+    module = net(nn.Linear(6, 5), nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 3)).double()
+    learner = learner_for(module)
+    x = X.double()
+    before = module(x)
+    make("rebalance", lam=0.5).apply(learner)
+    torch.testing.assert_close(module(x), before)
+    values = measure(learner)
+    assert values["lambda_balance"] == pytest.approx(0.5, abs=1e-9)
+    assert values["lambda_residual"] < 1e-9
+
+
+def test_both_layers_of_a_pair_must_be_in_the_scope() -> None:
+    module = mlp()
+    intervention = make("rebalance", lam=1.0, scope=("encoder", "hidden"))
+    assert intervention.apply(learner_for(module)) == ["0.weight", "2.weight", "0.bias"]
+    with pytest.raises(ValueError, match="no pair of 'model' lies in the scope head with all of its layers"):
+        make("rebalance", scope="head").attach(learner_for(module))
+
+
+def test_sizes_and_numbers_are_refused_before_training() -> None:
+    wide = learner_for(net(nn.Linear(6, 8), nn.Linear(8, 3)), units=())
+    with pytest.raises(ValueError, match="0 and 1 has 8 hidden units and 3 outputs"):
+        make("rebalance", lam=1.0).attach(wide)
+    with pytest.raises(ValueError, match="lam must be finite"):
+        make("rebalance", lam=float("inf"))
+
+
+def test_without_a_moment_it_acts_once_at_the_start() -> None:
+    hook = parse_hook("rebalance(lam=5)")
+    assert hook is not None
+    assert hook.intervention.at_start

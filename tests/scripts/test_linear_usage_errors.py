@@ -1,0 +1,97 @@
+"""`supple linear` and `supple compare linear` asked for wrongly: one line on stderr, and nothing is made."""
+
+import json
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+from supple.scripts.console import run
+from supple.scripts.main import dispatch
+
+TRAIN, COMPARE = "linear train --out OUT", "compare linear --out OUT"
+
+WRONG = {
+    "linear": None,  # help, not an error
+    "linear trian --out OUT": "unknown command 'trian': did you mean 'train'? (known: train, fig1, ",
+    "linear fig6 --out OUT": "unknown command 'fig6': did you mean 'fig",
+    "linear train": "--out is missing",
+    "linear --resume OUT": "is no run directory: it has no config.json",
+    "linear --resume": "--resume needs a value",
+    f"{TRAIN} --task semantic": "unknown option --task, did you mean --tasks?",
+    # tasks
+    f"{TRAIN} --tasks semantik": "--tasks semantik: no task 'semantik': did you mean 'semantic'? (known: random, ",
+    f"{TRAIN} --tasks semantic,": "--tasks semantic,: no task ''",
+    f"{TRAIN} --tasks reversal,semantic": "reversal changes the task before it: begin with random or semantic",
+    f"{TRAIN} --tasks random,feature": "feature needs an item that lacks one, as after semantic",
+    f"{TRAIN} --n-in 4": "the hierarchy has 8 items and 8 features, the network 4 inputs and 8 outputs: give --n-in 8",
+    f"{TRAIN} --tasks random --samples 5": "--samples 5 are too few for --n-in 8: whitened inputs need as many",
+    f"{TRAIN} --updates-per-task 0": "--updates-per-task must be a positive number, got 0",
+    # the network and its training
+    f"{TRAIN} --n-hidden 0": "--n-hidden must be a positive number, got 0",
+    f"{TRAIN} --n-hidden 9 --lam 1": "λ = 1 > 0 with n_hidden = 9 > n_out = 8",
+    f"{TRAIN} --n-hidden 9 --lam -1": "λ = -1 < 0 with n_hidden = 9 > n_in = 8",
+    f"{TRAIN} --lam nan": "--lam must be a finite number, got nan",
+    f"{TRAIN} --lam much": "--lam: 'much' is not a number",
+    f"{TRAIN} --scale 0": "--scale must be a positive number, got 0.0",
+    f"{TRAIN} --learning-rate -1": "--learning-rate must be a positive number, got -1.0",
+    f"{TRAIN} --hook fire": "needs a schedule: when?",
+    f"{TRAIN} --hook fire@task": "never fires: the run has 0 task switches",
+    f"{TRAIN} --hook 'fire(scope=conv)@2'": "scope 'conv' names no layer of 'model'",
+    f"{TRAIN} --out .": "--out . already holds another run or other files",
+    # figures
+    "linear fig1 --seed -1 --out OUT": "--seed must be 0 or more, got -1",
+    "linear fig1 --seed one --out OUT": "--seed: 'one' is not an integer",
+    "linear figures --out notes.txt": "--out notes.txt is a file: give a folder",
+    # comparisons
+    f"{COMPARE} --seed 3": "--seed belongs to a single run; a comparison has --seeds 3",
+    f"{COMPARE} --vary lamb=1": "--vary lamb=1: no setting 'lamb': did you mean 'lam'?",
+    f"{COMPARE} --n-hidden 9 --vary lam=0,1": "λ = 1 > 0 with n_hidden = 9 > n_out = 8",
+    f"{COMPARE} --arm fire@task": "never fires: the run has 0 task switches",
+    f"{COMPARE} --hook fire@2": "--hook belongs to a single run; in a comparison every --arm names its hooks",
+}
+
+
+def ask(line: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> tuple[int, str]:
+    """Exit code and stderr of `supple LINE`."""
+    monkeypatch.setattr(sys, "argv", ["supple", *shlex.split(line)])
+    with pytest.raises(SystemExit) as stop:
+        run(dispatch)
+    assert isinstance(stop.value.code, int)
+    return stop.value.code, capsys.readouterr().err
+
+
+@pytest.mark.parametrize("line", WRONG)
+def test_wrong_usage_is_one_line_and_makes_nothing(
+    line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("notes.txt").touch()
+    code, stderr = ask(line.replace("OUT", str(tmp_path / "out")), capsys, monkeypatch)
+    if (wanted := WRONG[line]) is None:
+        assert (code, stderr) == (0, "")
+    else:
+        assert stderr.startswith("supple: ")
+        assert (code, stderr.count("\n")) == (2, 1)
+        assert wanted in stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_what_diverges_is_said_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = f"linear train --tasks semantic --updates-per-task 60 --learning-rate 5 --lam 3 --out {tmp_path / 'run'}"
+    code, stderr = ask(line, capsys, monkeypatch)
+    assert (code, stderr.count("\n")) == (1, 1)
+    assert "its loss is not finite: a smaller --learning-rate may help" in stderr
+
+
+def test_other_commands_hand_on_a_linear_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = {"algorithm": "linear", "settings": {}, "tasks": [], "start_step": 0, "stop_step": None, "total_steps": 1}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    code, stderr = ask(f"train --resume {tmp_path}", capsys, monkeypatch)
+    assert (code, stderr.count("\n")) == (2, 1)
+    assert f"go on with it by `supple linear --resume {tmp_path}`" in stderr

@@ -1,0 +1,31 @@
+"""Re-balancing of a LoRA's A and B in a run of tasks."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from supple.experiments.errors import UsageError
+
+
+@pytest.mark.parametrize("method", ["inclora", "seqlora", "olora"])
+def test_loras_are_balanced_where_the_hook_says_and_a_run_goes_on_bit_for_bit(
+    trials: Any, tmp_path: Path, method: str
+) -> None:
+    run = trials.run(tmp_path / "run", method, hook=("rebalance(lam=-0.5)@6",))
+    (event,) = [event for event in trials.log(run, "events") if event["event"] == "intervention"]
+    assert event["after"]["lambda_balance"] == pytest.approx(-0.5, abs=1e-5)
+    assert event["after"]["lambda_residual"] < 1e-5 < event["before"]["lambda_residual"]
+    assert event["after"]["gradient_norm"] > 0
+    assert event["change"]["feature_covariance_distance"] < 1e-5
+    again = shutil.copytree(run, tmp_path / "again")
+    shutil.rmtree(again / "checkpoints" / "000000000012")
+    shutil.rmtree(again / "model")
+    trials.resume(again)
+    assert trials.log(again, "metrics") == trials.log(run, "metrics")
+
+
+def test_keys_that_route_are_no_pair(trials: Any, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="'model' has no two consecutive linear maps"):
+        trials.run(tmp_path / "run", "moram", hook=("rebalance@task",))

@@ -1,0 +1,186 @@
+"""The exact solution, against integration of the gradient flow, and against its own formula in 300 digits."""
+
+import mpmath as mp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from supple.tracks.linear import Exact, balanced_init, exact_qq, gradient_flow
+from supple.tracks.linear import exact as module
+from supple.tracks.linear.weights import Array, balanced_factors, random_rotation
+
+mp.mp.dps = 300  # e^{2Λt} of a hundred digits is added to 1
+
+
+def relative(found: Array, right: Array) -> Array:
+    """Relative Frobenius error at each time."""
+    error: Array = np.linalg.norm(found - right, axis=(1, 2)) / np.linalg.norm(right, axis=(1, 2))
+    return error
+
+
+def integrated(w1: Array, w2: Array, sigma: Array, times: Array, tau: float = 1.0, rtol: float = 1e-10) -> Array:
+    q = np.concatenate([(flow := gradient_flow(w1, w2, sigma, times, tau, rtol))[0].mT, flow[1]], 1)
+    return q @ q.mT
+
+
+def equation_7(w1: Array, w2: Array, sigma: Array, times: Array) -> Array:
+    """The formula as it stands, in 300 digits."""
+    n_in, n_out, hidden = w1.shape[1], w2.shape[0], len(w1)
+    lam = np.trace(w2.T @ w2 - w1 @ w1.T) / hidden
+    f = np.block([[-lam / 2 * np.eye(n_in), sigma.T], [sigma, lam / 2 * np.eye(n_out)]])
+    values, p = mp.eigsy(mp.matrix(f.tolist()))
+    y = p.T * mp.matrix(np.concatenate([w1.T, w2]).tolist())
+    found = []
+    for t in times:
+        grown = p * mp.diag([mp.exp(v * t) for v in values]) * y
+        phi = mp.diag([(mp.exp(2 * v * t) - 1) / (2 * v) if v else mp.mpf(t) for v in values])
+        found.append(np.array((grown * (mp.eye(hidden) + y.T * phi * y) ** -1 * grown.T).tolist(), float))
+    return np.array(found)
+
+
+def draw(rng: np.random.Generator) -> tuple[Array, Array, Array, float]:
+    """(W₁, W₂, Σyx, τ): any sizes and λ that there are, λ = 0 among them."""
+    lam = 0.0 if rng.random() < 0.15 else rng.uniform(-10, 10)
+    n_in, n_out = rng.integers(1, 7, 2)
+    widest = n_out if lam > 0 else n_in if lam < 0 else 7
+    n_hidden = min(n_in, n_out) if rng.random() < 0.6 else rng.integers(1, widest + 1)
+    w1, w2 = balanced_init(lam, n_in, n_hidden, n_out, 10 ** rng.uniform(-4, 0.3), rng)
+    sigma = rng.normal(size=(n_out, n_in))
+    if lam == 0 and n_in == n_out <= n_hidden and np.linalg.det(w2 @ w1) * np.linalg.det(sigma) < 0:
+        sigma[0] *= -1  # else it ends on a saddle, which integration leaves: see below
+    return w1, w2, sigma, rng.uniform(0.5, 3.0)
+
+
+@pytest.mark.parametrize("block", range(5))
+def test_the_solution_is_the_integrated_gradient_flow_for_any_sizes_lambda_and_scale(block: int) -> None:
+    rng = np.random.default_rng(block)
+    for _ in range(50):
+        w1, w2, sigma, tau = draw(rng)
+        slowest = np.linalg.svd(sigma)[1].min()
+        # the time that the issue asks for, or what integration can do in a second
+        times = np.sort(rng.uniform(0, 1, 6)) * min(50 * tau / slowest, 2000 * tau)
+        times[:2] *= 0.01
+        assert relative(exact_qq(w1, w2, sigma, times, tau), integrated(w1, w2, sigma, times, tau)).max() <= 1e-6
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**32))
+def test_after_a_very_long_time_it_is_at_its_limit_without_overflow(seed: int) -> None:
+    w1, w2, sigma, tau = draw(np.random.default_rng(seed))
+    solution = Exact(w1, w2, sigma, tau)
+    far = solution.qq([1e6 * tau])[0]
+    assert np.isfinite(far).all()
+    slow = np.abs(np.subtract.outer(v := np.sort(np.linalg.svd(sigma)[1]), v)[~np.eye(len(v), dtype=bool)])
+    if v[0] > 0.05 and slow.min(initial=1) > 1e-3:  # else even that is not long
+        np.testing.assert_allclose(far, solution.limit(), atol=1e-7 * np.abs(far).max())
+
+
+@pytest.mark.parametrize("lam", [0.1, 1e-3, 1e-5, 1e-7])
+@pytest.mark.parametrize("noise", [0.0, 1e-6])
+def test_next_to_a_saddle_it_is_equation_7_in_300_digits(lam: float, noise: float) -> None:
+    rng = np.random.default_rng(3)
+    sigma = rng.normal(size=(3, 3))
+    left, values, right = np.linalg.svd(sigma)
+    reversed_function = (left * [-1, 1, 1] * values) @ right + noise * rng.normal(size=(3, 3))
+    w1, w2 = balanced_factors(reversed_function, 3, lam, random_rotation(3, rng))
+    times = np.array([0, 1, 5, 10, 20, 50])
+    found = exact_qq(w1, w2, sigma, times)
+    # float64 weights hold the part that leaves the saddle, of the order of λ, to 1e-16/λ
+    assert relative(found, equation_7(w1, w2, sigma, times)).max() <= 1e-11 + 1e-14 / lam
+
+
+def test_columns_that_grow_nearly_parallel_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The faster of two directions is begun 1e-9 as strongly as the slower, for both hidden units alike."""
+    faster = 1e-9 * np.array([1.0, 1.0]) + 1e-10 * np.array([1.0, -1.0])
+    w1 = np.array([faster, [1.0, 0.5]]).T
+    w2 = np.linalg.cholesky(w1 @ w1.T + 0.5 * np.eye(2)).T
+    sigma = np.diag([1.01, 1.0])
+    times = np.linspace(0, 40, 9)
+    right = equation_7(w1, w2, sigma, times)
+    assert relative(exact_qq(w1, w2, sigma, times), right).max() <= 1e-9
+    monkeypatch.setattr(module, "DEPENDENT", 2.0)  # all of them by QR
+    assert relative(exact_qq(w1, w2, sigma, times), right).max() <= 1e-9
+
+
+def test_at_lambda_zero_a_reversed_direction_stays_on_the_saddle_and_else_it_is_learned() -> None:
+    rng = np.random.default_rng(0)
+    left, values, right = np.linalg.svd(rng.normal(size=(4, 4)))
+    sigma = (left * values) @ right
+    for lam, end in ((0.0, 0.0), (1e-3, values[0]), (-2.0, values[0])):
+        start = balanced_factors((left * values * [-1, 1, 1, 1]) @ right, 4, lam, random_rotation(4, rng))
+        solution = Exact(*start, sigma)
+        functions = [solution.function([1e3])[0], solution.function([1e6])[0], solution.limit()[4:, :4]]
+        for function in functions:
+            reached = np.diag(left.T @ function @ right.T)
+            np.testing.assert_allclose(reached, [end, *values[1:]], atol=1e-9)
+
+
+def test_balanced_square_networks_whose_determinant_has_the_other_sign_never_learn_at_lambda_zero() -> None:
+    """W₂W₁ would have to become singular, and at λ = 0 its rank is conserved: half of all random starts."""
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        w1, w2 = balanced_init(0.0, 3, 3, 3, 0.5, rng)
+        sigma = rng.normal(size=(3, 3))
+        stuck = np.linalg.det(w2 @ w1) * np.linalg.det(sigma) < 0
+        error = np.linalg.norm(Exact(w1, w2, sigma).limit()[3:, :3] - sigma)
+        assert (error > 1e-3) == stuck
+
+
+def test_it_begins_with_the_weights_and_gives_their_parts() -> None:
+    w1, w2 = balanced_init(-1.5, 5, 4, 3, 0.7, 0)
+    sigma = np.random.default_rng(1).normal(size=(3, 5))
+    solution, times = Exact(w1, w2, sigma, tau=2.0), [0.0, 3.0, 1.0]
+    q = np.concatenate([w1.T, w2])
+    np.testing.assert_allclose(solution.qq([0.0])[0], q @ q.T, atol=1e-13)
+    qq, factor = solution.qq(times), solution.factor(times)
+    np.testing.assert_allclose(solution.function(times), qq[:, 5:, :5], atol=1e-13)
+    np.testing.assert_allclose(factor @ factor.mT, qq, atol=1e-13)
+    assert solution.lam == pytest.approx(-1.5)
+
+
+def test_many_times_are_each_as_if_alone_in_any_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    w1, w2 = balanced_init(2.0, 3, 3, 4, 0.2, 0)
+    sigma = np.random.default_rng(1).normal(size=(4, 3))
+    times = np.random.default_rng(2).uniform(0, 20, 50)
+    together = exact_qq(w1, w2, sigma, times)
+    monkeypatch.setattr(module, "CHUNK", 1)
+    np.testing.assert_allclose(exact_qq(w1, w2, sigma, times), together, rtol=1e-12, atol=1e-14)
+    assert np.array_equal(exact_qq(w1, w2, sigma, times[7]), exact_qq(w1, w2, sigma, times[7:8]))
+
+
+def test_equal_singular_values_and_those_of_zero_are_no_exception() -> None:
+    rng = np.random.default_rng(5)
+    times = np.linspace(0, 12, 5)
+    left, right = random_rotation(4, rng), random_rotation(4, rng)
+    for values in ([2, 2, 1, 1], [1, 1, 0, 0], [0, 0, 0, 0]):
+        for lam in (0.0, 1.0, -3.0):
+            w1, w2 = balanced_init(lam, 4, 4, 4, 0.3, rng)
+            sigma = (left * values) @ right
+            if np.linalg.det(w2 @ w1) * np.linalg.det(left @ right) < 0 and lam == 0:
+                w1, sigma = w1, -sigma * [1, 1, 1, -1]
+            assert relative(exact_qq(w1, w2, sigma, times), integrated(w1, w2, sigma, times)).max() < 1e-6
+
+
+def test_a_network_of_zeros_stays_there() -> None:
+    zeros = np.zeros((2, 3)), np.zeros((3, 2))
+    assert not exact_qq(*zeros, np.ones((3, 3)), [0.0, 1e3]).any()
+    assert not Exact(*zeros, np.ones((3, 3))).limit().any()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"W1": np.ones((2, 4))}, r"W1 is \(N_h, N_i\).*got \(2, 4\)"),
+        ({"W1": np.full((3, 3), np.nan)}, "must be finite"),
+        ({"W1": np.ones((3, 3))}, "not λ-balanced"),
+        ({"tau": 0.0}, "tau must be a finite time > 0"),
+        ({"times": [-1.0]}, "times must be finite and ≥ 0"),
+        ({"times": [np.inf]}, "`limit` gives t → ∞"),
+    ],
+)
+def test_what_it_cannot_solve_is_refused_in_one_line(change: dict[str, object], words: str) -> None:
+    w1, w2 = balanced_init(1.0, 3, 3, 3, rng=0)
+    given = {"W1": w1, "W2": w2, "sigma_yx": np.eye(3), "times": [1.0]} | change
+    with pytest.raises(ValueError, match=words):
+        exact_qq(**given)  # type: ignore[arg-type]

@@ -1,0 +1,139 @@
+"""Similarity matrices, tangent kernel and limits, against Jacobians, explicit kernels and the exact solution."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from supple.tracks.linear.exact import Exact
+from supple.tracks.linear.representations import (
+    converged,
+    gram,
+    kernel_distance,
+    lazy_limit,
+    ntk,
+    ntk_distance,
+    quadrants,
+    rsm_input,
+    rsm_output,
+)
+from supple.tracks.linear.tasks import random_regression
+from supple.tracks.linear.weights import balanced_init
+
+Array = np.ndarray
+
+
+def weights(n_in: int, n_hidden: int, n_out: int, seed: int = 0) -> tuple[Array, Array]:
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(n_hidden, n_in)), rng.normal(size=(n_out, n_hidden))
+
+
+def test_quadrants_are_those_of_the_weights_with_leading_dimensions() -> None:
+    pairs = [weights(3, 2, 4, seed) for seed in range(5)]
+    W1, W2 = (np.stack(each) for each in zip(*pairs, strict=True))
+    Q = np.concatenate([W1.mT, W2], axis=-2)
+    for found, right in zip(quadrants(Q @ Q.mT, 3), gram(W1, W2), strict=True):
+        np.testing.assert_allclose(found, right)
+    with pytest.raises(ValueError, match="n_in = 7"):
+        quadrants(Q @ Q.mT, 7)
+
+
+def test_similarities_do_not_see_a_rotation_of_the_hidden_units() -> None:
+    W1, W2 = weights(3, 4, 4)
+    x, y = np.random.default_rng(1).normal(size=(3, 6)), np.random.default_rng(2).normal(size=(4, 6))
+    R, _ = np.linalg.qr(np.random.default_rng(3).normal(size=(4, 4)))
+    hidden = R @ W1 @ x
+    np.testing.assert_allclose(rsm_input(gram(W1, W2).w1tw1, x), hidden.T @ hidden)
+    asked = np.linalg.solve(W2 @ R.T, y)  # the hidden activity that yields the targets
+    np.testing.assert_allclose(rsm_output(gram(W1, W2).w2w2t, y), asked.T @ asked)
+
+
+def test_output_similarity_leaves_out_what_the_network_cannot_reach() -> None:
+    W2 = weights(3, 2, 5)[1]
+    y = np.random.default_rng(1).normal(size=(5, 4))
+    shortest = np.linalg.pinv(W2) @ y
+    np.testing.assert_allclose(rsm_output(W2 @ W2.T, y), shortest.T @ shortest, atol=1e-9)
+
+
+def test_ntk_is_the_gram_matrix_of_the_jacobian() -> None:
+    W1, W2 = weights(3, 2, 4)
+    x = np.random.default_rng(1).normal(size=(3, 5))
+    theta, step = np.concatenate([W1.ravel(), W2.ravel()]), 1e-6
+
+    def outputs(theta: Array) -> Array:
+        return np.asarray(theta[6:].reshape(4, 2) @ theta[:6].reshape(2, 3) @ x).ravel()
+
+    jacobian = np.stack([(outputs(theta + d) - outputs(theta - d)) / (2 * step) for d in step * np.eye(14)], axis=1)
+    kernel = ntk(gram(W1, W2).w1tw1, gram(W1, W2).w2w2t, x)
+    np.testing.assert_allclose(kernel, jacobian @ jacobian.T, atol=1e-7)
+    both = ntk(np.stack([W1.T @ W1] * 2), np.stack([W2 @ W2.T] * 2), x)
+    np.testing.assert_allclose(both, np.stack([kernel] * 2))
+
+
+def test_kernel_distance_is_one_minus_the_cosine_and_exact_for_close_kernels() -> None:
+    a, b = (W.T @ W for W in weights(3, 4, 3))
+    b = b[:3, :3]
+    cosine = (a * b).sum() / np.linalg.norm(a) / np.linalg.norm(b)
+    assert kernel_distance(a, b) == pytest.approx(1 - cosine)
+    assert kernel_distance(a, 3 * a) == pytest.approx(0, abs=1e-30)
+    assert kernel_distance(np.diag([1.0, 0.0]), np.diag([0.0, 1.0])) == pytest.approx(1)
+    assert kernel_distance(np.eye(2), np.diag([1, 1 + 2e-10])) == pytest.approx(5e-21, rel=1e-4)
+    with pytest.raises(ValueError, match="zeros"):
+        kernel_distance(a, 0 * a)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(1, 4), st.integers(1, 4), st.integers(1, 4), st.integers(0, 5))
+def test_ntk_distance_equals_that_of_the_full_kernels(n_in: int, n_hidden: int, n_out: int, seed: int) -> None:
+    x = random_regression(n_in, n_out, n_in + 3, rng=seed).x
+    a, b = (gram(*weights(n_in, n_hidden, n_out, seed + k)) for k in (1, 2))
+    full = kernel_distance(ntk(a.w1tw1, a.w2w2t, x), ntk(b.w1tw1, b.w2w2t, x))
+    assert ntk_distance(a, b) == pytest.approx(full, abs=1e-12)
+
+
+def test_ntk_distance_broadcasts_a_course_against_its_start() -> None:
+    W1, W2 = balanced_init(1.0, 4, 3, 3, rng=0)
+    sigma = np.random.default_rng(1).normal(size=(3, 4))
+    course = quadrants(Exact(W1, W2, sigma).qq(np.linspace(0, 5, 6)), 4)
+    distance = ntk_distance(course, gram(W1, W2))
+    assert distance.shape == (6,)
+    assert distance[0] < 1e-20 < distance[1]
+
+
+@pytest.mark.parametrize("lam", [-3.0, 0.5, 4.0])
+@pytest.mark.parametrize(("n_in", "n_out"), [(4, 4), (5, 3), (3, 5)])
+def test_networks_converge_to_the_closed_form(lam: float, n_in: int, n_out: int) -> None:
+    sigma = np.random.default_rng(0).normal(size=(n_out, n_in))
+    W1, W2 = balanced_init(lam, n_in, min(n_in, n_out), n_out, rng=1)
+    limit = quadrants(Exact(W1, W2, sigma).limit(), n_in)
+    late = quadrants(Exact(W1, W2, sigma).qq([1e4])[0], n_in)
+    for found, then, right in zip(limit, late, converged(sigma, lam), strict=True):
+        np.testing.assert_allclose(found, right, atol=1e-9)
+        np.testing.assert_allclose(then, right, atol=1e-8)
+
+
+def test_networks_converge_to_the_closed_form_of_a_low_rank_task_too() -> None:
+    sigma = np.diag([2.0, 1.0, 0.0])
+    found = quadrants(Exact(*balanced_init(2.0, 3, 3, 3, rng=0), sigma).limit(), 3)
+    np.testing.assert_allclose(found.w2w2t, converged(sigma, 2.0).w2w2t, atol=1e-9)
+    np.testing.assert_allclose(found.w1tw1, converged(sigma, 2.0).w1tw1, atol=1e-9)
+
+
+def test_an_open_limit_is_refused() -> None:
+    with pytest.raises(ValueError, match="rank 1 < 2"):
+        converged(np.eye(4, 2) * [1, 0], 1.0)
+    assert np.isfinite(converged(np.eye(4, 2) * [1, 0], -1.0).w2w2t).all()
+    with pytest.raises(ValueError, match="no lazy limit"):
+        lazy_limit(np.eye(2), 0.0)
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_lazy_limit_has_the_stated_orders_of_error(sign: int) -> None:
+    sigma = np.random.default_rng(0).normal(size=(3, 4))
+    errors = []
+    for lam in (100.0 * sign, 1000.0 * sign):
+        pairs = zip(converged(sigma, lam), lazy_limit(sigma, lam), strict=True)
+        errors.append([float(np.linalg.norm(a - b)) for a, b in pairs])
+    small, large = (0, 2) if sign > 0 else (2, 0)
+    assert errors[0][large] / errors[1][large] == pytest.approx(10, rel=0.01)
+    assert errors[0][small] / errors[1][small] == pytest.approx(1000, rel=0.1)

@@ -1,0 +1,131 @@
+"""Initial weights: λ-balance to rounding for all sizes that it allows, and a reason for the others."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from supple.tracks.linear import (
+    aligned_init,
+    balance,
+    balance_residual,
+    balanced_init,
+    gradient_descent,
+    gradient_flow,
+    random_init,
+)
+from supple.tracks.linear.weights import balanced_factors, expected_balance, random_rotation, singular_pair
+
+sizes = st.integers(1, 9)
+
+
+@settings(max_examples=80, deadline=None)
+@given(sizes, sizes, sizes, st.floats(-10, 10), st.floats(-4, 0.5), st.integers(0, 1000))
+def test_weights_are_balanced_for_every_size_that_lambda_allows_and_refused_with_the_reason_for_the_others(
+    n_in: int, n_hidden: int, n_out: int, lam: float, scale: float, seed: int
+) -> None:
+    if (lam > 0 and n_hidden > n_out) or (lam < 0 and n_hidden > n_in):
+        with pytest.raises(ValueError, match=r"no λ-balanced network has λ = .* has rank"):
+            balanced_init(lam, n_in, n_hidden, n_out, rng=seed)
+        return
+    w1, w2 = balanced_init(lam, n_in, n_hidden, n_out, 10**scale, seed)
+    assert (w1.shape, w2.shape) == ((n_hidden, n_in), (n_out, n_hidden))
+    assert balance_residual(w1, w2, lam) <= 1e-10
+
+
+def test_no_weights_at_all_are_balanced_for_the_sizes_that_are_refused() -> None:
+    """The rank argument of the refusal, tried: the smallest residual that any weights of that size have is |λ|."""
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        w1, w2 = rng.normal(size=(4, 6)), rng.normal(size=(3, 4))
+        assert balance_residual(w1, w2, 2.0) >= 2.0
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 1000), st.sampled_from([-4.0, -1e-6, 0.0, 0.5, 10.0]))
+def test_lambda_stays_along_the_gradient_flow(seed: int, lam: float) -> None:
+    rng = np.random.default_rng(seed)
+    n_in, n_out = rng.integers(2, 6, 2)
+    w1, w2 = balanced_init(lam, n_in, min(n_in, n_out), n_out, rng.uniform(0.01, 1.0), rng)
+    flow = gradient_flow(w1, w2, rng.normal(size=(n_out, n_in)), np.linspace(0, 10, 20), rtol=1e-12)
+    assert balance_residual(*flow, lam) <= 1e-9
+
+
+def test_the_product_is_that_of_two_gaussian_matrices_whatever_lambda() -> None:
+    products = [np.matmul(*balanced_init(lam, 5, 4, 4, 0.3, 7)[::-1]) for lam in (-3.0, 0.0, 2.0)]
+    np.testing.assert_allclose(products[0], products[1], atol=1e-14)
+    np.testing.assert_allclose(products[2], products[1], atol=1e-14)
+    draws = np.array([np.matmul(*balanced_init(1.0, 3, 3, 4, 0.5, seed)[::-1]) for seed in range(2000)])
+    assert np.square(draws).mean() == pytest.approx(3 * 0.5**4, rel=0.05)
+
+
+def test_aligned_weights_share_the_task_s_singular_vectors_and_keep_a_sign() -> None:
+    sigma = np.random.default_rng(0).normal(size=(3, 5))
+    left, _, right = np.linalg.svd(sigma, full_matrices=False)
+    w1, w2 = aligned_init(sigma, [0.5, -0.2, 0.1], -2.0, 1)
+    np.testing.assert_allclose(left.T @ w2 @ w1 @ right.T, np.diag([0.5, -0.2, 0.1]), atol=1e-14)
+    assert balance_residual(w1, w2, -2.0) <= 1e-13
+
+
+@given(st.floats(0, 1e6), st.floats(-1e6, 1e6))
+def test_a_pair_of_singular_values_has_the_product_and_the_difference_asked_for(value: float, lam: float) -> None:
+    first, second = singular_pair(value, lam)
+    assert first * second == pytest.approx(value, rel=1e-12)
+    assert second**2 - first**2 == pytest.approx(lam, rel=1e-12, abs=1e-12 * value)
+
+
+@pytest.mark.parametrize("kind", ["lecun", "glorot", "he"])
+def test_usual_initialisations_are_balanced_on_average(kind: str) -> None:
+    sizes = 30, 20, 50
+    found = np.mean([balance(*random_init(*sizes, kind, seed)) for seed in range(300)], 0)  # type: ignore[arg-type]
+    np.testing.assert_allclose(found, expected_balance(*sizes, kind) * np.eye(20), atol=0.2)  # type: ignore[arg-type]
+
+
+def test_a_rotation_is_orthogonal_and_prefers_no_sign() -> None:
+    rotations = np.array([random_rotation(3, seed) for seed in range(400)])
+    np.testing.assert_allclose(rotations @ rotations.mT, np.broadcast_to(np.eye(3), rotations.shape), atol=1e-14)
+    assert np.abs(rotations.mean(0)).max() < 0.15
+
+
+def test_the_same_seed_gives_the_same_weights() -> None:
+    for one, other in zip(balanced_init(1.0, 3, 3, 3, rng=4), balanced_init(1.0, 3, 3, 3, rng=4), strict=True):
+        assert np.array_equal(one, other)
+
+
+def test_factors_of_a_product_that_does_not_fit_through_the_hidden_units_are_refused() -> None:
+    with pytest.raises(ValueError, match="rank above 2 does not pass through 2 hidden units"):
+        balanced_factors(np.eye(3), 2, 0.0, np.eye(2))
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [((np.nan, 2, 2, 2), "λ must be a finite number"), ((0.0, 2, 0, 2), "n_hidden must be 1 or more, got 0")],
+)
+def test_sizes_and_lambda_that_make_no_sense_are_refused(given: tuple[float, int, int, int], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        balanced_init(*given)
+
+
+def test_gradient_descent_follows_the_flow_to_first_order_and_batches_networks() -> None:
+    rng = np.random.default_rng(0)
+    starts = [balanced_init(lam, 3, 3, 3, 0.5, rng) for lam in (-2.0, 0.5)]
+    sigma = rng.normal(size=(3, 3))
+    w1, w2 = (np.stack(each) for each in zip(*starts, strict=True))
+    errors = []
+    for rate in (0.01, 0.005):
+        firsts, seconds = gradient_descent(w1, w2, sigma, round(2 / rate), rate, every=round(1 / rate))
+        assert firsts.shape == (3, 2, 3, 3)
+        for network, start in enumerate(starts):
+            flow = gradient_flow(*start, sigma, [0, 1, 2])
+            errors.append(np.abs(seconds[:, network] @ firsts[:, network] - flow[1] @ flow[0]).max())
+    for coarse, fine in zip(errors[:2], errors[2:], strict=True):
+        assert fine == pytest.approx(coarse / 2, rel=0.1)
+
+
+def test_the_flow_takes_times_in_any_order_and_refuses_others() -> None:
+    w1, w2 = balanced_init(1.0, 2, 2, 2, rng=0)
+    there, back = (gradient_flow(w1, w2, np.eye(2), times)[0] for times in ([0, 1, 2, 1], [2, 0, 1, 1]))
+    assert np.array_equal(there[[2, 0, 1, 3]], back)
+    assert np.array_equal(there[0], w1)
+    with pytest.raises(ValueError, match="times must be finite and ≥ 0"):
+        gradient_flow(w1, w2, np.eye(2), [-1.0])

@@ -1,0 +1,196 @@
+"""The exact learning dynamics of a two-layer linear network under gradient flow (the paper's Theorem 4.3).
+
+With Q = [W₁ᵀ; W₂], (N_i + N_o, N_h), whitened inputs and λ-balanced weights, QQᵀ obeys a Riccati equation (Lemma 4.1)
+
+    τ d(QQᵀ)/dt = F·QQᵀ + QQᵀ·F − (QQᵀ)²,     F = [−λ/2·I  Σyxᵀ; Σyx  λ/2·I] = P·Λ·Pᵀ
+
+    QQᵀ(t) = P·e^{Λt/τ}·Y·(I + Yᵀ·Φ(t)·Y)⁻¹·Yᵀ·e^{Λt/τ}·Pᵀ,     Y = PᵀQ(0),  Φ = (e^{2Λt/τ} − I)/(2Λ)     (eq. 7)
+
+which holds for any N_i, N_h, N_o: assumption A3 (N_h = min(N_i, N_o)) is used for the form of Theorem 4.3 only.
+
+The form computed here. As printed, e^{Λt} overflows; Appendix B.5 avoids that where B is invertible. Instead: sort
+the eigenvalues in descending order and rotate the hidden units until Y = T·Rᵀ is in echelon form, each column j
+beginning at a row p_j of its own (one LQ decomposition). QQᵀ does not see R, and column j may be divided by
+e^{Λ_{p_j}t} where that grows: what is left are e^{(Λ_i − Λ_{p_j})t} with i ≥ p_j, all ≤ 1. Nothing is assumed of B: a
+direction of the task that the initialisation has no part in has no pivot, or one with Λ < 0, and decays to the saddle
+(reversal learning at λ = 0). The cost for all times together: one SVD of Σyx and one decomposition of Y; for each
+time one Cholesky decomposition, (N_h, N_h).
+
+Errors of the paper in this place (tests/tracks/linear/test_printed_equations.py): the last term of eq. 15 must read
+(e^{2λ⊥t/τ} − I)/(2λ⊥), and so in eqs. 75–83.
+"""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from .weights import Array, balance, balance_residual
+
+BALANCED = 1e-8  # ‖W₂ᵀW₂ − W₁W₁ᵀ − λI‖ over ‖W₁‖² + ‖W₂‖², above which weights are not λ-balanced
+ZERO = 1e-14  # a part of the initialisation smaller than this, relative to all of it, is rounding: it counts as zero
+DEPENDENT = 1e-2  # columns that lie within this angle of the span of the others are decomposed anew, by QR
+CHUNK = 1 << 18  # numbers of a factor that are worked on at once, so that they stay in the cache
+
+
+def exact_qq(W1: ArrayLike, W2: ArrayLike, sigma_yx: ArrayLike, times: ArrayLike, tau: float = 1.0) -> Array:
+    """QQᵀ(t) = [W₁ᵀW₁, W₁ᵀW₂ᵀ; W₂W₁, W₂W₂ᵀ] under gradient flow from λ-balanced weights: (T, N_i+N_o, N_i+N_o).
+
+    W1: (N_h, N_i). W2: (N_o, N_h). sigma_yx: (N_o, N_i), of whitened inputs. times: (T,), finite and ≥ 0, in any order.
+    See `Exact`, which gives its parts for less work.
+    """
+    return Exact(W1, W2, sigma_yx, tau).qq(times)
+
+
+class Exact:
+    """The exact solution of one network on one task, to be evaluated at many times.
+
+    lam: λ, of the weights given. tau: τ > 0, the time constant (1/η).
+    A part of Q(0) along an eigenvector that is smaller than 1e-14·‖Q(0)‖ is taken for zero: a network on a
+    separatrix stays on it, where rounding lets an integration escape late.
+
+    Raises ValueError for shapes that do not fit, numbers that are not finite, and weights that are not λ-balanced.
+    """
+
+    def __init__(self, W1: ArrayLike, W2: ArrayLike, sigma_yx: ArrayLike, tau: float = 1.0) -> None:
+        w1, w2, sigma = (np.asarray(each, float) for each in (W1, W2, sigma_yx))
+        if not (w1.ndim == w2.ndim == 2 and w2.shape[1:] == w1.shape[:1] and sigma.shape == (len(w2), w1.shape[1])):
+            raise ValueError(
+                f"W1 is (N_h, N_i), W2 (N_o, N_h) and sigma_yx (N_o, N_i), got {w1.shape}, {w2.shape} and {sigma.shape}"
+            )
+        if not all(np.isfinite(each).all() for each in (w1, w2, sigma)):
+            raise ValueError("W1, W2 and sigma_yx must be finite")
+        if not 0 < tau < math.inf:
+            raise ValueError(f"tau must be a finite time > 0, got {tau}")
+        self.n_in, self.n_out, self.tau = w1.shape[1], w2.shape[0], tau
+        self.lam = float(np.trace(balance(w1, w2))) / len(w1)
+        size = float(np.square(w1).sum() + np.square(w2).sum())
+        if (residual := balance_residual(w1, w2, self.lam)) > BALANCED * size:
+            raise ValueError(
+                f"the weights are not λ-balanced: W2ᵀW2 − W1W1ᵀ differs from {self.lam:.3g}·I by {residual:.1e}"
+            )
+        values, vectors = eigensystem(sigma, self.lam)
+        start, pivots = _echelon(vectors.T @ np.concatenate([w1.T, w2]), ZERO * math.sqrt(size))
+        self._values, self._pivots = torch.from_numpy(values), torch.from_numpy(pivots)
+        self._vectors, self._start = torch.from_numpy(vectors), torch.from_numpy(start.T.copy())  # Tᵀ: (rank, n)
+
+    def qq(self, times: ArrayLike) -> Array:
+        """QQᵀ, (T, N_i+N_o, N_i+N_o), symmetric and positive semidefinite."""
+        size = self.n_in + self.n_out
+        return self._evaluate(times, (size, size), lambda factor, out: torch.bmm(factor.mT, factor, out=out))
+
+    def function(self, times: ArrayLike) -> Array:
+        """The network function W₂W₁, (T, N_o, N_i)."""
+
+        def product(factor: Tensor, out: Tensor) -> None:
+            torch.bmm(factor[..., self.n_in :].mT, factor[..., : self.n_in], out=out)
+
+        return self._evaluate(times, (self.n_out, self.n_in), product)
+
+    def factor(self, times: ArrayLike) -> Array:
+        """L with QQᵀ = L·Lᵀ, (T, N_i+N_o, rank): [W₁ᵀ; W₂] but for a rotation of the hidden units, in which columns
+        of zeros are left out (rank ≤ N_h)."""
+        shape = (self.n_in + self.n_out, self._start.shape[0])
+        return self._evaluate(times, shape, lambda factor, out: out.copy_(factor.mT))
+
+    def limit(self) -> Array:
+        """QQᵀ as t → ∞, (N_i+N_o, N_i+N_o): 2Λ times the projection on the directions that were begun, for Λ > 0."""
+        values, near = self._values.numpy(), 1e-12 * float(self._values.abs().max())
+        out = np.zeros((len(values), len(values)))
+        done = 0
+        for pivot in self._pivots.tolist():
+            if values[pivot] <= near or pivot < done:
+                continue
+            group = np.flatnonzero(np.abs(values - values[pivot]) <= near)  # equal eigenvalues: any basis of them
+            done = group[-1] + 1
+            begun = np.isin(self._pivots.numpy(), group)
+            basis, _ = np.linalg.qr(self._vectors.numpy()[:, group] @ self._start.numpy()[np.ix_(begun, group)].T)
+            out += 2 * values[pivot] * basis @ basis.T
+        return out
+
+    def _evaluate(self, times: ArrayLike, shape: tuple[int, int], write: Callable[[Tensor, Tensor], object]) -> Array:
+        """What `write` makes of Lᵀ, (times, rank, N_i+N_o), at many times: (T, *shape)."""
+        checked = np.atleast_1d(np.asarray(times, float)) / self.tau
+        if checked.ndim != 1 or not np.isfinite(checked).all() or (checked < 0).any():
+            raise ValueError("times must be finite and ≥ 0, (T,); `limit` gives t → ∞")
+        out = torch.empty(len(checked), *shape, dtype=torch.float64)
+        chunk = max(1, CHUNK // max(1, self._start.numel()))
+        for time, part in zip(torch.from_numpy(checked).split(chunk), out.split(chunk), strict=True):
+            factor = self._rotated(time[:, None, None])
+            write((factor.flatten(0, 1) @ self._vectors.T).view(factor.shape), part)
+        return out.numpy()
+
+    def _rotated(self, time: Tensor) -> Tensor:
+        """A transposed root of PᵀQQᵀP: B⁻¹·Tᵀe^{Λt} with B·Bᵀ = I + TᵀΦT, (times, rank, N_i+N_o); time (times, 1, 1).
+
+        Row j is divided by e^{Λ_{p_j}t} where that grows, and then by its length in √(I + TᵀΦT), on both sides."""
+        growing = int((self._values >= 0).sum())  # the first so many eigenvalues
+        begun, values = self._start, self._values
+        speed = values[self._pivots].clamp(min=0)[:, None]
+        left = torch.exp(-speed * time)  # of √I, (times, rank, 1)
+        rate = 2 * values.abs()
+        passed = torch.where(rate > 0, -torch.expm1(-rate * time) / rate.clamp(min=1e-300), time).sqrt()  # of √Φ
+        rows, above = (torch.empty(len(time), *begun.shape, dtype=torch.float64) for _ in range(2))
+        ahead, behind = (each[..., :growing] for each in (rows, above))
+        torch.mul(torch.exp((values[:growing] - speed).clamp(max=0) * time), begun[:, :growing], out=ahead)
+        torch.mul(ahead, passed[..., :growing], out=behind)
+        fading = begun[:, growing:] * left
+        torch.mul(fading, torch.exp(values[growing:] * time), out=rows[..., growing:])
+        torch.mul(fading, passed[..., growing:], out=above[..., growing:])
+        gram = torch.bmm(above, above.mT)
+        gram.diagonal(dim1=1, dim2=2).add_(left[..., 0].square())
+        unit = gram.diagonal(dim1=1, dim2=2).rsqrt()[..., None]
+        root, failed = torch.linalg.cholesky_ex(gram.mul_(unit).mul_(unit.mT))
+        close = (root.diagonal(dim1=1, dim2=2) < DEPENDENT).any(1) | (failed > 0)
+        if close.any():  # QR does not square how close they are
+            stacked = torch.cat([(above * unit)[close].mT, torch.diag_embed((left * unit)[close, :, 0])], 1)
+            root[close] = torch.linalg.qr(stacked, mode="r").R.mT
+        return torch.linalg.solve_triangular(root, rows.mul_(unit), upper=False)
+
+
+def eigensystem(sigma_yx: Array, lam: float) -> tuple[Array, Array]:
+    """Λ, (N_i+N_o,) in descending order, and P, orthogonal: the eigenvalues and eigenvectors of F (Lemma 4.2).
+
+    ±√(s̃² + λ²/4) for each singular value s̃ of Σyx, and ±λ/2 for the |N_o − N_i| directions beyond. Taken from the SVD
+    of Σyx, in a form without cancellation for s̃ ≪ |λ|; defined for singular Σyx, and for λ = 0.
+    """
+    n_out, n_in = sigma_yx.shape
+    left, values, right = np.linalg.svd(sigma_yx)
+    rank = len(values)
+    u, v = left[:, :rank], right[:rank].T
+    paired = np.hypot(values, lam / 2)
+    # cos and sin of the angle between an eigenvector and the output space: (G ± HG)/√2 of eq. 9
+    large = np.sqrt((1 + np.divide(abs(lam) / 2, paired, out=np.zeros(rank), where=paired > 0)) / 2)
+    small = np.divide(values, 2 * paired * large, out=np.full(rank, math.sqrt(0.5)), where=paired > 0)
+    to_input, to_output = (small, large) if lam >= 0 else (large, small)
+    vectors = np.block(
+        [
+            [v * to_input, v * to_output, right[rank:].T, np.zeros((n_in, n_out - rank))],
+            [u * to_output, -u * to_input, np.zeros((n_out, n_in - rank)), left[:, rank:]],
+        ]
+    )
+    eigenvalues = np.concatenate([paired, -paired, np.full(n_in - rank, -lam / 2), np.full(n_out - rank, lam / 2)])
+    order = np.argsort(-eigenvalues, kind="stable")
+    return eigenvalues[order], vectors[:, order]
+
+
+def _echelon(start: Array, zero: float) -> tuple[Array, Array]:
+    """T with T·Tᵀ = Y·Yᵀ, (n, rank), whose column j begins at row pivots[j] in ascending order; (rank,).
+
+    A row adds a column if it leaves the span of the rows above it by more than `zero`.
+    """
+    hidden = start.shape[1]
+    basis = np.zeros((hidden, 0))
+    pivots: list[int] = []
+    for row, values in enumerate(start):
+        rest = values - basis @ (basis.T @ values)
+        rest -= basis @ (basis.T @ rest)  # once more, for what rounding left
+        if len(pivots) < hidden and (norm := np.linalg.norm(rest)) > zero:
+            basis = np.column_stack([basis, rest / norm])
+            pivots.append(row)
+    echelon = start @ basis
+    echelon[np.arange(len(start))[:, None] < np.array(pivots, int)] = 0.0
+    return echelon, np.array(pivots, int)

@@ -1,0 +1,59 @@
+"""Figure 1: the layers' relative scale λ decides how a linear network learns, and common initialisations have one.
+
+B. Outputs ŷ = W₂W₁x of a 3-2-2 network for four of ten examples while it learns a random regression, from λ = −2, 0
+and 2: gradient descent, and the exact solution. C. W₂ᵀW₂ − W₁W₁ᵀ of LeCun's initialisation of a 40-120-250 network,
+and its expectation (N_o/N_h − 1)·I (Theorem A.3).
+
+Paper (E.3): targets of σ = √10, ten examples, η = 0.0002; weights of σ = 1e-5 for λ = 0, and for λ = ±2 the Σyx of a
+random regression of σ = 1, split λ-balanced. All as here: 100,000 steps to t = 20 τ.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from ..tasks import random_regression
+from ..weights import balance, expected_balance, random_init
+from .runs import LAMBDAS, difference, floats, flow_difference, plain, regression_starts, train
+
+SIZES = (3, 2, 2)
+LECUN = (40, 120, 250)
+EXAMPLES = 4
+
+
+def numbers(seed: int = 0, learning_rate: float = 2e-4, end: float = 20.0) -> dict[str, Any]:
+    """Of panels B and C. learning_rate: η. end: of the training, in units of τ = 1/η steps.
+
+    `simulated` and `theory`: (λ, T, outputs of the examples). `difference`: theory and gradient descent, which has an
+    error O(η); `difference_flow`: theory and gradient flow. Both of QQᵀ and outputs, relative to the largest value.
+    `balance`: (N_h, N_h). `spread`: standard deviation of its entries off the diagonal and on it;
+    `expected_spread`: √v and √2v with v = N_o/N_h² + 1/N_i (the paper prints 4v for the variance on the diagonal).
+    """
+    rng = np.random.default_rng(seed)
+    n_in, n_hidden, n_out = SIZES
+    task = random_regression(n_in, n_out, samples=10, scale=10**0.5, rng=rng)
+    starts = regression_starts(task, n_hidden, LAMBDAS, 1.0, 1e-5, rng)
+    runs = train(task.sigma_yx, starts, end, learning_rate)
+    simulated, theory = (
+        (qq[..., n_in:, :n_in] @ task.x[:, :EXAMPLES]).reshape(*qq.shape[:2], -1)
+        for qq in (runs.simulated, runs.theory)
+    )
+    lecun = balance(*random_init(*LECUN, "lecun", rng))
+    off = lecun[np.triu_indices(len(lecun), 1)]
+    variance = LECUN[2] / LECUN[1] ** 2 + 1 / LECUN[0]
+    return {
+        "sizes": list(SIZES),
+        "lambdas": list(LAMBDAS),
+        "learning_rate": learning_rate,
+        "times": plain(runs.times),
+        "simulated": plain(simulated),
+        "theory": plain(theory),
+        "difference": max(difference(simulated, theory), difference(runs.simulated, runs.theory)),
+        "difference_flow": flow_difference(task.sigma_yx, starts, runs),
+        "lecun_sizes": list(LECUN),
+        "balance": plain(lecun),
+        "expected_lambda": expected_balance(*LECUN, "lecun"),
+        "measured_lambda": float(np.diag(lecun).mean()),
+        "spread": floats([off.std(), np.diag(lecun).std()]),
+        "expected_spread": floats([variance**0.5, (2 * variance) ** 0.5]),
+    }

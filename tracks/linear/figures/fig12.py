@@ -1,0 +1,135 @@
+"""Figure 12: reversal learning is catastrophically slow at λ = 0, and only there.
+
+A 4-4-4 network knows a random regression as training would leave it at t → ∞. A. Steps of gradient descent until the
+excess loss ½‖W₂W₁ − Σyx‖² is 1 % of ½‖Σyx‖², over λ, for the task with its first left singular vector reversed, and for
+another random regression (five draws). B. Those of the reversal as λ → 0. C. The reversed singular value, −s̃ at first.
+
+At λ = 0 the exact solution goes to the saddle at 0 and stays there: it takes for ever (`None`). Near λ = 0 the time is
+ln(1/|λ|)·τ/s̃ and a constant, so that every decade of |λ| costs the same number of steps. Gradient descent keeps to that
+down to |λ| of about 1e-15, where rounding takes over; at λ = 0 rounding alone takes it off the saddle, as late.
+
+A random task has a saddle there too if the signs of its determinant and of the known task's differ (fig13.py), but that
+costs only the smallest singular value, here less than 1 % of the loss. λ and −λ take the same time, as
+N_i = N_h = N_o (fig14.py).
+
+The paper gives λ ∈ [−10, 10] and the two tasks, no more (D.2). Chosen here: sizes, ten examples, targets of standard
+deviation 1.5, η = 0.005, what counts as converged. The theory of the reversal is `transition` with a negative start,
+that of the random tasks `time_to_converge`; its steps are t/(ητ), not rounded up.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..continual import time_to_converge
+from ..exact import Exact
+from ..flow import gradient_descent
+from ..singular_values import singular_values, transition
+from ..tasks import random_regression, reversal
+from ..weights import Array, balanced_factors, random_rotation
+from .runs import difference, plain
+
+SIZE, SAMPLES, TARGETS = 4, 10, 1.5  # of layers; examples; standard deviation of the targets
+NEAR = (0.1, 0.25, 0.5, 0.75)
+LAMBDAS = (*range(-10, 0), *(-lam for lam in NEAR[::-1]), 0.0, *NEAR, *range(1, 11))
+TINY = (*(10.0**-k for k in range(17)), 0.0)
+CURVES, CURVE_STEPS, CURVE_POINTS = (0.0, 1e-6, 0.01, 1.0, 10.0), 5000, 240
+CONVERGED = 0.01  # of ½‖Σyx‖²
+ROUNDING = 1e-14  # |λ| below which gradient descent in double precision no longer follows the theory
+CHUNK = 200  # steps after which networks that have converged are left out
+
+
+def numbers(seed: int = 0, learning_rate: float = 0.005, most_steps: int = 8000, draws: int = 5) -> dict[str, Any]:
+    """most_steps: after which a network is given up; what takes longer is `None`.
+
+    Steps: `reversal` and `tiny` over their `lambdas`, `random` (draws, `lambdas`); each has `simulated` and `theory`.
+    `curves`: the reversed singular value, (its `lambdas`, T), at `steps`. `steps_a_decade`: ln 10/(η s̃).
+    `difference`: the largest of steps, relative to the theory's, for |λ| ≥ 1e-14; `difference_curves`: of the curves.
+    """
+    rng = np.random.default_rng(seed)
+    known, *others = (random_regression(SIZE, SIZE, SAMPLES, TARGETS, rng) for _ in range(draws + 1))
+    turned, rotation = reversal(known), random_rotation(SIZE, rng)
+    left, values, right = np.linalg.svd(turned.sigma_yx)
+
+    def start(lambdas: Sequence[float]) -> tuple[Array, Array]:
+        layers = [balanced_factors(known.sigma_yx, SIZE, lam, rotation) for lam in lambdas]
+        return np.stack([w1 for w1, _ in layers]), np.stack([w2 for _, w2 in layers])
+
+    def reversal_steps(lambdas: Sequence[float]) -> Array:
+        grid = np.arange(most_steps + 1)
+        gone = transition(learning_rate * grid[:, None], values[0], -values[0], np.asarray(lambdas))
+        # the loss is ½(2s̃)²(1 − γ)², and only this mode has any
+        enough = 1 - np.sqrt(CONVERGED) * np.linalg.norm(values) / (2 * values[0])
+        return np.array([np.interp(enough, curve, grid, right=np.nan) for curve in gone.T])
+
+    wide, tiny = start(LAMBDAS), start(TINY)
+    sigmas = [task.sigma_yx for task in others]
+    random_theory = [[_theory_steps(w1, w2, s, learning_rate) for w1, w2 in zip(*wide, strict=True)] for s in sigmas]
+    random_simulated = [descent_steps(*wide, sigma, learning_rate, most_steps) for sigma in sigmas]
+    results = {
+        "reversal": (descent_steps(*wide, turned.sigma_yx, learning_rate, most_steps), reversal_steps(LAMBDAS)),
+        "random": (np.stack(random_simulated), np.array(random_theory)),
+        "tiny": (descent_steps(*tiny, turned.sigma_yx, learning_rate, most_steps), reversal_steps(TINY)),
+    }
+    w1, w2 = gradient_descent(*start(CURVES), turned.sigma_yx, CURVE_STEPS, learning_rate)
+    steps = np.unique(np.geomspace(2, CURVE_STEPS, CURVE_POINTS).round().astype(int))
+    simulated = np.einsum("o,tloi,i->lt", left[:, 0], w2[steps] @ w1[steps], right[0])
+    theory = singular_values(learning_rate * steps, values[0], -values[0], np.array(CURVES)[:, None])
+    return {
+        "learning_rate": learning_rate,
+        "most_steps": most_steps,
+        "lambdas": list(map(float, LAMBDAS)),
+        "tiny_lambdas": list(TINY),
+        **{
+            name: dict(zip(("simulated", "theory"), map(_or_none, pair), strict=True)) for name, pair in results.items()
+        },
+        "steps_a_decade": float(np.log(10) / (learning_rate * values[0])),
+        "curves": {
+            "lambdas": list(CURVES),
+            "steps": steps.tolist(),
+            "target": float(values[0]),
+            "simulated": plain(simulated),
+            "theory": plain(theory),
+        },
+        "difference": max(
+            _relative(*results["reversal"], LAMBDAS),
+            _relative(*results["random"], LAMBDAS),
+            _relative(*results["tiny"], TINY),
+        ),
+        "difference_curves": difference(simulated[1:], theory[1:]),
+    }
+
+
+def descent_steps(first: Array, second: Array, sigma_yx: Array, learning_rate: float, most_steps: int) -> Array:
+    """Steps until each network, (networks, N_h, N_i) and (networks, N_o, N_h), has converged; NaN if it has not."""
+    threshold = CONVERGED * np.square(sigma_yx).sum()
+    needed, open_ = np.full(len(first), np.nan), np.arange(len(first))
+    for done in range(0, most_steps, CHUNK):
+        w1, w2 = gradient_descent(first, second, sigma_yx, min(CHUNK, most_steps - done), learning_rate)
+        below = np.square(w2 @ w1 - sigma_yx).sum((-2, -1)) <= threshold  # (steps, networks)
+        converged = below.any(0)
+        needed[open_[converged]] = done + below.argmax(0)[converged]
+        open_, first, second = open_[~converged], w1[-1, ~converged], w2[-1, ~converged]
+        if not len(open_):
+            break
+    return needed
+
+
+def _theory_steps(first: Array, second: Array, sigma_yx: Array, learning_rate: float) -> float:
+    threshold = CONVERGED * np.square(sigma_yx).sum() / 2
+    return time_to_converge(Exact(first, second, sigma_yx), sigma_yx, threshold) / learning_rate
+
+
+def _relative(simulated: Array, theory: Array, lambdas: Sequence[float]) -> float:
+    """The largest difference of steps, relative to the theory's, where both converge and rounding plays no part."""
+    kept = np.abs(lambdas) >= ROUNDING
+    error: Array = np.abs(simulated - theory)[..., kept] / theory[..., kept]
+    return float(error[np.isfinite(error)].max())
+
+
+def _or_none(steps: Array) -> list[Any]:
+    """Lists for JSON, which has neither NaN nor infinity."""
+    if steps.ndim > 1:
+        return [_or_none(row) for row in steps]
+    return [round(float(step), 2) if np.isfinite(step) else None for step in steps]

@@ -1,0 +1,157 @@
+"""Figure 14: fine-tuning of networks that were re-balanced after pre-training.
+
+8-8-8 networks learn the semantic hierarchy from λ_PT-balanced starts, are re-balanced to λ_FT or are not (∅), and learn
+a new task. A. Σyx of the hierarchy, and of the new tasks: the feature that tells which fish the goldfish is, given to
+the canary too; the first singular vector reversed; all singular values doubled. B. The part of the new task's loss that
+is left after 0.5 τ, over λ_FT for several λ_PT, and for ∅. C. The loss over time, in pre-training from several λ_PT and
+in fine-tuning from several λ_FT. Gradient descent, and the exact solution of both phases.
+
+Re-balancing is the toolkit's own `rebalance_`. The paper (D.4) has the tasks and |λ| ≤ 10, but no learning rate and no
+lengths. Chosen here: starts as in Figure 13, η = 0.005, 20 τ of pre-training.
+
+What comes out: as in the paper, λ_FT = 0 is the slowest in all tasks and the larger |λ_FT| the faster (29 %, 37 % and
+13 % of the loss are left at λ_FT = 0, less than 0.01 % at ±10), and a reversal stops at the saddle if λ_FT = 0. Beyond:
+- λ and −λ do the same. With N_i = N_h = N_o, f = W₂W₁ of full rank and E = Σyx − f, the function obeys
+  τ df/dt = √(ffᵀ + λ²/4)·E + E·√(fᵀf + λ²/4), in which λ occurs as its square.
+- So ∅ is not only similar to λ_FT = λ_PT but the same, and after re-balancing λ_PT and the rotation of the hidden
+  units play no part.
+- Most of the gain is speed, which a larger learning rate buys as well: the largest stable one falls as
+  1/√(λ² + 4s̃²). With the time scaled likewise, 12 %, 13 % and 2 % are left at ±10: still less than at 0.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from ....interventions import rebalance_
+from ..exact import Exact
+from ..flow import gradient_descent
+from ..tasks import FEATURES, ITEMS, Task, reversal, scaled, semantic_hierarchy, with_feature
+from ..weights import Array, balanced_factors
+from .fig13 import learnable_starts
+from .runs import plain
+
+PRETRAINED = (-10, -5, 0, 5, 10)  # λ_PT; each is one of λ_FT too
+FINETUNED = tuple(range(-10, 11))  # λ_FT
+SHOWN = (-10, -2, 0, 2, 10)  # λ_FT of panel C
+FROM = PRETRAINED.index(5)  # λ_PT of panel C
+SIZE = len(ITEMS)
+POINTS = 80  # times of a curve, besides 0
+
+
+def new_tasks(task: Task) -> dict[str, Task]:
+    """The three tasks of D.4, by name."""
+    feature, owner, item = FEATURES.index("which fish"), ITEMS.index("goldfish"), ITEMS.index("canary")
+    return {
+        "added feature": with_feature(task, feature, item, task.y[feature, owner]),
+        "reversal": reversal(task),
+        "scaled by 2": scaled(task),
+    }
+
+
+def numbers(
+    seed: int = 0, learning_rate: float = 0.005, pretraining: float = 20.0, budget: float = 0.5, end: float = 4.0
+) -> dict[str, Any]:
+    """pretraining, budget, end: in τ, of pre-training, of fine-tuning in panel B, and of panel C's curves.
+
+    All losses are parts of what the loss was at the start of their phase. `pretraining` and each of `tasks` have
+    `sigma_yx`, `times` and the `curves`, `theory_curves`, (`pretrained` or `shown`, T); tasks also have `left` and
+    `theory`, (`pretrained`, `finetuned`), and `kept` without re-balancing, (`pretrained`,), whose theory is that of
+    λ_FT = λ_PT. `moved`: by how much re-balancing changed W₂W₁ at most. `difference`: theory and gradient descent, of
+    losses.
+    """
+    rng = np.random.default_rng(seed)
+    old = semantic_hierarchy()
+    w1, w2 = learnable_starts(old.sigma_yx, PRETRAINED, rng)
+    times, firsts, seconds = _descend(w1, w2, old, pretraining, learning_rate)
+    exact = np.stack([Exact(*start, old.sigma_yx).function(times) for start in zip(w1, w2, strict=True)])
+    curves, theory_curves = left((seconds @ firsts).swapaxes(0, 1), old), left(exact, old)
+    first, second = rebalanced(firsts[-1], seconds[-1], FINETUNED)
+
+    tasks = {}
+    errors = [np.abs(curves - theory_curves).max()]
+    for name, task in new_tasks(old).items():
+        tasks[name], error = _finetune(first, second, exact[:, -1], task, budget, end, learning_rate)
+        errors.append(error)
+    return {
+        "learning_rate": learning_rate,
+        "budget": budget,
+        "pretrained": list(PRETRAINED),
+        "finetuned": list(FINETUNED),
+        "shown": list(SHOWN),
+        "from": PRETRAINED[FROM],
+        "items": list(ITEMS),
+        "features": list(FEATURES),
+        "pretraining": {
+            "sigma_yx": plain(old.sigma_yx),
+            "times": plain(times),
+            "curves": plain(curves),
+            "theory_curves": plain(theory_curves),
+        },
+        "tasks": tasks,
+        "moved": float(np.abs(second @ first - (second @ first)[:, -1:]).max()),
+        "difference": float(max(errors)),
+    }
+
+
+def rebalanced(first: Array, second: Array, lambdas: Sequence[float]) -> tuple[Array, Array]:
+    """Each network, (networks, …), re-balanced to each λ, and at last as it was: (networks, λ + 1, …)."""
+    w1, w2 = (np.stack([layer] * (len(lambdas) + 1), axis=1) for layer in (first, second))
+    for i, lam in enumerate(lambdas):
+        rebalance_(torch.from_numpy(w1[:, i]), torch.from_numpy(w2[:, i]), lam)
+    return w1, w2
+
+
+def left(function: Array, task: Task) -> Array:
+    """The loss over time, (networks, T), of functions (networks, T, N_o, N_i), as parts of the first one."""
+    losses = task.loss(function) - task.least_loss
+    parts: Array = losses / losses[:, :1]
+    return parts
+
+
+def _descend(
+    first: Array, second: Array, task: Task, duration: float, learning_rate: float
+) -> tuple[Array, Array, Array]:
+    every = max(1, round(duration / learning_rate / POINTS))
+    times = learning_rate * every * np.arange(POINTS + 1, dtype=np.float64)
+    return times, *gradient_descent(first, second, task.sigma_yx, every * POINTS, learning_rate, every)
+
+
+def _finetune(
+    first: Array, second: Array, learned: Array, task: Task, budget: float, end: float, learning_rate: float
+) -> tuple[dict[str, Any], float]:
+    """What `numbers` has of a task, and the largest difference between theory and gradient descent.
+
+    first, second: (`pretrained`, `finetuned` + 1, SIZE, SIZE). learned: W₂W₁ after pre-training, in theory.
+    """
+    steps = round(budget / learning_rate)
+    w1, w2 = gradient_descent(first, second, task.sigma_yx, steps, learning_rate, every=steps)
+    simulated = left((w2 @ w1).reshape(2, -1, SIZE, SIZE).swapaxes(0, 1), task)[:, 1].reshape(first.shape[:2])
+    theory = np.stack(
+        [left(_exact(function, FINETUNED, task, np.array([0.0, budget])), task)[:, 1] for function in learned]
+    )
+    kept, alike = simulated[:, -1], theory[range(len(theory)), [FINETUNED.index(lam) for lam in PRETRAINED]]
+
+    shown = [FINETUNED.index(lam) for lam in SHOWN]
+    times, w1, w2 = _descend(first[FROM, shown], second[FROM, shown], task, end, learning_rate)
+    curves = left((w2 @ w1).swapaxes(0, 1), task)
+    theory_curves = left(_exact(learned[FROM], SHOWN, task, times), task)
+    pairs = ((simulated[:, :-1], theory), (kept, alike), (curves, theory_curves))
+    found = {
+        "sigma_yx": plain(task.sigma_yx),
+        "left": plain(simulated[:, :-1]),
+        "theory": plain(theory),
+        "kept": plain(kept),
+        "times": plain(times),
+        "curves": plain(curves),
+        "theory_curves": plain(theory_curves),
+    }
+    return found, max(float(np.abs(a - b).max()) for a, b in pairs)
+
+
+def _exact(function: Array, lambdas: Sequence[float], task: Task, times: Array) -> Array:
+    """W₂W₁ of networks that began with this function and each λ, (λ, T, N_o, N_i)."""
+    starts = [balanced_factors(function, SIZE, lam, np.eye(SIZE)) for lam in lambdas]
+    return np.stack([Exact(*start, task.sigma_yx).function(times) for start in starts])

@@ -1,0 +1,59 @@
+"""Figure 2: the exact solution follows everything that training changes.
+
+Loss, network function W₂W₁, W₁ᵀW₁, W₂W₂ᵀ and entries of the NTK (rows) of a 3-2-2 network that learns a random
+regression from λ = −2, 0 and 2 (columns): gradient descent, and the exact solution QQᵀ(t).
+
+Task and starts are those of Figure 1 (E.4 has the settings of E.3), with the same seed the very same. The caption calls
+the weights of λ = 0 large; E.4 gives σ = 1e-5, which is used here. Of the NTK of the ten examples,
+(20, 20), the block of the first two is shown, as (output, example) × (output, example).
+"""
+
+from typing import Any
+
+import numpy as np
+
+from ..representations import ntk, quadrants
+from ..tasks import Task, random_regression
+from ..weights import Array
+from .runs import LAMBDAS, difference, flow_difference, plain, regression_starts, train, upper
+
+SIZES = (3, 2, 2)
+ROWS = ("loss", "function", "w1tw1", "w2w2t", "ntk")
+EXAMPLES = 2
+
+
+def numbers(seed: int = 0, learning_rate: float = 2e-4, end: float = 20.0) -> dict[str, Any]:
+    """learning_rate: η. end: of the training, in units of τ = 1/η steps.
+
+    `simulated` and `theory`: row → (λ, T, curves). `difference`: theory and gradient descent, the largest of any row
+    relative to its largest value; `difference_flow`: QQᵀ of theory and gradient flow.
+    """
+    rng = np.random.default_rng(seed)
+    n_in, n_hidden, n_out = SIZES
+    task = random_regression(n_in, n_out, samples=10, scale=10**0.5, rng=rng)
+    starts = regression_starts(task, n_hidden, LAMBDAS, 1.0, 1e-5, rng)
+    runs = train(task.sigma_yx, starts, end, learning_rate)
+    simulated, theory = rows(runs.simulated, task), rows(runs.theory, task)
+    return {
+        "sizes": list(SIZES),
+        "lambdas": list(LAMBDAS),
+        "learning_rate": learning_rate,
+        "times": plain(runs.times),
+        "least_loss": task.least_loss,
+        "simulated": {name: plain(values) for name, values in simulated.items()},
+        "theory": {name: plain(values) for name, values in theory.items()},
+        "difference": max(difference(simulated[name], theory[name]) for name in ROWS),
+        "difference_flow": flow_difference(task.sigma_yx, starts, runs),
+    }
+
+
+def rows(qq: Array, task: Task) -> dict[str, Array]:
+    """Each row's curves, (…, curves), of QQᵀ (…, n, n)."""
+    w1tw1, function, w2w2t = quadrants(qq, len(task.x))
+    return {
+        "loss": task.loss(function)[..., None],
+        "function": function.reshape(*function.shape[:-2], -1),
+        "w1tw1": upper(w1tw1),
+        "w2w2t": upper(w2w2t),
+        "ntk": upper(ntk(w1tw1, w2w2t, task.x[:, :EXAMPLES])),
+    }

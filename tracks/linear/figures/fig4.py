@@ -1,0 +1,122 @@
+"""Figure 4: which layer comes to represent the task, and what noise does to it.
+
+A. The semantic hierarchy's Σyx = Ũ·S̃·Ṽᵀ, and the similarity it gives to items, ṼS̃Ṽᵀ, and features, ŨS̃Ũᵀ (the caption
+exchanges U and V). B, C. After training from λ = −2, 0 and 2, by gradient descent and in theory (Theorem C.3): the
+similarity of items in the hidden layer, RSM_I = XᵀW₁ᵀW₁X (eq. 4), and that of features in W₂W₂ᵀ. At λ = 0 both layers
+hold the task; at λ < 0 the first is close to a multiple of the identity, at λ > 0 the second. RSM_O = Yᵀ(W₂W₂ᵀ)⁺Y is
+among the numbers and not drawn: it has the inverse of W₂W₂ᵀ between targets, and once Y = W₂W₁X it equals RSM_I. D.
+From large Gaussian weights: no structure in either. E. Loss that noise adds to converged networks: in inputs it does
+not depend on λ, in weights it is least at λ = 0 (for N_i = N_o); sampled, and in closed form.
+
+Paper (E.6): 8-8-8, η = 0.001, weights of σ = 1e-5 for λ = 0, Σyx of a random regression of σ = 1 for λ = ±2, weights of
+σ = 1 for D; for E 4-4-4, λ = −5, −4, …, 5, σ = 0, 0.5 and 1. Here η = 0.005, which changes where training ends by O(η).
+The regression of E is not given: targets of σ = √10 and ten examples, as in Figure 1; its networks start from another
+regression of σ = 1.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from ..flow import gradient_descent
+from ..noise import converged_parameter_noise_loss, input_noise_loss, parameter_noise_loss
+from ..representations import Quadrants, converged, gram, rsm_input, rsm_output
+from ..tasks import FEATURES, ITEMS, Task, random_regression, semantic_hierarchy
+from ..weights import Array
+from .runs import LAMBDAS, Weights, difference, floats, plain, regression_starts
+
+ROWS = ("rsm_input", "w2w2t", "rsm_output")
+NOISY_LAMBDAS = tuple(float(lam) for lam in range(-5, 6))
+STDS = (0.0, 0.5, 1.0)
+
+
+def numbers(seed: int = 0, learning_rate: float = 5e-3, end: float = 150.0, draws: int = 4000) -> dict[str, Any]:
+    """learning_rate: η. end: of every training, in units of τ = 1/η steps. draws: of the noise.
+
+    `simulated` and `theory`: row → (λ, 8, 8); `large`: row → (8, 8). `noise`: for inputs and weights `simulated` and
+    `theory`, (σ, λ), the rise of the loss. `difference`: largest relative one of B and C; `difference_noise_exact`:
+    of panel E, with the expectation over the noise at the trained weights; `difference_noise`: with the sampled one.
+    """
+    rng = np.random.default_rng(seed)
+    task = semantic_hierarchy()
+    left, values, right = _signed_svd(task.sigma_yx)
+    items = len(ITEMS)
+    starts = regression_starts(task, items, LAMBDAS, 1.0, 1e-5, rng)
+    simulated = _similarities(gram(*_trained(task.sigma_yx, starts, learning_rate, end)), task)
+    theory = {
+        name: np.stack([_similarities(converged(task.sigma_yx, lam), task)[name] for lam in LAMBDAS]) for name in ROWS
+    }
+    large = (rng.normal(size=(items, items)), rng.normal(size=(items, items)))
+    unbalanced = _similarities(gram(*_trained(task.sigma_yx, [large], learning_rate, end)), task)
+    return {
+        "items": list(ITEMS),
+        "features": list(FEATURES),
+        "sigma_yx": plain(task.sigma_yx),
+        "u": plain(left),
+        "s": plain(values),
+        "v": plain(right.T),
+        "task_items": plain((right.T * values) @ right),
+        "task_features": plain((left * values) @ left.T),
+        "lambdas": list(LAMBDAS),
+        "learning_rate": learning_rate,
+        "simulated": {name: plain(maps) for name, maps in simulated.items()},
+        "theory": {name: plain(maps) for name, maps in theory.items()},
+        "large": {name: plain(maps[0]) for name, maps in unbalanced.items()},
+        "difference": max(difference(simulated[name], theory[name]) for name in ROWS),
+        **_noise(learning_rate, end, draws, rng),
+    }
+
+
+def _noise(learning_rate: float, end: float, draws: int, rng: np.random.Generator) -> dict[str, Any]:
+    """Panel E. The same noise for every λ."""
+    task = random_regression(4, 4, samples=10, scale=10**0.5, rng=rng)
+    w1, w2 = _trained(task.sigma_yx, regression_starts(task, 4, NOISY_LAMBDAS, 1.0, None, rng), learning_rate, end)
+    of_inputs, of_first, of_second = (
+        rng.normal(size=(draws, 1, *shape)) for shape in (task.x.shape, w1.shape[-2:], w2.shape[-2:])
+    )
+    function = w2 @ w1
+    sampled = np.empty((2, len(STDS), len(NOISY_LAMBDAS)))
+    for row, std in enumerate(STDS):
+        noisy = function @ (task.x + std * of_inputs) - task.y  # (draws, λ, N_o, P)
+        sampled[0, row] = np.square(noisy).sum((-2, -1)).mean(0) / (2 * task.samples)
+        sampled[1, row] = task.loss((w2 + std * of_second) @ (w1 + std * of_first)).mean(0)
+    sampled -= task.loss(function)
+    stds = np.array(STDS)[:, None]
+    exact = np.stack([input_noise_loss(function, stds), parameter_noise_loss(w1, w2, stds)])
+    of_weights = converged_parameter_noise_loss(task.sigma_yx, np.array(NOISY_LAMBDAS), stds)
+    theory = np.stack([np.broadcast_to(input_noise_loss(task.sigma_yx, stds), of_weights.shape), of_weights])
+    return {
+        "noise_lambdas": list(NOISY_LAMBDAS),
+        "noise_stds": floats(STDS),
+        "noise": {
+            name: {"simulated": plain(sampled[i]), "theory": plain(theory[i])}
+            for i, name in enumerate(("inputs", "weights"))
+        },
+        "difference_noise_exact": difference(exact, theory),
+        "difference_noise": difference(sampled, theory),
+    }
+
+
+def _trained(sigma_yx: Array, starts: list[Weights], learning_rate: float, end: float) -> Weights:
+    """Weights after gradient descent until time `end`, (starts, N_h, N_i) and (starts, N_o, N_h)."""
+    first, second = (np.stack(layer) for layer in zip(*starts, strict=True))
+    steps = round(end / learning_rate)
+    w1, w2 = gradient_descent(first, second, sigma_yx, steps, learning_rate, steps)
+    return w1[-1], w2[-1]
+
+
+def _similarities(learnt: Quadrants, task: Task) -> dict[str, Array]:
+    return {
+        "rsm_input": rsm_input(learnt.w1tw1, task.x),
+        "w2w2t": learnt.w2w2t,
+        "rsm_output": rsm_output(learnt.w2w2t, task.y),
+    }
+
+
+def _signed_svd(matrix: Array) -> tuple[Array, Array, Array]:
+    """Ũ, s̃, Ṽᵀ, with the sign at which the first large entry of each right singular vector is positive."""
+    left, values, right = np.linalg.svd(matrix)
+    size = np.abs(right)
+    first = (size > 0.5 * size.max(1, keepdims=True)).argmax(1)
+    signs = np.sign(right[np.arange(len(right)), first])
+    return left * signs, values, right * signs[:, None]

@@ -1,0 +1,71 @@
+"""Training of a two-layer linear network by integration: gradient flow, and gradient descent.
+
+    τ dW₁/dt = W₂ᵀ(Σyx − W₂W₁),   τ dW₂/dt = (Σyx − W₂W₁)W₁ᵀ        whitened inputs, any sizes, any weights
+
+Gradient descent with learning rate η is its Euler step of length η = dt/τ; it follows the flow up to O(η).
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.integrate import solve_ivp
+
+from .weights import Array
+
+
+def gradient_flow(
+    first: ArrayLike, second: ArrayLike, sigma_yx: ArrayLike, times: ArrayLike, tau: float = 1.0, rtol: float = 1e-10
+) -> tuple[Array, Array]:
+    """W₁ (T, N_h, N_i) and W₂ (T, N_o, N_h) at times (T,), finite and ≥ 0, in any order, from the weights at time 0.
+
+    An explicit Runge–Kutta method of order 8 (scipy's DOP853) with relative tolerance `rtol`, and an absolute one
+    that many times smaller than the weights. Raises ValueError for such times, RuntimeError if it cannot go on.
+    """
+    w1, w2, sigma = (np.asarray(each, float) for each in (first, second, sigma_yx))
+    times, place = np.unique(np.asarray(times, float), return_inverse=True)
+    if not np.isfinite(times).all() or times[0] < 0:
+        raise ValueError("times must be finite and ≥ 0")
+    size = w1.size
+
+    def slope(_: float, state: Array) -> Array:
+        a, b = state[:size].reshape(w1.shape), state[size:].reshape(w2.shape)
+        error = sigma - b @ a
+        return np.concatenate([(b.T @ error).ravel(), (error @ a.T).ravel()]) / tau
+
+    start = np.concatenate([w1.ravel(), w2.ravel()])
+    states = start[None]
+    if times[-1] > 0:
+        tolerance = rtol * math.sqrt(np.square(start).mean())
+        found = solve_ivp(slope, (0.0, times[-1]), start, "DOP853", times, rtol=rtol, atol=tolerance)
+        if not found.success:
+            raise RuntimeError(f"the gradient flow could not be integrated: {found.message}")
+        states = found.y.T
+    states = states[place]
+    return states[:, :size].reshape(-1, *w1.shape), states[:, size:].reshape(-1, *w2.shape)
+
+
+def gradient_descent(
+    first: ArrayLike, second: ArrayLike, sigma_yx: ArrayLike, steps: int, learning_rate: float, every: int = 1
+) -> tuple[Array, Array]:
+    """Full-batch gradient descent: W₁ and W₂ at steps 0, every, 2·every, …: (1 + steps//every, …, N_h, N_i) and
+    (1 + steps//every, …, N_o, N_h).
+
+    Leading dimensions are networks that train side by side; `sigma_yx` may have them too. Step n is at the flow's
+    time n·learning_rate·τ.
+    """
+    sigma = np.asarray(sigma_yx, float)
+    shape = np.broadcast_shapes(np.shape(first)[:-2], np.shape(second)[:-2], sigma.shape[:-2])
+    w1 = np.broadcast_to(np.asarray(first, float), (*shape, *np.shape(first)[-2:])).copy()
+    w2 = np.broadcast_to(np.asarray(second, float), (*shape, *np.shape(second)[-2:])).copy()
+    kept = 1 + steps // every
+    firsts, seconds = np.empty((kept, *w1.shape)), np.empty((kept, *w2.shape))
+    firsts[0], seconds[0] = w1, w2
+    for step in range(1, steps + 1):
+        error = learning_rate * (sigma - w2 @ w1)
+        change = w2.mT @ error
+        w2 += error @ w1.mT
+        w1 += change
+        if step % every == 0:
+            firsts[step // every], seconds[step // every] = w1, w2
+    return firsts, seconds

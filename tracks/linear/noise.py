@@ -1,0 +1,74 @@
+"""How much a network loses to noise in its inputs and its parameters (Dominé et al., Appendix C.3).
+
+Closed forms for independent noise of mean 0 and standard deviation `std` on every entry, and whitened inputs.
+They are the *added* loss: the expected loss is the loss without noise plus this, for any weights, not only after
+convergence, where the loss without noise is the constant c of eq. 171, and W₂W₁ = Σyx.
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import brentq
+
+from .weights import Array
+
+
+def input_noise_loss(function: Array, std: ArrayLike) -> Array:
+    """½ σ² ‖W₂W₁‖²: expected rise of the loss under noise in the inputs. function: W₂W₁, (…, N_o, N_i).
+
+    After convergence the function is Σyx, whatever λ is. The paper (main text, eqs 171, 172) lacks the ½.
+    """
+    return np.asarray(np.square(std) * np.square(function).sum((-2, -1)) / 2)
+
+
+def parameter_noise_loss(W1: Array, W2: Array, std: ArrayLike) -> Array:
+    """½ σ² (N_i ‖W₂‖² + N_o ‖W₁‖² + N_i N_h N_o σ²): expected rise under noise in all weights (eq. 173).
+
+    W₁ (…, N_h, N_i), W₂ (…, N_o, N_h); std broadcasts against the leading dimensions.
+    """
+    norms = [np.square(W).sum((-2, -1)) for W in (W1, W2)]
+    return _parameter_noise(norms[0], norms[1], (W1.shape[-1], W1.shape[-2], W2.shape[-2]), std)
+
+
+def converged_norms(sigma_yx: Array, lam: ArrayLike) -> tuple[Array, Array]:
+    """(‖W₁‖², ‖W₂‖²) after convergence with N_h = min(N_i, N_o), each of the shape of lam.
+
+    ‖W₁‖² = ½ Σ (√(λ² + 4s̃²) − λ) and ‖W₂‖² = ½ Σ (√(λ² + 4s̃²) + λ): with λ > 0 the second layer is the large one.
+    The paper (main text, eqs 174, 175) has the two exchanged.
+    """
+    balance = np.asarray(lam, float)
+    singular = np.linalg.svd(sigma_yx, compute_uv=False)
+    both, surplus = np.hypot(balance[..., None], 2 * singular).sum(-1), len(singular) * balance
+    return (both - surplus) / 2, (both + surplus) / 2
+
+
+def converged_parameter_noise_loss(sigma_yx: Array, lam: ArrayLike, std: ArrayLike) -> Array:
+    """`parameter_noise_loss` after convergence on Σyx (N_o, N_i) with N_h = min(N_i, N_o); lam and std broadcast."""
+    n_out, n_in = sigma_yx.shape
+    norms = converged_norms(sigma_yx, lam)
+    return _parameter_noise(norms[0], norms[1], (n_in, min(n_in, n_out), n_out), std)
+
+
+def most_robust_lambda(sigma_yx: Array) -> float:
+    """The λ whose converged network loses least to noise in its parameters, for Σyx (N_o, N_i).
+
+    The root of Σ λ/√(λ² + 4s̃²) = N_h (N_o − N_i)/(N_o + N_i), of which there is one, as the loss is convex in λ: 0 for
+    N_i = N_o, > 0 for N_o > N_i. Eq. 176 has the other sign on the right, from the norms it exchanges. Where Σyx has
+    less than full rank the loss has a kink at 0, which may be its minimum.
+    """
+    n_out, n_in = sigma_yx.shape
+    singular = np.linalg.svd(sigma_yx, compute_uv=False)
+    ratio = (n_out - n_in) / (n_out + n_in)
+
+    def slope(lam: float) -> float:
+        size = np.hypot(lam, 2 * singular)
+        return float((lam / np.where(size == 0, 1.0, size)).mean()) - ratio
+
+    # Were all singular values the largest, or 0, the root would be at the one or the other end.
+    end = float(singular[0]) * (n_out - n_in) / np.sqrt(n_in * n_out)
+    return float(brentq(slope, 0.0, end * (1 + 1e-9), xtol=1e-14, rtol=1e-14)) if end else 0.0
+
+
+def _parameter_noise(first: Array, second: Array, sizes: tuple[int, int, int], std: ArrayLike) -> Array:
+    n_in, n_hidden, n_out = sizes
+    variance = np.square(std)
+    return np.asarray(variance * (n_in * second + n_out * first + n_in * n_hidden * n_out * variance) / 2)

@@ -1,0 +1,132 @@
+"""What a deep linear network represents, read from QQᵀ: similarity matrices, the tangent kernel, and their limits.
+
+QQᵀ = [[W₁ᵀW₁, (W₂W₁)ᵀ], [W₂W₁, W₂W₂ᵀ]] (eq. 3) holds the hidden layer up to a rotation of its units, which neither
+the representational similarities (eq. 4) nor the neural tangent kernel (eq. 5) of Dominé et al. see.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .weights import Array, singular_pair
+
+
+class Quadrants(NamedTuple):
+    """Of QQᵀ, with its leading dimensions: W₁ᵀW₁ (…, N_i, N_i), W₂W₁ (…, N_o, N_i), W₂W₂ᵀ (…, N_o, N_o)."""
+
+    w1tw1: Array
+    w2w1: Array
+    w2w2t: Array
+
+
+def quadrants(qq: Array, n_in: int) -> Quadrants:
+    """The quadrants of QQᵀ, (…, N_i + N_o, N_i + N_o), as views. Raises ValueError if the sizes do not fit."""
+    size = qq.shape[-1]
+    if qq.shape[-2:] != (size, size) or not 0 < n_in < size:
+        raise ValueError(f"QQᵀ must be (…, n, n) with n > n_in = {n_in}, got shape {qq.shape}")
+    return Quadrants(qq[..., :n_in, :n_in], qq[..., n_in:, :n_in], qq[..., n_in:, n_in:])
+
+
+def gram(W1: Array, W2: Array) -> Quadrants:
+    """The same of weights W₁ (…, N_h, N_i) and W₂ (…, N_o, N_h)."""
+    return Quadrants(W1.mT @ W1, W2 @ W1, W2 @ W2.mT)
+
+
+def rsm_input(w1tw1: Array, x: Array) -> Array:
+    """Similarity of the hidden activity of P inputs x, (N_i, P): XᵀW₁ᵀW₁X, (…, P, P) (eq. 4)."""
+    return x.T @ w1tw1 @ x
+
+
+def rsm_output(w2w2t: Array, y: Array, rtol: float = 1e-10) -> Array:
+    """Similarity of the hidden activity that targets y, (N_o, P), ask for: Yᵀ(W₂W₂ᵀ)⁺Y, (…, P, P) (eq. 4).
+
+    rtol: eigenvalues of W₂W₂ᵀ up to rtol · the largest count as 0. They are squares of W₂'s singular values: 1e-10
+    drops values below 1e-5 of the largest, and what rounding leaves in directions W₂ does not reach (N_o > N_h).
+    """
+    return y.T @ np.linalg.pinv(w2w2t, rtol=rtol, hermitian=True) @ y
+
+
+def ntk(w1tw1: Array, w2w2t: Array, x: Array) -> Array:
+    """The neural tangent kernel I ⊗ XᵀW₁ᵀW₁X + W₂W₂ᵀ ⊗ XᵀX, (…, N_o·P, N_o·P) (eq. 5).
+
+    x: (N_i, P). The order of ⊗: row o·P + p is output o at input p, so that the entry of (o, p) and (o', p') is
+    the inner product of the gradients of ŷ_o(x_p) and ŷ_o'(x_p') with respect to all weights.
+    """
+    outputs, samples = w2w2t.shape[-1], x.shape[-1]
+    kernel = np.einsum("oO,...pP->...opOP", np.eye(outputs), rsm_input(w1tw1, x))
+    kernel = kernel + np.einsum("...oO,pP->...opOP", w2w2t, x.T @ x)
+    return kernel.reshape(*kernel.shape[:-4], outputs * samples, outputs * samples)
+
+
+def kernel_distance(a: Array, b: Array) -> Array:
+    """1 − ⟨a, b⟩/‖a‖‖b‖ of kernels (…, n, n), in [0, 1] for positive semidefinite ones (Appendix E.7).
+
+    Computed as ½‖a/‖a‖ − b/‖b‖‖², which is the same, and loses no digits where the kernels are close.
+    Raises ValueError for a kernel of zeros, which has no direction.
+    """
+    first, second = (_over(kernel, np.linalg.norm(kernel, axis=(-2, -1))) for kernel in (a, b))
+    return np.asarray(np.square(first - second).sum((-2, -1)) / 2)
+
+
+def ntk_distance(a: Quadrants, b: Quadrants) -> Array:
+    """The kernel distance of two networks' tangent kernels over whitened inputs, without forming the kernels.
+
+    Leading dimensions broadcast. For XXᵀ = P·I, ‖NTK‖²/P² = N_o‖W₁ᵀW₁‖² + 2 tr(W₁ᵀW₁) tr(W₂W₂ᵀ) + N_i‖W₂W₂ᵀ‖², so
+    that the inputs drop out. Equals `kernel_distance` of `ntk`; raises as it does.
+    """
+    first, second = ([_over(part, _ntk_norm(*each)) for part in each] for each in ((a[0], a[2]), (b[0], b[2])))
+    return np.asarray(_ntk_norm(first[0] - second[0], first[1] - second[1]) ** 2 / 2)
+
+
+def converged(sigma_yx: Array, lam: float) -> Quadrants:
+    """What a λ-balanced network with N_h = min(N_i, N_o) has learnt at t → ∞ (Theorem C.3), from any start that
+    reaches the global minimum: W₁ᵀW₁ = Ṽ S₁² Ṽᵀ, W₂W₁ = Σyx, W₂W₂ᵀ = Ũ S₂² Ũᵀ, with S₁ and S₂ of `singular_pair`.
+    The weights are those of `balanced_factors`: QQᵀ leaves the rotation of the hidden units open (Theorem 5.2).
+    For λ = 0 and N_i = N_o only starts with det(W₂W₁)·det(Σyx) > 0 get there, half of all random ones: the sign of
+    the determinant is conserved, and the others end on a saddle, which the paper does not say.
+
+    Raises ValueError where Σyx (N_o, N_i) leaves directions of the larger layer open, which then depend on the
+    start (`Exact.limit` has them): of less than full rank, with N_o > N_i and λ > 0 or N_i > N_o and λ < 0.
+    """
+    U, s, Vt = _svd(sigma_yx, lam)
+    s1, s2 = singular_pair(s, lam)
+    return Quadrants((Vt.T * s1**2) @ Vt, np.array(sigma_yx), (U * s2**2) @ U.T)
+
+
+def lazy_limit(sigma_yx: Array, lam: float) -> Quadrants:
+    """Leading order of `converged` for λ → ±∞ (Theorem C.4).
+
+    λ → +∞: W₂W₂ᵀ → λ ŨŨᵀ, error O(1/λ), and W₁ᵀW₁ → Ṽ S̃² Ṽᵀ/λ, error O(1/λ³).
+    λ → −∞: W₁ᵀW₁ → |λ| ṼṼᵀ, error O(1/λ), and W₂W₂ᵀ → Ũ S̃² Ũᵀ/|λ|, error O(1/|λ|³).
+    Raises ValueError as `converged`, and for λ = 0.
+    """
+    if lam == 0:
+        raise ValueError("λ = 0 is the rich network, it has no lazy limit")
+    U, s, Vt = _svd(sigma_yx, lam)
+    large, small = np.full_like(s, abs(lam)), s**2 / abs(lam)
+    s1_squared, s2_squared = (small, large) if lam > 0 else (large, small)
+    return Quadrants((Vt.T * s1_squared) @ Vt, np.array(sigma_yx), (U * s2_squared) @ U.T)
+
+
+def _over(kernel: Array, norm: Array) -> Array:
+    if not (norm > 0).all():
+        raise ValueError("a kernel of zeros has no distance to another")
+    return kernel / norm[..., None, None]
+
+
+def _ntk_norm(w1tw1: Array, w2w2t: Array) -> Array:
+    """‖I ⊗ XᵀW₁ᵀW₁X + W₂W₂ᵀ ⊗ XᵀX‖/P of whitened inputs; a norm of differences of such pairs too."""
+    squares = [np.square(part).sum((-2, -1)) for part in (w1tw1, w2w2t)]
+    traces = [np.trace(part, axis1=-2, axis2=-1) for part in (w1tw1, w2w2t)]
+    total = w2w2t.shape[-1] * squares[0] + 2 * traces[0] * traces[1] + w1tw1.shape[-1] * squares[1]
+    return np.sqrt(np.maximum(total, 0.0))
+
+
+def _svd(sigma_yx: Array, lam: float) -> tuple[Array, Array, Array]:
+    U, s, Vt = np.linalg.svd(sigma_yx, full_matrices=False)
+    n_out, n_in = sigma_yx.shape
+    open_side = (n_out > n_in and lam > 0) or (n_in > n_out and lam < 0)
+    rank = int((s > s[0] * max(n_in, n_out) * np.finfo(np.float64).eps).sum())
+    if open_side and rank < len(s):
+        raise ValueError(f"Σyx has rank {rank} < {len(s)}: with λ = {lam} the limit depends on the start")
+    return U, s, Vt

@@ -1,0 +1,82 @@
+"""Singular values of a task-aligned network: each follows its own closed curve (Dominé et al., Theorem C.1).
+
+With W₁ = R S₁ Ṽᵀ and W₂ = Ũ S₂ Rᵀ the singular vectors stay where they are, and each value s = s1·s2 obeys
+τ ds/dt = 2 √(s² + λ²/4) (s̃ − s), which equation 116 solves. A negative start is reversal learning: the network
+has learnt the opposite direction of the mode (Appendix D.2).
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .weights import Array
+
+
+def transition(times: ArrayLike, target: ArrayLike, start: ArrayLike, lam: ArrayLike, tau: float = 1.0) -> Array:
+    """γ(t; λ) ∈ [0, 1]: the part of the way from s(0) to s̃ that a singular value has gone at time t (eq. 116).
+
+    times: ≥ 0, in the unit of tau. target: s̃. start: s(0), of any sign. All broadcast together.
+
+    It is eq. 116 divided by its growing exponential, with every difference written as a product: right to rounding
+    at all times, for s̃ = 0 and for s(0) = 0. γ does not reach 1 at λ = 0 if start and target have opposite signs,
+    or the start is 0: that is the saddle, where s → 0.
+
+    Raises ValueError for times that are negative or not finite, and for tau ≤ 0.
+    """
+    gone, left = _parts(times, target, start, lam, tau)
+    return gone / (gone + left)
+
+
+def singular_values(times: ArrayLike, target: ArrayLike, start: ArrayLike, lam: ArrayLike, tau: float = 1.0) -> Array:
+    """s(t) = s(0) + γ(t; λ) (s̃ − s(0)) of a task-aligned network (eq. 115). Arguments and errors as `transition`.
+
+    For one curve per mode and time pass times of shape (T, 1) and target, start of shape (N_h,): (T, N_h).
+    """
+    gone, left = _parts(times, target, start, lam, tau)
+    return (gone * np.asarray(target) + left * np.asarray(start)) / (gone + left)
+
+
+def sigmoidal_limit(times: ArrayLike, target: ArrayLike, start: ArrayLike, tau: float = 1.0) -> Array:
+    """γ for λ → 0: (e^{2s̃t/τ} − 1) / (e^{2s̃t/τ} − 1 + s̃/s(0)), the rich limit (eq. 117).
+
+    As printed it holds for s(0) > 0 only (for s(0) < 0 its denominator vanishes at a finite time); here any start
+    is right, as in `transition`.
+    """
+    return transition(times, target, start, 0.0, tau)
+
+
+def exponential_limit(times: ArrayLike, lam: ArrayLike, tau: float = 1.0) -> Array:
+    """γ for λ → ±∞: 1 − e^{−|λ|t/τ}, the lazy limit (eq. 117); the error is O(1/λ²) at fixed |λ|t."""
+    return -np.expm1(-np.abs(lam) * _checked(times, tau))
+
+
+def _parts(times: ArrayLike, target: ArrayLike, start: ArrayLike, lam: ArrayLike, tau: float) -> tuple[Array, Array]:
+    """(gone, left) with γ = gone / (gone + left), both ≥ 0 and never both 0.
+
+    With x = 2 s̃_λ t/τ, q = s̃_λ s_λ and p = s̃ s(0) + λ²/4, numerator and 1 − γ of eq. 116, times e⁻ˣ/s̃_λ², are
+    (1 − e⁻ˣ)[(q + p) + (q − p) e⁻ˣ] / 2s̃_λ² and e⁻ˣ; both brackets are ≥ 0, as q² − p² = (λ/2)² (s̃ − s(0))².
+    """
+    time, goal, first, half = np.broadcast_arrays(
+        _checked(times, tau), *(np.asarray(a, float) for a in (target, start, np.divide(lam, 2)))
+    )
+    goal_lam, first_lam = np.hypot(goal, half), np.hypot(first, half)
+    safe = np.where(goal_lam == 0, 1.0, goal_lam)
+    decay = np.exp(-2 * goal_lam * time)
+    # (1 − e⁻ˣ)/s̃_λ, which is 2t/τ where s̃_λ = 0; and q/s̃_λ ± p/s̃_λ, the smaller from the product of the two.
+    grown = np.where(goal_lam == 0, 2 * time, -np.expm1(-2 * goal_lam * time) / safe)
+    cosine = goal / safe * first + half / safe * half
+    large = first_lam + np.abs(cosine)
+    small = np.where(goal_lam == 0, large, (half / safe * (goal - first)) ** 2 / np.where(large == 0, 1.0, large))
+    same, opposite = np.where(cosine < 0, small, large), np.where(cosine < 0, large, small)
+    # On the saddle (same = 0) both parts vanish like e⁻ˣ: they are divided by it there, as it underflows.
+    scale = np.where(same == 0, 1.0, decay)
+    return grown * (np.where(same == 0, 0.0, same) + opposite * scale) / 2, scale
+
+
+def _checked(times: ArrayLike, tau: float) -> Array:
+    """times/τ."""
+    if not tau > 0:
+        raise ValueError(f"tau must be > 0, got {tau}")
+    time = np.asarray(times, float) / tau
+    if not (np.isfinite(time) & (time >= 0)).all():
+        raise ValueError("times must be finite and ≥ 0")
+    return time

@@ -1,0 +1,61 @@
+"""The sequence of tasks that a run learns, by their names."""
+
+import numpy as np
+
+from ...experiments.errors import UsageError
+from ...experiments.seeding import derive
+from ...interventions import did_you_mean
+from . import tasks
+from .tasks import Task
+
+STREAM = {
+    "random": "a new random regression: whitened Gaussian inputs, Gaussian targets",
+    "semantic": "the hierarchy of eight items and their eight features",
+    "reversal": "the task before with its largest singular vector reversed",
+    "scaled": "the task before with its targets doubled",
+    "feature": "the task before, in which one item has one of the features that it lacked",
+}
+FRESH = ("random", "semantic")  # the others change the task before them
+
+
+def names_of(text: str) -> tuple[str, ...]:
+    """`semantic,reversal` → the names in it. Raises UsageError for what is no sequence of tasks."""
+    names = tuple(name.strip() for name in text.split(","))
+    for name in names:
+        if name not in STREAM:
+            raise UsageError(
+                f"--tasks {text}: no task {name!r}{did_you_mean(name, STREAM)} (known: {', '.join(STREAM)})"
+            )
+    if names[0] not in FRESH:
+        raise UsageError(f"--tasks {text}: {names[0]} changes the task before it: begin with {' or '.join(FRESH)}")
+    return names
+
+
+def stream(text: str, n_in: int, n_out: int, samples: int, seed: int) -> list[tuple[str, Task]]:
+    """(name, task) in their order. What a task draws depends on the seed and its place alone.
+
+    Raises UsageError for names that make no sequence, and for a feature that no item lacks.
+    """
+    found: list[tuple[str, Task]] = []
+    for place, name in enumerate(names_of(text)):
+        rng = np.random.default_rng(derive(seed, "task", place))
+        if name == "random":
+            task = tasks.random_regression(n_in, n_out, samples, rng=rng)
+        elif name == "semantic":
+            task = tasks.semantic_hierarchy()
+        elif name == "reversal":
+            task = tasks.reversal(found[-1][1])
+        elif name == "scaled":
+            task = tasks.scaled(found[-1][1])
+        else:
+            task = _with_feature(found[-1][1], rng, text)
+        found.append((name, task))
+    return found
+
+
+def _with_feature(task: Task, rng: np.random.Generator, text: str) -> Task:
+    lacking = np.argwhere(task.y == 0)
+    if not len(lacking):
+        raise UsageError(f"--tasks {text}: feature needs an item that lacks one, as after semantic; there all have all")
+    feature, item = rng.choice(lacking)
+    return tasks.with_feature(task, int(feature), int(item))

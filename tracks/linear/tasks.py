@@ -1,0 +1,121 @@
+"""Tasks for linear networks: whitened inputs, and targets that a linear map fits more or less well."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .weights import Array, Random
+
+ITEMS = ("goldfish", "salmon", "canary", "robin", "kelp", "spirulina", "rose", "daisy")
+FEATURES = ("grows", "animal or plant", "fish or bird", "alga or flower", "which fish", "which bird", "which alga",
+            "which flower")  # fmt: skip
+WHITE = 1e-9  # how far Σxx may be from I
+
+
+@dataclass(frozen=True)
+class Task:
+    """P examples: inputs x (N_i, P), whitened: x·xᵀ/P = I, and targets y (N_o, P). Raises ValueError for others."""
+
+    x: Array
+    y: Array
+
+    def __post_init__(self) -> None:
+        if self.x.ndim != 2 or self.y.ndim != 2 or self.x.shape[1] != self.y.shape[1]:
+            raise ValueError(f"x is (N_i, P) and y (N_o, P), got {self.x.shape} and {self.y.shape}")
+        if (error := np.abs(self.sigma_xx - np.eye(len(self.x))).max()) > WHITE:
+            raise ValueError(f"the inputs are not whitened: x·xᵀ/P differs from I by {error:.1e}")
+
+    @property
+    def samples(self) -> int:
+        """P."""
+        return int(self.x.shape[1])
+
+    @cached_property
+    def sigma_xx(self) -> Array:
+        """x·xᵀ/P, (N_i, N_i): the identity."""
+        return self.x @ self.x.T / self.samples
+
+    @cached_property
+    def sigma_yx(self) -> Array:
+        """y·xᵀ/P, (N_o, N_i): the linear map with the smallest loss."""
+        return self.y @ self.x.T / self.samples
+
+    @cached_property
+    def sigma_yy(self) -> Array:
+        """y·yᵀ/P, (N_o, N_o)."""
+        return self.y @ self.y.T / self.samples
+
+    @property
+    def least_loss(self) -> float:
+        """The loss of the best linear map: ½Tr Σyy − ½‖Σyx‖²_F, the constant c of D.1."""
+        return float(np.trace(self.sigma_yy) - np.square(self.sigma_yx).sum()) / 2
+
+    def loss(self, function: ArrayLike) -> Array:
+        """½⟨‖W₂W₁x − y‖²⟩ over the examples of maps (…, N_o, N_i): ½‖W₂W₁ − Σyx‖²_F + c, (…)."""
+        error = np.asarray(function, float) - self.sigma_yx
+        loss: Array = np.square(error).sum((-2, -1)) / 2 + self.least_loss
+        return loss
+
+
+def whitened(x: Array) -> Array:
+    """Inputs (N_i, P) turned and stretched so that x·xᵀ/P = I. Raises ValueError if they span fewer dimensions."""
+    size, samples = x.shape
+    left, values, right = np.linalg.svd(x, full_matrices=False)
+    if samples < size or values[-1] <= 1e-10 * values[0]:
+        raise ValueError(f"{samples} inputs of {size} dimensions cannot be whitened: they span fewer")
+    white: Array = np.sqrt(samples) * left @ right
+    return white
+
+
+def random_regression(n_in: int, n_out: int, samples: int, scale: float | None = None, rng: Random = None) -> Task:
+    """Gaussian inputs, whitened, and Gaussian targets that have nothing to do with them (E.2.1).
+
+    scale: standard deviation of the targets; default 1/√N_o, as in the paper. samples: P ≥ n_in.
+    """
+    rng = np.random.default_rng(rng)
+    x = whitened(rng.normal(size=(n_in, samples)))
+    return Task(x, rng.normal(0.0, n_out**-0.5 if scale is None else scale, (n_out, samples)))
+
+
+def semantic_hierarchy(perturbation: float = 0.1) -> Task:
+    """Eight items and their place in a tree: N_i = N_o = P = 8 (E.2.2).
+
+    Rows are features, one for what all items share and one for each fork of the tree: 1 for items down its left branch,
+    −1 down its right one, 0 for items that it does not concern. Singular values of Σyx are √8, √8, 2, 2, √2 (four
+    times), divided by √8. perturbation: item i (from 1) is multiplied by 1 + perturbation/i (eq. 189), which makes
+    them differ, so that singular vectors are unique.
+
+    The paper writes X = I/8, which is not white; whitened one-hot inputs are √8·I, as here.
+    """
+    items = len(ITEMS)
+    rows = [np.ones(items)]
+    for width in (8, 4, 2):
+        for start in range(0, items, width):
+            row = np.zeros(items)
+            row[start : start + width // 2], row[start + width // 2 : start + width] = 1.0, -1.0
+            rows.append(row)
+    y = np.stack(rows) * (1 + perturbation / np.arange(1, items + 1))
+    return Task(np.sqrt(items) * np.eye(items), y)
+
+
+def reversal(task: Task, columns: ArrayLike = (0,)) -> Task:
+    """The task with the sign of some directions reversed: ũ_i → −ũ_i, counted from the largest singular value (D.2)."""
+    left, values, right = np.linalg.svd(task.sigma_yx, full_matrices=False)
+    signs = np.ones(len(values))
+    signs[np.asarray(columns, int)] = -1.0
+    # what no linear map can fit stays as it was
+    return replace(task, y=task.y + ((left * values * (signs - 1)) @ right) @ task.x)
+
+
+def scaled(task: Task, factor: float = 2.0) -> Task:
+    """The task with all targets multiplied."""
+    return replace(task, y=factor * task.y)
+
+
+def with_feature(task: Task, feature: int, item: int, value: float = 1.0) -> Task:
+    """The task in which one example has one more feature (first task of D.4): y[feature, item] ← value."""
+    y = task.y.copy()
+    y[feature, item] = value
+    return replace(task, y=y)

@@ -1,0 +1,157 @@
+"""Two-layer linear networks ŷ = W₂W₁x, and initial weights whose layers differ in scale by a number λ.
+
+    λ-balanced:  W₂ᵀW₂ − W₁W₁ᵀ = λ·I      (assumption A2; gradient flow conserves the left side, Theorem A.2)
+
+With λ > 0 the second layer is the larger one. W₁ is (N_h, N_i), W₂ is (N_o, N_h), as in the paper and in torch.
+Paper: "From lazy to rich: exact learning dynamics in deep linear networks" (Dominé et al. 2025).
+"""
+
+import math
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[np.float64]
+Random = np.random.Generator | int | None
+Kind = Literal["lecun", "glorot", "he"]
+
+
+def balanced_init(
+    lam: float, n_in: int, n_hidden: int, n_out: int, scale: float = 1.0, rng: Random = None
+) -> tuple[Array, Array]:
+    """λ-balanced weights (W₁, W₂) whose product is that of two Gaussian matrices (the paper's Algorithm 1).
+
+    lam: λ, any finite number. scale: σ > 0, the standard deviation of the Gaussian matrices.
+    rng: a generator, a seed, or None for a fresh one.
+
+    W₂W₁ = G₂G₁ with G ~ N(0, σ²), factored into W₂ = U·S₂·Rᵀ and W₁ = R·S₁·Vᵀ with a random rotation R of the hidden
+    units. The residual ‖W₂ᵀW₂ − W₁W₁ᵀ − λI‖ is of the order of rounding.
+
+    Which sizes there are: W₂ᵀW₂ = W₁W₁ᵀ + λI has rank N_h if λ > 0, so N_o ≥ N_h is needed, and enough; λ < 0 needs
+    N_i ≥ N_h; λ = 0 any. Raises ValueError with that reason otherwise. Algorithm 1 is stricter without need: it
+    refuses bottlenecks, and (N_o > N_i, λ < 0) and (N_i > N_o, λ > 0), which the paper's own Figure 5 uses. Where
+    it allows N_h > min(N_i, N_o) it leaves the singular values beyond the product's rank at 0, where λ-balance needs
+    √|λ|, as here.
+    """
+    check_sizes(lam, n_in, n_hidden, n_out)
+    if not 0 < scale < math.inf:
+        raise ValueError(f"scale must be a finite standard deviation > 0, got {scale}")
+    rng = np.random.default_rng(rng)
+    first = rng.normal(0.0, scale, (n_hidden, n_in))
+    second = rng.normal(0.0, scale, (n_out, n_hidden))
+    return balanced_factors(second @ first, n_hidden, lam, random_rotation(n_hidden, rng))
+
+
+def aligned_init(sigma_yx: ArrayLike, start: ArrayLike, lam: float, rng: Random = None) -> tuple[Array, Array]:
+    """λ-balanced weights that are aligned with a task: W₂W₁ = Ũ·diag(start)·Ṽᵀ (Theorem 5.1), N_h = min(N_i, N_o).
+
+    sigma_yx: (N_o, N_i), the task's input–output correlation. start: initial singular values, (N_h,) or one number;
+        a negative one belongs to a direction that the task reverses.
+    """
+    left, target, right = np.linalg.svd(np.asarray(sigma_yx, float), full_matrices=False)
+    start = np.broadcast_to(np.asarray(start, float), target.shape)
+    hidden = len(target)
+    # singular vectors of the target in the target's order, whatever the order of the starting values
+    first, second = singular_pair(np.abs(start), lam)
+    rotation = random_rotation(hidden, np.random.default_rng(rng))
+    signs = np.where(start < 0, -1.0, 1.0)
+    return (rotation * first) @ right, (left * (signs * second)) @ rotation.T
+
+
+def random_init(n_in: int, n_hidden: int, n_out: int, kind: Kind = "lecun", rng: Random = None) -> tuple[Array, Array]:
+    """Gaussian weights (W₁, W₂) by a common rule: variance 1/fan_in (lecun), 2/(fan_in + fan_out) (glorot), 2/fan_in
+    (he). As layers grow, they become λ-balanced; λ is then `expected_balance` (Theorem A.3)."""
+    rng = np.random.default_rng(rng)
+    first, second = _variances(n_in, n_hidden, n_out, kind)
+    return (
+        rng.normal(0.0, math.sqrt(first), (n_hidden, n_in)),
+        rng.normal(0.0, math.sqrt(second), (n_out, n_hidden)),
+    )
+
+
+def expected_balance(n_in: int, n_hidden: int, n_out: int, kind: Kind = "lecun") -> float:
+    """λ of the expectation of W₂ᵀW₂ − W₁W₁ᵀ = λI under `random_init`: N_o·Var(w₂) − N_i·Var(w₁) (Table 1)."""
+    first, second = _variances(n_in, n_hidden, n_out, kind)
+    return n_out * second - n_in * first
+
+
+def _variances(n_in: int, n_hidden: int, n_out: int, kind: Kind) -> tuple[float, float]:
+    if kind == "lecun":
+        return 1 / n_in, 1 / n_hidden
+    if kind == "he":
+        return 2 / n_in, 2 / n_hidden
+    if kind == "glorot":
+        return 2 / (n_in + n_hidden), 2 / (n_hidden + n_out)
+    raise ValueError(f"unknown kind of initialisation {kind!r} (known: lecun, glorot, he)")
+
+
+def balanced_factors(function: ArrayLike, n_hidden: int, lam: float, rotation: Array) -> tuple[Array, Array]:
+    """The λ-balanced (W₁, W₂) whose product is `function`, (N_o, N_i), of rank N_h at most.
+
+    rotation: R, (N_h, N_h), orthogonal: all that the product and λ leave free, but for directions that the product
+    has no part in. Raises ValueError for sizes that λ does not allow and for a product of higher rank.
+    """
+    function = np.asarray(function, float)
+    n_out, n_in = function.shape
+    check_sizes(lam, n_in, n_hidden, n_out)
+    left, values, right = np.linalg.svd(function)
+    rank = min(n_in, n_hidden, n_out)
+    if values[rank:].max(initial=0.0) > 1e-12 * values[0]:
+        raise ValueError(f"a product of rank above {rank} does not pass through {n_hidden} hidden units")
+    first, second = np.zeros((n_hidden, n_in)), np.zeros((n_out, n_hidden))
+    # of the hidden units beyond the rank, one layer has √|λ| and the other one 0
+    beyond = np.zeros(n_hidden)
+    beyond[:rank] = values[:rank]
+    small, large = singular_pair(beyond, lam)
+    np.fill_diagonal(first, small[: min(n_hidden, n_in)])
+    np.fill_diagonal(second, large[: min(n_hidden, n_out)])
+    return rotation @ first @ right, left @ second @ rotation.T
+
+
+def singular_pair(values: ArrayLike, lam: float) -> tuple[Array, Array]:
+    """(s₁, s₂) ≥ 0 with s₁s₂ = s and s₂² − s₁² = λ (eq. 18): the singular values of W₁ and W₂ where W₂W₁ has s ≥ 0."""
+    values = np.asarray(values, float)
+    larger = np.sqrt((np.hypot(2 * values, lam) + abs(lam)) / 2)
+    # not √((√(λ² + 4s²) − |λ|)/2), which loses all digits where s ≪ |λ|
+    smaller = np.divide(values, larger, out=np.zeros_like(larger), where=larger > 0)
+    return (smaller, larger) if lam >= 0 else (larger, smaller)
+
+
+def balance(first: ArrayLike, second: ArrayLike) -> Array:
+    """W₂ᵀW₂ − W₁W₁ᵀ, (…, N_h, N_h): λI where the weights are λ-balanced (eq. 19)."""
+    w1, w2 = np.asarray(first, float), np.asarray(second, float)
+    return w2.mT @ w2 - w1 @ w1.mT
+
+
+def balance_residual(first: ArrayLike, second: ArrayLike, lam: float) -> float:
+    """‖W₂ᵀW₂ − W₁W₁ᵀ − λI‖_F, ≥ 0; of several networks (leading dimensions) the largest."""
+    deviation = balance(first, second)
+    deviation -= lam * np.eye(deviation.shape[-1])
+    return float(np.linalg.norm(deviation, axis=(-2, -1)).max())
+
+
+def random_rotation(size: int, rng: Random = None) -> Array:
+    """An orthogonal (size, size) matrix, uniformly distributed (Haar)."""
+    q, r = np.linalg.qr(np.random.default_rng(rng).normal(size=(size, size)))
+    rotation: Array = q * np.where(np.diag(r) < 0, -1.0, 1.0)
+    return rotation
+
+
+def check_sizes(lam: float, n_in: int, n_hidden: int, n_out: int) -> None:
+    """Raise ValueError for sizes that no λ-balanced network of this λ has."""
+    for name, size in (("n_in", n_in), ("n_hidden", n_hidden), ("n_out", n_out)):
+        if size < 1:
+            raise ValueError(f"{name} must be 1 or more, got {size}")
+    if not math.isfinite(lam):
+        raise ValueError(f"λ must be a finite number, got {lam}")
+    if lam > 0 and n_hidden > n_out:
+        raise ValueError(
+            f"no λ-balanced network has λ = {lam:g} > 0 with n_hidden = {n_hidden} > n_out = {n_out}: "
+            f"W2ᵀW2 = W1W1ᵀ + λI has rank {n_hidden}, and W2 only {n_out} rows"
+        )
+    if lam < 0 and n_hidden > n_in:
+        raise ValueError(
+            f"no λ-balanced network has λ = {lam:g} < 0 with n_hidden = {n_hidden} > n_in = {n_in}: "
+            f"W1W1ᵀ = W2ᵀW2 + |λ|I has rank {n_hidden}, and W1 only {n_in} columns"
+        )

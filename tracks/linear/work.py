@@ -1,0 +1,162 @@
+"""A deep linear network, ŷ = W₂W₁x, trained by gradient descent on one task after the other."""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ...experiments.seeding import derive, generator
+from ...interventions import Learner
+from ...interventions.learner import chain
+from ..work import Task, Work
+from .representations import gram, ntk_distance
+from .settings import LinearSettings
+from .stream import STREAM, stream
+from .weights import Array, balanced_init
+
+
+class LinearNetwork(nn.Module):
+    """ŷ = W₂W₁x in float64, without biases; the outputs of W₁ are its hidden units."""
+
+    def __init__(self, n_in: int, n_hidden: int, n_out: int) -> None:
+        super().__init__()
+        self.first = nn.utils.skip_init(nn.Linear, n_in, n_hidden, bias=False, dtype=torch.float64)
+        self.hidden = nn.Identity()  # a name for the hidden units, which metrics look at
+        self.second = nn.utils.skip_init(nn.Linear, n_hidden, n_out, bias=False, dtype=torch.float64)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(samples, n_in) → (samples, n_out)."""
+        y: Tensor = self.second(self.hidden(self.first(x)))
+        return y
+
+
+class LinearWork(Work):
+    """A λ-balanced network through a stream of tasks, all examples in every update.
+
+    In tasks.jsonl, `losses` are those of every task so far. `forgetting` is the mean over the earlier tasks of their
+    loss now minus that at the end of their own training (D.1).
+    """
+
+    settings: LinearSettings
+
+    def __init__(self, settings: LinearSettings) -> None:
+        s = self.settings = settings
+        found = stream(s.tasks, s.n_in, s.n_out, s.samples, s.seed)
+        span = s.updates_per_task
+        self.tasks = tuple(Task(i, i * span, (i + 1) * span, name) for i, (name, _) in enumerate(found))
+        self.sources = {name: STREAM[name] for name, _ in found}
+        self.place = self.tasks[0], 0
+        self.data = [task for _, task in found]
+        self.examples = [
+            tuple(torch.from_numpy(np.ascontiguousarray(each.T)).to(s.device) for each in (task.x, task.y))
+            for task in self.data
+        ]
+        self.network = LinearNetwork(s.n_in, s.n_hidden, s.n_out).to(s.device)
+        with torch.no_grad():
+            for parameter, drawn in zip(self.network.parameters(), self._drawn(derive(s.seed, "network")), strict=True):
+                parameter.copy_(drawn)
+        self.learned: list[float] = []  # of every task, its loss at its end
+        self.began: dict[str, list[Tensor]] = {}  # the weights with which training of the "run" and the "task" began
+        optimizer = torch.optim.SGD(self.network.parameters(), lr=s.learning_rate)
+        for group in optimizer.param_groups:
+            group["initial_lr"] = s.learning_rate
+        draws = generator(s.seed, "interventions")
+        self.learner = Learner(
+            "model",
+            self.network,
+            optimizer,
+            chain(self.network),
+            ("hidden",),
+            probe=lambda: (self.examples[self.place[0].index][0],),
+            loss=lambda: self._losses().mean(),
+            batches=self._batches,
+            generator=draws,
+            redraw=lambda: self._redrawn(draws),
+        )
+
+    def loss(self, task: Task, update: int, part: int) -> Tensor:
+        """½⟨‖y − ŷ‖²⟩ over all examples."""
+        if "task" not in self.began:  # what hooks did before the first update is not what the task did
+            now = [p.detach().clone() for p in self.network.parameters()]
+            self.began = {"run": now, **self.began, "task": now}
+        return self._losses().mean()
+
+    def rate(self, task: Task, update: int) -> float:
+        return 1.0
+
+    def enter(self, task: Task) -> None:
+        self.began.pop("task", None)
+
+    def evaluate(self, task: Task) -> dict[str, float]:
+        """`loss` on the task, `excess_loss` above that of the best linear map (½‖W₂W₁ − Σyx‖²), `loss/0-semantic` and
+        so on of every task so far, `forgetting`; distances in [0, 1] of the tangent kernel from the one with which the
+        run (`kernel_distance`) and the task (`kernel_distance_task`) began."""
+        losses = self.losses(task.index)
+        numbers = {"loss": losses[-1], "excess_loss": losses[-1] - self.data[task.index].least_loss}
+        numbers |= {f"loss/{i}-{self.tasks[i].name}": loss for i, loss in enumerate(losses)}
+        if task.index:
+            numbers["forgetting"] = float(np.mean(np.subtract(losses[:-1], self.learned)))
+        return numbers | {"kernel_distance": self._moved("run"), "kernel_distance_task": self._moved("task")}
+
+    def finish(self, task: Task) -> dict[str, Any]:
+        losses = self.losses(task.index)
+        self.learned.append(losses[-1])
+        return {"losses": losses}
+
+    def losses(self, last: int) -> list[float]:
+        """The losses on all tasks up to this one."""
+        function = _numpy(self.network.second.weight) @ _numpy(self.network.first.weight)
+        return [float(task.loss(function)) for task in self.data[: last + 1]]
+
+    # -- checkpoints --------------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        return {**super().state(), "learned": self.learned, "began": self.began}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        super().load_state(state)
+        self.learned, self.began = state["learned"], state["began"]
+
+    # -- what the learner offers, and what it is made of -----------------------------------------------------------
+
+    def _losses(self) -> Tensor:
+        """½‖y − ŷ‖² of every example of the task at `place`, (samples,)."""
+        x, y = self.examples[self.place[0].index]
+        return (y - self.network(x)).square().sum(1) / 2
+
+    def _batches(self, count: int | None) -> Iterator[Tensor]:
+        """All examples are one batch."""
+        for _ in range(1 if count is None else count):
+            yield self._losses()
+
+    def _drawn(self, seed: int) -> tuple[Tensor, ...]:
+        s = self.settings
+        return tuple(map(torch.from_numpy, balanced_init(s.lam, s.n_in, s.n_hidden, s.n_out, s.scale, seed)))
+
+    def _redrawn(self, draws: torch.Generator) -> dict[str, Tensor]:
+        names = [name for name, _ in self.network.named_parameters()]
+        return dict(zip(names, self._drawn(int(torch.randint(2**62, (), generator=draws))), strict=True))
+
+    def _moved(self, since: str) -> float:
+        """How far the tangent kernel is from where training of the run or the task began; NaN of a network of zeros,
+        which has none."""
+        if since not in self.began:
+            return 0.0
+        then, now = (gram(*map(_numpy, each)) for each in (self.began[since], self.network.parameters()))
+        try:
+            return float(ntk_distance(then, now))
+        except ValueError:
+            return math.nan
+
+
+def _numpy(weight: Tensor) -> Array:
+    array: Array = weight.detach().cpu().numpy()
+    return array
+
+
+def build(settings: LinearSettings) -> LinearWork:
+    """Raises UsageError for tasks that make no sequence, ValueError for a λ that these sizes cannot have."""
+    return LinearWork(settings)
