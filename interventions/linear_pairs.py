@@ -33,7 +33,7 @@ class LinearPair:
     first: the maps into the hidden units, (…, h, i) each, side by side: W1 is all of them as one (…, h, Σi).
     second: those that read the hidden units, (…, o, h) each, one below the other: W2 is (…, Σo, h).
     bias: of `first`, (…, h) each; one more column of W1, a weight from an input that is 1.
-    parameters: names of what they belong to, in the learner.
+    parameters: names of the learner's parameters that they are, or are views of, in the order of `tensors`.
     Whoever declares a pair vouches for what lies between the two, and that nothing else reads the hidden units.
     """
 

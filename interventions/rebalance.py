@@ -9,6 +9,10 @@ layers with a positive-homogeneous activation between them its diagonal, by one 
 the weights of the pairs and the biases of their first maps. Cost: milliseconds for an agent's network.
 """
 
+from collections.abc import Sequence
+
+from torch import Tensor
+
 from .balance import balance_pairs_, check_lam, check_sizes
 from .base import Intervention, interventions
 from .contract import UNIFORM, check_optimizer, settle
@@ -49,9 +53,10 @@ class Rebalance(Intervention):
 
     def apply(self, learner: Learner) -> list[str]:
         pairs = self._pairs(learner)
-        balance_pairs_(pairs, self.lam)
-        written = list(dict.fromkeys(name for pair in pairs for name in pair.parameters))
-        settle(learner, written, UNIFORM)
+        entries = _entries(pairs, balance_pairs_(pairs, self.lam))
+        written = [name for name, where in entries.items() if where.any()]
+        # whole tensors need no mask, and a transposed one (LoRA's B) could not have it as it is
+        settle(learner, written, UNIFORM, {name: entries[name] for name in written if not entries[name].all()})
         return written
 
     def _pairs(self, learner: Learner) -> list[LinearPair]:
@@ -68,3 +73,16 @@ class Rebalance(Intervention):
             words = self.scope if isinstance(self.scope, str) else " + ".join(self.scope)
             raise ValueError(f"rebalance: no pair of '{learner.name}' lies in the scope {words} with all of its layers")
         return chosen
+
+
+def _entries(pairs: Sequence[LinearPair], reached: Sequence[Tensor]) -> dict[str, Tensor]:
+    """Which entries of each parameter were written: those of the hidden units (…, h) that factors could balance."""
+    found: dict[str, Tensor] = {}
+    for pair, units in zip(pairs, reached, strict=True):
+        where = (
+            [units[..., None]] * len(pair.first) + [units[..., None, :]] * len(pair.second) + [units] * len(pair.bias)
+        )
+        for name, tensor, entries in zip(pair.parameters, pair.tensors, where, strict=True):
+            entries = entries.expand(tensor.shape)
+            found[name] = found[name] | entries if name in found else entries
+    return found

@@ -236,6 +236,27 @@ def test_every_pair_of_an_mlp_is_balanced_and_the_optimizer_forgets_what_was_wri
         assert bool(optimizer.state[parameter]["exp_avg"].any()) == (name not in written)
 
 
+def test_what_no_factor_can_balance_keeps_its_optimizer_state() -> None:
+    module = net(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
+    optimizer = torch.optim.Adam(module.parameters())
+    learner = learner_for(module, optimizer)
+    module(X).square().sum().backward()
+    optimizer.step()
+    with torch.no_grad():
+        module[2].weight[:, 5] = 0  # nothing goes out, which no factor makes λ ≥ 0
+    before = {name: optimizer.state[p]["exp_avg"].clone() for name, p in module.named_parameters()}
+    row = module[0].weight[5].clone()
+    make("rebalance", lam=1.0).apply(learner)
+    after = {name: optimizer.state[p]["exp_avg"] for name, p in module.named_parameters()}
+    assert torch.equal(module[0].weight[5], row)
+    assert torch.equal(after["0.weight"][5], before["0.weight"][5])
+    assert torch.equal(after["2.weight"][:, 5], before["2.weight"][:, 5])
+    others = [i for i in range(8) if i != 5]
+    assert not after["0.weight"][others].any()
+    assert not after["2.weight"][:, others].any()
+    assert torch.equal(after["2.bias"], before["2.bias"])
+
+
 def test_a_chain_of_linear_maps_and_a_relu_is_balanced_all_at_once() -> None:
     module = net(nn.Linear(6, 5), nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 3)).double()
     learner = learner_for(module)

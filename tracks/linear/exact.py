@@ -116,12 +116,13 @@ class Exact:
         checked = np.atleast_1d(np.asarray(times, float)) / self.tau
         if checked.ndim != 1 or not np.isfinite(checked).all() or (checked < 0).any():
             raise ValueError("times must be finite and ≥ 0, (T,); `limit` gives t → ∞")
-        out = torch.empty(len(checked), *shape, dtype=torch.float64)
+        found = np.empty((len(checked), *shape))  # numpy asks for large pages, torch does not
+        out = torch.from_numpy(found)
         chunk = max(1, CHUNK // max(1, self._start.numel()))
         for time, part in zip(torch.from_numpy(checked).split(chunk), out.split(chunk), strict=True):
             factor = self._rotated(time[:, None, None])
             write((factor.flatten(0, 1) @ self._vectors.T).view(factor.shape), part)
-        return out.numpy()
+        return found
 
     def _rotated(self, time: Tensor) -> Tensor:
         """A transposed root of PᵀQQᵀP: B⁻¹·Tᵀe^{Λt} with B·Bᵀ = I + TᵀΦT, (times, rank, N_i+N_o); time (times, 1, 1).
