@@ -33,6 +33,19 @@ def write(file: Path, data: bytes) -> None:
     sync(file)
 
 
+def replace(file: Path, data: bytes) -> None:
+    """Write a file at once: whoever reads finds the old one or the new one whole. Raises OSError, which names it."""
+    temporary = file.with_name(file.name + ".tmp")
+    try:
+        write(temporary, data)
+        temporary.replace(file)
+    except BaseException as error:
+        temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise OSError(error.errno, error.strerror, str(file)) from error
+        raise
+
+
 def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 

@@ -16,9 +16,8 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from . import tensorboard
+from . import files, tensorboard
 from .errors import RunError, UsageError
-from .files import sync
 
 LOGS = {
     "metrics": "metrics.jsonl",
@@ -181,16 +180,7 @@ def read_json(path: Path, otherwise: str) -> dict[str, Any]:
 
 def write_json(path: Path, value: Any) -> None:
     """Write a JSON file atomically."""
-    temporary = path.with_name(path.name + ".tmp")
-    try:
-        temporary.write_text(json.dumps(value, indent=2) + "\n")
-        sync(temporary)
-        temporary.replace(path)
-    except BaseException as error:
-        temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            raise OSError(error.errno, error.strerror, str(path)) from error
-        raise
+    files.replace(path, f"{json.dumps(value, indent=2)}\n".encode())
 
 
 def _strict(value: Any) -> Any:

@@ -29,6 +29,7 @@ import torch
 from torch import Tensor, nn
 
 from .linear_pairs import Between, LinearPair, pair_of
+from .wiring import LINEAR
 
 SWEEPS = 10_000  # over pairs that share layers
 TOLERANCE = 1e-12  # of their balance, relative to the largest squared norm of a unit's weights
@@ -60,11 +61,16 @@ def rebalance_(
     Raises ValueError, with nothing written: where λ > 0 and h > o ("linear": W2ᵀW2 has at most rank o, and λI rank h),
     or λ < 0 and h > i; for shapes that do not fit, and for numbers that are not finite.
     """
+    for side in (first, second):
+        if isinstance(side, nn.Module) and not isinstance(side, LINEAR):
+            raise ValueError(f"rebalance: a layer must be Linear or StackedLinear, got {type(side).__name__}")
     if isinstance(first, nn.Module):
         if bias is not None:
             raise ValueError("rebalance: a layer has a bias of its own: give bias= with a tensor only")
         bias = getattr(first, "bias", None)
     weights = [side.get_parameter("weight") if isinstance(side, nn.Module) else side for side in (first, second)]
+    if weights[0] is weights[1]:
+        raise ValueError("rebalance: first and second are the same matrix: tied weights cannot be balanced")
     pair = LinearPair("the pair", (weights[0],), (weights[1],), () if bias is None else (bias,), between)
     _check_shapes(pair)
     return balance_pairs_([pair], lam)[0]
@@ -96,7 +102,12 @@ def balance_pairs_(pairs: Sequence[LinearPair], lam: float) -> list[Tensor]:
             break
     else:
         raise ValueError(f"rebalance: {name} still deviates from lam={lam} by {off:.1e} after {SWEEPS} turns")
-    for tensor, value in copies.items():
+    rounded = {tensor: value.to(tensor.dtype) for tensor, value in copies.items()}
+    for pair in pairs:
+        if not all(bool(rounded[t].isfinite().all()) for t in pair.tensors):
+            kind = str(pair.first[0].dtype).removeprefix("torch.")
+            raise ValueError(f"rebalance: with lam={lam} the weights of {pair.name} are too large for {kind}")
+    for tensor, value in rounded.items():
         tensor.copy_(value)
     return masks
 
@@ -163,9 +174,9 @@ def _norms(pair: LinearPair) -> tuple[Tensor, Tensor]:
 
 def _homogeneous_(pair: LinearPair, lam: float) -> Tensor:
     a, c = _norms(pair)
-    root = (lam * lam + 4 * a * c).sqrt()
+    reached = ((a > 0) | (lam < 0)) & ((c > 0) | (lam > 0))
+    root = torch.hypot(a.new_tensor(lam), 2 * a.sqrt() * c.sqrt())
     squared = (root + lam) / (2 * a) if lam >= 0 else 2 * c / (root - lam)  # the same number without cancellation
-    reached = squared.isfinite() & (squared > 0)
     alpha = torch.where(reached, squared.sqrt(), 1.0)
     for w in pair.first:
         w.div_(alpha[..., None])
@@ -235,4 +246,5 @@ def _off(pair: LinearPair, lam: float, reached: Tensor) -> float:
     if pair.between == "linear":
         w1, w2 = _joined(pair)
         off = (w2.mT @ w2 - w1 @ w1.mT - lam * torch.eye(pair.hidden, dtype=a.dtype, device=a.device)).abs()
-    return float(off.max() / torch.maximum(a, c).amax().clamp_min(abs(lam)))
+    # a product that is zero leaves all weights zero where lam is
+    return float(off.max() / torch.maximum(a, c).amax().clamp_min(max(abs(lam), torch.finfo(a.dtype).tiny)))

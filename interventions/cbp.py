@@ -79,8 +79,8 @@ class ContinualBackprop(Replacement):
         for name, (activity, mean) in seen.items():
             group, state = groups[name], states[name]
             state["age"] += self.period
-            state["utility"].lerp_(activity * _magnitude(learner, group), 1 - keep)
-            state["mean"].lerp_(mean, 1 - keep)
+            state["utility"].lerp_((activity * _magnitude(learner, group)).float(), 1 - keep)
+            state["mean"].lerp_(mean.float(), 1 - keep)
             number = self._due(group.width, state)
             if number:
                 correction = 1 - DECAY ** state["age"]

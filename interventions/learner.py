@@ -187,9 +187,10 @@ class Learner:
         _, joints, reasons = known
         found = [pair_at(self.module, joint) for joint in joints]
         pairs = [*declared_pairs(self.module), *(pair for pair in found if isinstance(pair, LinearPair))]
+        reasons = [*(reason for reason in found if isinstance(reason, str)), *reasons]  # the most telling first
         if self._named:
-            reasons = [*reasons, *(f"'{unit}' {why}" for unit, why in self.unwired.items())]
-        return pairs, [*reasons, *(reason for reason in found if isinstance(reason, str))]
+            reasons += [f"'{unit}' {why}" for unit, why in self.unwired.items()]
+        return pairs, reasons
 
     def select(self, scope: Scope) -> list[Layer]:
         """The layers that a scope names.

@@ -116,12 +116,11 @@ def pair_at(module: nn.Module, joint: Joint) -> LinearPair | str:
             return f"'{name}' has a hook, which may do anything"
     second = [parts[name] for name in joint.second]
     for name in (joint.first, *joint.second):
-        weight = parts[name]._parameters.get("weight")
-        if type(parts[name]) not in LINEAR or weight is None:
+        if type(parts[name]) not in LINEAR or parts[name]._parameters.get("weight") is None:
             return f"'{name}' is no plain Linear layer, but {type(parts[name]).__name__}"
-        if not weight.requires_grad:
-            return f"'{name}' is frozen"
     pair = pair_of(" and ".join((joint.first, *joint.second)), [parts[joint.first]], second, joint.between)
+    if not all(tensor.requires_grad for tensor in pair.tensors):
+        return f"some weights of {pair.name} are frozen"
     hidden = pair.first[0].shape
     for name, w2 in zip(joint.second, pair.second, strict=True):
         if (*w2.shape[:-2], w2.shape[-1]) != tuple(hidden[:-1]):
@@ -165,7 +164,7 @@ def _follow(node: fx.Node, paths: Paths, second: list[str], through: list[str]) 
         if isinstance(part, LINEAR):
             second.append(str(reader.target))
             continue
-        if part is not None and (isinstance(part, (nn.Identity, *_DROPOUT)) or is_homogeneous(part)):
+        if part is not None and (type(part) in (nn.Identity, *_DROPOUT) or is_homogeneous(part)):
             through.append(str(reader.target))
         elif reader.op == "output":
             raise Shared("is read by the network's output")

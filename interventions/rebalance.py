@@ -38,10 +38,14 @@ class Rebalance(Intervention):
     def __init__(self, lam: float = 0.0, scope: Scope = "all") -> None:
         check_lam(lam)
         self.lam, self.scope = lam, scope
+        self._concerned: dict[str, bool] = {}
 
     def concerns(self, learner: Learner) -> bool:
-        """Only where there are consecutive linear maps."""
-        return bool(learner.linear_pairs())
+        """Only where there are consecutive linear maps when this is first asked, before training: it is asked at every
+        step, and where another intervention has taken them away since, `apply` is to say so."""
+        if learner.name not in self._concerned:
+            self._concerned[learner.name] = bool(learner.linear_pairs())
+        return self._concerned[learner.name]
 
     def attach(self, learner: Learner) -> None:
         for pair in self._pairs(learner):
@@ -49,7 +53,9 @@ class Rebalance(Intervention):
         check_optimizer(learner.optimizer)
 
     def contract(self, learner: Learner) -> dict[str, str]:
-        return UNIFORM.describe(f"{len(self._pairs(learner))} pairs of linear maps, the function kept", learner)
+        count = len(self._pairs(learner))
+        pairs = "1 pair" if count == 1 else f"{count} pairs"
+        return UNIFORM.describe(f"{pairs} of linear maps, the function kept", learner)
 
     def apply(self, learner: Learner) -> list[str]:
         pairs = self._pairs(learner)

@@ -155,6 +155,7 @@ class Paths:
         self.owners: Counter[Tensor] = Counter(
             p for part in self.modules.values() for p in part.parameters(recurse=False)
         )
+        self.loose = {str(node.target) for node in graph.nodes if node.op == "get_attr"}  # tensors read by functions
 
     def around(self, outputs: list[fx.Node]) -> Wiring:
         """The wiring of the units that are put out there; raises Shared where they are not private."""
@@ -170,11 +171,18 @@ class Paths:
         return Wiring((incoming,), tuple(outgoing), tuple(norms))
 
     def check_private(self, *layers: str) -> None:
-        """Raise Shared for a layer that is tied to another one or used more than once."""
+        """Raise Shared for a layer that is tied to another one, used more than once, or of which something else reads a
+        parameter."""
         for name in layers:
-            tied = any(self.owners[p] > 1 for p in self.modules[name].parameters(recurse=False))
-            if tied or self.calls[name] > 1:
-                raise Shared(f"shares the weights of '{name}': {'they are tied' if tied else 'it is used repeatedly'}")
+            own = dict(self.modules[name].named_parameters(recurse=False))
+            why = {
+                "they are tied": any(self.owners[p] > 1 for p in own.values()),
+                "it is used repeatedly": self.calls[name] > 1,
+                "something else reads them too": any(f"{name}.{p}" in self.loose for p in own),
+            }
+            for words, shared in why.items():
+                if shared:
+                    raise Shared(f"shares the weights of '{name}': {words}")
 
     def _back(self, node: fx.Node) -> tuple[str, list[str]]:
         """The layer that feeds this node and nothing else, and the norms on the way."""
@@ -233,7 +241,7 @@ class Paths:
 
 
 def _is_transparent(part: nn.Module) -> bool:
-    return isinstance(part, nn.Identity) or any(kind.__module__ in _TRANSPARENT for kind in type(part).__mro__)
+    return type(part) is nn.Identity or any(kind.__module__ in _TRANSPARENT for kind in type(part).__mro__)
 
 
 def operation(node: fx.Node) -> str:

@@ -37,11 +37,10 @@ from supple.experiments.compare import (
 )
 from supple.experiments.errors import UsageError
 from supple.experiments.settings import positive
-from supple.scripts.compare_language import of_language, of_linear
-from supple.scripts.console import Options, S, parse, progress_display, run, screen, typed, warn
+from supple.scripts.compare_kinds import of_language, of_linear
+from supple.scripts.console import Options, PresetOptions, S, parse, progress_display, run, screen, typed, warn
 from supple.scripts.report import show
 from supple.scripts.train import algorithm_of, preset_of
-from supple.scripts.vision import Options as VisionOptions
 from supple.scripts.vision import benchmark_of
 from supple.tracks.kinds import KINDS
 from supple.tracks.runs import track as kind_track
@@ -57,7 +56,7 @@ ARMS = ("none", "fire", "snp", "reset")  # where none is named
 
 
 @dataclass(kw_only=True)
-class CompareOptions(Options[S]):
+class CompareOptions(PresetOptions[S]):
     arm: Arms = ()
     """One way to go on from the fork: none, a hook, or hooks joined by " + ". May be given several times."""
     fork_at: Share = None
@@ -71,7 +70,7 @@ class CompareOptions(Options[S]):
 
 
 @dataclass(kw_only=True)
-class VisionCompareOptions(VisionOptions):
+class VisionCompareOptions(Options[S]):
     arm: Arms = ()
     """One way to go on from the fork: none, a hook, or hooks joined by " + ". May be given several times."""
     fork_at: Share = None
@@ -151,7 +150,7 @@ def of_classifiers(args: Sequence[str]) -> tuple[Path, Comparison, int]:
     name, benchmark = benchmark_of(args[1:], "compare vision")
     default = VisionCompareOptions(settings=VisionSettings(**benchmark.settings), out=tyro.MISSING)
     prog = f"supple compare vision {name}"
-    options = parse(VisionCompareOptions, None, args[2:], prog, "Fork, and compare arms.", default)
+    options = parse(VisionCompareOptions, VisionSettings, args[2:], prog, "Fork, and compare arms.", default)
     settings, task = options.settings, options.fork_at_task
     seeds = settings.seeds
     if not settings.stacked:

@@ -31,11 +31,17 @@ S = TypeVar("S")
 
 @dataclass(kw_only=True)
 class Options(Generic[S]):
-    """What every command that trains takes: an algorithm's settings, and more."""
+    """What every command that trains takes: an algorithm's settings, and a folder."""
 
     settings: tyro.conf.OmitArgPrefixes[S]
     out: Path
     """Folder of the run; must be new or empty."""
+
+
+@dataclass(kw_only=True)
+class PresetOptions(Options[S]):
+    """What those take that have presets."""
+
     preset: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
     """Start from a whole experiment's settings (see `supple list presets`); other options override it."""
 

@@ -19,7 +19,7 @@ import tyro
 from supple.experiments.errors import UsageError
 from supple.experiments.settings import device_here
 from supple.interventions import did_you_mean
-from supple.scripts.console import Options, Resume, finish, parse, run, typed, warn
+from supple.scripts.console import PresetOptions, Resume, finish, parse, run, typed, warn
 from supple.tracks import distributed
 from supple.tracks.kinds import KINDS, kinds_of
 from supple.tracks.language.presets import PRESETS
@@ -42,8 +42,8 @@ def main(args: Sequence[str]) -> None:
         return
     kind = kind_of(args, "language")
     settings, preset = KINDS[kind].settings(), settings_of_preset(args, kind)
-    default = Options(settings=settings(**preset), out=tyro.MISSING)
-    options = parse(Options, settings, args[1:], f"supple language {kind}", KINDS[kind].about, default)
+    default = PresetOptions(settings=settings(**preset), out=tyro.MISSING)
+    options = parse(PresetOptions, settings, args[1:], f"supple language {kind}", KINDS[kind].about, default)
     if distributed.first():
         create(options.out, kind, options.settings, typed("supple language", args), warn)
     with distributed.processes(

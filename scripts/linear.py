@@ -17,6 +17,7 @@ from typing import Any
 
 import tyro
 
+from supple.experiments import files
 from supple.experiments.errors import UsageError
 from supple.experiments.rundir import versions
 from supple.interventions import did_you_mean
@@ -96,20 +97,9 @@ def make_figure(name: str, seed: int, folder: Path, command: str) -> dict[str, A
     figure = importlib.import_module(f"supple.experiments.report.linear.{name}").draw(numbers)
     picture = io.BytesIO()
     figure.savefig(picture, format="png")
-    _replace(folder / f"{name}.json", json.dumps(numbers, allow_nan=False, ensure_ascii=False).encode() + b"\n")
-    _replace(folder / f"{name}.png", picture.getvalue())
+    files.replace(folder / f"{name}.json", json.dumps(numbers, allow_nan=False, ensure_ascii=False).encode() + b"\n")
+    files.replace(folder / f"{name}.png", picture.getvalue())
     return numbers
-
-
-def _replace(file: Path, data: bytes) -> None:
-    """Write a file at once: whoever reads finds the old one or the new one whole."""
-    temporary = file.with_name(file.name + ".tmp")
-    try:
-        temporary.write_bytes(data)
-        temporary.replace(file)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from supple.agents.runs import create, planned, train
 from supple.experiments.errors import UsageError
 from supple.experiments.rundir import RunDirectory
 from supple.interventions import did_you_mean
-from supple.scripts.console import Options, Resume, finish, parse, run, typed, warn
+from supple.scripts.console import PresetOptions, Resume, finish, parse, run, typed, warn
 from supple.tracks.kinds import KINDS
 
 
@@ -62,8 +62,8 @@ def main(args: Sequence[str]) -> None:
         return
     algorithm = algorithm_of(args, "train")
     kind, preset = ALGORITHMS[algorithm].settings, preset_of(args, algorithm)
-    default = Options(settings=kind(**(preset.settings if preset else {})), out=tyro.MISSING)
-    options = parse(Options, kind, args[1:], f"supple train {algorithm}", "Train one agent, with hooks.", default)
+    default = PresetOptions(settings=kind(**(preset.settings if preset else {})), out=tyro.MISSING)
+    options = parse(PresetOptions, kind, args[1:], f"supple train {algorithm}", "Train one agent, with hooks.", default)
     create(options.out, algorithm, options.settings, typed("supple train", args), warn)
     finish(options.out, planned(options.out), train)
 

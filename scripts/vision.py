@@ -7,24 +7,15 @@ supple vision --resume runs/p
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
 
 import tyro
 
 from supple.experiments.errors import UsageError
 from supple.interventions import did_you_mean
-from supple.scripts.console import Resume, finish, parse, run, typed, warn
+from supple.scripts.console import Options, Resume, finish, parse, run, typed, warn
 from supple.tracks.vision.benchmarks import BENCHMARKS, Benchmark
 from supple.tracks.vision.runs import create, planned, train
 from supple.tracks.vision.settings import VisionSettings
-
-
-@dataclass(kw_only=True)
-class Options:
-    settings: tyro.conf.OmitArgPrefixes[VisionSettings]
-    out: Path
-    """Folder of the run; must be new or empty."""
 
 
 def main(args: Sequence[str]) -> None:
@@ -39,7 +30,7 @@ def main(args: Sequence[str]) -> None:
         return
     name, benchmark = benchmark_of(args, "vision")
     default = Options(settings=VisionSettings(**benchmark.settings), out=tyro.MISSING)
-    options = parse(Options, None, args[1:], f"supple vision {name}", benchmark.about, default)
+    options = parse(Options, VisionSettings, args[1:], f"supple vision {name}", benchmark.about, default)
     create(options.out, options.settings, typed("supple vision", args), warn)
     finish(options.out, planned(options.out), train)
 

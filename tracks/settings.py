@@ -13,7 +13,7 @@ from ..experiments.settings import Device, device_here, positive
 @dataclass(kw_only=True)
 class TrackSettings:
     hook: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="HOOK")] = ()
-    """An intervention and its schedule, such as "fire(steps=5)@task" or sib@start. May be given several times."""
+    """An intervention and its schedule, such as "fire(steps=5)@task" or snp@0.5. May be given several times."""
     seed: int = 0
     """The run's seed: every random draw comes from it."""
     learning_rate: float = 6e-4

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import classifiers, language_continual, language_scores
-from .collect import LANGUAGE, ComparisonData, RunData, kind_of, load, read_jsonl
+from .collect import LOOPED, ComparisonData, RunData, kind_of, load, read_jsonl
 from .language import Study, read_study
 from .scores import ArmScores, Scores, score, to_json
 from .side_by_side import gather
@@ -49,7 +49,8 @@ def build_report(*directories: Path, out: Path | None = None) -> ReportPaths:
     """Write `out/report/`: index.html, the figures it shows, and scores.json.
 
     directories: a run directory, or a comparison directory of `supple compare`, or several runs of classifiers, or of
-        language models of one kind, to show side by side; unfinished ones are reported as far as they came.
+        one kind of language models or linear networks, to show side by side; unfinished ones are reported as far as
+        they came.
     out: by default the directory itself; several need one. It is made where it is not there. The report is written
         beside its place and then swapped in, so a reader never sees half of one.
 
@@ -162,7 +163,7 @@ class _Report:
 
 def _compose(directories: Sequence[Path]) -> _Report:
     paths = [Path(directory) for directory in directories]
-    if kind_of(paths[0]) in LANGUAGE:
+    if kind_of(paths[0]) in LOOPED:
         return _of_language(paths)
     data = load(paths[0]) if len(paths) == 1 else None
     if data is None or data.first.classifies:

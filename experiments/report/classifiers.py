@@ -179,7 +179,7 @@ def means_at_events(events: Sequence[Row]) -> dict[str, float]:
     change = {name: [event.get("change", {}).get(name) for event in events] for name in ("sfe", "sfe_normalized")}
     sides = {
         f"{name}_{side}": [event.get(side, {}).get(name) for event in events]
-        for name in ("dfi_unscaled", "lambda_max")
+        for name in ("dfi_unscaled", "lambda_max", "lambda_balance")
         for side in ("before", "after")
     }
     return {name: _mean(values) for name, values in (change | sides).items()}

@@ -15,7 +15,7 @@ Row = dict[str, Any]
 
 RUN_FILES = "config.json, episodes.jsonl (or tasks.jsonl), metrics.jsonl and events.jsonl"
 CLASSIFIERS = "vision"  # in config.json, where agents have their algorithm's name
-LANGUAGE = {"pretrain", "sft", "clip", "continual", "linear"}  # likewise, the kinds of runs that tracks/loop.py trains
+LOOPED = {"pretrain", "sft", "clip", "continual", "linear"}  # likewise, the kinds of runs in tracks/kinds.py
 OUTCOME = {"step", "task", "updates", "online_accuracy", "test_accuracy"}
 POOLED = {"dfi": 1.0, "weight_norm": 0.5, "gradient_norm": 0.5}  # power of a stack's members in what it pools
 
@@ -143,7 +143,7 @@ class ComparisonData:
     @property
     def unit(self) -> str:
         """What a step is."""
-        return "updates" if self.first.classifies or self.first.kind in LANGUAGE else "environment steps"
+        return "updates" if self.first.classifies or self.first.kind in LOOPED else "environment steps"
 
 
 def kind_of(path: Path) -> str:
@@ -251,8 +251,8 @@ def load_runs(path: Path, trunk: Path | None = None, fork: int = 0) -> list[RunD
 
 
 def _segment(config: Row, task: Row) -> Segment:
-    """A task of config.json. Those of classifiers are all of one kind, and come once, as do those of language."""
-    if config.get("algorithm") in LANGUAGE:
+    """A task of config.json. Those of classifiers are all of one kind, and come once, as others do."""
+    if config.get("algorithm") in LOOPED:
         task = {"cycle": 0, "env": task["name"], **task}
     if config.get("algorithm") == CLASSIFIERS:
         task = {"cycle": 0, "env": str(config.get("settings", {}).get("dataset", "")), **task}

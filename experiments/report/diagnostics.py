@@ -40,6 +40,8 @@ TITLES = {
     "weight_norm": "weight norm",
     "gradient_norm": "gradient norm",
     "lambda_max": "λ_max of the Hessian",
+    "lambda_balance": "λ of consecutive linear maps",
+    "lambda_residual": "deviation from λ-balance",
     "gradient_effective_rank": "effective rank of the gradients",
     "mean": "mean Q(s, a) of the batches",
 }

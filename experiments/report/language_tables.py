@@ -37,7 +37,8 @@ def pretraining(study: Study, cells: Sequence[Cell]) -> list[Table]:
     tables = [table_of(study, cells, "Validation loss", losses, words)]
     if parts:
         tables.append(table_of(study, cells, "On each corpus", corpora, kept))
-    return [*tables, interventions(study, cells, around)]
+    before = "The loss of the model as it was, and right after what intervened at the start."
+    return [*tables, interventions(study, cells, around, before)]
 
 
 def tuning(study: Study, cells: Sequence[Cell]) -> list[Table]:
@@ -103,17 +104,17 @@ def table_of(study: Study, cells: Sequence[Cell], title: str, columns: dict[str,
     return Table(title, list(header), rows, f"{words} {single if study.seeds == 1 else spread}".strip())
 
 
-def interventions(study: Study, cells: Sequence[Cell], around: dict[str, list[str]] | None = None) -> Table:
-    """What interventions did to the weights, and, `around` them, to the loss."""
+def interventions(
+    study: Study, cells: Sequence[Cell], more: dict[str, list[str]] | None = None, about: str = ""
+) -> Table:
+    """What interventions did to the weights, after `more` columns, which `about` explains."""
     columns = {
-        **(around or {}),
+        **(more or {}),
         "SFE": [number(cell.at_events["sfe"]) for cell in cells],
-        "DfI (scale-free)": [_arrow(cell) for cell in cells],
+        "DfI (scale-free)": [arrow(cell, "dfi_unscaled") for cell in cells],
     }
-    words = ["SFE (squared change of the weights) and DfI before → after: means over the interventions, listed below."]
-    if around:
-        words.insert(0, "The loss of the model as it was, and right after what intervened at the start.")
-    return table_of(study, cells, "What intervened", columns, " ".join(words))
+    words = "SFE (squared change of the weights) and DfI before → after: means over the interventions, listed below."
+    return table_of(study, cells, "What intervened", columns, f"{about} {words}".strip())
 
 
 def intervened(cells: Sequence[Cell]) -> bool:
@@ -148,6 +149,7 @@ def _value(value: object) -> str:
     return number(value) if isinstance(value, float) else str(value)
 
 
-def _arrow(cell: Cell) -> str:
-    before, after = (number(cell.at_events[f"dfi_unscaled_{side}"]) for side in ("before", "after"))
+def arrow(cell: Cell, name: str) -> str:
+    """`0.135 → 8.83`: a metric around interventions."""
+    before, after = (number(cell.at_events[f"{name}_{side}"]) for side in ("before", "after"))
     return MISSING if before == after == MISSING else f"{before} → {after}"

@@ -8,7 +8,7 @@ from .classifiers import Spread
 from .collect import RunData, Segment
 from .language import Study
 from .language_scores import Cell
-from .language_tables import intervened, interventions, table_of
+from .language_tables import arrow, intervened, interventions, table_of
 from .tables import MISSING, Table, number
 
 EXCESS = "excess_loss"
@@ -35,7 +35,9 @@ def linear(study: Study, cells: Sequence[Cell]) -> list[Table]:
         "how far the tangent kernel is from where training of the run, or of the last task, began."
     )
     tables = [table_of(study, cells, "Summary", columns, words), _tasks(study, cells)]
-    return [*tables, *([interventions(study, cells)] if intervened(cells) else [])]
+    balance = {"λ": [arrow(cell, "lambda_balance") for cell in cells]}
+    about = "λ: how balanced the layers are, W₂ᵀW₂ − W₁W₁ᵀ ≈ λI."
+    return [*tables, *([interventions(study, cells, balance, about)] if intervened(cells) else [])]
 
 
 def _tasks(study: Study, cells: Sequence[Cell]) -> Table:

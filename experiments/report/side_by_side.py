@@ -1,12 +1,12 @@
-"""Runs side by side: of classifiers, benchmarks across, arms down, the seeds of one arm joined; of one kind of language
-runs likewise."""
+"""Runs side by side: of classifiers, benchmarks across, arms down, the seeds of one arm joined; of one kind of runs of
+language models or linear networks likewise."""
 
 from collections import defaultdict
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 
-from .collect import LANGUAGE, ComparisonData, Row, RunData, load, load_runs
+from .collect import LOOPED, ComparisonData, Row, RunData, load, load_runs
 
 Entry = list[RunData]  # the runs of one directory, one a seed
 # Settings that change no result, or only how often one looks.
@@ -18,9 +18,9 @@ INCIDENTAL = {
 
 def gather(paths: Sequence[Path]) -> dict[str, ComparisonData]:
     """Benchmark → its arms, from the directories of runs of classifiers, or of one comparison of them; or from the
-    directories of language runs of one kind.
+    directories of runs of one other kind, of language models or linear networks.
 
-    A benchmark is a stream of tasks over a data set, or a kind of language run. An arm is named after its hooks (of
+    A benchmark is a stream of tasks over a data set, or such a kind of runs. An arm is named after its hooks (of
     classifiers its activation and hooks), and where one benchmark has several such, after the parameters and settings
     in which they differ as well. Runs that differ only in their seeds are one arm.
     Raises ValueError, in one line, for what cannot go side by side, and for damaged files.
@@ -53,7 +53,7 @@ def gather(paths: Sequence[Path]) -> dict[str, ComparisonData]:
 
 
 def benchmark(run: RunData) -> str:
-    """What a run was trained on: `permuted mnist`, `split cifar-100, shocks`; of a language run its kind."""
+    """What a run was trained on: `permuted mnist`, `split cifar-100, shocks`; of other runs their kind."""
     if not run.classifies:
         return run.kind
     settings = run.config.get("settings", {})
@@ -74,7 +74,7 @@ def _entry(path: Path) -> Entry:
     if not (path / "config.json").is_file():
         raise ValueError(f"{path} is no run directory: it has no config.json")
     runs = load_runs(path)
-    if not runs[0].classifies and runs[0].kind not in LANGUAGE:
+    if not runs[0].classifies and runs[0].kind not in LOOPED:
         kind = runs[0].kind or "another algorithm"
         raise ValueError(
             f"{path} is a run of {kind}: only runs of `supple vision`, `supple language` or `supple linear` go side by "
@@ -85,11 +85,11 @@ def _entry(path: Path) -> Entry:
 
 def _arm(config: Row, bare: bool = False) -> str:
     """Activation and hooks, or the arm's own name where a run has one. bare: without the activation's parameters. Of
-    language runs the hooks, and the method of continual learning."""
+    runs that are not of classifiers the hooks, and the method of continual learning."""
     if config.get("arm"):
         return str(config["arm"])
     settings = config.get("settings", {})
-    if config.get("algorithm") in LANGUAGE:
+    if config.get("algorithm") in LOOPED:
         return " + ".join(filter(None, [settings.get("method"), *config.get("hooks", [])])) or "none"
     activation = str(settings.get("activation", "?"))
     return " + ".join([activation.split("(")[0] if bare else activation, *config.get("hooks", [])])

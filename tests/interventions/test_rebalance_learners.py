@@ -67,7 +67,7 @@ def test_layers_that_follow_each_other_are_pairs_with_what_lies_between_them() -
     ("activation", "homogeneous"),
     [
         *[(name, True) for name in ("relu", "leaky_relu", "prelu", "prelu(granularity=neuron)", "bo_prelu", "rrelu")],
-        *[(name, False) for name in ("tanh", "gelu", "elu", "smooth_leaky", "rand_smooth_leaky", "crelu", "rational")],
+        *[(name, False) for name in ("tanh", "gelu", "elu", "smooth_leaky", "rand_smooth_leaky", "crelu")],
     ],
 )
 def test_activations_that_are_homogeneous_say_so_and_no_others(activation: str, homogeneous: bool) -> None:
@@ -123,12 +123,41 @@ def test_a_learner_without_pairs_is_refused_with_the_reason(module: nn.Module, w
     assert "\n" not in str(error.value)
 
 
+class Norm(nn.Identity):
+    """An Identity by its class alone."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.layer_norm(x, x.shape[-1:])
+
+
+class Autoencoder(nn.Module):
+    """Decodes by the encoder's weights, which tracing sees as a tensor that a function reads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.encoder, self.code = nn.Linear(6, 8), nn.Linear(8, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.linear(self.code(F.relu(self.encoder(x))), self.encoder.weight.T)
+
+
+def test_what_else_depends_on_the_units_or_weights_makes_no_pair() -> None:
+    assert not found(learner_for(net(nn.Linear(6, 8), Norm(), nn.Linear(8, 8)), units=()))
+    learner = learner_for(Autoencoder(), units=())
+    assert not found(learner)
+    assert learner.paired()[1][0].endswith("shares the weights of 'encoder': something else reads them too")
+
+
 def test_frozen_tied_and_hooked_layers_are_no_pairs() -> None:
     assert not found(learner_for(net(layer := nn.Linear(6, 6), nn.ReLU(), layer)))
     module = mlp()
     learner = learner_for(module)
-    module[4].requires_grad_(False)
+    module[4].weight.requires_grad_(False)
     assert set(found(learner)) == {"0 and 2"}
+    module[4].requires_grad_(True)
+    module[2].bias.requires_grad_(False)  # it would have to be written, and learning conserves nothing
+    assert set(found(learner)) == {"0 and 2"}
+    assert learner.paired()[1][0] == "some weights of 2 and 4 are frozen"
     module[1].register_forward_pre_hook(lambda _, args: (F.layer_norm(args[0], (8,)),))
     assert not found(learner)
 
@@ -143,6 +172,16 @@ def test_pairs_are_those_of_the_network_as_it_is_now() -> None:
     assert len(found(learner)) == 2
     module[0].weight = nn.Parameter(torch.ones(8, 6))
     assert learner.linear_pairs()[0].first[0] is module[0].weight
+
+
+def test_where_the_pairs_were_taken_away_meanwhile_it_says_so_instead_of_doing_nothing() -> None:
+    learner, intervention = learner_for(mlp()), make("rebalance", lam=1.0)
+    assert intervention.concerns(learner)
+    intervention.attach(learner)
+    make("swap", activation="tanh").apply(learner)
+    assert intervention.concerns(learner)
+    with pytest.raises(ValueError, match=r"'0' is followed by '1' \(Tanh\)"):
+        intervention.apply(learner)
 
 
 def test_injection_leaves_the_pairs_of_the_head_that_learns() -> None:

@@ -1,23 +1,82 @@
 """Deep linear networks: their exact learning dynamics, and how initialisation decides what they learn."""
 
+from .continual import Course, follow, forgetting, time_to_converge
 from .exact import Exact, exact_qq
 from .flow import gradient_descent, gradient_flow
-from .tasks import Task, random_regression, reversal, scaled, semantic_hierarchy
-from .weights import aligned_init, balance, balance_residual, balanced_init, random_init
+from .noise import (
+    converged_norms,
+    converged_parameter_noise_loss,
+    input_noise_loss,
+    most_robust_lambda,
+    parameter_noise_loss,
+)
+from .representations import (
+    Quadrants,
+    converged,
+    gram,
+    kernel_distance,
+    lazy_limit,
+    ntk,
+    ntk_distance,
+    quadrants,
+    rsm_input,
+    rsm_output,
+)
+from .singular_values import exponential_limit, sigmoidal_limit, singular_values, transition
+from .tasks import Task, random_regression, reversal, scaled, semantic_hierarchy, with_feature
+from .transfer import generalisation_loss, hierarchy_feature, new_feature
+from .weights import (
+    aligned_init,
+    balance,
+    balance_residual,
+    balanced_factors,
+    balanced_init,
+    expected_balance,
+    random_init,
+)
 
 __all__ = [
+    "Course",
     "Exact",
+    "Quadrants",
     "Task",
     "aligned_init",
     "balance",
     "balance_residual",
+    "balanced_factors",
     "balanced_init",
+    "converged",
+    "converged_norms",
+    "converged_parameter_noise_loss",
     "exact_qq",
+    "expected_balance",
+    "exponential_limit",
+    "follow",
+    "forgetting",
+    "generalisation_loss",
     "gradient_descent",
     "gradient_flow",
+    "gram",
+    "hierarchy_feature",
+    "input_noise_loss",
+    "kernel_distance",
+    "lazy_limit",
+    "most_robust_lambda",
+    "new_feature",
+    "ntk",
+    "ntk_distance",
+    "parameter_noise_loss",
+    "quadrants",
     "random_init",
     "random_regression",
     "reversal",
+    "rsm_input",
+    "rsm_output",
     "scaled",
     "semantic_hierarchy",
+    "sigmoidal_limit",
+    "singular_values",
+    "time_to_converge",
+    "transition",
+    "with_feature",
 ]

@@ -34,8 +34,8 @@ class Course:
     W2: Array
 
 
-def follow(W1: Array, W2: Array, tasks: Sequence[Task], times: ArrayLike, tau: float = 1.0) -> Course:
-    """The exact course of λ-balanced weights W1 (N_h, N_i), W2 (N_o, N_h) through tasks of the same sizes.
+def follow(first: ArrayLike, second: ArrayLike, tasks: Sequence[Task], times: ArrayLike, tau: float = 1.0) -> Course:
+    """The exact course of λ-balanced weights W₁ (N_h, N_i), W₂ (N_o, N_h) through tasks of the same sizes.
 
     times: (T,), ascending, since the start of each task; a task ends at the last of them. Any N_h that λ allows.
     Raises ValueError as `Exact`, without a task, and for times out of order.
@@ -45,6 +45,7 @@ def follow(W1: Array, W2: Array, tasks: Sequence[Task], times: ArrayLike, tau: f
         raise ValueError("there is no task to follow")
     if not len(ascending) or (np.diff(ascending) < 0).any():
         raise ValueError("times must be ascending, and at least one: a task ends at the last of them")
+    W1, W2 = np.asarray(first, float), np.asarray(second, float)
     functions = []
     for task in tasks:
         n_hidden, n_in = W1.shape
@@ -67,7 +68,8 @@ def time_to_converge(exact: Exact, sigma_yx: Array, threshold: float) -> float:
     """The time, in units as tau's, from which on ½‖W₂W₁ − Σyx‖² ≤ threshold; inf where that never happens (a saddle).
 
     Gradient descent with learning rate η needs about time/(η·τ) steps. The loss never rises under gradient flow, so
-    one crossing is bracketed, then narrowed. Raises ValueError for a threshold ≤ 0.
+    one crossing is bracketed, then narrowed. threshold: > 0, else ValueError; below rounding, about 1e-30·‖Σyx‖², it
+    is never reached.
     """
     if not threshold > 0:
         raise ValueError(f"threshold must be > 0, got {threshold}")

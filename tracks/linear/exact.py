@@ -17,7 +17,7 @@ direction of the task that the initialisation has no part in has no pivot, or on
 time one Cholesky decomposition, (N_h, N_h).
 
 Errors of the paper in this place (tests/tracks/linear/test_printed_equations.py): the last term of eq. 15 must read
-(e^{2λ⊥t/τ} − I)/(2λ⊥), and so in eqs. 75–83.
+(e^{2λ⊥t/τ} − I)/(2λ⊥), and so in eqs. 58–82.
 """
 
 import math
@@ -28,9 +28,11 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from .checks import in_units_of, network
 from .weights import Array, balance, balance_residual
 
-BALANCED = 1e-8  # ‖W₂ᵀW₂ − W₁W₁ᵀ − λI‖ over ‖W₁‖² + ‖W₂‖², above which weights are not λ-balanced
+# ‖W₂ᵀW₂ − W₁W₁ᵀ − λI‖ over ‖W₁‖² + ‖W₂‖², above which weights are not λ-balanced; float32's rounding stays below
+BALANCED = 1e-6
 ZERO = 1e-14  # a part of the initialisation smaller than this, relative to all of it, is rounding: it counts as zero
 DEPENDENT = 1e-2  # columns that lie within this angle of the span of the others are decomposed anew, by QR
 CHUNK = 1 << 18  # numbers of a factor that are worked on at once, so that they stay in the cache
@@ -50,21 +52,17 @@ class Exact:
 
     lam: λ, of the weights given. tau: τ > 0, the time constant (1/η).
     A part of Q(0) along an eigenvector that is smaller than 1e-14·‖Q(0)‖ is taken for zero: a network on a
-    separatrix stays on it, where rounding lets an integration escape late.
+    separatrix stays on it, where rounding lets an integration escape late. Weights may have float32's rounding: the
+    solution is then that of weights as close.
 
     Raises ValueError for shapes that do not fit, numbers that are not finite, and weights that are not λ-balanced.
     """
 
     def __init__(self, W1: ArrayLike, W2: ArrayLike, sigma_yx: ArrayLike, tau: float = 1.0) -> None:
-        w1, w2, sigma = (np.asarray(each, float) for each in (W1, W2, sigma_yx))
-        if not (w1.ndim == w2.ndim == 2 and w2.shape[1:] == w1.shape[:1] and sigma.shape == (len(w2), w1.shape[1])):
-            raise ValueError(
-                f"W1 is (N_h, N_i), W2 (N_o, N_h) and sigma_yx (N_o, N_i), got {w1.shape}, {w2.shape} and {sigma.shape}"
-            )
-        if not all(np.isfinite(each).all() for each in (w1, w2, sigma)):
-            raise ValueError("W1, W2 and sigma_yx must be finite")
-        if not 0 < tau < math.inf:
-            raise ValueError(f"tau must be a finite time > 0, got {tau}")
+        w1, w2, sigma = network(W1, W2, sigma_yx)
+        if max(w1.ndim, w2.ndim, sigma.ndim) > 2:
+            raise ValueError(f"the exact solution is of one network, got {w1.shape}, {w2.shape} and {sigma.shape}")
+        in_units_of(tau, 0.0)  # refuses what is no time constant
         self.n_in, self.n_out, self.tau = w1.shape[1], w2.shape[0], tau
         self.lam = float(np.trace(balance(w1, w2))) / len(w1)
         size = float(np.square(w1).sum() + np.square(w2).sum())
@@ -113,9 +111,9 @@ class Exact:
 
     def _evaluate(self, times: ArrayLike, shape: tuple[int, int], write: Callable[[Tensor, Tensor], object]) -> Array:
         """What `write` makes of Lᵀ, (times, rank, N_i+N_o), at many times: (T, *shape)."""
-        checked = np.atleast_1d(np.asarray(times, float)) / self.tau
-        if checked.ndim != 1 or not np.isfinite(checked).all() or (checked < 0).any():
-            raise ValueError("times must be finite and ≥ 0, (T,); `limit` gives t → ∞")
+        checked = np.atleast_1d(in_units_of(self.tau, times))
+        if checked.ndim != 1:
+            raise ValueError(f"times must be (T,), got {checked.shape}")
         found = np.empty((len(checked), *shape))  # numpy asks for large pages, torch does not
         out = torch.from_numpy(found)
         chunk = max(1, CHUNK // max(1, self._start.numel()))

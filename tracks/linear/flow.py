@@ -11,32 +11,34 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.integrate import solve_ivp
 
+from .checks import in_units_of, network
 from .weights import Array
 
 
 def gradient_flow(
-    first: ArrayLike, second: ArrayLike, sigma_yx: ArrayLike, times: ArrayLike, tau: float = 1.0, rtol: float = 1e-10
+    first: ArrayLike, second: ArrayLike, sigma_yx: ArrayLike, times: ArrayLike, tau: float = 1.0, rtol: float = 1e-12
 ) -> tuple[Array, Array]:
     """W₁ (T, N_h, N_i) and W₂ (T, N_o, N_h) at times (T,), finite and ≥ 0, in any order, from the weights at time 0.
 
     An explicit Runge–Kutta method of order 8 (scipy's DOP853) with relative tolerance `rtol`, and an absolute one
-    that many times smaller than the weights. Raises ValueError for such times, RuntimeError if it cannot go on.
+    that many times smaller than the weights. Raises ValueError for other times, for shapes that do not fit and numbers
+    that are not finite; RuntimeError if it cannot go on.
     """
-    w1, w2, sigma = (np.asarray(each, float) for each in (first, second, sigma_yx))
-    times, place = np.unique(np.asarray(times, float), return_inverse=True)
-    if not np.isfinite(times).all() or times[0] < 0:
-        raise ValueError("times must be finite and ≥ 0")
+    w1, w2, sigma = network(first, second, sigma_yx)
+    times, place = np.unique(np.ravel(in_units_of(tau, times)), return_inverse=True)
+    if not len(times):
+        raise ValueError("there is no time to integrate to")
     size = w1.size
 
     def slope(_: float, state: Array) -> Array:
         a, b = state[:size].reshape(w1.shape), state[size:].reshape(w2.shape)
         error = sigma - b @ a
-        return np.concatenate([(b.T @ error).ravel(), (error @ a.T).ravel()]) / tau
+        return np.concatenate([(b.T @ error).ravel(), (error @ a.T).ravel()])
 
     start = np.concatenate([w1.ravel(), w2.ravel()])
     states = start[None]
     if times[-1] > 0:
-        tolerance = rtol * math.sqrt(np.square(start).mean())
+        tolerance = max(rtol * math.sqrt(np.square(start).mean()), 1e-300)  # weights may all be zero
         found = solve_ivp(slope, (0.0, times[-1]), start, "DOP853", times, rtol=rtol, atol=tolerance)
         if not found.success:
             raise RuntimeError(f"the gradient flow could not be integrated: {found.message}")
@@ -52,12 +54,15 @@ def gradient_descent(
     (1 + steps//every, …, N_o, N_h).
 
     Leading dimensions are networks that train side by side; `sigma_yx` may have them too. Step n is at the flow's
-    time n·learning_rate·τ.
+    time n·learning_rate·τ. Raises ValueError for shapes that do not fit, numbers that are not finite, steps < 0 and
+    every < 1. A learning rate that is too large diverges, as it does elsewhere.
     """
-    sigma = np.asarray(sigma_yx, float)
-    shape = np.broadcast_shapes(np.shape(first)[:-2], np.shape(second)[:-2], sigma.shape[:-2])
-    w1 = np.broadcast_to(np.asarray(first, float), (*shape, *np.shape(first)[-2:])).copy()
-    w2 = np.broadcast_to(np.asarray(second, float), (*shape, *np.shape(second)[-2:])).copy()
+    if steps < 0 or every < 1:
+        raise ValueError(f"steps must be ≥ 0 and every ≥ 1, got {steps} and {every}")
+    one, other, sigma = network(first, second, sigma_yx)
+    shape = np.broadcast_shapes(one.shape[:-2], other.shape[:-2], sigma.shape[:-2])
+    w1 = np.broadcast_to(one, (*shape, *one.shape[-2:])).copy()
+    w2 = np.broadcast_to(other, (*shape, *other.shape[-2:])).copy()
     kept = 1 + steps // every
     firsts, seconds = np.empty((kept, *w1.shape)), np.empty((kept, *w2.shape))
     firsts[0], seconds[0] = w1, w2

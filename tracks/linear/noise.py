@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
-from .weights import Array
+from .weights import Array, singular_pair
 
 
 def input_noise_loss(function: Array, std: ArrayLike) -> Array:
@@ -35,10 +35,9 @@ def converged_norms(sigma_yx: Array, lam: ArrayLike) -> tuple[Array, Array]:
     ‖W₁‖² = ½ Σ (√(λ² + 4s̃²) − λ) and ‖W₂‖² = ½ Σ (√(λ² + 4s̃²) + λ): with λ > 0 the second layer is the large one.
     The paper (main text, eqs 174, 175) has the two exchanged.
     """
-    balance = np.asarray(lam, float)
-    singular = np.linalg.svd(sigma_yx, compute_uv=False)
-    both, surplus = np.hypot(balance[..., None], 2 * singular).sum(-1), len(singular) * balance
-    return (both - surplus) / 2, (both + surplus) / 2
+    pairs = singular_pair(np.linalg.svd(sigma_yx, compute_uv=False), np.asarray(lam, float)[..., None])
+    first, second = (np.square(values).sum(-1) for values in pairs)
+    return first, second
 
 
 def converged_parameter_noise_loss(sigma_yx: Array, lam: ArrayLike, std: ArrayLike) -> Array:
@@ -57,6 +56,8 @@ def most_robust_lambda(sigma_yx: Array) -> float:
     """
     n_out, n_in = sigma_yx.shape
     singular = np.linalg.svd(sigma_yx, compute_uv=False)
+    unit = float(singular[0]) or 1.0
+    singular = singular / unit
     ratio = (n_out - n_in) / (n_out + n_in)
 
     def slope(lam: float) -> float:
@@ -65,7 +66,7 @@ def most_robust_lambda(sigma_yx: Array) -> float:
 
     # Were all singular values the largest, or 0, the root would be at the one or the other end.
     end = float(singular[0]) * (n_out - n_in) / np.sqrt(n_in * n_out)
-    return float(brentq(slope, 0.0, end * (1 + 1e-9), xtol=1e-14, rtol=1e-14)) if end else 0.0
+    return unit * float(brentq(slope, 0.0, end * (1 + 1e-9), xtol=1e-14, rtol=1e-14)) if end else 0.0
 
 
 def _parameter_noise(first: Array, second: Array, sizes: tuple[int, int, int], std: ArrayLike) -> Array:

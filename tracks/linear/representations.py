@@ -123,6 +123,8 @@ def _ntk_norm(w1tw1: Array, w2w2t: Array) -> Array:
 
 
 def _svd(sigma_yx: Array, lam: float) -> tuple[Array, Array, Array]:
+    if not np.isfinite(lam):
+        raise ValueError(f"λ must be a finite number, got {lam}")
     U, s, Vt = np.linalg.svd(sigma_yx, full_matrices=False)
     n_out, n_in = sigma_yx.shape
     open_side = (n_out > n_in and lam > 0) or (n_in > n_out and lam < 0)

@@ -23,7 +23,8 @@ class LinearSettings(TrackSettings):
     samples: int = 32
     """Examples of a random task."""
     lam: float = 0.0
-    """λ of the initial weights, W₂ᵀW₂ − W₁W₁ᵀ = λI: above 0 the second layer is the larger one."""
+    """λ of the initial weights, W₂ᵀW₂ − W₁W₁ᵀ = λI: above 0 the second layer is the larger one. At 0 a square network
+    is held up, near a saddle, where the sign of det W₂W₁ has to change: from some starts, and by reversal."""
     scale: float = 0.1
     """Standard deviation σ of the Gaussian matrices whose product the initial network computes (Algorithm 1)."""
     updates_per_task: int = 1_000

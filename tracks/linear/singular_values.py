@@ -8,6 +8,7 @@ has learnt the opposite direction of the mode (Appendix D.2).
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .checks import in_units_of
 from .weights import Array
 
 
@@ -46,7 +47,8 @@ def sigmoidal_limit(times: ArrayLike, target: ArrayLike, start: ArrayLike, tau: 
 
 def exponential_limit(times: ArrayLike, lam: ArrayLike, tau: float = 1.0) -> Array:
     """γ for λ → ±∞: 1 − e^{−|λ|t/τ}, the lazy limit (eq. 117); the error is O(1/λ²) at fixed |λ|t."""
-    return -np.expm1(-np.abs(lam) * _checked(times, tau))
+    with np.errstate(over="ignore"):
+        return np.asarray(-np.expm1(-np.abs(lam) * in_units_of(tau, times)))
 
 
 def _parts(times: ArrayLike, target: ArrayLike, start: ArrayLike, lam: ArrayLike, tau: float) -> tuple[Array, Array]:
@@ -54,10 +56,16 @@ def _parts(times: ArrayLike, target: ArrayLike, start: ArrayLike, lam: ArrayLike
 
     With x = 2 s̃_λ t/τ, q = s̃_λ s_λ and p = s̃ s(0) + λ²/4, numerator and 1 − γ of eq. 116, times e⁻ˣ/s̃_λ², are
     (1 − e⁻ˣ)[(q + p) + (q − p) e⁻ˣ] / 2s̃_λ² and e⁻ˣ; both brackets are ≥ 0, as q² − p² = (λ/2)² (s̃ − s(0))².
+    γ does not see the unit of s, λ and 1/t: the largest of them is 1 here, so that no square leaves the range.
     """
     time, goal, first, half = np.broadcast_arrays(
-        _checked(times, tau), *(np.asarray(a, float) for a in (target, start, np.divide(lam, 2)))
+        in_units_of(tau, times), *(np.asarray(a, float) for a in (target, start, np.divide(lam, 2)))
     )
+    unit = np.maximum(np.maximum(np.abs(goal), np.abs(first)), np.abs(half))
+    unit = np.where(unit > 0, unit, 1.0)
+    goal, first, half = goal / unit, first / unit, half / unit
+    with np.errstate(over="ignore"):
+        time = np.minimum(time * unit, np.finfo(float).max / 4)
     goal_lam, first_lam = np.hypot(goal, half), np.hypot(first, half)
     safe = np.where(goal_lam == 0, 1.0, goal_lam)
     decay = np.exp(-2 * goal_lam * time)
@@ -70,13 +78,3 @@ def _parts(times: ArrayLike, target: ArrayLike, start: ArrayLike, lam: ArrayLike
     # On the saddle (same = 0) both parts vanish like e⁻ˣ: they are divided by it there, as it underflows.
     scale = np.where(same == 0, 1.0, decay)
     return grown * (np.where(same == 0, 0.0, same) + opposite * scale) / 2, scale
-
-
-def _checked(times: ArrayLike, tau: float) -> Array:
-    """times/τ."""
-    if not tau > 0:
-        raise ValueError(f"tau must be > 0, got {tau}")
-    time = np.asarray(times, float) / tau
-    if not (np.isfinite(time) & (time >= 0)).all():
-        raise ValueError("times must be finite and ≥ 0")
-    return time

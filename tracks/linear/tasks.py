@@ -16,14 +16,17 @@ WHITE = 1e-9  # how far Σxx may be from I
 
 @dataclass(frozen=True)
 class Task:
-    """P examples: inputs x (N_i, P), whitened: x·xᵀ/P = I, and targets y (N_o, P). Raises ValueError for others."""
+    """P examples: inputs x (N_i, P), whitened: x·xᵀ/P = I, and targets y (N_o, P), finite. Raises ValueError for
+    others."""
 
     x: Array
     y: Array
 
     def __post_init__(self) -> None:
-        if self.x.ndim != 2 or self.y.ndim != 2 or self.x.shape[1] != self.y.shape[1]:
+        if self.x.ndim != 2 or self.y.ndim != 2 or self.x.shape[1] != self.y.shape[1] or not self.x.size:
             raise ValueError(f"x is (N_i, P) and y (N_o, P), got {self.x.shape} and {self.y.shape}")
+        if not (np.isfinite(self.x).all() and np.isfinite(self.y).all()):
+            raise ValueError("inputs and targets must be finite")
         if (error := np.abs(self.sigma_xx - np.eye(len(self.x))).max()) > WHITE:
             raise ValueError(f"the inputs are not whitened: x·xᵀ/P differs from I by {error:.1e}")
 
@@ -47,16 +50,20 @@ class Task:
         """y·yᵀ/P, (N_o, N_o)."""
         return self.y @ self.y.T / self.samples
 
-    @property
+    @cached_property
     def least_loss(self) -> float:
         """The loss of the best linear map: ½Tr Σyy − ½‖Σyx‖²_F, the constant c of D.1."""
-        return float(np.trace(self.sigma_yy) - np.square(self.sigma_yx).sum()) / 2
+        # the difference itself can round to below 0
+        return float(np.square(self.y - self.sigma_yx @ self.x).sum()) / (2 * self.samples)
+
+    def excess_loss(self, function: ArrayLike) -> Array:
+        """½‖W₂W₁ − Σyx‖²_F ≥ 0 of maps (…, N_o, N_i): how far their loss is above the least, (…)."""
+        excess: Array = np.square(np.asarray(function, float) - self.sigma_yx).sum((-2, -1)) / 2
+        return excess
 
     def loss(self, function: ArrayLike) -> Array:
-        """½⟨‖W₂W₁x − y‖²⟩ over the examples of maps (…, N_o, N_i): ½‖W₂W₁ − Σyx‖²_F + c, (…)."""
-        error = np.asarray(function, float) - self.sigma_yx
-        loss: Array = np.square(error).sum((-2, -1)) / 2 + self.least_loss
-        return loss
+        """½⟨‖W₂W₁x − y‖²⟩ ≥ 0 over the examples of maps (…, N_o, N_i), (…)."""
+        return self.excess_loss(function) + self.least_loss
 
 
 def whitened(x: Array) -> Array:
@@ -72,8 +79,13 @@ def whitened(x: Array) -> Array:
 def random_regression(n_in: int, n_out: int, samples: int, scale: float | None = None, rng: Random = None) -> Task:
     """Gaussian inputs, whitened, and Gaussian targets that have nothing to do with them (E.2.1).
 
-    scale: standard deviation of the targets; default 1/√N_o, as in the paper. samples: P ≥ n_in.
+    scale: standard deviation of the targets; default 1/√N_o, as in the paper. samples: P ≥ n_in. Raises ValueError
+    for fewer, for sizes < 1 and a scale that is negative or not finite.
     """
+    if min(n_in, n_out) < 1:
+        raise ValueError(f"n_in and n_out must be 1 or more, got {n_in} and {n_out}")
+    if scale is not None and not 0 <= scale < np.inf:
+        raise ValueError(f"scale must be a finite standard deviation ≥ 0, got {scale}")
     rng = np.random.default_rng(rng)
     x = whitened(rng.normal(size=(n_in, samples)))
     return Task(x, rng.normal(0.0, n_out**-0.5 if scale is None else scale, (n_out, samples)))
@@ -101,10 +113,15 @@ def semantic_hierarchy(perturbation: float = 0.1) -> Task:
 
 
 def reversal(task: Task, columns: ArrayLike = (0,)) -> Task:
-    """The task with the sign of some directions reversed: ũ_i → −ũ_i, counted from the largest singular value (D.2)."""
+    """The task with the sign of some directions reversed: ũ_i → −ũ_i, counted from the largest singular value (D.2).
+
+    columns: i, from 0. Raises ValueError for directions that the task does not have."""
     left, values, right = np.linalg.svd(task.sigma_yx, full_matrices=False)
+    turned = np.asarray(columns, int)
+    if (turned < 0).any() or (turned >= len(values)).any():
+        raise ValueError(f"columns must be among 0 … {len(values) - 1}, the task's directions, got {turned.tolist()}")
     signs = np.ones(len(values))
-    signs[np.asarray(columns, int)] = -1.0
+    signs[turned] = -1.0
     # what no linear map can fit stays as it was
     return replace(task, y=task.y + ((left * values * (signs - 1)) @ right) @ task.x)
 

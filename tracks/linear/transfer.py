@@ -7,7 +7,6 @@ all else is frozen. It ends at the shortest row that does so, w = v·W₁x_i/‖
 
 λ → +∞ makes W₁ᵀW₁ ∝ ΣyxᵀΣyx, so an item gets the feature as far as its targets resemble the trained item's: that is
 the hierarchy's own answer. λ = 0 (W₁ᵀW₁ = ṼS̃Ṽᵀ) transfers a part of it, λ → −∞ (W₁ᵀW₁ ∝ I for N_i = N_h) nothing.
-The main text says "λ ≤ 0" of the last, and in the sentence before, rightly, that λ = 0 transfers.
 """
 
 import numpy as np

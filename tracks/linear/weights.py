@@ -48,10 +48,17 @@ def aligned_init(sigma_yx: ArrayLike, start: ArrayLike, lam: float, rng: Random 
 
     sigma_yx: (N_o, N_i), the task's input–output correlation. start: initial singular values, (N_h,) or one number;
         a negative one belongs to a direction that the task reverses.
+
+    Raises ValueError for numbers that are not finite and for another count of singular values.
     """
-    left, target, right = np.linalg.svd(np.asarray(sigma_yx, float), full_matrices=False)
-    start = np.broadcast_to(np.asarray(start, float), target.shape)
-    hidden = len(target)
+    sigma, start = np.asarray(sigma_yx, float), np.asarray(start, float)
+    hidden = min(sigma.shape)
+    if start.shape not in ((), (hidden,)):
+        raise ValueError(f"start must be one number or {hidden}, one for each singular value, got shape {start.shape}")
+    if not (np.isfinite(sigma).all() and np.isfinite(start).all() and math.isfinite(lam)):
+        raise ValueError("sigma_yx, start and λ must be finite")
+    left, _, right = np.linalg.svd(sigma, full_matrices=False)
+    start = np.broadcast_to(start, (hidden,))
     # singular vectors of the target in the target's order, whatever the order of the starting values
     first, second = singular_pair(np.abs(start), lam)
     rotation = random_rotation(hidden, np.random.default_rng(rng))
@@ -61,7 +68,8 @@ def aligned_init(sigma_yx: ArrayLike, start: ArrayLike, lam: float, rng: Random 
 
 def random_init(n_in: int, n_hidden: int, n_out: int, kind: Kind = "lecun", rng: Random = None) -> tuple[Array, Array]:
     """Gaussian weights (W₁, W₂) by a common rule: variance 1/fan_in (lecun), 2/(fan_in + fan_out) (glorot), 2/fan_in
-    (he). As layers grow, they become λ-balanced; λ is then `expected_balance` (Theorem A.3)."""
+    (he). As layers grow, they become λ-balanced; λ is then `expected_balance` (Theorem A.3). Raises ValueError for
+    another kind and for sizes < 1."""
     rng = np.random.default_rng(rng)
     first, second = _variances(n_in, n_hidden, n_out, kind)
     return (
@@ -77,6 +85,7 @@ def expected_balance(n_in: int, n_hidden: int, n_out: int, kind: Kind = "lecun")
 
 
 def _variances(n_in: int, n_hidden: int, n_out: int, kind: Kind) -> tuple[float, float]:
+    _at_least_one(n_in, n_hidden, n_out)
     if kind == "lecun":
         return 1 / n_in, 1 / n_hidden
     if kind == "he":
@@ -90,9 +99,12 @@ def balanced_factors(function: ArrayLike, n_hidden: int, lam: float, rotation: A
     """The λ-balanced (W₁, W₂) whose product is `function`, (N_o, N_i), of rank N_h at most.
 
     rotation: R, (N_h, N_h), orthogonal: all that the product and λ leave free, but for directions that the product
-    has no part in. Raises ValueError for sizes that λ does not allow and for a product of higher rank.
+    has no part in. Raises ValueError for sizes that λ does not allow, a product of higher rank, and one that is not
+    finite.
     """
     function = np.asarray(function, float)
+    if not np.isfinite(function).all():
+        raise ValueError("a product of weights must be finite")
     n_out, n_in = function.shape
     check_sizes(lam, n_in, n_hidden, n_out)
     left, values, right = np.linalg.svd(function)
@@ -109,13 +121,15 @@ def balanced_factors(function: ArrayLike, n_hidden: int, lam: float, rotation: A
     return rotation @ first @ right, left @ second @ rotation.T
 
 
-def singular_pair(values: ArrayLike, lam: float) -> tuple[Array, Array]:
-    """(s₁, s₂) ≥ 0 with s₁s₂ = s and s₂² − s₁² = λ (eq. 18): the singular values of W₁ and W₂ where W₂W₁ has s ≥ 0."""
-    values = np.asarray(values, float)
-    larger = np.sqrt((np.hypot(2 * values, lam) + abs(lam)) / 2)
+def singular_pair(values: ArrayLike, lam: ArrayLike) -> tuple[Array, Array]:
+    """(s₁, s₂) ≥ 0 with s₁s₂ = s and s₂² − s₁² = λ (eq. 18): the singular values of W₁ and W₂ where W₂W₁ has s ≥ 0.
+
+    values: s, and lam: λ, broadcast together."""
+    values, lam = np.broadcast_arrays(np.asarray(values, float), np.asarray(lam, float))
+    larger = np.sqrt((np.hypot(2 * values, lam) + np.abs(lam)) / 2)
     # not √((√(λ² + 4s²) − |λ|)/2), which loses all digits where s ≪ |λ|
     smaller = np.divide(values, larger, out=np.zeros_like(larger), where=larger > 0)
-    return (smaller, larger) if lam >= 0 else (larger, smaller)
+    return np.where(lam < 0, larger, smaller), np.where(lam < 0, smaller, larger)
 
 
 def balance(first: ArrayLike, second: ArrayLike) -> Array:
@@ -140,9 +154,7 @@ def random_rotation(size: int, rng: Random = None) -> Array:
 
 def check_sizes(lam: float, n_in: int, n_hidden: int, n_out: int) -> None:
     """Raise ValueError for sizes that no λ-balanced network of this λ has."""
-    for name, size in (("n_in", n_in), ("n_hidden", n_hidden), ("n_out", n_out)):
-        if size < 1:
-            raise ValueError(f"{name} must be 1 or more, got {size}")
+    _at_least_one(n_in, n_hidden, n_out)
     if not math.isfinite(lam):
         raise ValueError(f"λ must be a finite number, got {lam}")
     if lam > 0 and n_hidden > n_out:
@@ -155,3 +167,9 @@ def check_sizes(lam: float, n_in: int, n_hidden: int, n_out: int) -> None:
             f"no λ-balanced network has λ = {lam:g} < 0 with n_hidden = {n_hidden} > n_in = {n_in}: "
             f"W1W1ᵀ = W2ᵀW2 + |λ|I has rank {n_hidden}, and W1 only {n_in} columns"
         )
+
+
+def _at_least_one(n_in: int, n_hidden: int, n_out: int) -> None:
+    for name, size in (("n_in", n_in), ("n_hidden", n_hidden), ("n_out", n_out)):
+        if size < 1:
+            raise ValueError(f"{name} must be 1 or more, got {size}")

@@ -95,7 +95,7 @@ class LinearWork(Work):
         so on of every task so far, `forgetting`; distances in [0, 1] of the tangent kernel from the one with which the
         run (`kernel_distance`) and the task (`kernel_distance_task`) began."""
         losses = self.losses(task.index)
-        numbers = {"loss": losses[-1], "excess_loss": losses[-1] - self.data[task.index].least_loss}
+        numbers = {"loss": losses[-1], "excess_loss": float(self.data[task.index].excess_loss(self._function()))}
         numbers |= {f"loss/{i}-{self.tasks[i].name}": loss for i, loss in enumerate(losses)}
         if task.index:
             numbers["forgetting"] = float(np.mean(np.subtract(losses[:-1], self.learned)))
@@ -108,8 +108,12 @@ class LinearWork(Work):
 
     def losses(self, last: int) -> list[float]:
         """The losses on all tasks up to this one."""
-        function = _numpy(self.network.second.weight) @ _numpy(self.network.first.weight)
+        function = self._function()
         return [float(task.loss(function)) for task in self.data[: last + 1]]
+
+    def _function(self) -> Array:
+        """W₂W₁, (n_out, n_in)."""
+        return _numpy(self.network.second.weight) @ _numpy(self.network.first.weight)
 
     # -- checkpoints --------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ import torch
 from supple.experiments.compare import create, open_comparison
 from supple.experiments.errors import UsageError
 from supple.scripts import language
-from supple.scripts.compare_language import of_language
+from supple.scripts.compare_kinds import of_language
 from supple.scripts.main import dispatch
 from supple.tracks.language.pretrain.settings import PretrainSettings
 from supple.tracks.language.pretrain.work import PretrainWork

@@ -40,26 +40,28 @@ def equation_7(w1: Array, w2: Array, sigma: Array, times: Array) -> Array:
 
 
 def draw(rng: np.random.Generator) -> tuple[Array, Array, Array, float]:
-    """(W₁, W₂, Σyx, τ): any sizes and λ that there are, λ = 0 among them."""
+    """(W₁, W₂, Σyx, τ): any sizes and λ that there are, λ = 0 among them; singular values s̃ of 0.25 and more, so that
+    50 τ/s̃ are 200 τ at most, for which integration takes a tenth of a second."""
     lam = 0.0 if rng.random() < 0.15 else rng.uniform(-10, 10)
     n_in, n_out = rng.integers(1, 7, 2)
     widest = n_out if lam > 0 else n_in if lam < 0 else 7
     n_hidden = min(n_in, n_out) if rng.random() < 0.6 else rng.integers(1, widest + 1)
     w1, w2 = balanced_init(lam, n_in, n_hidden, n_out, 10 ** rng.uniform(-4, 0.3), rng)
-    sigma = rng.normal(size=(n_out, n_in))
+    rank = min(n_in, n_out)
+    left, right = random_rotation(n_out, rng)[:, :rank], random_rotation(n_in, rng)[:rank]
+    sigma = (left * rng.uniform(0.25, 3, rank)) @ right
     if lam == 0 and n_in == n_out <= n_hidden and np.linalg.det(w2 @ w1) * np.linalg.det(sigma) < 0:
         sigma[0] *= -1  # else it ends on a saddle, which integration leaves: see below
     return w1, w2, sigma, rng.uniform(0.5, 3.0)
 
 
-@pytest.mark.parametrize("block", range(5))
+@pytest.mark.parametrize("block", range(4))  # of 50 draws
 def test_the_solution_is_the_integrated_gradient_flow_for_any_sizes_lambda_and_scale(block: int) -> None:
     rng = np.random.default_rng(block)
     for _ in range(50):
         w1, w2, sigma, tau = draw(rng)
         slowest = np.linalg.svd(sigma)[1].min()
-        # the time that the issue asks for, or what integration can do in a second
-        times = np.sort(rng.uniform(0, 1, 6)) * min(50 * tau / slowest, 2000 * tau)
+        times = np.sort(rng.uniform(0, 1, 6)) * 50 * tau / slowest
         times[:2] *= 0.01
         assert relative(exact_qq(w1, w2, sigma, times, tau), integrated(w1, w2, sigma, times, tau)).max() <= 1e-6
 
@@ -72,7 +74,7 @@ def test_after_a_very_long_time_it_is_at_its_limit_without_overflow(seed: int) -
     far = solution.qq([1e6 * tau])[0]
     assert np.isfinite(far).all()
     slow = np.abs(np.subtract.outer(v := np.sort(np.linalg.svd(sigma)[1]), v)[~np.eye(len(v), dtype=bool)])
-    if v[0] > 0.05 and slow.min(initial=1) > 1e-3:  # else even that is not long
+    if slow.min(initial=1) > 1e-3:  # else even that is not long
         np.testing.assert_allclose(far, solution.limit(), atol=1e-7 * np.abs(far).max())
 
 
@@ -162,10 +164,18 @@ def test_equal_singular_values_and_those_of_zero_are_no_exception() -> None:
             assert relative(exact_qq(w1, w2, sigma, times), integrated(w1, w2, sigma, times)).max() < 1e-6
 
 
+def test_weights_in_single_precision_are_balanced_enough() -> None:
+    w1, w2 = balanced_init(-1.5, 5, 4, 4, 0.7, 0)
+    sigma, times = np.random.default_rng(1).normal(size=(4, 5)), [0.0, 0.5, 3.0, 100.0]
+    rounded = exact_qq(w1.astype(np.float32), w2.astype(np.float32), sigma, times)
+    assert relative(rounded, exact_qq(w1, w2, sigma, times)).max() < 1e-5
+
+
 def test_a_network_of_zeros_stays_there() -> None:
     zeros = np.zeros((2, 3)), np.zeros((3, 2))
     assert not exact_qq(*zeros, np.ones((3, 3)), [0.0, 1e3]).any()
     assert not Exact(*zeros, np.ones((3, 3))).limit().any()
+    assert not gradient_flow(*zeros, np.ones((3, 3)), [1.0])[1].any()
 
 
 @pytest.mark.parametrize(
@@ -176,7 +186,10 @@ def test_a_network_of_zeros_stays_there() -> None:
         ({"W1": np.ones((3, 3))}, "not λ-balanced"),
         ({"tau": 0.0}, "tau must be a finite time > 0"),
         ({"times": [-1.0]}, "times must be finite and ≥ 0"),
-        ({"times": [np.inf]}, "`limit` gives t → ∞"),
+        ({"times": [np.inf]}, "times must be finite and ≥ 0"),
+        ({"times": [[1.0]]}, r"times must be \(T,\)"),
+        ({"W1": np.zeros((0, 3)), "W2": np.zeros((3, 0))}, r"got \(0, 3\)"),
+        ({"W1": np.ones((2, 3, 3))}, "of one network"),
     ],
 )
 def test_what_it_cannot_solve_is_refused_in_one_line(change: dict[str, object], words: str) -> None:

@@ -16,7 +16,11 @@ from supple.tracks.linear.weights import balance_residual, balanced_init
 
 NAMES = ("fig11", "fig12", "fig13", "fig14")
 # fewer steps and draws than the figures have, where that leaves the claims as they are
-SMALL: dict[str, dict[str, Any]] = {"fig12": {"draws": 1}, "fig14": {"learning_rate": 0.01}}
+SMALL: dict[str, dict[str, Any]] = {
+    "fig11": {"learning_rate": 0.04},
+    "fig12": {"draws": 1},
+    "fig14": {"learning_rate": 0.01},
+}
 
 
 def computed(name: str, seed: int = 0) -> dict[str, Any]:
@@ -33,13 +37,9 @@ def test_theory_lies_on_gradient_descent(name: str, tolerance: float) -> None:
     assert figure(name)["difference"] < tolerance
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_same_seed_same_numbers(name: str) -> None:
-    assert computed(name) == figure(name)
-
-
 @pytest.mark.parametrize("name", ["fig11", "fig13"])
-def test_another_seed_other_numbers(name: str) -> None:
+def test_numbers_depend_on_the_seed_alone(name: str) -> None:
+    assert computed(name) == figure(name)
     assert computed(name, seed=1) != figure(name)
 
 

@@ -6,10 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from supple.tracks.linear.exact import Exact
 from supple.tracks.linear.figures import fig1, fig2, fig3, fig4, fig5
 from supple.tracks.linear.figures.runs import regression_starts
 from supple.tracks.linear.representations import converged, gram, ntk_distance
 from supple.tracks.linear.tasks import random_regression
+from supple.tracks.linear.weights import balance_residual
 
 FIGURES = {"fig1": fig1, "fig2": fig2, "fig3": fig3, "fig4": fig4, "fig5": fig5}
 # Longer steps than the figures', for the tests' sake: gradient descent errs in proportion.
@@ -17,7 +19,7 @@ SHORT: dict[str, dict[str, Any]] = {
     "fig1": {"learning_rate": 1e-3},
     "fig2": {"learning_rate": 1e-3},
     "fig3": {"learning_rate": 1e-3},
-    "fig4": {"learning_rate": 0.02, "draws": 2000},
+    "fig4": {"learning_rate": 0.02, "draws": 1500},
     "fig5": {"learning_rate": 0.05, "end": 400.0, "points": 40},
 }
 
@@ -36,7 +38,7 @@ def test_numbers_are_strict_json(name: str, numbers: dict[str, Any]) -> None:
     assert json.loads(json.dumps(numbers[name], allow_nan=False)) == numbers[name]
 
 
-@pytest.mark.parametrize("name", ["fig3", "fig4"])
+@pytest.mark.parametrize("name", ["fig3"])
 def test_numbers_depend_on_the_seed_alone(name: str, numbers: dict[str, Any]) -> None:
     assert made(name) == numbers[name]
     assert made(name, seed=1) != numbers[name]
@@ -154,6 +156,16 @@ def test_fig5_each_architecture_is_lazy_where_its_shape_lets_it(numbers: dict[st
     assert max(final["square"][[0, -1]]) < 0.01
 
 
+def test_square_networks_start_where_they_can_learn_at_lambda_zero() -> None:
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        task = random_regression(4, 4, samples=10, rng=rng)
+        for zero in (None, 1e-3):
+            starts = regression_starts(task, 4, (-1.0, 0.0), 1.0, zero, rng)
+            assert [balance_residual(*start, lam) < 1e-12 for start, lam in zip(starts, (-1, 0), strict=True)] == [1, 1]
+            np.testing.assert_allclose(Exact(*starts[1], task.sigma_yx).limit()[4:, :4], task.sigma_yx, atol=1e-9)
+
+
 def test_fig5_the_rich_phase_is_the_later_the_larger_lambda(numbers: dict[str, Any]) -> None:
     fig = numbers["fig5"]
     course = np.array(fig["course"]["funnel"]["theory"])[:5]  # λ = −9 … −1.8
@@ -163,7 +175,7 @@ def test_fig5_the_rich_phase_is_the_later_the_larger_lambda(numbers: dict[str, A
 
 def test_fig5_a_square_network_moves_as_far_for_either_sign_on_average() -> None:
     rng, lambdas, distances = np.random.default_rng(0), (-3.0, -1.0, 0.0, 1.0, 3.0), []
-    for _ in range(200):
+    for _ in range(120):
         task = random_regression(4, 4, samples=10, scale=3**0.5, rng=rng)
         starts = regression_starts(task, 4, lambdas, 1.0, None, rng)
         ends = [converged(task.sigma_yx, lam) for lam in lambdas]

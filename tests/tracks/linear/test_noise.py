@@ -61,7 +61,8 @@ def test_most_robust_lambda_is_the_minimum_of_the_loss(shape: tuple[int, int]) -
 
 
 def test_most_robust_lambda_of_equal_singular_values_has_a_closed_form() -> None:
-    assert most_robust_lambda(2.0 * np.eye(2, 8)) == pytest.approx(2 * (2 - 8) / np.sqrt(16))
+    for unit in (1e-12, 1.0, 1e12):
+        assert most_robust_lambda(2.0 * unit * np.eye(2, 8)) == pytest.approx(2 * unit * (2 - 8) / np.sqrt(16))
 
 
 def test_most_robust_lambda_of_low_rank_is_at_the_kink() -> None:

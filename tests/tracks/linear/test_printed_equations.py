@@ -1,7 +1,9 @@
 """Where "From lazy to rich" (Dominé et al., 2025) prints something that does not hold, and what does.
 
-Each test writes the printed formula out and holds it against integration of the gradient flow, sampling or algebra;
-the formula of the library (or the corrected one) passes the same check. docs/linear.md has them as a table.
+Each test writes the printed formula or claim out and holds it against integration of the gradient flow, sampling or
+algebra; the formula of the library (or the corrected one) passes the same check. docs/linear.md has them as a table.
+Slips within a derivation whose result is right (a sign in eq. 87, a factor in 103 and 161, names in 164 to 166) are not
+among them.
 """
 
 import math
@@ -14,10 +16,17 @@ import pytest
 from supple.tracks.linear.exact import Exact, exact_qq
 from supple.tracks.linear.flow import gradient_flow
 from supple.tracks.linear.noise import converged_norms, input_noise_loss, most_robust_lambda
-from supple.tracks.linear.representations import converged, gram, ntk, ntk_distance, quadrants
+from supple.tracks.linear.representations import (
+    converged,
+    gram,
+    ntk,
+    ntk_distance,
+    quadrants,
+    rsm_input,
+    rsm_output,
+)
 from supple.tracks.linear.singular_values import singular_values, transition
 from supple.tracks.linear.tasks import semantic_hierarchy
-from supple.tracks.linear.transfer import new_feature
 from supple.tracks.linear.weights import aligned_init, balance_residual, balanced_init, expected_balance
 
 Array = np.ndarray
@@ -80,7 +89,8 @@ def network(lam: float, n_in: int, n_hidden: int, n_out: int, seed: int = 0) -> 
 @pytest.mark.parametrize(("n_in", "n_out"), [(5, 3), (3, 5)])
 @pytest.mark.parametrize("lam", [-2.0, 2.0])
 def test_equation_15_needs_twice_the_exponent_in_its_last_term(n_in: int, n_out: int, lam: float) -> None:
-    """Also eqs. 58, 60, 62, 72, 75, 76, 79, 81: (e^{λ⊥t/τ} − I)/λ⊥ is printed for (e^{2λ⊥t/τ} − I)/(2λ⊥)."""
+    """(e^{λ⊥t/τ} − I)/λ⊥ is printed for (e^{2λ⊥t/τ} − I)/(2λ⊥), and so in B.4 and B.5 (eqs. 58–82). The proof, B.5.1,
+    does not see it: from eq. 112 to 113, e^{λ⊥t/τ} turns into its square."""
     W1, W2, sigma = network(lam, n_in, 3, n_out)
     paper, time = Paper(W1, W2, sigma, lam), 0.7
     right = flow_qq(W1, W2, sigma, time)
@@ -113,51 +123,9 @@ def test_equation_77_needs_twice_the_exponent_in_the_term_with_c() -> None:
     assert relative(stable(1), right) > 1e-2
 
 
-@pytest.mark.parametrize(("lam", "sizes"), [(1.5, (5, 2, 4)), (-1.5, (5, 2, 4)), (1.5, (3, 4, 6)), (0.0, (4, 7, 3))])
-def test_assumption_3_is_not_needed(lam: float, sizes: tuple[int, int, int]) -> None:
-    """Eq. 7 holds for bottlenecks and for N_h > min(N_i, N_o): nothing but λ-balance enters the Riccati equation."""
-    W1, W2, sigma = network(lam, *sizes)
-    assert relative(exact_qq(W1, W2, sigma, [0.6])[0], flow_qq(W1, W2, sigma, 0.6)) < 1e-8
-
-
-def test_equation_87_lacks_the_minus_of_an_inverse_s_derivative() -> None:
-    A, dA, h = np.array([[2.0, 1.0], [0.5, 3.0]]), np.array([[0.3, -1.0], [0.7, 0.2]]), 1e-6
-    slope = (np.linalg.inv(A + h * dA) - np.linalg.inv(A - h * dA)) / (2 * h)
-    printed = np.linalg.inv(A) @ dA @ np.linalg.inv(A)
-    assert relative(-printed, slope) < 1e-8
-    assert relative(printed, slope) > 1
-
-
-def test_equation_103_halves_the_exponent_it_differentiates() -> None:
-    """d/dt 2M e^{λ⊥t} Mᵀ is 2M λ⊥ e^{λ⊥t} Mᵀ, not 2M (λ⊥/2) e^{λ⊥t} Mᵀ, as eqs. 61 and 105 need it."""
-    W1, W2, sigma = network(2.0, 5, 3, 3)
-    paper = Paper(W1, W2, sigma, 2.0)
-    F = np.block([[-np.eye(5), sigma.T], [sigma, np.eye(3)]])
-    growing = np.concatenate([paper.V * paper.minus, paper.U * paper.plus])
-    falling = np.concatenate([paper.V * paper.plus, -paper.U * paper.minus])
-    rest = F - (growing * paper.s_lam) @ growing.T / 2 + (falling * paper.s_lam) @ falling.T / 2
-    two_m_mt = np.zeros((8, 8))
-    two_m_mt[:5, :5] = paper.V_perp @ paper.V_perp.T
-    assert relative(paper.lam_perp * two_m_mt, rest) < 1e-12
-    assert relative(paper.lam_perp / 2 * two_m_mt, rest) > 0.4
-
-
-def test_equation_117_holds_for_positive_starts_only() -> None:
-    """For s(0) < 0 and λ → 0 the printed sigmoid divides by zero at e^{2s̃t} = 1 + s̃/|s(0)|; γ stays below 1 (Theorem
-    5.1 says it reaches 1): the network ends on the saddle, s = 0."""
-    target, start = 1.0, -1.0
-    pole = math.log(1 + target / abs(start)) / (2 * target)
-    printed = math.expm1(2 * target * (pole - 1e-6)) / (math.expm1(2 * target * (pole - 1e-6)) + target / start)
-    assert abs(printed) > 1e5
-    assert transition(pole, target, start, 0.0) == pytest.approx(transition(pole, target, start, 1e-9), abs=1e-6)
-    assert transition(1e6, target, start, 0.0) == pytest.approx(0.5)
-    W1, W2 = aligned_init(np.eye(1), np.array([start]), 0.0, rng=0)
-    first, second = gradient_flow(W1, W2, np.eye(1), [pole])
-    assert singular_values(pole, target, start, 0.0) == pytest.approx((second[0] @ first[0]).item(), abs=1e-8)
-
-
 def test_a_large_start_at_lambda_zero_learns_hyperbolically_not_exponentially() -> None:
-    """A.4 has exponential dynamics for s(0) → ∞; there γ → 2s(0)t / (1 + 2s(0)t)."""
+    """A.4 has exponential dynamics for s(0) → ∞. With s̃ as it is, γ → 2s(0)t / (1 + 2s(0)t); only a target that stays
+    as near to s(0) would be approached exponentially."""
     start, scaled_time = 1e6, np.linspace(0.2, 5, 20)
     gamma = transition(scaled_time / start, 1.0, start, 0.0)
     np.testing.assert_allclose(gamma, 2 * scaled_time / (1 + 2 * scaled_time), rtol=1e-4)
@@ -167,6 +135,7 @@ def test_a_large_start_at_lambda_zero_learns_hyperbolically_not_exponentially() 
 
 @pytest.mark.parametrize("lam", [-3.0, 2.0])
 def test_equations_174_and_175_exchange_the_two_norms(lam: float) -> None:
+    """As does the main text, "Representation robustness": with λ > 0 the second layer is the large one."""
     W1, W2, sigma = network(lam, 3, 3, 3)
     first, second = gradient_flow(W1, W2, sigma, [60.0])
     norms = [float(np.square(W[0]).sum()) for W in (first, second)]
@@ -178,6 +147,7 @@ def test_equations_174_and_175_exchange_the_two_norms(lam: float) -> None:
 
 
 def test_equation_176_has_the_wrong_sign_for_unequal_sizes() -> None:
+    """Its right side is N_h (N_i − N_o)/(N_i + N_o), from the exchanged norms."""
     sigma = np.eye(2, 5)  # N_o = 2, N_i = 5, s̃ = 1: Σ λ/√(λ² + 4s̃²) = N_h ρ at λ = 2ρ/√(1 − ρ²)
     printed = 2 * (3 / 7) / math.sqrt(1 - (3 / 7) ** 2)
 
@@ -218,7 +188,8 @@ def test_table_2_squares_alpha_where_table_1_has_its_fourth_power() -> None:
 
 
 def test_table_3_has_the_wrong_limits_for_glorot() -> None:
-    """Printed: r = k: 0; r → 0: 2; r → ∞: 2; k → 0: −2/(k + 1). Of E = 2(r/(k + r) − 1/(k + 1)), Table 2."""
+    """Printed: r → 0: 2; r → ∞: 2; k → 0: −2/(k + 1). Of E = 2(r/(k + r) − 1/(k + 1)), Table 2, they are −2/(k + 1),
+    2k/(k + 1) and 0. (r = k has 0, which is right for three layers of one size, as the text says, k = r = 1.)"""
     n = 1000  # N_i; sizes are n, k·n, r·n
 
     def balance(k: float, r: float) -> float:
@@ -226,29 +197,31 @@ def test_table_3_has_the_wrong_limits_for_glorot() -> None:
         assert found == pytest.approx(2 * (r / (k + r) - 1 / (k + 1)), abs=1e-9)
         return found
 
-    assert balance(3, 3) == pytest.approx((3 - 1) / (3 + 1))
+    assert balance(1, 1) == 0
     assert balance(3, 0.001) == pytest.approx(-2 / (3 + 1), abs=1e-3)
     assert balance(3, 10_000) == pytest.approx(2 * 3 / (3 + 1), abs=1e-3)
     assert balance(0.001, 2) == pytest.approx(0, abs=3e-3)
 
 
 def test_a_wider_middle_can_raise_the_balance_of_glorot() -> None:
-    """A.3: "a larger k has the opposite effect" in all of Table 2; not here, where k + r > √r(k + 1)."""
+    """A.3, of a larger k: "the opposite effect" to r's, which raises λ "in every one of the initializations". Not here,
+    as k + r > √r(k + 1)."""
     assert expected_balance(100, 50, 400, "glorot") < expected_balance(100, 100, 400, "glorot")
 
 
 def test_lecun_initialisation_reaches_negative_lambda() -> None:
-    """A.3 says λ ≥ 0; it is N_o/N_h − 1 > −1."""
+    """A.3: "limits as to what value λ can take (such as in LeCun λ ≥ 0)". It is N_o/N_h − 1 > −1, −I in Table 3."""
     assert expected_balance(10, 100, 5, "lecun") == pytest.approx(5 / 100 - 1)
 
 
-@pytest.mark.parametrize(("lam", "sizes"), [(-2.0, (3, 3, 5)), (2.0, (5, 3, 3)), (1.0, (5, 2, 4)), (-1.0, (5, 2, 4))])
+@pytest.mark.parametrize(("lam", "sizes"), [(-9.0, (2, 2, 4)), (9.0, (4, 2, 2))])
 def test_algorithm_1_refuses_weights_that_exist(lam: float, sizes: tuple[int, int, int]) -> None:
-    """(N_o > N_i, λ < 0) and (N_i > N_o, λ > 0), which Figure 5 needs, and bottlenecks."""
+    """N_o > N_i with λ < 0, and N_i > N_o with λ > 0: lines 2 and 5 raise, and Figure 5 (E.7) has these networks."""
     assert balance_residual(*balanced_init(lam, *sizes, rng=0), lam) < 1e-12
 
 
 def test_algorithm_1_pads_with_zeros_where_the_balance_needs_the_root_of_lambda() -> None:
+    """Lines 20 to 22, for sizes that it lets pass: min(N_i, N_o) < N_h ≤ max(N_i, N_o), λ ≠ 0."""
     lam, n_in, n_hidden, n_out, rng = 2.0, 2, 3, 4, np.random.default_rng(0)
     s = np.linalg.svd(rng.normal(size=(n_out, n_hidden)) @ rng.normal(size=(n_hidden, n_in)), compute_uv=False)
     S1, S2 = np.zeros((n_hidden, n_in)), np.zeros((n_out, n_hidden))
@@ -260,49 +233,29 @@ def test_algorithm_1_pads_with_zeros_where_the_balance_needs_the_root_of_lambda(
     assert balance_residual(*balanced_init(lam, n_in, n_hidden, n_out, rng=0), lam) < 1e-12
 
 
-def test_equations_160_to_163_lack_the_half_of_the_taylor_series() -> None:
-    """√(1 + x²) = 1 + x²/2: with x² the leading term of the small layer would be 2s̃²/|λ|."""
-    s, lam = 1.5, 1e3
-    small = (math.sqrt(lam**2 + 4 * s**2) - lam) / 2
-    assert small == pytest.approx(s**2 / lam, rel=1e-5)
-    assert (lam * (1 + (2 * s / lam) ** 2) - lam) / 2 == pytest.approx(2 * small, rel=1e-5)
-
-
-def test_equation_164_equates_the_two_limits() -> None:
-    """(√(λ² + 4s̃²) − λ)/2 → −λ for λ → −∞, which is not "s̃²/|λ|"."""
-    s, lam = 1.5, -1e3
-    found = (math.sqrt(lam**2 + 4 * s**2) - lam) / 2
-    assert found == pytest.approx(-lam, rel=1e-5)
-    assert found != pytest.approx(s**2 / abs(lam), rel=0.5)
-
-
-def test_equations_165_and_166_mean_the_squares_of_the_singular_values() -> None:
-    sigma = np.random.default_rng(0).normal(size=(3, 3))
-    U, s, _ = np.linalg.svd(sigma)
-    limit = Exact(*balanced_init(40.0, 3, 3, 3, rng=1), sigma).limit()[3:, 3:]
-    s2 = np.sqrt((np.sqrt(40.0**2 + 4 * s**2) + 40) / 2)
-    assert relative((U * s2**2) @ U.T, limit) < 1e-9
-    assert relative((U * s2) @ U.T, limit) > 0.5
-
-
 def test_theorem_c5_does_not_hold_for_growing_outputs() -> None:
-    """The kernel is said to be static for λ → ±∞. With N_o > N_i, UUᵀ turns into ŨŨᵀ while λ multiplies it: the
-    kernel moves by O(λ), as Figure 5 shows; so for N_i > N_o and λ → −∞."""
+    """At any time NTK(t) − NTK(0) → 0 for λ → ±∞, it says. With N_o > N_i, λUUᵀ turns by O(1/λ), so that the kernel
+    moves by O(1) at a fixed time, and by O(λ) up to its limit, as Figure 5 shows; so for N_i > N_o and λ → −∞."""
 
-    def moved(lam: float, n_in: int, n_out: int) -> float:
+    def moved(lam: float, n_in: int, n_out: int) -> tuple[float, float]:
+        """‖NTK(1) − NTK(0)‖, and the kernel distance at t → ∞."""
         W1, W2, sigma = network(lam, n_in, 2, n_out)
-        return float(ntk_distance(gram(W1, W2), converged(sigma, lam)))
+        x, start, then = np.eye(n_in), gram(W1, W2), quadrants(Exact(W1, W2, sigma).qq(1.0)[0], n_in)
+        change = ntk(then.w1tw1, then.w2w2t, x) - ntk(start.w1tw1, start.w2w2t, x)
+        return float(np.linalg.norm(change)), float(ntk_distance(start, converged(sigma, lam)))
 
-    for lam in (30.0, 300.0):  # lazy on one side, and not at all on the other
-        assert moved(lam, 2, 4) > 0.05
-        assert moved(-lam, 4, 2) > 0.05
-        assert moved(-lam, 2, 4) < 1e-2
-        assert moved(lam, 4, 2) < 1e-2
+    for sign, static, moving in ((1, (4, 2), (2, 4)), (-1, (2, 4), (4, 2))):
+        (some, _), (less, least) = (moved(sign * lam, *static) for lam in (100.0, 1000.0))
+        assert less == pytest.approx(some / 10, rel=0.2)
+        assert least < 1e-4
+        (some, _), (same, far) = (moved(sign * lam, *moving) for lam in (100.0, 1000.0))
+        assert same == pytest.approx(some, rel=0.2)
+        assert far > 0.05
 
 
 @pytest.mark.parametrize("lam", [-2e3, 2e3])
 def test_equations_169_and_170_lack_the_large_layer_s_change(lam: float) -> None:
-    """N_i = N_o: S̃² / |λ| is the next order of the large layer as well, so both representations move alike."""
+    """N_i = N_o: S̃²/|λ| is the next order of the large layer too, as eqs. 161 and 163 have it: both move alike."""
     W1, W2, sigma = network(lam, 3, 3, 3)
     before, after, x = gram(W1, W2), converged(sigma, lam), np.sqrt(3) * np.eye(3)
     change = abs(lam) * (ntk(after.w1tw1, after.w2w2t, x) - ntk(before.w1tw1, before.w2w2t, x))
@@ -313,31 +266,16 @@ def test_equations_169_and_170_lack_the_large_layer_s_change(lam: float) -> None
     assert relative(printed, change) > 0.3
 
 
-def reversed_mode(s: float, target: float, lam: float) -> tuple[float, float]:
-    """(b, c), one diagonal entry of B and C of an aligned network with value s, negative if reversed."""
-    paper = Paper(*aligned_init(np.array([[target]]), np.array([s]), lam, rng=0), np.array([[target]]), lam)
-    return float(paper.B.item() ** 2), float((paper.B * paper.C).item())
-
-
-def test_reversal_c_is_zero_and_b_is_not_where_the_appendix_says_the_opposite() -> None:
-    """D.2, λ ≠ 0: "the diagonal of C is non-zero … reversed or aligned" (it is 0 for aligned, learnt modes, as
-    B·C = (λ/S̃_λ)(S̃ − S)), and "B is a diagonal matrix with elements that are zero" (none is)."""
-    assert reversed_mode(1.3, 1.3, 2.0)[1] == pytest.approx(0, abs=1e-12)
-    assert reversed_mode(-1.3, 1.3, 2.0)[0] > 0.1
-    s, target, lam = -0.4, 1.3, 2.0
-    assert reversed_mode(s, target, lam)[1] == pytest.approx(lam / math.hypot(target, lam / 2) * (target - s))
-
-
 @pytest.mark.parametrize(("lam", "start"), [(2.0, -1.0), (0.0, 0.4), (2.0, 0.4)])
 def test_equations_180_to_182_are_not_the_dynamics_and_185_not_the_limit(lam: float, start: float) -> None:
-    """S_λ⁻¹ for I, and no −λ·b·c (and s̃/s̃_λ in the numerator of 181, 182): they do not even begin at s(0), nor end
-    at s̃ for λ ≠ 0. The dynamics are those of eq. 129, which `singular_values` has."""
+    """S_λ⁻¹ stands for I, a term −λ·b·c is lacking (and s̃/s̃_λ in 181, at b² in 182): it does not begin at s(0), and
+    ends at s̃_λ. The dynamics are those of eq. 129, which `singular_values` has."""
     target, t = 1.3, 0.5
     weights = aligned_init(np.array([[target]]), np.array([start]), lam, rng=0)
     first, second = gradient_flow(*weights, np.array([[target]]), [t])
     right = float((second[0] @ first[0]).item())
     paper = Paper(*weights, np.array([[target]]), lam)
-    b2, c2, bc = ((x * y).item() for x, y in ((paper.B, paper.B), (paper.C, paper.C), (paper.B, paper.C)))
+    b2, c2 = (float(np.square(each).item()) for each in (paper.B, paper.C))
     s_lam, goal = math.hypot(start, lam / 2), math.hypot(target, lam / 2)
 
     def printed(t: float) -> float:  # eq. 182
@@ -345,10 +283,6 @@ def test_equations_180_to_182_are_not_the_dynamics_and_185_not_the_limit(lam: fl
         below = 4 * goal * two + s_lam * b2 * (1 - two) + s_lam * c2 * (two - four)
         return (s_lam * b2 * goal - s_lam * c2 * target * four) / below
 
-    grow = math.exp(2 * goal * t)
-    moving = grow * b2 - c2 / grow
-    eq_129 = (target * moving - lam * bc) / (4 * goal + moving + c2 - b2)
-    assert eq_129 == pytest.approx(right, abs=1e-8)
     assert singular_values(t, target, start, lam) == pytest.approx(right, abs=1e-8)
     assert abs(printed(t) - right) > 0.05
     assert abs(printed(0.0) - start) > 0.05
@@ -356,8 +290,19 @@ def test_equations_180_to_182_are_not_the_dynamics_and_185_not_the_limit(lam: fl
     assert singular_values(50.0, target, start, lam) == pytest.approx(target)
 
 
+def test_output_similarity_of_equation_4_is_that_of_the_inputs_once_learnt() -> None:
+    """Section 5 has it turn into the identity for λ → ∞, while that of the inputs becomes negligible. With Y = W₂W₁X,
+    Yᵀ(W₂W₂ᵀ)⁺Y is XᵀW₁ᵀW₁X; what turns into λI is W₂W₂ᵀ."""
+    task, lam = semantic_hierarchy(), 100.0
+    learnt = converged(task.sigma_yx, lam)
+    inputs, outputs = rsm_input(learnt.w1tw1, task.x), rsm_output(learnt.w2w2t, task.y)
+    assert relative(outputs, inputs) < 1e-9
+    assert relative(learnt.w2w2t, lam * np.eye(8)) < 1e-3
+    assert relative(outputs / np.trace(outputs), np.eye(8) / 8) > 0.5
+
+
 def test_inputs_of_one_eighth_are_not_white() -> None:
-    """E.2.2 has X = I/8; the whitened one-hot inputs are √8·I."""
+    """E.2.2 has X = I/8 and calls it whitened; the whitened one-hot inputs of A1 are √8·I."""
     assert (np.eye(8) / 8) @ (np.eye(8) / 8).T / 8 == pytest.approx(np.eye(8) / 512)
     assert semantic_hierarchy().sigma_xx == pytest.approx(np.eye(8))
 
@@ -372,18 +317,11 @@ def test_figure_4_exchanges_input_and_output_similarities() -> None:
     assert relative((U * s) @ U.T, input_side) > 0.3
 
 
-def test_lambda_zero_does_transfer() -> None:
-    """Section 6: "λ ≤ 0 … no hierarchical generalization", right after "transferred when λ is zero"."""
-    task = semantic_hierarchy()
-    feature = new_feature(converged(task.sigma_yx, 0.0).w1tw1, task.x, item=0)
-    assert feature[1] > 0.2  # the other fish
-    assert abs(feature[4:]).max() < 0.01  # plants
-
-
 @pytest.mark.parametrize("size", [3, 4])
 def test_half_of_the_zero_balanced_square_networks_end_on_a_saddle(size: int) -> None:
-    """Section 5: "guaranteed to find a rich solution" from task-agnostic weights with λ = 0. For N_i = N_h = N_o the
-    sign of det(W2W1) cannot change: if it is not that of det(Σyx), B is singular and a direction is never learnt."""
+    """Section 5, of λ = 0 and task-agnostic weights: "guaranteed to find a rich solution", if B is not singular. No
+    error of Theorem C.3, which asks for that; but for N_i = N_h = N_o it is singular for every second start: the sign
+    of det(W₂W₁) cannot change, and where it is not that of det(Σyx) a direction is never learnt."""
     sigma, signs = np.random.default_rng(size).normal(size=(size, size)), []
     for seed in range(8):
         W1, W2 = balanced_init(0.0, size, size, size, rng=seed)

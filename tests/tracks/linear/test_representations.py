@@ -123,6 +123,8 @@ def test_an_open_limit_is_refused() -> None:
     with pytest.raises(ValueError, match="rank 1 < 2"):
         converged(np.eye(4, 2) * [1, 0], 1.0)
     assert np.isfinite(converged(np.eye(4, 2) * [1, 0], -1.0).w2w2t).all()
+    with pytest.raises(ValueError, match="λ must be a finite number"):
+        converged(np.eye(2), np.nan)
     with pytest.raises(ValueError, match="no lazy limit"):
         lazy_limit(np.eye(2), 0.0)
 

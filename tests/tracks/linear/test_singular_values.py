@@ -98,6 +98,13 @@ def test_no_time_is_too_long(target: float, start: float, lam: float) -> None:
         np.testing.assert_allclose(singular_values(1e6, target, start, lam), target, atol=1e-12)
 
 
+@pytest.mark.parametrize("unit", [1e-200, 1e-30, 1e30, 1e300])
+def test_the_unit_of_weights_and_time_does_not_matter(unit: float) -> None:
+    times, start, lam = np.linspace(0, 9, 5), np.array([[-1.0], [0.5], [0.0]]), np.array([[1e-3], [2.0], [-1.0]])
+    gamma = transition(times / unit, unit, unit * start, unit * lam)
+    np.testing.assert_allclose(gamma, transition(times, 1.0, start, lam), rtol=1e-9)
+
+
 def test_reversed_mode_stays_on_the_saddle_at_lambda_zero_and_leaves_it_otherwise() -> None:
     s = singular_values([[1e3], [1e6]], 1.0, -1.0, [0.0, 1e-6])
     np.testing.assert_allclose(s, [[0, 1], [0, 1]], atol=1e-12)

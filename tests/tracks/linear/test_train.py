@@ -105,6 +105,25 @@ def test_the_learners_losses_are_those_of_the_task_at_hand() -> None:
         assert losses.mean().item() == work.learner.loss().item() == expected
 
 
+def test_no_loss_is_below_zero_where_all_is_learned() -> None:
+    work = made(n_in=8, n_hidden=8, n_out=8, tasks="semantic,reversal,random")
+    for task, data in zip(work.tasks, work.data, strict=True):
+        with torch.no_grad():
+            work.network.first.weight.copy_(torch.eye(8))
+            work.network.second.weight.copy_(torch.from_numpy(data.sigma_yx))
+        numbers = work.evaluate(task)
+        assert numbers["excess_loss"] == 0.0
+        assert numbers["loss"] == data.least_loss >= 0.0
+        work.finish(task)
+    assert work.data[0].least_loss < 1e-28
+    assert work.data[2].least_loss == pytest.approx((np.trace(data.sigma_yy) - np.square(data.sigma_yx).sum()) / 2)
+
+
+def test_units_are_replaced_in_float64(tmp_path: Path) -> None:
+    linear.main(words(tmp_path / "run", "--hook", "cbp(replacement_rate=0.1,maturity=0)"))
+    assert log(tmp_path / "run", "metrics")[-2]["model/cbp_replaced"] > 0
+
+
 def test_forgetting_is_what_earlier_losses_rose_since_their_end(whole: Path) -> None:
     first, second, third = log(whole, "tasks")
     assert [len(line["losses"]) for line in (first, second, third)] == [1, 2, 3]
@@ -138,6 +157,7 @@ def test_hooks_fire_where_tasks_begin_and_metrics_see_the_hidden_units(whole: Pa
         (12, "fire@task"), (12, "snp(lam=0.9)@task"), (24, "fire@task"), (24, "snp(lam=0.9)@task"),
     ]  # fmt: skip
     assert all(event["written"] == 2 for event in events)
+    assert all(event[side].keys() >= {"dfi", "lambda_balance"} for event in events for side in ("before", "after"))
     measured = [line for line in log(whole, "metrics") if "model/srank" in line]
     assert [line["step"] for line in measured] == [9, 12, 18, 24, 27, 36]
     assert measured[-1]["model/numerical_rank"] == 3
@@ -167,7 +187,7 @@ def test_arms_and_variants_are_compared_and_reported(
     monkeypatch.setattr(report, "_language_plots", lambda *_: [])  # those of every kind of run, which take seconds
 
     out = tmp_path / "compared"
-    arms = ("--arm", "none", "--arm", "fire@task", "--vary", "lam=0,1", "--seeds", "0", "1")
+    arms = ("--arm", "none", "--arm", "fire@task", "--vary", "lam=0,1", "--seeds", "0", "1", "--jobs", "1")
     line = [word for word in words(out, *arms)[1:] if word not in ("--lam",)]
     line.remove("1")
     with here():
@@ -181,7 +201,7 @@ def test_arms_and_variants_are_compared_and_reported(
     dispatch(["report", str(out)])
     page = (out / "report/index.html").read_text()
     assert "Deep linear networks: random → reversal → random" in page
-    for expected in ("excess loss − none", "forgetting", "1 reversal", "lam 1.0, fire@task", "What intervened"):
+    for expected in ("excess loss − none", "forgetting", "1 reversal", "lam 1.0, fire@task", "What intervened", "≈ λI"):
         assert expected in page
     scores = json.loads((out / "report/scores.json").read_text())
     assert [each["variant"] for each in scores["variants"]] == [{"lam": 0.0}, {"lam": 1.0}]

@@ -79,6 +79,4 @@ def write_maps(folder: Path, model: nn.Module, names: Sequence[str], passes: Ite
             rows.setdefault(layer, []).append((total / tokens[layer]).float())
     sizes = {layer: list(adapter.sizes) for layer, adapter in adapters(model).items()}
     labels = {"tasks": json.dumps(list(names)), "atoms": json.dumps(sizes)}
-    temporary = folder / f"{MAPS}.tmp"
-    files.write(temporary, to_bytes({layer: torch.stack(means) for layer, means in rows.items()}, labels))
-    temporary.replace(folder / MAPS)
+    files.replace(folder / MAPS, to_bytes({layer: torch.stack(means) for layer, means in rows.items()}, labels))

@@ -12,7 +12,7 @@ in the paper; but it does so by that choice. With S̃ in place of S̃² in the r
 Paper (D.3): λ ∈ [−10, 10], the hierarchy of Figure 4; no more. Chosen here: starts of σ = 0.1 (Algorithm 1), η = 0.01
 for 20 τ, then 30 τ for the new row, which starts at standard deviation 1e-4: what is random in it stays where the
 item does not reach, and shows most at λ = −10, where hidden units are large. At λ = 0 a square network can only learn
-tasks whose determinant has the sign of its own; see `learnable_starts`.
+tasks whose determinant has the sign of its own; see `learnable` in runs.py.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from ..representations import converged
 from ..tasks import ITEMS, semantic_hierarchy
 from ..transfer import generalisation_loss, hierarchy_feature, new_feature
 from ..weights import Array, balanced_init
-from .runs import difference, plain
+from .runs import difference, learnable, plain
 
 TRAINED = ITEMS.index("goldfish")
 LAMBDAS = tuple(range(-10, 11))
@@ -69,16 +69,10 @@ def numbers(
 
 
 def learnable_starts(sigma_yx: Array, lambdas: Sequence[float], rng: np.random.Generator) -> tuple[Array, Array]:
-    """Starts of Algorithm 1 with σ = 0.1 for a square task, (N, N): (λ, N, N), (λ, N, N).
-
-    One output's weights change sign where det(W₂W₁) and det(Σyx) differ in theirs, which λ-balance does not see.
-    Gradient flow at λ = 0 keeps the rank of W₂W₁, and with it that sign: every second random start could never learn
-    the task's smallest singular value. (With λ ≠ 0 a singular value can pass through 0, as in reversal learning.)
-    """
+    """Starts of Algorithm 1 with σ = 0.1 that can learn a square task, (N, N): (λ, N, N), (λ, N, N)."""
     size = len(sigma_yx)
-    starts = [balanced_init(lam, size, size, size, scale=0.1, rng=rng) for lam in lambdas]
+    starts = [learnable(*balanced_init(lam, size, size, size, scale=0.1, rng=rng), sigma_yx) for lam in lambdas]
     w1, w2 = (np.stack(layer) for layer in zip(*starts, strict=True))
-    w2[np.linalg.det(w2 @ w1) * np.linalg.det(sigma_yx) < 0, 0] *= -1
     return w1, w2
 
 

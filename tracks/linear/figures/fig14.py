@@ -106,7 +106,7 @@ def rebalanced(first: Array, second: Array, lambdas: Sequence[float]) -> tuple[A
 
 def left(function: Array, task: Task) -> Array:
     """The loss over time, (networks, T), of functions (networks, T, N_o, N_i), as parts of the first one."""
-    losses = task.loss(function) - task.least_loss
+    losses = task.excess_loss(function)
     parts: Array = losses / losses[:, :1]
     return parts
 

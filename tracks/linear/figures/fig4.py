@@ -9,7 +9,8 @@ From large Gaussian weights: no structure in either. E. Loss that noise adds to 
 not depend on λ, in weights it is least at λ = 0 (for N_i = N_o); sampled, and in closed form.
 
 Paper (E.6): 8-8-8, η = 0.001, weights of σ = 1e-5 for λ = 0, Σyx of a random regression of σ = 1 for λ = ±2, weights of
-σ = 1 for D; for E 4-4-4, λ = −5, −4, …, 5, σ = 0, 0.5 and 1. Here η = 0.005, which changes where training ends by O(η).
+σ = 1 for D; for E 4-4-4, λ = −5, −4, …, 5, σ = 0, 0.5 and 1. Here η = 0.005, which changes where training ends by O(η),
+and starts that would end on a saddle have a sign turned (`learnable` in runs.py; half of those with λ = 0).
 The regression of E is not given: targets of σ = √10 and ten examples, as in Figure 1; its networks start from another
 regression of σ = 1.
 """

@@ -7,7 +7,8 @@ lazy first and rich later (the delayed rich regime).
 
 Paper (E.7): targets of σ = √3, ten examples, starts from a random regression of σ = 1 split λ-balanced, eleven λ,
 η = 0.01. Here η = 0.02, 50,000 steps: at |λ| = 9 the delayed phase takes some 9/s̃² units of time. In the square network
-distances of λ and −λ differ by how the start happens to lie to the task's inputs and outputs; their means agree.
+distances of λ and −λ differ by how the start happens to lie to the task's inputs and outputs; their means agree. Its
+starts have a sign turned where at λ = 0 they would end on a saddle (`learnable` in runs.py).
 """
 
 from typing import Any

@@ -32,16 +32,32 @@ def regression_starts(
     """The paper's starts (E.3–E.7): the product is Σyx of another random regression, split into λ-balanced layers.
 
     scale: standard deviation of that regression's targets. zero: that of the weights where λ = 0, which start small
-    instead; None: they start as the others do."""
+    instead; None: they start as the others do. All can learn the task: see `learnable`."""
     n_out, n_in = task.sigma_yx.shape
     function = random_regression(n_in, n_out, task.samples, scale, rng).sigma_yx
     rotation = random_rotation(n_hidden, rng)
-    return [
+    starts = [
         balanced_init(0.0, n_in, n_hidden, n_out, zero, rng)
         if zero is not None and lam == 0
         else balanced_factors(function, n_hidden, lam, rotation)
         for lam in lambdas
     ]
+    return [learnable(*start, task.sigma_yx) for start in starts]
+
+
+def learnable(first: Array, second: Array, sigma_yx: Array) -> Weights:
+    """The weights, (N_h, N_i) and (N_o, N_h), of a square network with a sign changed where it could not learn Σyx.
+
+    Gradient flow at λ = 0 keeps the rank of W₂W₁, and with it the sign of its determinant: every second random start
+    would end on a saddle, the task's smallest singular value unlearned. There the first output's weights are turned,
+    which λ-balance does not see. (With λ ≠ 0 a singular value can pass through 0, as in reversal learning; those are
+    turned alike, so that λ is all that differs.)
+    """
+    square = first.shape == second.shape == sigma_yx.shape
+    turned = second.copy()
+    if square and np.linalg.slogdet(second @ first)[0] * np.linalg.slogdet(sigma_yx)[0] < 0:
+        turned[0] *= -1
+    return first, turned
 
 
 def qq(first: Array, second: Array) -> Array:

@@ -4,7 +4,8 @@ from peft import LoraConfig, get_peft_model
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from supple.interventions import learner_for, make
+from supple.interventions import learner_for, make, rebalance_
+from supple.metrics import lambda_residual
 from supple.tracks.language.adapters import (
     Adapter,
     ExternalRouter,
@@ -55,6 +56,17 @@ def test_lora_is_pefts(alpha):
     peer(x).square().sum().backward()
     torch.testing.assert_close(ours.A.grad, peer.base_model.model[0].lora_A["default"].weight.grad)
     torch.testing.assert_close(ours.B.grad.T, peer.base_model.model[0].lora_B["default"].weight.grad)
+
+
+def test_the_weights_of_pefts_lora_can_be_rebalanced():
+    model = get_peft_model(nn.Sequential(nn.Linear(12, 10)), LoraConfig(r=3, lora_alpha=6, target_modules=["0"]))
+    a, b = (getattr(model.base_model.model[0], side)["default"] for side in ("lora_A", "lora_B"))
+    nn.init.normal_(b.weight, std=0.3)
+    x = torch.randn(20, 12)
+    before = model(x)
+    rebalance_(a, b, 1.0)
+    torch.testing.assert_close(model(x), before, rtol=0, atol=2e-6)
+    assert lambda_residual(a, b, 1.0) < 1e-5
 
 
 def test_seqlora_goes_on_with_the_same_tensors():

@@ -9,7 +9,7 @@ import pytest
 from supple.experiments.errors import UsageError
 
 
-@pytest.mark.parametrize("method", ["inclora", "seqlora", "olora"])
+@pytest.mark.parametrize("method", ["inclora", "seqlora"])
 def test_loras_are_balanced_where_the_hook_says_and_a_run_goes_on_bit_for_bit(
     trials: Any, tmp_path: Path, method: str
 ) -> None:

@@ -17,7 +17,7 @@ import tyro
 from supple.experiments.compare import Comparison
 from supple.experiments.errors import UsageError
 from supple.interventions import did_you_mean
-from supple.scripts.console import Options, S, parse, typed
+from supple.scripts.console import Options, PresetOptions, S, parse, typed
 from supple.scripts.language import kind_of, preset_name, settings_of_preset
 from supple.tracks.kinds import KINDS
 from supple.tracks.language.presets import PRESETS, Preset
@@ -37,12 +37,17 @@ class VariedOptions(Options[S]):
     arm: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="HOOKS")] = ()
     """What is done: none, a hook, or hooks joined by " + ". May be given several times."""
     vary: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="SETTING=VALUES")] = ()
-    """A setting and its values, such as learning_rate=1e-5,1e-4: every arm with each (instead of what the preset
-    varies). Several make a grid. A value with a comma or a space stands in quotes: 'order="0,1","1,0"'."""
+    """A setting and its values, such as learning_rate=1e-5,1e-4: every arm with each. Several make a grid.
+    A value with a comma or a space stands in quotes: 'order="0,1","1,0"'."""
     seeds: tuple[int, ...] = (0,)
     """Seeds, each with runs of its own."""
     jobs: int = 0
     """Runs at a time; 0: one per core."""
+
+
+@dataclass(kw_only=True)
+class VariedPresetOptions(VariedOptions[S], PresetOptions[S]):
+    """The same where a preset can say what is varied; `--vary` takes its place."""
 
 
 def of_language(args: Sequence[str]) -> tuple[Path, Comparison, int]:
@@ -52,7 +57,7 @@ def of_language(args: Sequence[str]) -> tuple[Path, Comparison, int]:
     kind = kind_of(args[1:], "compare language")
     preset = PRESETS.get(preset_name(args) or "")
     start = KINDS[kind].settings()(**settings_of_preset(args, kind))
-    default: Any = VariedOptions(settings=start, out=tyro.MISSING, seeds=preset.seeds if preset else (0,))
+    default: Any = VariedPresetOptions(settings=start, out=tyro.MISSING, seeds=preset.seeds if preset else (0,))
     return _asked(kind, f"language {kind}", args, default, preset)
 
 
@@ -67,7 +72,7 @@ def _asked(
 ) -> tuple[Path, Comparison, int]:
     """words: of the command line, those that name the kind; its options follow them."""
     settings_type, prog = KINDS[kind].settings(), f"supple compare {words}"
-    options = parse(VariedOptions, settings_type, args[len(words.split()) :], prog, "Compare arms.", default)
+    options = parse(type(default), settings_type, args[len(words.split()) :], prog, "Compare arms.", default)
     given = _read_vary(options.vary, settings_type)
     vary: dict[str, tuple[str, ...]] = given or dict(preset.vary if preset else {})
     settings, fork_step = options.settings, 0

@@ -1,0 +1,31 @@
+"""Networks and times as the theory takes them: float64, of shapes that fit, finite; the reason in one line if not."""
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .weights import Array
+
+
+def network(first: ArrayLike, second: ArrayLike, sigma_yx: ArrayLike) -> tuple[Array, Array, Array]:
+    """W₁ (…, N_h, N_i), W₂ (…, N_o, N_h) and Σyx (…, N_o, N_i). Raises ValueError for others."""
+    w1, w2, sigma = (np.asarray(each, float) for each in (first, second, sigma_yx))
+    shapes = w1.shape, w2.shape, sigma.shape
+    fits = all(len(shape) >= 2 and min(shape[-2:]) for shape in shapes)
+    if not fits or w2.shape[-1] != w1.shape[-2] or sigma.shape[-2:] != (w2.shape[-2], w1.shape[-1]):
+        raise ValueError("W1 is (N_h, N_i), W2 (N_o, N_h) and sigma_yx (N_o, N_i), got {}, {} and {}".format(*shapes))
+    if not all(np.isfinite(each).all() for each in (w1, w2, sigma)):
+        raise ValueError("W1, W2 and sigma_yx must be finite")
+    return w1, w2, sigma
+
+
+def in_units_of(tau: float, times: ArrayLike) -> Array:
+    """times/τ, of any shape. Raises ValueError unless all are finite and ≥ 0, and τ is finite and > 0."""
+    if not 0 < tau < math.inf:
+        raise ValueError(f"tau must be a finite time > 0, got {tau}")
+    with np.errstate(over="ignore"):
+        time: Array = np.asarray(times, float) / tau
+    if not (np.isfinite(time) & (time >= 0)).all():
+        raise ValueError("times must be finite and ≥ 0")
+    return time
