@@ -18,7 +18,8 @@ The diagonal ‖W2[:, j]‖² − ‖W1[j]‖² − b[j]² becomes λ, and gradi
 diagonal is out of its reach, and of ours. A bias is a weight from an input that is always 1: one more column of W1.
 
 Cost: of directly linear maps two QR decompositions, and SVDs of matrices no larger than the hidden units are many; of
-others a pass over the weights, repeated where pairs share a layer until all of them are balanced.
+others a pass over the weights, repeated where pairs share a layer until all of them are balanced: some 25 times with
+two hidden layers, 300 with eight (a second), and on with the square of the depth.
 """
 
 from collections.abc import Sequence
@@ -59,7 +60,8 @@ def rebalance_(
     weights on one side are all zero where no factor could help; they are left as they are.
 
     Raises ValueError, with nothing written: where λ > 0 and h > o ("linear": W2ᵀW2 has at most rank o, and λI rank h),
-    or λ < 0 and h > i; for shapes that do not fit, and for numbers that are not finite.
+    or λ < 0 and h > i; for shapes that do not fit, for one matrix in both places, and for numbers that are not finite,
+    or would not be in the type of the weights.
     """
     for side in (first, second):
         if isinstance(side, nn.Module) and not isinstance(side, LINEAR):

@@ -175,14 +175,15 @@ class Paths:
         parameter."""
         for name in layers:
             own = dict(self.modules[name].named_parameters(recurse=False))
-            why = {
-                "they are tied": any(self.owners[p] > 1 for p in own.values()),
-                "it is used repeatedly": self.calls[name] > 1,
-                "something else reads them too": any(f"{name}.{p}" in self.loose for p in own),
-            }
-            for words, shared in why.items():
-                if shared:
-                    raise Shared(f"shares the weights of '{name}': {words}")
+            why = ""
+            if any(self.owners[p] > 1 for p in own.values()):
+                why = "they are tied"
+            elif self.calls[name] > 1:
+                why = "it is used repeatedly"
+            elif any(f"{name}.{p}" in self.loose for p in own):
+                why = "something else reads them too"
+            if why:
+                raise Shared(f"shares the weights of '{name}': {why}")
 
     def _back(self, node: fx.Node) -> tuple[str, list[str]]:
         """The layer that feeds this node and nothing else, and the norms on the way."""
