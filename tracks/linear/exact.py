@@ -21,7 +21,9 @@ Errors of the paper in this place (tests/tracks/linear/test_printed_equations.py
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import numpy as np
 import torch
@@ -117,9 +119,13 @@ class Exact:
         found = np.empty((len(checked), *shape))  # numpy asks for large pages, torch does not
         out = torch.from_numpy(found)
         chunk = max(1, CHUNK // max(1, self._start.numel()))
-        for time, part in zip(torch.from_numpy(checked).split(chunk), out.split(chunk), strict=True):
+
+        def evaluate(time: Tensor, part: Tensor) -> None:
             factor = self._rotated(time[:, None, None])
             write((factor.flatten(0, 1) @ self._vectors.T).view(factor.shape), part)
+
+        with _each_chunk_on_a_thread() as pool:
+            list(pool.map(evaluate, torch.from_numpy(checked).split(chunk), out.split(chunk)))
         return found
 
     def _rotated(self, time: Tensor) -> Tensor:
@@ -148,6 +154,19 @@ class Exact:
             stacked = torch.cat([(above * unit)[close].mT, torch.diag_embed((left * unit)[close, :, 0])], 1)
             root[close] = torch.linalg.qr(stacked, mode="r").R.mT
         return torch.linalg.solve_triangular(root, rows.mul_(unit), upper=False)
+
+
+@contextmanager
+def _each_chunk_on_a_thread() -> Iterator[ThreadPoolExecutor]:
+    """As many threads as torch would use, each with small matrices of its own: torch decomposes those of a batch one by
+    one, on one thread."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with ThreadPoolExecutor(threads) as pool:
+            yield pool
+    finally:
+        torch.set_num_threads(threads)
 
 
 def eigensystem(sigma_yx: Array, lam: float) -> tuple[Array, Array]:
