@@ -69,7 +69,8 @@ def stored_maps(study: Study) -> Plot | None:
         return None
     name, run = found[0]
     with safe_open(run.path / STORED, "numpy") as file:
-        tasks, sizes = (json.loads(file.metadata()[key]) for key in ("tasks", "atoms"))
+        labels = json.loads(file.metadata()["maps"])
+        tasks, sizes = labels["tasks"], labels["atoms"]
         layers = list(sizes)
         some = dict.fromkeys((layers[0], layers[len(layers) // 2], layers[-1]))
         shown = {layer: file.get_tensor(layer) for layer in some}

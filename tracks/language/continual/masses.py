@@ -78,5 +78,5 @@ def write_maps(folder: Path, model: nn.Module, names: Sequence[str], passes: Ite
         for layer, total in sums.items():
             rows.setdefault(layer, []).append((total / tokens[layer]).float())
     sizes = {layer: list(adapter.sizes) for layer, adapter in adapters(model).items()}
-    labels = {"tasks": json.dumps(list(names)), "atoms": json.dumps(sizes)}
+    labels = {"maps": json.dumps({"tasks": list(names), "atoms": sizes})}  # of several labels the order is random
     files.replace(folder / MAPS, to_bytes({layer: torch.stack(means) for layer, means in rows.items()}, labels))
