@@ -97,16 +97,10 @@ def train(path: Path, progress: Progress, warn: Warn) -> None:
             agent = build(run.config["algorithm"], settings, tasks, warn)
             hooks = read_hooks(settings.hook, tasks, agent.learners, start, run.event)
             kind = ALGORITHMS[run.config["algorithm"]]
-            Loop(run, kind, settings, agent, hooks, tasks, start, planned(path), warn).train(progress)
+            Loop(run, kind, settings, agent, hooks, tasks, start, run.end, warn).train(progress)
     except OSError as error:  # a full disk, say
         where = error.filename or path
         raise RunError(f"{where}: {error.strerror or error}; `--resume` goes on from the last checkpoint") from error
-
-
-def planned(path: Path) -> int:
-    """The step at which the run in `path` will end."""
-    config = RunDirectory.open(path).config
-    return int(config["total_steps"] if config["stop_step"] is None else config["stop_step"])
 
 
 # -- comparisons ---------------------------------------------------------------------------------------------------

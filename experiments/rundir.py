@@ -75,6 +75,12 @@ class RunDirectory:
         """What a checkpoint carries that belongs to this run: a sum over all that its state depends on."""
         return hashlib.sha256(json.dumps([self.config[key] for key in STATE]).encode()).hexdigest()
 
+    @property
+    def end(self) -> int:
+        """The step (or update) at which the run will end."""
+        stop = self.config["stop_step"]
+        return int(self.config["total_steps"] if stop is None else stop)
+
     def start_logs(self, lengths: dict[str, int], seconds: float, logs: Sequence[str] = OF_AGENTS) -> None:
         """Open these logs for appending, cut back to the byte lengths that a checkpoint recorded.
 

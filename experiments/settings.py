@@ -3,7 +3,7 @@
 A field's string is its help line on the command line.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from math import isfinite
 from typing import Annotated, Literal
 
@@ -83,9 +83,7 @@ class RunSettings:
                 "--measure-every": self.measure_every,
             }
         )
-        for field in fields(self):
-            if isinstance(value := getattr(self, field.name), float) and not isfinite(value):
-                raise UsageError(f"--{field.name.replace('_', '-')} must be a finite number, got {value}")
+        finite(**vars(self))
         if self.seed < 0:
             raise UsageError(f"--seed must be 0 or more, got {self.seed}")
         for name, value in (("--eval-episodes", self.eval_episodes), ("--eval-every", self.eval_every)):
@@ -98,6 +96,13 @@ def positive(**values: float | None) -> None:
     for name, value in values.items():
         if value is not None and not 0 < value < float("inf"):
             raise UsageError(f"{name} must be a positive number, got {value}")
+
+
+def finite(**values: object) -> None:
+    """Raise UsageError for the first setting, by the name of its field, that is infinite or no number."""
+    for name, value in values.items():
+        if isinstance(value, float) and not isfinite(value):
+            raise UsageError(f"--{name.replace('_', '-')} must be a finite number, got {value}")
 
 
 def device_here(device: Device) -> Device:

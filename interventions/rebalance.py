@@ -59,6 +59,14 @@ class Rebalance(Intervention):
 
     def apply(self, learner: Learner) -> list[str]:
         pairs = self._pairs(learner)
+        for pair in pairs if self.lam == 0 else ():
+            if pair.between == "linear" and not all(
+                any(bool(w.any()) for w in side) for side in (pair.first, pair.second)
+            ):
+                raise ValueError(
+                    f"rebalance: a map of {pair.name} is zero, and lam=0 would make both zero, from which nothing is"
+                    " learned: use another lam, or a later moment"
+                )
         entries = _entries(pairs, balance_pairs_(pairs, self.lam))
         written = [name for name, where in entries.items() if where.any()]
         # whole tensors need no mask, and a transposed one (LoRA's B) could not have it as it is

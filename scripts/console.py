@@ -25,6 +25,7 @@ from rich.progress import (
 )
 
 from supple.experiments.errors import RunError, UsageError
+from supple.experiments.rundir import RunDirectory
 
 S = TypeVar("S")
 
@@ -171,9 +172,9 @@ def progress_display() -> Iterator[Progress]:
         yield display
 
 
-def finish(path: Path, last: int, train: Callable[[Path, Callable[[int], None], Callable[[str], None]], None]) -> None:
+def finish(path: Path, train: Callable[[Path, Callable[[int], None], Callable[[str], None]], None]) -> None:
     """Train the run in `path` to its last step, with a progress bar, and say where it lies."""
     with progress_display() as display:
-        bar = display.add_task(str(path), total=last)
+        bar = display.add_task(str(path), total=RunDirectory.open(path).end)
         train(path, lambda step: display.update(bar, completed=step), warn)
     screen.print(f"done: {path}  (`supple report {path}` makes the report)")

@@ -23,7 +23,7 @@ from supple.scripts.console import PresetOptions, Resume, finish, parse, run, ty
 from supple.tracks import distributed
 from supple.tracks.kinds import KINDS, kinds_of
 from supple.tracks.language.presets import PRESETS
-from supple.tracks.runs import create, planned, train
+from supple.tracks.runs import create, train
 
 
 def main(args: Sequence[str]) -> None:
@@ -54,7 +54,7 @@ def main(args: Sequence[str]) -> None:
 
 def _train(path: Path) -> None:
     if distributed.first():
-        finish(path, planned(path), train)
+        finish(path, train)
     else:
         with contextlib.suppress(KeyboardInterrupt):
             train(path, lambda step: None, lambda line: None)

@@ -23,7 +23,7 @@ from supple.experiments.rundir import versions
 from supple.interventions import did_you_mean
 from supple.scripts.console import Options, Resume, finish, parse, run, screen, typed, warn
 from supple.tracks.kinds import KINDS
-from supple.tracks.runs import create, planned, train
+from supple.tracks.runs import create, train
 
 KIND = "linear"
 # Figures of Dominé et al. (2025), "From lazy to rich".
@@ -54,7 +54,7 @@ def main(args: Sequence[str]) -> None:
         print("\n".join([(__doc__ or "").strip(), "", *(f"  {name:9}{about}" for name, about in commands.items())]))
     elif any(a == "--resume" or a.startswith("--resume=") for a in args):
         path = parse(Resume, None, args, "supple linear", "Go on with a run.").resume
-        finish(path, planned(path), train)
+        finish(path, train)
     elif args[0] == "train":
         _train(args)
     elif args[0] in FIGURES or args[0] == "figures":
@@ -70,7 +70,7 @@ def _train(args: Sequence[str]) -> None:
     default = Options(settings=settings(), out=tyro.MISSING)
     options = parse(Options, settings, args[1:], "supple linear train", kind.about, default)
     create(options.out, KIND, options.settings, typed("supple linear", args), warn)
-    finish(options.out, planned(options.out), train)
+    finish(options.out, train)
 
 
 def _draw(args: Sequence[str]) -> None:

@@ -13,7 +13,7 @@ import tyro
 
 from supple.agents.algorithms import ALGORITHMS
 from supple.agents.presets import PRESETS, Preset
-from supple.agents.runs import create, planned, train
+from supple.agents.runs import create, train
 from supple.experiments.errors import UsageError
 from supple.experiments.rundir import RunDirectory
 from supple.interventions import did_you_mean
@@ -58,14 +58,14 @@ def main(args: Sequence[str]) -> None:
         if kind in KINDS:
             script = KINDS[kind].script
             raise UsageError(f"{path} is a run of {kind}: go on with it by `supple {script} --resume {path}`")
-        finish(path, planned(path), train)
+        finish(path, train)
         return
     algorithm = algorithm_of(args, "train")
     kind, preset = ALGORITHMS[algorithm].settings, preset_of(args, algorithm)
     default = PresetOptions(settings=kind(**(preset.settings if preset else {})), out=tyro.MISSING)
     options = parse(PresetOptions, kind, args[1:], f"supple train {algorithm}", "Train one agent, with hooks.", default)
     create(options.out, algorithm, options.settings, typed("supple train", args), warn)
-    finish(options.out, planned(options.out), train)
+    finish(options.out, train)
 
 
 if __name__ == "__main__":

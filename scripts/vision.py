@@ -14,7 +14,7 @@ from supple.experiments.errors import UsageError
 from supple.interventions import did_you_mean
 from supple.scripts.console import Options, Resume, finish, parse, run, typed, warn
 from supple.tracks.vision.benchmarks import BENCHMARKS, Benchmark
-from supple.tracks.vision.runs import create, planned, train
+from supple.tracks.vision.runs import create, train
 from supple.tracks.vision.settings import VisionSettings
 
 
@@ -26,13 +26,13 @@ def main(args: Sequence[str]) -> None:
         return
     if any(a == "--resume" or a.startswith("--resume=") for a in args):
         path = parse(Resume, None, args, "supple vision", "Go on with a run.").resume
-        finish(path, planned(path), train)
+        finish(path, train)
         return
     name, benchmark = benchmark_of(args, "vision")
     default = Options(settings=VisionSettings(**benchmark.settings), out=tyro.MISSING)
     options = parse(Options, VisionSettings, args[1:], f"supple vision {name}", benchmark.about, default)
     create(options.out, options.settings, typed("supple vision", args), warn)
-    finish(options.out, planned(options.out), train)
+    finish(options.out, train)
 
 
 def benchmark_of(args: Sequence[str], command: str) -> tuple[str, Benchmark]:

@@ -91,7 +91,7 @@ def train(path: Path, progress: Progress, warn: Warn) -> None:
             work = build(kind, settings)
             if [asdict(task) for task in work.tasks] != config["tasks"] or work.sources != config["data"]:
                 raise RunError(f"{path} was begun with other data: {config['data']}; here are {work.sources}")
-            start, end = config["start_step"], planned(path)
+            start, end = config["start_step"], run.end
             hooks = read(work, (*work.hooks, *settings.hook), start, run)
             Loop(run, work, hooks, start, end, warn).train(progress)
             if end == work.tasks[-1].end and distributed.first():
@@ -99,12 +99,6 @@ def train(path: Path, progress: Progress, warn: Warn) -> None:
     except OSError as error:  # a full disk, say
         where = error.filename or path
         raise RunError(f"{where}: {error.strerror or error}; `--resume` goes on from the last checkpoint") from error
-
-
-def planned(path: Path) -> int:
-    """The update at which the run in `path` will end."""
-    config = RunDirectory.open(path).config
-    return int(config["total_steps"] if config["stop_step"] is None else config["stop_step"])
 
 
 # -- comparisons ---------------------------------------------------------------------------------------------------

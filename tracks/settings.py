@@ -1,13 +1,12 @@
 """What every run of these tracks is told; each kind of run extends it. A field's string is its help line."""
 
-from dataclasses import dataclass, fields
-from math import isfinite
+from dataclasses import dataclass
 from typing import Annotated
 
 import tyro
 
 from ..experiments.errors import UsageError
-from ..experiments.settings import Device, device_here, positive
+from ..experiments.settings import Device, device_here, finite, positive
 
 
 @dataclass(kw_only=True)
@@ -50,9 +49,7 @@ class TrackSettings:
                 "--measure-every": self.measure_every,
             }
         )
-        for field in fields(self):
-            if isinstance(value := getattr(self, field.name), float) and not isfinite(value):
-                raise UsageError(f"--{field.name.replace('_', '-')} must be a finite number, got {value}")
+        finite(**vars(self))
         for name, value in (("--seed", self.seed), ("--eval-every", self.eval_every)):
             if value < 0:
                 raise UsageError(f"{name} must be 0 or more, got {value}")

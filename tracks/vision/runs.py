@@ -111,7 +111,7 @@ def train(path: Path, progress: Progress, warn: Warn) -> None:
             learners, start = {"model": model.learner}, run.config["start_step"]
             hooks = read_hooks(settings.hook, stream.tasks, learners, start, run.event, settings.curvature)
             compiled = settings.compile == "on"
-            Loop(run, stream, model, hooks, start, planned(path), compiled, warn).train(progress)
+            Loop(run, stream, model, hooks, start, run.end, compiled, warn).train(progress)
     except OSError as error:  # a full disk, say
         where = error.filename or path
         raise RunError(f"{where}: {error.strerror or error}; `--resume` goes on from the last checkpoint") from error
@@ -128,12 +128,6 @@ def flushing_denormals() -> Iterator[None]:
         yield
     finally:
         torch.set_flush_denormal(before)
-
-
-def planned(path: Path) -> int:
-    """The update at which the run in `path` will end."""
-    config = RunDirectory.open(path).config
-    return int(config["total_steps"] if config["stop_step"] is None else config["stop_step"])
 
 
 # -- comparisons ---------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from supple.experiments.errors import UsageError
+from supple.experiments.errors import RunError, UsageError
 
 
 @pytest.mark.parametrize("method", ["inclora", "seqlora"])
@@ -29,3 +29,9 @@ def test_loras_are_balanced_where_the_hook_says_and_a_run_goes_on_bit_for_bit(
 def test_keys_that_route_are_no_pair(trials: Any, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="'model' has no two consecutive linear maps"):
         trials.run(tmp_path / "run", "moram", hook=("rebalance@task",))
+
+
+def test_a_fresh_lora_is_not_balanced_to_nothing(trials: Any, tmp_path: Path) -> None:
+    """B is zero there: at λ = 0 A would have to be zero too, and no gradient leaves that."""
+    with pytest.raises(RunError, match=r"a map of .* is zero, and lam=0 would make both zero"):
+        trials.run(tmp_path / "run", "seqlora", hook=("rebalance@start",))
