@@ -78,7 +78,7 @@ def train(sigma_yx: Array, starts: Sequence[Weights], end: float, learning_rate:
 
 
 def flow_difference(sigma_yx: Array, starts: Sequence[Weights], runs: Runs) -> float:
-    """The largest relative difference of the theory from the gradient flow, integrated to 1e-10."""
+    """The largest relative difference of the theory from the integrated gradient flow."""
     flows = np.stack([qq(*gradient_flow(*start, sigma_yx, runs.times)) for start in starts])
     return difference(flows, runs.theory)
 
