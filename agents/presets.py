@@ -1,7 +1,8 @@
 """Settings of whole experiments, by name."""
 
-from dataclasses import dataclass
 from typing import Any
+
+from ..experiments.kinds import Preset, add
 
 CLEANRL: dict[str, Any] = {
     # CleanRL's continuous PPO: 2048 steps, 10 epochs, 32 minibatches. The cycling-MuJoCo paper names no
@@ -35,20 +36,12 @@ SAC_MLP: dict[str, Any] = {
 }
 
 
-@dataclass(frozen=True)
-class Preset:
-    """An experiment: the algorithm's settings and, for `supple compare`, arms, fork and number of seeds."""
+FIVE = (0, 1, 2, 3, 4)
+TASK_ARMS = ("none", "fire@task", "snp@task", "reset@task")
 
-    about: str
-    algorithm: str
-    settings: dict[str, Any]
-    arms: tuple[str, ...] = ("none", "fire@task", "snp@task", "reset@task")
-    fork_at: float = 0.5
-    seeds: int = 5
-
-
-PRESETS = {
-    "demo": Preset(
+add(
+    Preset(
+        "demo",
         "two short cycles through four MuJoCo tasks, four arms from the middle; minutes on two cores",
         "ppo",
         {
@@ -61,28 +54,37 @@ PRESETS = {
             "eval_episodes": 3,
             "compile": "off",
         },
-        seeds=1,
+        arms=TASK_ARMS,
     ),
-    "cycling-mujoco": Preset(
+    Preset(
+        "cycling-mujoco",
         "paper size: HalfCheetah, Hopper, Walker2d, Ant; 3 cycles × 1M steps (the paper's text)",
         "ppo",
         {**CYCLING, "sequence": "cycling-text"},
+        arms=TASK_ARMS,
         fork_at=1 / 3,
+        seeds=FIVE,
     ),
-    "cycling-mujoco-v5": Preset(
+    Preset(
+        "cycling-mujoco-v5",
         "paper size: HalfCheetah, Humanoid, Ant, Hopper; 3 cycles × 1M steps (the paper's tables)",
         "ppo",
         {**CYCLING, "sequence": "cycling-tables"},
+        arms=TASK_ARMS,
         fork_at=1 / 3,
+        seeds=FIVE,
     ),
-    "fire-atari": Preset(
+    Preset(
+        "fire-atari",
         "paper size: DQN on Asterix (--env for BeamRider, DemonAttack), 2.5M steps; five arms from the midpoint, "
         "which reset what the released code resets",
         "dqn",
         FIRE_ATARI,
-        ("none", *(f"{arm}(contract=as_released)" for arm in FIRE_ARMS)),
+        arms=("none", *(f"{arm}(contract=as_released)" for arm in FIRE_ARMS)),
+        seeds=FIVE,
     ),
-    "fire-atari-small": Preset(
+    Preset(
+        "fire-atari-small",
         "80k steps, three seeds, a schedule scaled to it and the uniform contract; hours on two cores",
         "dqn",
         {
@@ -96,17 +98,20 @@ PRESETS = {
             "measure_every": 2_000,
             "checkpoint_every": 20_000,
         },
-        ("none", *FIRE_ARMS),
-        seeds=3,
+        arms=("none", *FIRE_ARMS),
+        seeds=(0, 1, 2),
     ),
-    "fire-humanoid": Preset(
+    Preset(
+        "fire-humanoid",
         "paper size: SAC with SimBa on h1-walk (--env for h1-balance_simple, h1-run), 1M steps; five arms from the "
         "midpoint, which reset what the released code resets (injection: none was released)",
         "sac",
         FIRE_HUMANOID,
-        ("none", *(f"{arm}(contract=as_released)" for arm in FIRE_ARMS[:3]), "injection"),
+        arms=("none", *(f"{arm}(contract=as_released)" for arm in FIRE_ARMS[:3]), "injection"),
+        seeds=FIVE,
     ),
-    "fire-humanoid-small": Preset(
+    Preset(
+        "fire-humanoid-small",
         "60k steps of h1-walk, critics with a thirtieth of the parameters, three seeds, the uniform contract; an hour "
         "or two on two cores",
         "sac",
@@ -123,13 +128,15 @@ PRESETS = {
             "measure_every": 5_000,
             "checkpoint_every": 15_000,
         },
-        ("none", *FIRE_ARMS),
-        seeds=3,
+        arms=("none", *FIRE_ARMS),
+        seeds=(0, 1, 2),
     ),
-    "sac-mlp": Preset(
+    Preset(
+        "sac-mlp",
         "SAC as Stable-Baselines3 sets it up: two layers of 256, no repeat, no normalisation; give --env and --steps",
         "sac",
         SAC_MLP,
-        ("none", *FIRE_ARMS),
+        arms=("none", *FIRE_ARMS),
+        seeds=FIVE,
     ),
-}
+)

@@ -27,7 +27,7 @@ from . import files, rows
 from .errors import CheckpointError
 from .rows import Part, Rows
 
-FORMAT = "supple checkpoint 2"
+FORMAT = "supple checkpoint 3"
 MANIFEST, WEIGHTS = "state.json", "state.safetensors"
 TENSOR, ARRAY, ROWS = "__tensor__", "__array__", "__rows__"
 
@@ -141,7 +141,11 @@ def _manifest(folder: Path, identity: str) -> dict[str, Any]:
     """What state.json says. Raises CheckpointError if it is missing, damaged or foreign."""
     file = folder / MANIFEST
     head_line, _, body_line = files.read(file).partition(b"\n")
-    if _object(head_line).get("format") != FORMAT:
+    if (found := _object(head_line).get("format")) != FORMAT:
+        if str(found).startswith("supple checkpoint"):
+            raise CheckpointError(
+                f"{file}: written by another version of supple ('{found}', this one reads '{FORMAT}'): go on with that one"
+            )
         raise CheckpointError(f"{file}: not a checkpoint of this program (wanted '{FORMAT}')")
     if files.sha256(body_line.rstrip(b"\n")) != _object(head_line).get("body_sha256"):
         raise CheckpointError(f"{file}: damaged (its checksum does not match)")

@@ -1,4 +1,4 @@
-"""Comparisons: one trunk per seed, then every arm from the trunk's identical state; of agents and of classifiers."""
+"""Comparisons: one trunk per seed, then every arm from the trunk's identical state, whatever kind of run it is."""
 
 import contextlib
 import multiprocessing
@@ -6,7 +6,7 @@ import os
 import re
 import signal
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass, replace
@@ -14,48 +14,20 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from . import checkpoint
+import torch
+
+from .denormals import flushing_denormals
 from .errors import RunError, UsageError
 from .fork import fork
-from .read_hooks import Span
+from .kinds import Kind, kind_of
+from .loop import Warn
 from .rundir import RunDirectory, read_json, start_folder
+from .runs import build, configuration, drive, plain, settings_of, train
+from .settings import RunSettings, Seeds
+from .work import Task
 
-Seeds = tuple[int, ...]
 Watch = Callable[[str, int, int], None]  # label, step, last step
-Warn = Callable[[str], None]  # takes one line for the user
 Variant = Mapping[str, Any]  # fields of the settings → values
-
-
-def at_the_fork(settings: Any, trunk: RunDirectory, step: int) -> tuple[Any, int, Path]:
-    """Where arms begin in a trunk that ends at the fork: (settings, step, the checkpoint's folder)."""
-    return settings, step, checkpoint.folder_of(trunk.checkpoints, step)
-
-
-@dataclass(frozen=True)
-class Track:
-    """What a comparison asks of a kind of run. Functions are found by name in workers: those at the top
-    of a module, or methods of what can be sent there.
-
-    plan: the tasks of settings. stride: steps between which a run can fork.
-    check: (settings, hooks of each arm, fork step, warn); decides in the settings what was left to be decided here,
-    raises UsageError for what cannot work.
-    room: (settings, runs at a time, warn); raises UsageError where they need more memory than there is.
-    runs: (settings, seeds) → the settings of each run, by the seeds in it: one alone, or several as a stack.
-    configuration: (settings, command) → the contents of config.json. settings_of: from those back to settings.
-    train: bring the run in a folder to its end.
-    beginning: (settings of an arm, its trunk, fork step) → those settings with nothing left to be decided, the step and
-    the trunk's checkpoint that the arm begins at.
-    """
-
-    plan: Callable[[Any], Sequence[Span]]
-    stride: Callable[[Any], int]
-    check: Callable[[Any, Sequence[Sequence[str]], int, Warn], None]
-    room: Callable[[Any, int, Warn], None]
-    runs: Callable[[Any, Sequence[int]], dict[Seeds, Any]]
-    configuration: Callable[[Any, str], dict[str, Any]]
-    settings_of: Callable[[Mapping[str, Any], Path], Any]
-    train: Callable[[Path, Callable[[int], None], Warn], None]
-    beginning: Callable[[Any, RunDirectory, int], tuple[Any, int, Path]] = at_the_fork
 
 
 @dataclass(frozen=True)
@@ -64,22 +36,32 @@ class Comparison:
     settings. Where `fork_step` is 0 there is no trunk: arms are trained from the beginning."""
 
     algorithm: str
-    settings: Any
+    settings: RunSettings
     arms: tuple[str, ...]
     seeds: Seeds
     fork_step: int
     command: str
     variants: tuple[Variant, ...] = ({},)
 
+    @property
+    def kind(self) -> Kind:
+        return kind_of(self.algorithm)
+
+    @property
+    def trunks(self) -> tuple[Variant, ...]:
+        """The variants that have a trunk of their own."""
+        return ({},) if self.kind.forks().shared_trunk else self.variants
+
     def hooks_of(self, arm: str) -> tuple[str, ...]:
         return tuple(re.split(r"\s+\+\s+", arm.strip()))
 
 
-def fork_step_of(track: Track, settings: Any, fork_at: float | None, fork_at_task: int | None) -> int:
-    """The step of the fork: where task `fork_at_task` begins, or, where that is None, `fork_at` in (0, 1) of the
-    planned total, at a step at which runs can part. Raises UsageError."""
-    tasks = track.plan(settings)
-    total, stride = tasks[-1].end, track.stride(settings)
+def fork_step_of(
+    tasks: tuple[Task, ...], stride: int, fork_at: float | None = None, fork_at_task: int | None = None
+) -> int:
+    """Return the step of the fork: where task `fork_at_task` begins, or, where that is None, `fork_at` in (0, 1) of the
+    planned total, at a step at which runs can part: a multiple of `stride`. Raises UsageError."""
+    total = tasks[-1].end
     if fork_at_task is not None:
         if fork_at is not None:
             raise UsageError("--fork-at and --fork-at-task both say where the arms part: give one of them")
@@ -99,22 +81,26 @@ def fork_step_of(track: Track, settings: Any, fork_at: float | None, fork_at_tas
 
 
 def slug(arm: str) -> str:
-    """A folder name for an arm."""
+    """Return a folder name for an arm."""
     return re.sub(r"[^A-Za-z0-9._=-]+", "_", arm).strip("_")
 
 
+def folder_of_variant(variant: Variant) -> str:
+    """Return a folder name for a variant of the settings, such as `start=best`; empty where nothing varies."""
+    return slug(",".join(f"{name}={value}" for name, value in variant.items()))
+
+
 def folder_of_arm(arm: str, variant: Variant) -> str:
-    """A folder name for an arm, in a folder for its variant where there are several: `start=best/fire`."""
-    words = ",".join(f"{name}={value}" for name, value in variant.items())
-    return f"{slug(words)}/{slug(arm)}" if words else slug(arm)
+    """Return a folder name for an arm, in a folder for its variant where there are several: `start=best/fire`."""
+    return "/".join(filter(None, (folder_of_variant(variant), slug(arm))))
 
 
 def folder_of(seeds: Seeds) -> str:
-    """A folder name for the runs of one seed, or of a stack."""
+    """Return a folder name for the runs of one seed, or of a stack."""
     return "-".join(["seed" if len(seeds) == 1 else "seeds", *map(str, seeds)])
 
 
-def create(path: Path, track: Track, comparison: Comparison, jobs: int, warn: Warn = print) -> None:
+def create(path: Path, comparison: Comparison, jobs: int, warn: Warn = print) -> None:
     """Check the whole comparison, of which `jobs` runs go on at a time, then write comparison.json.
 
     Raises UsageError."""
@@ -127,44 +113,63 @@ def create(path: Path, track: Track, comparison: Comparison, jobs: int, warn: Wa
             raise UsageError(f"--arm '{arm}': none goes with no other hook")
     if len({slug(arm) for arm in comparison.arms}) < len(comparison.arms):
         raise UsageError(f"two arms would share a folder: {', '.join(comparison.arms)}")
-    folders = [folder_of_arm("none", variant) for variant in comparison.variants]
+    folders = [folder_of_variant(variant) for variant in comparison.variants]
     if twice := [folder for folder in folders if folders.count(folder) > 1]:
-        raise UsageError(f"two variants would share a folder: {Path(twice[0]).parent}")
-    for variant in comparison.variants:
-        hooks = [comparison.hooks_of(arm) for arm in comparison.arms]
-        track.check(replace(comparison.settings, **variant), hooks, comparison.fork_step, warn)
-    _require_room(track, comparison, jobs, warn)
-    settings = track.configuration(comparison.settings, comparison.command)["settings"]
-    start_folder(path, "comparison.json", {**asdict(comparison), "settings": settings}, "supple compare")
+        raise UsageError(f"two variants would share a folder: {twice[0]}")
+    with flushing_denormals(comparison.settings.threads):
+        _require_room(comparison, jobs, warn)
+        for variant in comparison.variants:
+            for arm in comparison.arms:
+                _check_arm(comparison, arm, variant, warn)
+    start_folder(path, "comparison.json", {**asdict(comparison), "settings": plain(comparison.settings)})
 
 
-def _require_room(track: Track, comparison: Comparison, jobs: int, warn: Warn) -> None:
-    runs = len(track.runs(comparison.settings, comparison.seeds)) * len(comparison.arms) * len(comparison.variants)
-    track.room(comparison.settings, min(jobs, runs), warn)
+def _check_arm(c: Comparison, arm: str, variant: Variant, warn: Warn) -> None:
+    """Raise UsageError for hooks that have no place in such a run. Hooks may change a network: it is built for each."""
+    settings = replace(c.settings, **{**variant, "hook": c.hooks_of(arm)})
+    work = build(c.kind, settings, warn)
+    try:
+        drive(work, settings.hook, c.kind.forks().planned(settings, c.fork_step))
+    except UsageError as error:
+        raise UsageError(f"--arm: {str(error).removeprefix('--hook: ').removeprefix('--arm: ')}") from None
+    finally:
+        work.close()
 
 
-def open_comparison(path: Path, track_of: Callable[[str], Track], jobs: int, warn: Warn = print) -> Comparison:
+def _require_room(c: Comparison, jobs: int, warn: Warn) -> None:
+    """Raise UsageError where so many runs at a time need more memory than there is."""
+    work = build(c.kind, c.settings, warn)
+    runs = len(c.settings.of_seeds(c.seeds)) * len(c.arms) * len(c.variants)
+    try:
+        work.check_room(min(jobs, runs))
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    finally:
+        work.close()
+
+
+def open_comparison(path: Path, jobs: int, warn: Warn = print) -> Comparison:
     """Read comparison.json back, to go on with `jobs` runs at a time.
 
-    track_of: the track of an algorithm. Raises UsageError where there is no comparison, or no room for so many runs.
-    """
+    Raises UsageError where there is no comparison, or no room for so many runs."""
     file = path / "comparison.json"
     data = read_json(file, f"{path} is no comparison")
+    _, settings = settings_of(data, file)
     try:
-        track = track_of(data["algorithm"])
         lists = {name: tuple(data[name]) for name in ("arms", "seeds")}
         lists["variants"] = tuple(
             {name: tuple(value) if isinstance(value, list) else value for name, value in variant.items()}
             for variant in data.get("variants", [{}])
         )
-        comparison = Comparison(**{**data, **lists, "settings": track.settings_of(data, file)})
+        comparison = Comparison(**{**data, **lists, "settings": settings})
     except (KeyError, TypeError) as error:
         raise RunError(f"{file} was written by another version of supple: {error}") from error
-    _require_room(track, comparison, jobs, warn)
+    with flushing_denormals(settings.threads):
+        _require_room(comparison, jobs, warn)
     return comparison
 
 
-def run_comparison(path: Path, track: Track, comparison: Comparison, jobs: int, watch: Watch, warn: Warn) -> None:
+def run_comparison(path: Path, comparison: Comparison, jobs: int, watch: Watch, warn: Warn) -> None:
     """Bring every trunk and arm to its end, `jobs` at a time; what is finished already is left as it is.
 
     Arms run in processes of their own with the environment's own threads; their number and their order
@@ -173,10 +178,13 @@ def run_comparison(path: Path, track: Track, comparison: Comparison, jobs: int, 
     context = multiprocessing.get_context("spawn")
     messages, (alive, lifeline) = context.SimpleQueue(), context.Pipe(duplex=False)
     with lifeline, ProcessPoolExecutor(jobs, context, _begin_worker, (messages, alive)) as pool:
-        runs = track.runs(comparison.settings, comparison.seeds)
-        work = [(arm, variant) for variant in comparison.variants for arm in comparison.arms]
-        first: list[tuple[str | None, Variant]] = [(None, {})] if comparison.fork_step else [*work]
-        pending = {_submit(pool, path, track, comparison, seeds, *each) for seeds in runs for each in first}
+        arms = [(arm, variant) for variant in comparison.variants for arm in comparison.arms]
+        trunks = [(None, variant) for variant in comparison.trunks]
+        pending = {
+            _submit(pool, path, comparison, seeds, *each)
+            for seeds in comparison.settings.of_seeds(comparison.seeds)
+            for each in (trunks if comparison.fork_step else arms)
+        }
         try:
             while pending:
                 done, pending = wait(pending, timeout=0.2, return_when=FIRST_COMPLETED)
@@ -184,17 +192,18 @@ def run_comparison(path: Path, track: Track, comparison: Comparison, jobs: int, 
                     kind, *rest = messages.get()
                     warn(*rest) if kind == "warn" else watch(*rest)
                 for future in done:
-                    seeds, arm = future.result()
+                    seeds, arm, trunk = future.result()
                     if arm is None:  # a trunk is done: its arms can begin
-                        pending |= {_submit(pool, path, track, comparison, seeds, *each) for each in work}
+                        own = [each for each in arms if trunk in ({}, each[1])]
+                        pending |= {_submit(pool, path, comparison, seeds, *each) for each in own}
         except BaseException as error:
             lifeline.close()  # workers that are still busy exit at once
             if isinstance(error, BrokenProcessPool):
-                raise RunError(f"a worker process died; go on with `supple compare --resume {path}`") from None
+                raise RunError(f"a worker process died; go on with `supple resume {path}`") from None
             raise
 
 
-def _submit(pool: ProcessPoolExecutor, *work: Any) -> Future[tuple[Seeds, str | None]]:
+def _submit(pool: ProcessPoolExecutor, *work: Any) -> Future[tuple[Seeds, str | None, Variant]]:
     """Hand one run to the pool. Workers begin here, deaf to Ctrl-C: it reaches them too, but the parent decides."""
     handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
@@ -208,6 +217,7 @@ _messages: Any = None  # in a worker: the way to its parent
 
 def _begin_worker(messages: Any, alive: Connection) -> None:
     """In a worker, once: keep the way to the parent, and exit when the parent lets go of it or is gone."""
+    torch.set_flush_denormal(True)  # before its threads begin: see denormals.py
     global _messages
     _messages = messages
 
@@ -220,48 +230,51 @@ def _begin_worker(messages: Any, alive: Connection) -> None:
 
 
 def _run_one(
-    path: Path, track: Track, c: Comparison, seeds: Seeds, arm: str | None, variant: Variant
-) -> tuple[Seeds, str | None]:
+    path: Path, c: Comparison, seeds: Seeds, arm: str | None, variant: Variant
+) -> tuple[Seeds, str | None, Variant]:
     """In a worker: the trunk of a seed or of a stack of them (`arm` None), or one arm from its end."""
-    folder, settings = path / folder_of(seeds), track.runs(c.settings, c.seeds)[seeds]
-    trunk = folder / "trunk"
+    folder, settings = path / folder_of(seeds), replace(c.settings.of_seeds(c.seeds)[seeds], **variant)
+    trunk = folder / folder_of_variant(variant if variant in c.trunks else {}) / "trunk"
     if arm is None:
         target, end = trunk, c.fork_step
         if not (trunk / "config.json").exists():
-            RunDirectory.create(trunk, {**track.configuration(settings, c.command), "stop_step": c.fork_step})
+            config = _configuration(c, settings, variant)
+            RunDirectory.create(trunk, {**config, "stop_step": c.fork_step})
     else:
         target = folder / folder_of_arm(arm, variant)
-        end = _begin_arm(track, c, replace(settings, **variant), arm, variant, trunk, target)
+        end = _begin_arm(c, settings, arm, variant, trunk, target)
     words = ", ".join(f"{name} {value}" for name, value in variant.items())
     label = " · ".join(filter(None, [folder_of(seeds).replace("-", " ", 1), words, arm or "trunk"]))
-    track.train(
+    train(
         target,
         lambda step: _messages.put(("step", label, step, end)),
         lambda line: _messages.put(("warn", line)),
     )
-    return seeds, arm
+    return seeds, arm, variant
 
 
-def _begin_arm(
-    track: Track, c: Comparison, settings: Any, arm: str, variant: Variant, trunk: Path, target: Path
-) -> int:
+def _begin_arm(c: Comparison, settings: RunSettings, arm: str, variant: Variant, trunk: Path, target: Path) -> int:
     """Make an arm's folder where there is none yet; returns the step at which it ends."""
-    hooks = list(c.hooks_of(arm))
-    if not c.fork_step:
-        if not (target / "config.json").exists():
-            config = track.configuration(replace(settings, hook=tuple(hooks)), c.command)
-            RunDirectory.create(target, {**config, "arm": arm, "variant": dict(variant)})
+    if (target / "config.json").exists():
         return int(RunDirectory.open(target).config["total_steps"])
+    hooks = c.hooks_of(arm)
+    if not c.fork_step:
+        config = {**_configuration(c, replace(settings, hook=hooks), variant), "arm": arm}
+        RunDirectory.create(target, config)
+        return int(config["total_steps"])
     with RunDirectory.open(trunk) as run:
-        settings, step, source = track.beginning(settings, run, c.fork_step)
-        config = _of_arm(track, run.config, settings, c.command, variant)
-        own = {"settings": {**config["settings"], "hook": hooks}, "hooks": hooks, "arm": arm}
+        settings, step, source = c.kind.forks().beginning(settings, run, c.fork_step)
+        config = dict(run.config) if variant in c.trunks else {**run.config, **_configuration(c, settings, variant)}
+        own = {"settings": {**config["settings"], "hook": list(hooks)}, "hooks": list(hooks), "arm": arm}
         fork(run, source, target, {**config, **own, "start_step": step, "stop_step": None})
     return int(config["total_steps"])
 
 
-def _of_arm(track: Track, trunk: Mapping[str, Any], settings: Any, command: str, variant: Variant) -> dict[str, Any]:
-    """The contents of config.json that an arm shares with its trunk, but for what its variant changes."""
-    if not variant:
-        return dict(trunk)
-    return {**trunk, **track.configuration(settings, command), "variant": dict(variant)}
+def _configuration(c: Comparison, settings: RunSettings, variant: Variant) -> dict[str, Any]:
+    """Return the contents of config.json of a run in this variant, as one that is no part of a comparison."""
+    work = build(c.kind, settings, lambda line: None)  # what there was to say was said when all was checked
+    try:
+        config = configuration(c.kind, settings, work, c.command)
+    finally:
+        work.close()
+    return {**config, "variant": dict(variant)} if variant else config

@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from ..experiments.rundir import RunDirectory
+from .rundir import RunDirectory
 
 
 def world() -> int:
@@ -69,7 +69,7 @@ def processes(device: str) -> Iterator[None]:
 class Onlooker(RunDirectory):
     """The run directory as the other processes have it: they read it, and write nothing."""
 
-    def start_logs(self, lengths: dict[str, int], seconds: float, logs: Sequence[str] = ()) -> None:
+    def start_logs(self, lengths: dict[str, int], seconds: float, logs: Sequence[str]) -> None:
         return
 
     def _write(self, log: str, fields: dict[str, Any]) -> None:

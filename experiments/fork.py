@@ -1,11 +1,37 @@
 """Forks: an arm that goes on from the identical state of a trunk."""
 
 import shutil
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from . import checkpoint
 from .rundir import RunDirectory, versions, write_json
+
+
+class Forks:
+    """How the arms of a comparison part from their trunk. A kind of run whose arms begin elsewhere has one of its own.
+
+    shared_trunk: whether all variants of the settings share one trunk; else each has its own.
+    """
+
+    shared_trunk = False
+
+    def prepare(self, settings: Any, vary: Mapping[str, Sequence[str]], fork: int) -> tuple[Any, int]:
+        """Return the settings of the comparison and the step of the fork, 0 where arms are trained from the beginning.
+
+        vary: name of a setting → its values as they were typed. Raises UsageError for what cannot vary.
+        """
+        return settings, fork
+
+    def planned(self, settings: Any, fork: int) -> int:
+        """Return the step at which an arm with these settings will begin."""
+        return fork
+
+    def beginning(self, settings: Any, trunk: RunDirectory, fork: int) -> tuple[Any, int, Path]:
+        """Return where an arm begins in its trunk, which ends at the fork: its settings with nothing left to be decided,
+        the step, and the folder of the state."""
+        return settings, fork, checkpoint.folder_of(trunk.checkpoints, fork)
 
 
 def fork(trunk: RunDirectory, source: Path, target: Path, config: dict[str, Any]) -> None:

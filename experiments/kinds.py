@@ -1,63 +1,126 @@
-"""The kinds of runs that the one loop trains, by name; each lies in a package of its own.
+"""The kinds of runs, by name: everything that depends on what kind a run is stands in its row.
 
-In a package are settings.py, with a dataclass, and work.py, with `build(settings)`.
+A room that has kinds registers them in a module that its distribution names as an entry point of the group
+`supple.kinds`; so rows from other packages are found as our own are.
 """
 
-import importlib
-from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import entry_points
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any
 
-from ..experiments.compare import at_the_fork
-from ..experiments.rundir import RunDirectory
-from .language.pretrain.starts import from_a_start
-from .settings import TrackSettings
+from ..interventions.registry import Registry
+
+if TYPE_CHECKING:
+    from .fork import Forks
+    from .report.kind import Report
+    from .settings import RunSettings
+    from .work import Work
+
+GROUP = "supple.kinds"
 
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of run.
+    """One kind of run. What is given as "module:name" is imported when it is asked for, so that help needs no torch.
 
-    package: where it lies in this room. settings_name: its dataclass in the package's settings.py. command: what is
-    typed after `supple` to train one; its first word is the script. shared: whether processes that `torchrun` starts
-    can share it."""
+    name, about: as people type it, and what it is. settings: its dataclass, extended from RunSettings.
+    build: settings → its Work; raises UsageError or ValueError for what cannot work.
+    report: its `Report`. unit: what a step is.
+    words: what older command lines say instead of `train NAME`, such as "language pretrain".
+    shared: whether the processes that torchrun starts can train one run together.
+    fork_at, fork_at_task: where comparisons fork if nothing is said; neither: arms are trained from the beginning.
+    arms: what comparisons compare if nothing is said.
+    forking: how its arms part from their trunk, a class like `fork.Forks`.
+    benchmark: whether its settings begin with a preset that is named right after it: `train vision permuted-mnist`.
+    counted_seeds: whether `--seeds 5` used to mean five seeds in its comparisons.
+    """
 
+    name: str
     about: str
-    package: str
-    settings_name: str
-    command: str
-    beginning: Callable[[Any, RunDirectory, int], tuple[Any, int, Path]] = at_the_fork
+    settings: str
+    build: str
+    report: str
+    unit: str = "updates"
+    words: str = ""
     shared: bool = False
+    fork_at: float | None = None
+    fork_at_task: int | None = None
+    arms: tuple[str, ...] = ("none",)
+    forking: str = "supple.experiments.fork:Forks"
+    benchmark: bool = False
+    counted_seeds: bool = False
 
-    @property
-    def script(self) -> str:
-        return self.command.split()[0]
+    def settings_class(self) -> "type[RunSettings]":
+        found: type[RunSettings] = resolve_name(self.settings)
+        return found
 
-    def settings(self) -> type[TrackSettings]:
-        module = importlib.import_module(f".{self.package}.settings", __package__)
-        found: type[TrackSettings] = getattr(module, self.settings_name)
+    def builder(self) -> "Callable[[Any], Work]":
+        found: Callable[[Any], Work] = resolve_name(self.build)
+        return found
+
+    def forks(self) -> "Forks":
+        found: type[Forks] = resolve_name(self.forking)
+        return found()
+
+    def report_of(self) -> "Report":
+        found: Report = resolve_name(self.report)
         return found
 
 
-KINDS = {
-    "pretrain": Kind(
-        "a GPT on one corpus, then on others, from a checkpoint of the first", "language.pretrain", "PretrainSettings",
-        "language pretrain", from_a_start, shared=True,
-    ),
-    "sft": Kind(
-        "supervised fine-tuning of a causal language model, and what it forgets", "language.finetune", "SFTSettings",
-        "language sft",
-    ),
-    "clip": Kind("a small image-text model on captions", "language.images", "ClipSettings", "language clip"),
-    "continual": Kind(
-        "one task after the other with adapters (MoRAM, LoRA, …)", "language.continual", "ContinualSettings",
-        "language continual",
-    ),
-    "linear": Kind("deep linear networks, one task after the other", "linear", "LinearSettings", "linear train"),
-}  # fmt: skip
+@dataclass(frozen=True)
+class Preset:
+    """The settings of a whole experiment, by name, and what `supple compare` compares in it.
+
+    vary: name of a setting → the values that it takes, each with every arm. None: as the kind says.
+    """
+
+    name: str
+    about: str
+    kind: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    vary: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    arms: tuple[str, ...] | None = None
+    fork_at: float | None = None
+    seeds: tuple[int, ...] = (0,)
 
 
-def kinds_of(script: str) -> dict[str, Kind]:
-    """The kinds of runs that one script trains, such as "language"."""
-    return {name: kind for name, kind in KINDS.items() if kind.script == script}
+kinds: Registry[Kind] = Registry("kind of run")
+presets: Registry[Preset] = Registry("preset")
+
+
+def add(*rows: Kind | Preset) -> None:
+    """File rows under their names. Raises ValueError for a name that is taken."""
+    for row in rows:
+        if isinstance(row, Kind):
+            kinds.register(row.name)(row)
+        else:
+            presets.register(row.name)(row)
+
+
+@cache
+def load() -> None:
+    """Let every room and plug-in file its rows."""
+    for point in entry_points(group=GROUP):
+        point.load()
+
+
+def kind_of(name: str) -> Kind:
+    """Return the kind of runs that has this name. Raises UnknownName."""
+    load()
+    return kinds.get(name)
+
+
+def all_kinds() -> dict[str, Kind]:
+    """Return every kind of runs, by name, in the order of their registration."""
+    load()
+    return {name: kinds.get(name) for name in kinds.names()}
+
+
+def presets_of(kind: str | None = None) -> dict[str, Preset]:
+    """Return the presets by name: all, or those of one kind of runs."""
+    load()
+    found = {name: presets.get(name) for name in presets.names()}
+    return {name: preset for name, preset in found.items() if kind in (None, preset.kind)}

@@ -1,30 +1,37 @@
-"""The training loop of these tracks: batch → update → hooks → measure → evaluate → log → checkpoint, by tasks."""
+"""The one training loop: advance → hooks → measure → evaluate → log → checkpoint, task after task."""
 
 import shutil
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
-from math import inf, isfinite
+from math import inf
+from pathlib import Path
+from statistics import fmean
+from typing import Any
 
 import torch
-from torch import Tensor
 
-from ..experiments import checkpoint
-from ..experiments.errors import RunError
-from ..experiments.hooks import HookDriver
-from ..experiments.rundir import OF_CLASSIFIERS, RunDirectory
-from ..experiments.seeding import derive
-from ..metrics import View, measure
-from . import distributed
-from .work import Task, Work
+from ..metrics.view import evaluating
+from . import checkpoint, distributed
+from .errors import RunError
+from .hooks import HookDriver
+from .rundir import RunDirectory
+from .seeding import derive
+from .work import Numbers, Task, Work, crossed
 
 Progress = Callable[[int], None]
-EVERY = 20  # updates between two signs of progress, at which a diverged loss is noticed
+Warn = Callable[[str], None]  # takes one line for the user
 BEST, KEPT = "best", "kept"  # folders of checkpoints that later ones do not push out
 
 
 @dataclass
 class Loop:
-    """One run between its start and its end, at an update (`step`) that only grows."""
+    """One run between its start and its end, at a step that only grows; what it learns is its `Work`.
+
+    Every saved state ends a segment, in every run alike, and what the work does not save begins anew from seeds
+    derived from the number of states saved so far. So a run that is resumed goes on bit for bit like one that was
+    never interrupted.
+    """
 
     run: RunDirectory
     work: Work
@@ -33,13 +40,9 @@ class Loop:
     end: int
     warn: Callable[[str], None]
     step: int = 0
-    best: float = inf  # the smallest number that `Work.improved` gave
-
-    def __post_init__(self) -> None:
-        self.settings, self.learner = self.work.settings, self.work.learner
-        device = next(self.learner.module.parameters()).device
-        self.sum = torch.zeros((), dtype=torch.float64, device=device)  # of the losses since the last line
-        self.count = 0
+    number: int = 0  # of states saved so far
+    best: float = -inf  # the largest number that `Work.merit` gave
+    saved: Path | None = None  # the last checkpoint, whose growing data the next one need not repeat
 
     def train(self, progress: Progress) -> None:
         """Go on from the newest intact checkpoint, or from the beginning, to the end."""
@@ -47,166 +50,159 @@ class Loop:
         progress(self.step)
         for task in self.work.tasks:
             if task.start <= self.step < min(task.end, self.end):
-                self._learn(task, progress)
+                try:
+                    self._learn(task, progress)
+                except (ValueError, torch.linalg.LinAlgError):  # so metrics and hooks refuse what is not finite
+                    self.work.check(closely=True)
+                    raise
 
     def _learn(self, task: Task, progress: Progress) -> None:
-        self.learner.module.train()
+        work, s, until = self.work, self.work.settings, min(task.end, self.end)
+        kept = work.kept
+        for learner in work.learners.values():
+            learner.module.train()
         if self.step == task.start:
             self._begin(task)
-        s, until = self.settings, min(task.end, self.end)
+        elif self.step == self.start:
+            self.hooks.passed(self.start - 1, self.start)
+        work.begin_segment(number := self.number)
         while self.step < until:
-            self.sum += self._update(task, self.step - task.start)
-            self.count += 1
-            self.step += 1
-            self.hooks.passed(self.step - 1, self.step)
-            if self.step % EVERY == 0 or self.step == until:
-                self._check()
+            previous = self.step
+            self.step += work.advance(task, previous, until, self.hooks, self.run)
+            self.hooks.passed(previous, self.step)
+            if crossed(previous, self.step, work.check_every) or self.step >= until:
+                work.check()
                 progress(self.step)
-            if self.step % s.measure_every == 0 or self.step == until:
+            if crossed(previous, self.step, s.measure_every) or self.step >= until:
                 self._measure(task)
-            if self.step == task.end:
-                self._finish(task)
-            elif self.step == until or (s.eval_every and self.step % s.eval_every == 0):
-                self._evaluate(task)
-            if self.step in self.work.kept:
+            due = work.evaluation_due(task, previous, self.step)
+            numbers = self._evaluate(task) if due else {}
+            if self.step >= task.end:
+                self._finish(task, numbers)
+            if kept and any(previous < step <= self.step for step in kept):
                 self._save(KEPT)
-            if self.step == self.end or self.step % s.checkpoint_every == 0:
-                self._check()
+            if (
+                crossed(previous, self.step, s.checkpoint_every)
+                or self.step >= self.end
+                or (self.step >= task.end and work.saves_where_tasks_end)
+            ):
+                work.check(closely=True)
                 self._save()
-
-    def _update(self, task: Task, update: int) -> Tensor:
-        """One optimizer step; returns its loss, penalties left out."""
-        work, optimizer = self.work, self.learner.optimizer
-        assert optimizer is not None
-        work.place = task, update
-        optimizer.zero_grad(set_to_none=True)
-        total = torch.zeros_like(self.sum)
-        for part in range(work.parts):
-            with work.accumulating(part):
-                loss = work.loss(task, update, part) / work.parts
-                loss.backward()
-            total += loss.detach()
-        if self.hooks.penalizes and (penalty := self.hooks.penalty(self.learner)).requires_grad:
-            penalty.backward()
-        if self.settings.clip is not None:
-            torch.nn.utils.clip_grad_norm_(self.learner.module.parameters(), self.settings.clip)
-        for group in optimizer.param_groups:
-            group["lr"] = work.rate(task, update) * group["initial_lr"]
-        if self.hooks.precedes_updates:
-            self.hooks.before_update(self.learner)
-        optimizer.step()
-        if self.hooks.follows_updates:
-            self.hooks.after_update(self.learner)
-        return distributed.mean(total)
+            if self.number > number and self.step < until:
+                work.begin_segment(number := self.number)
 
     def _begin(self, task: Task) -> None:
-        work = self.work
         if self.step == self.start and task.index:  # a fork: the trunk's hooks saw the last task end, not ours
-            earlier = work.tasks[task.index - 1]
-            work.place = earlier, earlier.updates - 1
+            self.work.look_at(self.work.tasks[task.index - 1], self.step)
             self.hooks.finished()
-        work.enter(task)
-        work.place = task, 0
+        self.work.enter(task)
+        self.work.look_at(task, self.step)
         if self.step == self.start:
             self.hooks.passed(self.start - 1, self.start)
-        self.run.event(event="task", step=self.step, task=task.index, name=task.name)
+        self.run.event(event="task", step=self.step, task=task.index, **task.fields)
         if task.index:
             self.hooks.switched(self.step, task.index)
-        self._evaluate(task)
+        if self.work.evaluation_due(task, self.step, self.step):
+            self._evaluate(task)
 
-    def _finish(self, task: Task) -> None:
-        """The end of a task: how well it was learned."""
-        numbers = self._evaluate(task)
-        place = {"step": self.step, "task": task.index, "name": task.name, "seed": self.settings.seed}
-        self.run.task(**place, updates=task.updates, **numbers, **self.work.finish(task))
-        self.run.flush()
+    def _finish(self, task: Task, numbers: Numbers) -> None:
+        """Log how well a task was learned, while the learners' data are still its own."""
+        if "tasks" in self.work.logs:
+            fields = self.work.finish(task, numbers)
+            place = {"step": self.step, "task": task.index, "name": task.name}
+            for seed, own in self._by_seed(fields):
+                self.run.task(**place, seed=self.run.config["seed"] if seed is None else seed, updates=task.steps, **own)
+            self.run.flush()
         self.hooks.finished()
 
-    def _evaluate(self, task: Task) -> dict[str, float]:
-        self.learner.module.eval()
-        numbers = self.work.evaluate(task)
-        self.learner.module.train()
-        line: dict[str, float] = {"task": task.index, **numbers}
-        if self.count:
-            line["train_loss"] = float(self.sum) / self.count
-            self.sum.zero_()
-            self.count = 0
-        self.run.metrics(self.step, line)
+    def _evaluate(self, task: Task) -> Numbers:
+        with ExitStack() as modes:
+            for learner in self.work.learners.values():
+                modes.enter_context(evaluating(learner.module))
+            numbers = self.work.evaluate(task)
+        for labels, (_, own) in zip(self._labels(), self._by_seed(numbers), strict=True):
+            self.run.metrics(self.step, {**task.labels, **own}, **labels)
         self.run.flush()
         # where nothing was learned yet, nothing is best: nobody could start there
-        if self.step and (number := self.work.improved(task, numbers, self.best)) is not None:
-            self.best = number
+        merit = self.work.merit(task, numbers) if self.step and self.work.settings.keep_best else None
+        if merit is not None and merit > self.best:
+            self.best = merit
             self._save(BEST)
         return numbers
 
     def _measure(self, task: Task) -> None:
-        found = measure(View(self.learner), True, costly=self.settings.curvature)
-        numbers: dict[str, float] = {f"{self.learner.name}/{name}": value for name, value in found.items()}
-        numbers |= {name: float(value) for name, value in self.hooks.numbers().items()}
-        self.run.metrics(self.step, {"task": task.index, **numbers})
+        learning, found = self.work.numbers(), self.work.measure(self.work.settings.curvature)
+        counted = self.hooks.numbers()
+        for member, (labels, own) in enumerate(zip(self._labels(), found, strict=True)):
+            numbers = {
+                # one for each seed of a stack; else the mean, where one network of the run is itself a stack
+                name: float(value.expand(len(found))[member] if self.work.seeds else value.double().mean())
+                for name, value in counted.items()
+            }
+            self.run.metrics(self.step, {**task.labels, **learning, **own, **numbers}, **labels)
         self.run.flush()
-        self.hooks.measured(self.step, numbers)
+        means = {name: fmean(own[name] for own in found) for name in found[0]}
+        self.hooks.measured(self.step, {**learning, **means})
 
-    def _check(self) -> None:
-        """Raise RunError if the loss was not finite. What was saved stays."""
-        sound = [torch.isfinite(p.detach()).all() for p in self.learner.module.parameters() if p.requires_grad]
-        if not isfinite(float(self.sum)) or (sound and not bool(torch.stack(sound).all())):
-            raise RunError(
-                f"training diverged by update {self.step}, its loss is not finite: a smaller --learning-rate may help; "
-                f"the last checkpoint is kept"
-            )
+    def _labels(self) -> list[dict[str, int]]:
+        """Return what the lines of each series carry: the seed, where a run trains several."""
+        return [{"seed": seed} for seed in self.work.seeds] or [{}]
+
+    def _by_seed(self, numbers: Numbers) -> list[tuple[int | None, Numbers]]:
+        """Return the numbers of each seed of a stack; else those of the run."""
+        if not self.work.seeds:
+            return [(None, numbers)]
+        return [(seed, {name: v[i] for name, v in numbers.items()}) for i, seed in enumerate(self.work.seeds)]
 
     # -- checkpoints --------------------------------------------------------------------------------------------
 
     def _save(self, folder: str = "") -> None:
         """Save the state; in a folder of its own where later checkpoints are not to push it out."""
+        self.number += 1
         if not distributed.first():
             return
         tree = {
             "step": self.step,
-            "best": None if self.best == inf else self.best,
-            "sum": self.sum,
-            "count": self.count,
+            "number": self.number,
+            "best": None if self.best == -inf else self.best,
             "work": self.work.state(),
-            "torch": torch.get_rng_state(),
-            "cuda": torch.cuda.get_rng_state(self.sum.device) if self.sum.is_cuda else None,
             "hooks": self.hooks.state_dict(),
+            "torch": _global_generators(),
             "logs": self.run.log_lengths(),
             "seconds": self.run.seconds(),
         }
         where = self.run.path / folder if folder else self.run.checkpoints
-        checkpoint.save(where, self.step, tree, self.run.identity)
+        written = checkpoint.save(where, self.step, tree, self.run.identity, self.saved)
         if not folder:  # only now is a best state from before of no more use: the run could have had to go back to it
-            checkpoint.prune(where, self.settings.keep_checkpoints, self.step)
+            self.saved = written
+            checkpoint.prune(where, self.work.settings.keep_checkpoints, self.step)
             checkpoint.prune(self.run.path / BEST, 1, self.step)
 
     def _restore(self) -> None:
-        torch.manual_seed(derive(self.settings.seed, "torch"))
+        torch.manual_seed(derive(self.run.config["seed"], "torch"))
         tree = checkpoint.newest(self.run.checkpoints, self.run.identity, self.warn)
         distributed.together()  # nobody prunes before everybody has read
         self._forget_later(0 if tree is None else tree["step"])
         if tree is None:
             if self.start:
                 raise RunError(f"{self.run.checkpoints}: a fork without its checkpoint cannot begin")
-            self.run.start_logs({}, 0.0, OF_CLASSIFIERS)
+            self.run.start_logs({}, 0.0, self.work.logs)
             return
-        self.step, self.count = tree["step"], tree["count"]
-        self.sum.copy_(tree["sum"])
-        self.best = inf if tree["best"] is None else tree["best"]
+        self.step, self.number = tree["step"], tree["number"]
+        self.saved = checkpoint.folder_of(self.run.checkpoints, self.step)
         for task in self.work.tasks:
             if task.start < self.step:
                 self.work.enter(task)
-                self.work.place = task, min(self.step, task.end) - task.start - 1
+                self.work.look_at(task, self.step)
         self.work.load_state(tree["work"])
-        torch.set_rng_state(tree["torch"])
-        if self.sum.is_cuda and tree.get("cuda") is not None:
-            torch.cuda.set_rng_state(tree["cuda"], self.sum.device)
         self.hooks.load_state_dict(tree["hooks"])
-        if self.step == self.start:  # a fork begins its own account
-            self.best, self.count = inf, 0
-            self.sum.zero_()
+        _set_global_generators(tree["torch"])
+        if tree["best"] is not None and self.step > self.start:  # a fork begins its own account
+            self.best = tree["best"]
+        if distributed.first():
+            checkpoint.prune(self.run.checkpoints, self.work.settings.keep_checkpoints, self.step)
         if self.step < self.end:  # a finished run is left untouched
-            self.run.start_logs(tree["logs"], tree["seconds"], OF_CLASSIFIERS)
+            self.run.start_logs(tree["logs"], tree["seconds"], self.work.logs)
 
     def _forget_later(self, step: int) -> None:
         """Drop the states that were kept after the checkpoint from which the run goes on: it comes there again, and on
@@ -215,3 +211,14 @@ class Loop:
             for folder in (each for kind in (BEST, KEPT) for each in (self.run.path / kind).glob("*")):
                 if folder.name.isdigit() and int(folder.name) > step:
                     shutil.rmtree(folder)
+
+
+def _global_generators() -> list[torch.Tensor]:
+    """PyTorch's own generators, of the CPU and of the GPU if one is in use: random activations draw from them."""
+    return [torch.get_rng_state(), *([torch.cuda.get_rng_state()] if torch.cuda.is_initialized() else [])]
+
+
+def _set_global_generators(states: list[Any]) -> None:
+    torch.set_rng_state(states[0])
+    for gpu in states[1:]:
+        torch.cuda.set_rng_state(gpu)

@@ -26,10 +26,6 @@ LOGS = {
     "events": "events.jsonl",
     "tensorboard": tensorboard.FILE,
 }
-OF_AGENTS, OF_CLASSIFIERS = (
-    ("metrics", "episodes", "events", "tensorboard"),
-    ("metrics", "tasks", "events", "tensorboard"),
-)
 STATE = ("algorithm", "settings", "tasks", "start_step", "stop_step")  # what a state depends on, in config.json
 
 
@@ -55,11 +51,9 @@ class RunDirectory:
         self._started = time.monotonic()
 
     @staticmethod
-    def create(path: Path, config: dict[str, Any], command: str = "supple train") -> "RunDirectory":
-        """Start a new run directory. command: what would go on with one that is there.
-
-        Raises UsageError if the path already holds something."""
-        start_folder(path, "config.json", {**config, "versions": versions()}, command)
+    def create(path: Path, config: dict[str, Any]) -> "RunDirectory":
+        """Start a new run directory. Raises UsageError if the path already holds something."""
+        start_folder(path, "config.json", {**config, "versions": versions()})
         return RunDirectory.open(path)
 
     @staticmethod
@@ -81,7 +75,7 @@ class RunDirectory:
         stop = self.config["stop_step"]
         return int(self.config["total_steps"] if stop is None else stop)
 
-    def start_logs(self, lengths: dict[str, int], seconds: float, logs: Sequence[str] = OF_AGENTS) -> None:
+    def start_logs(self, lengths: dict[str, int], seconds: float, logs: Sequence[str]) -> None:
         """Open these logs for appending, cut back to the byte lengths that a checkpoint recorded.
 
         seconds: how long the run had taken by then; the logs' `time` goes on from there.
@@ -149,16 +143,13 @@ class RunDirectory:
         self.close()
 
 
-def start_folder(path: Path, name: str, value: Any, command: str) -> None:
-    """Make a new folder that holds one JSON file, or make nothing.
-
-    command: what goes on with a folder that was made earlier. Raises UsageError if `path` holds something.
-    """
+def start_folder(path: Path, name: str, value: Any) -> None:
+    """Make a new folder that holds one JSON file, or make nothing. Raises UsageError if `path` holds something."""
     leftover = f"{name}.tmp"  # of a process that was killed while it began here
     if path.exists() and (not path.is_dir() or any(entry.name != leftover for entry in path.iterdir())):
         raise UsageError(
             f"--out {path} already holds another run or other files: choose a new folder, "
-            f"or continue with `{command} --resume {path}`"
+            f"or continue with `supple resume {path}`"
         )
     new = not path.exists()
     path.mkdir(parents=True, exist_ok=True)

@@ -1,48 +1,55 @@
 """From settings to a run on the disk, and from a run on the disk to its end, for every kind of run."""
 
-import importlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import torch
 
-from ..experiments.compare import Seeds, Track, Warn
-from ..experiments.errors import RunError, UsageError
-from ..experiments.hooks import HookDriver
-from ..experiments.read_hooks import read_hooks
-from ..experiments.rundir import RunDirectory
+from ..interventions import UnknownName, When
 from . import distributed
-from .kinds import KINDS
-from .loop import Loop, Progress
-from .settings import TrackSettings
-from .work import Work
+from .denormals import flushing_denormals
+from .errors import RunError, UsageError
+from .hooks import HookDriver
+from .kinds import Kind, kind_of
+from .loop import Loop, Progress, Warn
+from .read_hooks import read_hooks
+from .rundir import RunDirectory
+from .settings import RunSettings
+from .work import Task, Work
 
 EXPORT = "model"  # folder of the model that a finished run leaves, where its kind exports one
 
 
-def build(kind: str, settings: TrackSettings) -> Work:
-    """The network and the tasks of these settings. Raises UsageError for what cannot work."""
+def build(kind: Kind, settings: RunSettings, warn: Warn = print) -> Work:
+    """Return what these settings train; what they left to be decided is decided in them. Raises UsageError for what
+    cannot work, RunError where something is not installed."""
     settings.check()
-    if distributed.world() > 1 and not KINDS[kind].shared:
-        raise UsageError(f"supple {KINDS[kind].command} trains in one process: start it without torchrun")
-    settings.resolve()
+    if distributed.world() > 1 and not kind.shared:
+        raise UsageError(f"supple train {kind.name} trains in one process: start it without torchrun")
+    if note := settings.resolve():
+        warn(note)
     torch.set_num_threads(settings.threads)
-    module = importlib.import_module(f".{KINDS[kind].package}.work", __package__)
     try:
-        work: Work = module.build(settings)
+        work = kind.builder()(settings)
+    except ImportError as error:
+        raise RunError(str(error)) from error
+    except UsageError:
+        raise
     except ValueError as error:
         raise UsageError(str(error)) from error
+    if settings.keep_best and work.no_best:
+        raise UsageError(f"--keep-best: {work.no_best}")
     return work
 
 
-def configuration(kind: str, settings: TrackSettings, work: Work, command: str) -> dict[str, Any]:
-    """The contents of config.json, of a run that is no part of a comparison."""
-    values = {name: str(value) if isinstance(value, Path) else value for name, value in asdict(settings).items()}
+def configuration(kind: Kind, settings: RunSettings, work: Work, command: str) -> dict[str, Any]:
+    """Return the contents of config.json, of a run that is no part of a comparison: it begins at step 0
+    (`start_step`), goes on to its end (`stop_step`) and is no arm. command: what was typed."""
     return {
-        "algorithm": kind,
-        "seed": settings.seed,
+        "algorithm": kind.name,
+        "seed": settings.members[0],
         "total_steps": work.tasks[-1].end,
         "start_step": 0,
         "stop_step": None,
@@ -50,97 +57,95 @@ def configuration(kind: str, settings: TrackSettings, work: Work, command: str) 
         "arm": None,
         "command": command,
         "data": work.sources,
-        "settings": values,
+        "settings": plain(settings),
         "tasks": [asdict(task) for task in work.tasks],
     }
 
 
-def read(work: Work, hooks: Sequence[str], start: int = 0, run: RunDirectory | None = None) -> HookDriver:
-    """The hooks of a run. Raises UsageError for those that have no place in it."""
-    learners = {work.learner.name: work.learner}
-    if run is None:
-        return read_hooks(hooks, work.tasks, learners, start)
-    return read_hooks(hooks, work.tasks, learners, start, run.event, work.settings.curvature)
+def plain(settings: RunSettings) -> dict[str, Any]:
+    """Return the settings as JSON has them; the path of a folder is whole, so that a run goes on from anywhere."""
+    return {
+        name: str(value.expanduser().absolute()) if isinstance(value, Path) else value
+        for name, value in asdict(settings).items()
+    }
 
 
-def create(path: Path, kind: str, settings: TrackSettings, command: str, warn: Warn = print) -> None:
-    """Check everything that can be checked before training, then make the run directory. Raises UsageError."""
-    settings.check_single()
-    work = build(kind, settings)
-    read(work, (*work.hooks, *settings.hook))
-    RunDirectory.create(path, configuration(kind, settings, work, command), f"supple {KINDS[kind].script}")
-
-
-def settings_of(config: Mapping[str, Any], file: Path) -> TrackSettings:
-    """The settings that the contents of a file describe. Raises RunError if this version cannot read it."""
+def settings_of(config: Mapping[str, Any], file: Path) -> tuple[Kind, RunSettings]:
+    """Return the kind and the settings that the contents of a file describe. Raises RunError if this version cannot
+    read it."""
     try:
+        kind = kind_of(config["algorithm"])
+        known = kind.settings_class()
         values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in config["settings"].items()}
-        return KINDS[config["algorithm"]].settings()(**values)
-    except (KeyError, TypeError) as error:
+        for name, wanted in get_type_hints(known).items():
+            if isinstance(values.get(name), str) and Path in (wanted, *get_args(wanted)):
+                values[name] = Path(values[name])
+        return kind, known(**values)
+    except (KeyError, TypeError, UnknownName) as error:
         raise RunError(f"{file} was written by another version of supple: {error}") from error
+
+
+def drive(work: Work, hooks: Sequence[str], start: int = 0, run: RunDirectory | None = None) -> HookDriver:
+    """Return the driver of a run's hooks, those of its kind before the user's. Raises UsageError for those that have
+    no place in it."""
+    log = run.event if run else lambda **_: None
+    driver = read_hooks((*work.hooks, *hooks), work.tasks, work.learners, start, log, work.settings.curvature)
+    for hook in driver.hooks:
+        if isinstance(hook.schedule, When) and len(work.seeds) > 1:
+            raise UsageError(
+                f"{'--arm' if start else '--hook'} {hook.text}: one seed meets a condition and another does not; "
+                f"with several --seeds as one stack it would be that of their mean: train one seed at a time"
+            )
+    return driver
+
+
+def create(path: Path, kind: str, settings: RunSettings, command: str, warn: Warn = print) -> None:
+    """Check everything that can be checked before training, then make the run directory. Raises UsageError."""
+    row = kind_of(kind)
+    settings.check_single()
+    with flushing_denormals(settings.threads):
+        work = build(row, settings, warn)
+        try:
+            drive(work, settings.hook)
+            RunDirectory.create(path, configuration(row, settings, work, command))
+        finally:
+            work.close()
 
 
 def train(path: Path, progress: Progress, warn: Warn) -> None:
     """Bring the run in `path` to its end, from wherever it stands. Raises RunError if it cannot go on."""
     config = RunDirectory.open(path).config
-    if (kind := config["algorithm"]) not in KINDS:
-        raise UsageError(f"{path} is a run of {kind}: go on with it where it was begun")
-    settings = settings_of(config, path / "config.json")
+    kind, settings = settings_of(config, path / "config.json")
     try:
-        with distributed.processes(settings.device), distributed.open_run(path) as run:
-            work = build(kind, settings)
-            if [asdict(task) for task in work.tasks] != config["tasks"] or work.sources != config["data"]:
-                raise RunError(f"{path} was begun with other data: {config['data']}; here are {work.sources}")
-            start, end = config["start_step"], run.end
-            hooks = read(work, (*work.hooks, *settings.hook), start, run)
-            Loop(run, work, hooks, start, end, warn).train(progress)
-            if end == work.tasks[-1].end and distributed.first():
+        with (
+            flushing_denormals(settings.threads, warn),
+            distributed.processes(getattr(settings, "device", "cpu")),
+            distributed.open_run(path) as run,
+        ):
+            work = build(kind, settings, warn)
+            try:
+                _go_on(run, work, progress, warn)
+            finally:
+                work.close()
+            if run.end == work.tasks[-1].end and distributed.first():
                 work.export(path / EXPORT)
     except OSError as error:  # a full disk, say
         where = error.filename or path
-        raise RunError(f"{where}: {error.strerror or error}; `--resume` goes on from the last checkpoint") from error
+        raise RunError(
+            f"{where}: {error.strerror or error}; `supple resume {path}` goes on from the last checkpoint"
+        ) from error
 
 
-# -- comparisons ---------------------------------------------------------------------------------------------------
+def _go_on(run: RunDirectory, work: Work, progress: Progress, warn: Warn) -> None:
+    config = run.config
+    if "data" not in config:
+        raise RunError(f"{run.path / 'config.json'} was written by an older version of supple: go on with it by that one")
+    if _as_json(work.tasks) != config["tasks"] or work.sources != config["data"]:
+        raise RunError(f"{run.path} was begun with other data: {config['data']}; here are {work.sources}")
+    start = config["start_step"]
+    hooks = drive(work, work.settings.hook, start, run)
+    Loop(run, work, hooks, start, run.end, warn).train(progress)
 
 
-def _one_by_one(settings: TrackSettings, seeds: Sequence[int]) -> dict[Seeds, TrackSettings]:
-    return {(seed,): replace(settings, seed=seed) for seed in seeds}
-
-
-def _room(settings: TrackSettings, runs: int, warn: Warn) -> None:
-    """What a run needs is mostly its model, which `build` has shown to fit once."""
-
-
-class Functions:
-    """What a comparison asks, of one kind of run: found by its name in worker processes, as `Track` wants it."""
-
-    def __init__(self, kind: str) -> None:
-        self.kind = kind
-
-    def plan(self, settings: TrackSettings) -> Sequence[Any]:
-        return build(self.kind, settings).tasks
-
-    def stride(self, settings: TrackSettings) -> int:
-        return 1
-
-    def check(self, settings: TrackSettings, arms: Sequence[Sequence[str]], fork: int, warn: Warn) -> None:
-        for hooks in arms:  # hooks may change a network: each arm is checked on its own
-            work = build(self.kind, replace(settings, hook=tuple(hooks)))
-            try:
-                read(work, (*work.hooks, *hooks), work.tasks[1].start if fork else 0)
-            except UsageError as error:
-                raise UsageError(f"--arm: {str(error).removeprefix('--hook: ').removeprefix('--arm: ')}") from None
-
-    def configuration(self, settings: TrackSettings, command: str) -> dict[str, Any]:
-        settings = replace(settings)
-        return configuration(self.kind, settings, build(self.kind, settings), command)
-
-
-def track(kind: str) -> Track:
-    """How runs of a kind are compared."""
-    own = Functions(kind)
-    return Track(
-        plan=own.plan, stride=own.stride, check=own.check, room=_room, runs=_one_by_one,
-        configuration=own.configuration, settings_of=settings_of, train=train, beginning=KINDS[kind].beginning,
-    )  # fmt: skip
+def _as_json(tasks: Sequence[Task]) -> list[dict[str, Any]]:
+    return [asdict(task) for task in tasks]

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-import torch
 import tyro
 
 from ...experiments.errors import UsageError
+from ...experiments.settings import device_here
 from ..settings import TrackSettings
 
 
@@ -26,8 +26,11 @@ class LanguageSettings(TrackSettings):
         if self.weight_decay < 0:
             raise UsageError(f"--weight-decay must be 0 or more, got {self.weight_decay}")
 
-    def resolve(self) -> None:
-        super().resolve()
+    def resolve(self) -> str | None:
         if self.precision == "auto":
+            import torch  # settings are read for help texts too, which are not to wait for it
+
+            self.device = device_here(self.device)
             fast = self.device == "cuda" and torch.cuda.is_bf16_supported()
             self.precision = "bfloat16" if fast else "float32"
+        return super().resolve()

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from ...experiments.seeding import derive, generator
 from ...interventions import Learner
 from ...interventions.learner import chain
-from ..work import Task, Work
+from ...experiments.work import Numbers, Task
+from ..supervised import SupervisedWork
 from .representations import gram, ntk_distance
 from .settings import LinearSettings
 from .stream import STREAM, stream
@@ -33,7 +34,7 @@ class LinearNetwork(nn.Module):
         return y
 
 
-class LinearWork(Work):
+class LinearWork(SupervisedWork):
     """A λ-balanced network through a stream of tasks, all examples in every update.
 
     In tasks.jsonl, `losses` are those of every task so far. `forgetting` is the mean over the earlier tasks of their
@@ -41,8 +42,10 @@ class LinearWork(Work):
     """
 
     settings: LinearSettings
+    best_by = "loss"
 
     def __init__(self, settings: LinearSettings) -> None:
+        super().__init__()
         s = self.settings = settings
         found = stream(s.tasks, s.n_in, s.n_out, s.samples, s.seed)
         span = s.updates_per_task
@@ -88,9 +91,10 @@ class LinearWork(Work):
         return 1.0
 
     def enter(self, task: Task) -> None:
+        super().enter(task)
         self.began.pop("task", None)
 
-    def evaluate(self, task: Task) -> dict[str, float]:
+    def examine(self, task: Task) -> dict[str, float]:
         """`loss` on the task, `excess_loss` above that of the best linear map (½‖W₂W₁ − Σyx‖²), `loss/0-semantic` and
         so on of every task so far, `forgetting`; distances in [0, 1] of the tangent kernel from the one with which the
         run (`kernel_distance`) and the task (`kernel_distance_task`) began."""
@@ -101,10 +105,10 @@ class LinearWork(Work):
             numbers["forgetting"] = float(np.mean(np.subtract(losses[:-1], self.learned)))
         return numbers | {"kernel_distance": self._moved("run"), "kernel_distance_task": self._moved("task")}
 
-    def finish(self, task: Task) -> dict[str, Any]:
+    def finish(self, task: Task, numbers: Numbers) -> Numbers:
         losses = self.losses(task.index)
         self.learned.append(losses[-1])
-        return {"losses": losses}
+        return {**super().finish(task, numbers), "losses": losses}
 
     def losses(self, last: int) -> list[float]:
         """The losses on all tasks up to this one."""

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ...experiments.seeding import generator
-from .stream import Images, Stream, Task
+from .stream import Images, ImageTask, Stream
 
 PROBE = 256  # images that metrics look at
 
@@ -15,7 +15,7 @@ class Feed:
     """Batches of a task, each a part of an endless sequence of shuffled passes over its images: all of one size, and
     every image as often as every other. With a memory, each batch has as many images of earlier tasks again."""
 
-    def __init__(self, stream: Stream, task: Task, device: str) -> None:
+    def __init__(self, stream: Stream, task: ImageTask, device: str) -> None:
         self.stream, self.task = stream, task
         self.images = stream.train(task).to(device)
         self.size = stream.settings.batch_size
@@ -80,7 +80,7 @@ class Feed:
         kept = []
         for task in self.stream.tasks[:index]:
             images, picks = self.stream.train(task), []
-            for seed in s.seeds:
+            for seed in s.members:
                 picks.append(torch.randperm(task.size, generator=generator(seed, "memory", task.index))[:each])
             kept.append((images.rows.gather(1, torch.stack(picks)), images.labels.gather(1, torch.stack(picks))))
         rows, labels = (torch.cat([pair[i] for pair in kept], 1) for i in (0, 1))
@@ -89,6 +89,6 @@ class Feed:
     def _draws(self, update: int) -> Tensor:
         """Positions in the memory, (members, size), drawn anew for each update."""
         assert self._memory is not None
-        draws = [generator(seed, "replay", self.task.index, update) for seed in self.stream.settings.seeds]
+        draws = [generator(seed, "replay", self.task.index, update) for seed in self.stream.settings.members]
         picks = [torch.randint(self._memory.size, (self.size,), generator=g) for g in draws]
         return torch.stack(picks).to(self._memory.rows.device)

@@ -29,17 +29,17 @@ class Model:
     def __init__(self, settings: VisionSettings, data: DataSet, classes: int, device: str) -> None:
         """Raises ValueError for a network that does not fit the images, the activation or the width."""
         s = self.settings = settings
-        self.device, self.members, self.stacked = device, len(s.seeds), s.stacked
+        self.device, self.members, self.stacked = device, len(s.members), s.stacked
         self.shape, self.classes = data.image_shape, classes
         self.updates = 0  # so far; draws for interventions are keyed by it
         self.feed: Feed | None = None
-        drawn = [self._drawn(seed, "network") for seed in s.seeds]
+        drawn = [self._drawn(seed, "network") for seed in s.members]
         self.network = drawn[0]
         if self.stacked:
             self.network = network(s.network, self.members, self.shape, classes, s.activation, s.width)
             initialize_(self.network, drawn)
         self.network.to(device)
-        self.generators = [torch.Generator(device).manual_seed(derive(seed, "activations")) for seed in s.seeds]
+        self.generators = [torch.Generator(device).manual_seed(derive(seed, "activations")) for seed in s.members]
         set_generators(self.network, self.generators)
         self.statistics = _pixel_statistics(data, device) if s.standardize else None
         optimizer: torch.optim.Optimizer
@@ -58,8 +58,8 @@ class Model:
             probe=self._probe,
             last_inputs=self._last_inputs,
             loss=self._loss,
-            generator=generator(s.seeds[0], "interventions"),
-            generators=tuple(generator(seed, "interventions") for seed in s.seeds) if self.stacked else (),
+            generator=generator(s.members[0], "interventions"),
+            generators=tuple(generator(seed, "interventions") for seed in s.members) if self.stacked else (),
             redraw=self._redraw,
             batches=self._batches,
             activation_draws=self.generators,
@@ -129,7 +129,7 @@ class Model:
 
     def _redraw(self) -> dict[str, Tensor]:
         """A fresh draw, keyed by the updates so far: what one member draws depends on no other."""
-        drawn = [self._drawn(seed, "redraw", self.updates) for seed in self.settings.seeds]
+        drawn = [self._drawn(seed, "redraw", self.updates) for seed in self.settings.members]
         names = [name for name, _ in drawn[0].named_parameters()]
         return {name: torch.cat([each.get_parameter(name).detach() for each in drawn]) for name in names}
 

@@ -1,21 +1,23 @@
-"""What a vision run is told: `supple vision BENCHMARK` begins with the benchmark's settings, options override them."""
+"""What a vision run is told: `supple train vision BENCHMARK` begins with the benchmark's settings, options override
+them."""
 
-from dataclasses import dataclass, fields
-from math import isfinite
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
 
 from ...experiments.errors import UsageError
-from ...experiments.settings import Device, positive
+from ...experiments.settings import RunSettings, Seeds, SeedsOption, positive
+from ..settings import TrackSettings
 
 StreamKind = Literal["permuted", "random-labels", "pairs", "alternating", "split", "chunks", "classes"]
 NetworkName = Literal["mlp", "cnn", "convnet", "resnet18", "vgg16", "vit-tiny"]
 
 
 @dataclass(kw_only=True)
-class VisionSettings:
+class VisionSettings(TrackSettings):
     dataset: Annotated[str, tyro.conf.arg(metavar="NAME")] = "mnist"
     """mnist, fashion-mnist, cifar-10, cifar-100, tiny-imagenet, imagenet-32, or folder (image folders in --data)."""
     data: Path | None = None
@@ -47,18 +49,15 @@ class VisionSettings:
     """Activation by name, with parameters: relu, "leaky_relu(negative_slope=0.6)" (see `supple list activations`)."""
     init_lambda: Annotated[float | None, tyro.conf.arg(metavar="FLOAT")] = None
     """λ: the mlp's hidden units begin with ‖outgoing weights‖² − ‖incoming‖² = λ (default: as drawn)."""
-    seeds: tuple[int, ...] = (0,)
-    """Seeds that are trained side by side; small networks as one stack, with results as from separate runs."""
-    hook: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="HOOK")] = ()
-    """An intervention and its schedule, such as fire@task or "l2_init(strength=3e-4)". May be given several times."""
+    seeds: SeedsOption = ()
+    """Seeds that are trained side by side, 0 1 2 or 0-4: small networks as one stack, with results as from separate
+    runs (default: --seed alone)."""
     batch_size: int = 16
     """Images in a gradient step, of each seed."""
     learning_rate: float = 1e-3
     """Adam's."""
     warmup: float = 0.0
     """Share of each task's updates over which the learning rate rises from 0."""
-    clip: Annotated[float | None, tyro.conf.arg(metavar="FLOAT")] = None
-    """Largest norm of a gradient (default: no clipping)."""
     fresh_optimizer: bool = False
     """Whether Adam's state starts fresh with each task."""
     standardize: bool = False
@@ -72,22 +71,27 @@ class VisionSettings:
     --shocks. 0: none."""
     shocks: tuple[float, ...] = (1.5, 0.5, 0.25, 2.0)
     """The factors of the shocks, in turn (paper 002, Appendix D.1)."""
-    eval_every: float = 0.0
-    """Epochs between tests within a task; 0: at its end only."""
+    eval_every: int = 0
+    """Updates between tests within a task; 0: at its end only, if --eval-epochs says nothing else."""
+    eval_epochs: float = 0.0
+    """Epochs between tests within a task."""
     measure_every: int = 10_000
-    """Updates between measurements of the network."""
-    curvature: bool = False
-    """Whether measurements and events include what is costly, such as the Hessian's largest eigenvalue."""
+    """Updates between two measurements of the network (srank, dormancy, norms, …)."""
     checkpoint_every: int = 50_000
     """Updates between checkpoints, besides the one at the end."""
     keep_checkpoints: int = 2
     """How many checkpoints to keep."""
     compile: Literal["auto", "on", "off"] = "auto"
     """Whether loss and gradients are compiled; auto: for small networks in runs of at least 20,000 updates."""
-    threads: int = 1
-    """Threads of PyTorch."""
-    device: Device = "auto"
-    """Where the network is trained: cpu, cuda, or auto."""
+
+    @property
+    def members(self) -> Seeds:
+        return self.seeds or (self.seed,)
+
+    def of_seeds(self, seeds: Sequence[int]) -> dict[Seeds, RunSettings]:
+        """Small networks of all seeds are one stack; of larger ones each is a run of its own."""
+        together = [tuple(seeds)] if self.stacked else [(seed,) for seed in seeds]
+        return {own: replace(self, seed=own[0], seeds=own) for own in together}
 
     @property
     def stacked(self) -> bool:
@@ -120,30 +124,26 @@ class VisionSettings:
         return self.classes_between(self.tasks - 1)[1]
 
     def check(self) -> None:
-        """Raise UsageError for values that cannot work."""
+        super().check()
         positive(
             **{
                 f"--{name.replace('_', '-')}": getattr(self, name)
                 for name in (
                     "tasks", "images", "images_per_class", "classes_per_task", "epochs", "first_epochs",
-                    "updates_per_task", "width", "batch_size", "learning_rate", "clip", "replay_per_task",
-                    "measure_every", "checkpoint_every", "keep_checkpoints", "threads",
+                    "updates_per_task", "width", "batch_size", "replay_per_task",
                 )
             }
         )  # fmt: skip
-        for field in fields(self):
-            value = getattr(self, field.name)
-            numbers = value if isinstance(value, tuple) else (value,)
-            if not all(isfinite(number) for number in numbers if isinstance(number, float)):
-                raise UsageError(f"--{field.name.replace('_', '-')} must be finite, got {value}")
-        if min(self.replay, self.shock_every, self.eval_every) < 0:
-            raise UsageError("--replay, --shock-every and --eval-every must be 0 or more")
+        if min(self.replay, self.shock_every, self.eval_epochs) < 0:
+            raise UsageError("--replay, --shock-every and --eval-epochs must be 0 or more")
         if self.init_lambda is not None and self.network != "mlp":
             raise UsageError(
                 f"--init-lambda balances the units between Linear layers: --network mlp, not {self.network}"
             )
-        if not self.seeds or min(self.seeds) < 0 or len(set(self.seeds)) < len(self.seeds):
+        if min(self.members) < 0 or len(set(self.seeds)) < len(self.seeds):
             raise UsageError(f"--seeds must be different numbers of 0 or more, got {self.seeds}")
+        if self.seeds and self.seed not in (0, self.seeds[0]):
+            raise UsageError(f"--seed {self.seed} and --seeds {self.seeds} both say which seeds: give one of them")
         if not self.stacked and len(self.seeds) > 1:
             raise UsageError(f"--network {self.network} trains one seed at a time, got --seeds {self.seeds}")
         if not 0 <= self.warmup < 1:

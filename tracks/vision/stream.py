@@ -13,22 +13,16 @@ from torch import Tensor
 
 from ...experiments.errors import UsageError
 from ...experiments.seeding import generator
+from ...experiments.work import Task
 from .data import DataSet
 from .settings import VisionSettings
 
 
 @dataclass(frozen=True)
-class Task:
-    """One task of the stream: its place, and the updates (gradient steps) before and after it."""
+class ImageTask(Task):
+    """One task of the stream, named after the data set. size: training images."""
 
-    index: int
-    start: int
-    end: int
-    size: int  # training images
-
-    @property
-    def updates(self) -> int:
-        return self.end - self.start
+    size: int
 
 
 @dataclass(frozen=True)
@@ -63,7 +57,7 @@ class Images:
 
 
 class Stream:
-    """The tasks that settings describe, on a data set, for `settings.seeds`."""
+    """The tasks that settings describe, on a data set, for `settings.members`."""
 
     def __init__(self, settings: VisionSettings, data: DataSet) -> None:
         self.settings, self.data = settings, data
@@ -93,14 +87,14 @@ class Stream:
             if not min(map(len, self._test_by_class)):
                 raise UsageError(f"{d.name} has a class without test images")
 
-    def _plan(self) -> tuple[Task, ...]:
+    def _plan(self) -> tuple[ImageTask, ...]:
         s, tasks, start = self.settings, [], 0
         for index in range(s.tasks):
             size = self._size(index)
             if size < s.batch_size:
                 raise UsageError(f"task {index} has {size} images, fewer than --batch-size {s.batch_size}")
             updates = s.updates_per_task or round(s.epochs_of(index) * size / s.batch_size)
-            tasks.append(Task(index, start, start + max(1, updates), size))
+            tasks.append(ImageTask(index, start, start + max(1, updates), s.dataset, size))
             start += max(1, updates)
         return tuple(tasks)
 
@@ -116,32 +110,32 @@ class Stream:
 
     # -- what belongs to a task ---------------------------------------------------------------------------------
 
-    def train(self, task: Task) -> Images:
+    def train(self, task: ImageTask) -> Images:
         """The training images of a task, (members, task.size)."""
         rows, labels, permutations = zip(
-            *(self._train(m, task.index) for m in range(len(self.settings.seeds))), strict=True
+            *(self._train(m, task.index) for m in range(len(self.settings.members))), strict=True
         )
         return Images(self.data.train_images, torch.stack(rows), torch.stack(labels), _stacked(permutations))
 
-    def test(self, task: Task) -> Images:
+    def test(self, task: ImageTask) -> Images:
         """What a task is tested on: held-out images of its kind, where it is made of classes as many of each. Random
         labels have none: there, its own images."""
         if self.settings.stream == "random-labels":
             return self.train(task)
-        pairs = [self._test(m, task.index) for m in range(len(self.settings.seeds))]
+        pairs = [self._test(m, task.index) for m in range(len(self.settings.members))]
         rows, labels = (torch.stack([each[i] for each in pairs]) for i in (0, 1))
-        permutations = [self._permutation(m, task.index) for m in range(len(self.settings.seeds))]
+        permutations = [self._permutation(m, task.index) for m in range(len(self.settings.members))]
         return Images(self.data.test_images, rows, labels, _stacked(permutations))
 
-    def order(self, task: Task, epoch: int) -> Tensor:
+    def order(self, task: ImageTask, epoch: int) -> Tensor:
         """The order of an epoch through a task's images, each member's own: (members, task.size)."""
-        seeds = self.settings.seeds
+        seeds = self.settings.members
         return torch.stack(
             [torch.randperm(task.size, generator=generator(seed, "order", task.index, epoch)) for seed in seeds]
         )
 
     def _train(self, member: int, index: int) -> tuple[Tensor, Tensor, Tensor | None]:
-        s, seed, labels = self.settings, self.settings.seeds[member], self.data.train_labels
+        s, seed, labels = self.settings, self.settings.members[member], self.data.train_labels
         if s.stream in ("permuted", "random-labels"):
             rows = torch.randperm(len(labels), generator=generator(seed, "subset"))[: s.images]
             if s.stream == "permuted":
@@ -165,19 +159,19 @@ class Stream:
         if self.settings.stream != "permuted":
             return None
         pixels = self.data.train_images[0].numel()
-        return torch.randperm(pixels, generator=generator(self.settings.seeds[member], "permutation", index))
+        return torch.randperm(pixels, generator=generator(self.settings.members[member], "permutation", index))
 
     def classes_of(self, member: int, index: int) -> list[int]:
         """The classes of a task, in the order in which the member's seed deals them out."""
         s = self.settings
-        dealt = torch.randperm(self.data.num_classes, generator=generator(s.seeds[member], "classes")).tolist()
+        dealt = torch.randperm(self.data.num_classes, generator=generator(s.members[member], "classes")).tolist()
         first, last = s.classes_between(index)
         return dealt[first:last]
 
     def _class_rows(self, member: int, index: int) -> Tensor:
         """Training rows of a task's classes, the same number of each, shuffled."""
         classes = self.classes_of(member, index)
-        draws = [generator(self.settings.seeds[member], "rows", c) for c in classes]
+        draws = [generator(self.settings.members[member], "rows", c) for c in classes]
         rows = [self._by_class[c] for c in classes]
         rows = [r[torch.randperm(len(r), generator=g)[: self._each]] for r, g in zip(rows, draws, strict=True)]
         return torch.cat(rows)[torch.randperm(sum(map(len, rows)), generator=draws[0])]

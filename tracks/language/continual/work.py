@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ....experiments.learner_state import learner_state, load_learner_state
 from ....experiments.seeding import generator
 from ....interventions import Learner
 from ....metrics.view import evaluating
-from ...work import Task, Work
+from ....experiments.work import Numbers, Task
+from ...supervised import SupervisedWork
 from ..adapters import Adapter, adapters, add_task, maker, penalty, save_adapters, wrap
 from ..models import model_type
 from ..schedule import cosine
@@ -45,7 +45,7 @@ def of_images(name: str) -> bool:
     return name.startswith("clip:") or model_type(name) == "clip"
 
 
-class ContinualWork(Work):
+class ContinualWork(SupervisedWork):
     """One model through all tasks of a stream.
 
     With adapters, everything else is frozen, and neither written nor in a checkpoint: that has the adapters, the
@@ -57,8 +57,10 @@ class ContinualWork(Work):
     """
 
     settings: ContinualSettings
+    best_by, more_is_better = "score", True
 
     def __init__(self, settings: ContinualSettings, stream: TaskStream) -> None:
+        super().__init__()
         self.settings, self.stream, self.model = settings, stream, stream.model
         self.sources, self.hooks = dict(stream.sources), settings.brought
         order = settings.permutation(len(stream.names))
@@ -106,7 +108,7 @@ class ContinualWork(Work):
 
     def rate(self, task: Task, update: int) -> float:
         constant = self.settings.schedule == "constant"
-        return 1.0 if constant else cosine(update, task.updates, warmup=0, cooldown=0, floor=0.0)
+        return 1.0 if constant else cosine(update, task.steps, warmup=0, cooldown=0, floor=0.0)
 
     def accumulating(self, part: int) -> AbstractContextManager[Any]:
         if self.settings.precision != "bfloat16":
@@ -114,6 +116,7 @@ class ContinualWork(Work):
         return torch.autocast(self.settings.device, torch.bfloat16)
 
     def enter(self, task: Task) -> None:
+        super().enter(task)
         if task.index == 0:  # as it was built
             return
         if self.adapted:
@@ -154,14 +157,14 @@ class ContinualWork(Work):
         with evaluating(self.model), self.accumulating(0):
             return [self.stream.score(i) for i in range(len(self.tasks))]
 
-    def evaluate(self, task: Task) -> dict[str, float]:
+    def examine(self, task: Task) -> dict[str, float]:
         if self.before is None:
             self.before = self.scores()
         with evaluating(self.model), self.accumulating(0):
             return {"score": self.stream.score(task.index, self.settings.eval_examples)}
 
-    def finish(self, task: Task) -> dict[str, Any]:
-        line: dict[str, Any] = {"before": self.before} if task.index == 0 else {}
+    def finish(self, task: Task, numbers: Numbers) -> Numbers:
+        line = super().finish(task, numbers) | ({"before": self.before} if task.index == 0 else {})
         if self.masses:
             line["pruned"] = self._prune(self.masses, task)
         return {**line, "score_of": self.stream.scores[task.index], "scores": self.scores()}
@@ -183,17 +186,18 @@ class ContinualWork(Work):
     # -- checkpoints --------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        learner = learner_state(self.learner)
+        found = super().state()
+        learner = found["learner"]
         for part in ("module", "initial"):
             learner[part] = {name: tensor for name, tensor in learner[part].items() if name not in self.frozen}
-        return {"learner": learner, "before": self.before, "masses": self.masses.state() if self.masses else {}}
+        return {**found, "before": self.before, "masses": self.masses.state() if self.masses else {}}
 
     def load_state(self, state: dict[str, Any]) -> None:
         now = {name: tensor for name, tensor in self.model.state_dict().items() if name in self.frozen}
         learner = {**state["learner"], "module": {**now, **state["learner"]["module"]}}
         self.model.load_state_dict(learner["module"])
         self.learner.optimizer = self._optimizer()  # pruned adapters are other tensors than those just built
-        load_learner_state(self.learner, learner)
+        super().load_state({**state, "learner": learner})
         self.learner.initial = self._initial(self.learner.initial)
         self.before = state["before"]
         if self.masses:

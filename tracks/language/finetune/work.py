@@ -12,8 +12,8 @@ from torch import Tensor
 
 from ....experiments.errors import UsageError
 from ....experiments.seeding import generator
-from ... import distributed
-from ...work import Task, Work
+from ....experiments.work import Task
+from ...supervised import SupervisedWork
 from ..answers import answer_loss, answer_nll, task_score
 from ..chat import Encoded, collate, encode
 from ..examples import TaskData, load_task
@@ -23,7 +23,7 @@ from ..schedule import cosine
 from .settings import SFTSettings
 
 
-class FinetuneWork(Work):
+class FinetuneWork(SupervisedWork):
     """One task: a model, the examples that it learns, and those that it is to retain.
 
     Batches are cut out of one endless row of epochs, each a permutation of the examples drawn from (seed, epoch). A
@@ -32,10 +32,12 @@ class FinetuneWork(Work):
     """
 
     settings: SFTSettings
+    best_by = "learn_loss"
 
     def __init__(
         self, settings: SFTSettings, language_model: LanguageModel, learn: TaskData, retain: TaskData | None
     ) -> None:
+        super().__init__()
         s = self.settings = settings
         self.language_model, self.device = language_model, torch.device(s.device)
         self.examined = {"learn": learn} | ({"retain": retain} if retain else {})
@@ -73,9 +75,9 @@ class FinetuneWork(Work):
 
     def rate(self, task: Task, update: int) -> float:
         s = self.settings
-        return cosine(update, task.updates, s.warmup, s.cooldown, s.min_rate)
+        return cosine(update, task.steps, s.warmup, s.cooldown, s.min_rate)
 
-    def evaluate(self, task: Task) -> dict[str, float]:
+    def examine(self, task: Task) -> dict[str, float]:
         """Of what is learned and what is retained, on test examples: learn_loss and retain_loss (nats an answer token),
         and the tasks' scores, such as learn_accuracy and retain_accuracy."""
         s, found = self.settings, dict[str, float]()
@@ -166,8 +168,6 @@ class FinetuneWork(Work):
 def build(settings: SFTSettings) -> FinetuneWork:
     """Raises UsageError for what cannot work, RunError for a model that cannot be loaded."""
     s = settings
-    if distributed.world() > 1:
-        raise UsageError("supple language sft trains in one process: start it without torchrun")
     learn = load_task(s.learn, s.seed, s.train_examples, s.test_examples)
     retain = load_task(s.retain, s.seed, s.retain_batch, s.test_examples) if s.retain else None
     language_model = load_model(s.model, s.device, s.seed)

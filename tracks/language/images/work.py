@@ -13,7 +13,8 @@ from ....experiments.seeding import generator
 from ....experiments.settings import device_here
 from ....interventions import Learner
 from ....metrics.view import evaluating
-from ...work import Task, Work
+from ....experiments.work import Task
+from ...supervised import SupervisedWork
 from ..gpt import adamw
 from ..schedule import cosine
 from .captions import TEMPLATES, Captions
@@ -26,12 +27,14 @@ LARGEST = math.log(100.0)  # of logit_scale, which keeps training stable (Radfor
 BETAS = (0.9, 0.98)  # AdamW's, as for CLIP's vision transformers (Table 18)
 
 
-class ClipWork(Work):
+class ClipWork(SupervisedWork):
     """Contrastive learning on captions made from class names (captions.py), with a learned temperature."""
 
     settings: ClipSettings
+    best_by, more_is_better = "accuracy", True
 
     def __init__(self, settings: ClipSettings) -> None:
+        super().__init__()
         s = self.settings = settings
         device = device_here(s.device)
         self.clip = load_clip(s.model, device, s.seed)
@@ -64,10 +67,10 @@ class ClipWork(Work):
         return self._losses(update).mean()
 
     def rate(self, task: Task, update: int) -> float:
-        return cosine(update, task.updates, self.settings.warmup, 0, 0.0)
+        return cosine(update, task.steps, self.settings.warmup, 0, 0.0)
 
     @torch.no_grad()
-    def evaluate(self, task: Task) -> dict[str, float]:
+    def examine(self, task: Task) -> dict[str, float]:
         """Zero-shot accuracy on held-out images, where the classes of all domains compete: the mean over the domains,
         and of each."""
         with evaluating(self.clip.model):

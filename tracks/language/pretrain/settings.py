@@ -56,9 +56,9 @@ class PretrainSettings(LanguageSettings):
     """The learning rate at the end of a phase, as a share of the highest."""
     val_sequences: int = 64
     """Sequences of validation text in an evaluation, evenly spaced."""
-    keep_at: tuple[int, ...] = ()
+    keep_at: Annotated[tuple[int, ...], tyro.conf.arg(aliases=["--kept"], metavar="STEPS")] = ()
     """Updates of the first phase after which the state is kept, for second phases that start there."""
-    keep_best: bool = False
+    keep_best: Annotated[bool, tyro.conf.arg(aliases=["--best"])] = False
     """Keep the state with the lowest validation loss of the first phase too."""
     compile: bool = False
     """Compile the network (torch.compile): minutes at the start, faster on a GPU."""

@@ -1,30 +1,75 @@
 """Where second phases start: at a state of the first phase that its run kept."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ....experiments import checkpoint
 from ....experiments.errors import RunError, UsageError
+from ....experiments.fork import Forks
+from ....experiments.loop import BEST, KEPT
 from ....experiments.rundir import RunDirectory
-from ...loop import BEST, KEPT
+from .settings import PretrainSettings
+from .settings import BEST as BEST_START
 
-if TYPE_CHECKING:
-    from .settings import PretrainSettings
+# Settings of pretraining that say what the first phase is.
+OF_THE_TRUNK = (
+    "first", "first_share", "tokenizer", "layers", "width", "heads", "block_size", "activation", "pretrain_steps",
+    "warmup", "keep_at", "keep_best",
+)  # fmt: skip
 
 
-def from_a_start(settings: "PretrainSettings", trunk: RunDirectory, step: int) -> tuple["PretrainSettings", int, Path]:
-    """The state of a trunk that `settings.start` names: the end of the first phase (`step`), one that was kept, or the
-    best. The settings that come back name its update."""
-    if settings.start == "best":
-        folders = sorted(folder for folder in (trunk.path / BEST).glob("*") if folder.name.isdigit())
-        if not folders:
-            raise RunError(f"{trunk.path}: no best state was kept (--keep-best)")
-        return replace(settings, start=str(int(folders[-1].name))), int(folders[-1].name), folders[-1]
-    at = settings.first_end
-    if at == step:
-        return replace(settings, start=str(at)), at, checkpoint.folder_of(trunk.checkpoints, at)
-    folder = checkpoint.folder_of(trunk.path / KEPT, at)
-    if not folder.exists():
-        raise UsageError(f"{trunk.path}: the state of update {at} was not kept (--keep-at {at})")
-    return settings, at, folder
+class Starts(Forks):
+    """All second phases of a seed start from states of one first phase, which is their trunk."""
+
+    shared_trunk = True
+
+    def prepare(
+        self, settings: PretrainSettings, vary: Mapping[str, Sequence[str]], fork: int
+    ) -> tuple[PretrainSettings, int]:
+        """Return the settings of a trunk, which keeps the states at which second phases start, and its last update."""
+        if not settings.second:
+            if starts := vary.get("start", (settings.start,) if settings.start else ()):
+                raise UsageError(f"a start ({', '.join(starts)}) needs a second phase: --second CORPUS")
+            return settings, fork
+        if fork:
+            raise UsageError(
+                "the arms of a second phase part where it starts: say where by --start or --vary start=…, not by a fork"
+            )
+        if settings.start and "start" in vary:
+            raise UsageError("--start and --vary start=… both say where second phases begin: give one of them")
+        if name := next((name for name in vary if name in OF_THE_TRUNK), None):
+            raise UsageError(f"--vary {name}=…: all arms share the first phase, so what it depends on cannot vary")
+        if "second" in vary and settings.tokenizer.startswith("bpe:"):
+            raise UsageError(
+                "--vary second=…: the tokenizer is trained on all corpora, and all arms share the first phase: give "
+                "--tokenizer bytes or a tokenizer.json"
+            )
+        starts = vary.get("start", (settings.start,))
+        for start in starts:
+            replace(settings, start=start).check()
+        steps = sorted({int(start) for start in starts if start not in ("", BEST_START)} - {settings.pretrain_steps})
+        keep = tuple(sorted({*settings.keep_at, *steps}))
+        keep_best = settings.keep_best or BEST_START in starts
+        return replace(settings, start="", keep_at=keep, keep_best=keep_best), settings.pretrain_steps
+
+    def planned(self, settings: PretrainSettings, fork: int) -> int:
+        return settings.first_end if fork else 0
+
+    def beginning(
+        self, settings: PretrainSettings, trunk: RunDirectory, fork: int
+    ) -> tuple[PretrainSettings, int, Path]:
+        """Return the state of a trunk that `settings.start` names: the end of the first phase, one that was kept, or
+        the best. The settings that come back name its update."""
+        if settings.start == BEST_START:
+            folders = sorted(folder for folder in (trunk.path / BEST).glob("*") if folder.name.isdigit())
+            if not folders:
+                raise RunError(f"{trunk.path}: no best state was kept (--keep-best)")
+            return replace(settings, start=str(int(folders[-1].name))), int(folders[-1].name), folders[-1]
+        at = settings.first_end
+        if at == fork:
+            return replace(settings, start=str(at)), at, checkpoint.folder_of(trunk.checkpoints, at)
+        folder = checkpoint.folder_of(trunk.path / KEPT, at)
+        if not folder.exists():
+            raise UsageError(f"{trunk.path}: the state of update {at} was not kept (--keep-at {at})")
+        return settings, at, folder

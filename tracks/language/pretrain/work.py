@@ -13,8 +13,9 @@ from ....experiments.compile import can_compile
 from ....experiments.errors import UsageError
 from ....experiments.seeding import generator
 from ....interventions import Learner
-from ... import distributed
-from ...work import Task, Work
+from ....experiments import distributed
+from ....experiments.work import Numbers, Task
+from ...supervised import SupervisedWork
 from ..corpora import validation_windows, windows
 from ..gpt import GPT, GPTConfig, adamw, gpt_learner
 from ..schedule import linear
@@ -36,12 +37,14 @@ class Objective(nn.Module):
         return self.model.loss(tokens, targets)
 
 
-class PretrainWork(Work):
+class PretrainWork(SupervisedWork):
     """A GPT and its corpora; the second phase starts at an update of the first, with a rate that rises anew."""
 
     settings: PretrainSettings
+    best_by = "val_loss"
 
     def __init__(self, settings: PretrainSettings, corpora: Corpora) -> None:
+        super().__init__()
         s = self.settings = settings
         self.corpora, self.device = corpora, torch.device(s.device)
         self.parts = _parts(s)
@@ -86,9 +89,9 @@ class PretrainWork(Work):
         s = self.settings
         if task.index == 0:  # the schedule of the whole first phase, wherever a second one starts
             return linear(update, s.pretrain_steps, s.warmup, s.min_rate)
-        return linear(update, task.updates, round(s.second_warmup * task.updates), s.min_rate)
+        return linear(update, task.steps, round(s.second_warmup * task.steps), s.min_rate)
 
-    def evaluate(self, task: Task) -> dict[str, float]:
+    def examine(self, task: Task) -> dict[str, float]:
         """Mean loss in nats a token on validation windows of every corpus, and of those of this task."""
         found = {f"val_loss/{name}": self._validation_loss(name) for name in self.validation}
         names = self.corpora.names[task.index]
@@ -103,9 +106,9 @@ class PretrainWork(Work):
             return objective.no_sync()
         return nullcontext()
 
-    def improved(self, task: Task, numbers: dict[str, float], best: float) -> float | None:
-        keep = self.settings.keep_best and task.index == 0
-        return numbers["val_loss"] if keep and numbers["val_loss"] < best else None
+    def merit(self, task: Task, numbers: Numbers) -> float | None:
+        """That of the first phase alone, from whose states second phases start."""
+        return super().merit(task, numbers) if task.index == 0 else None
 
     @property
     def kept(self) -> tuple[int, ...]:

@@ -22,6 +22,8 @@ class DataSet:
     test_images: Tensor
     test_labels: Tensor
     num_classes: int
+    contents: str = ""
+    """`source` without the place where it lies: what a run that goes on must find again."""
 
     @property
     def image_shape(self) -> tuple[int, int, int]:
@@ -35,7 +37,7 @@ def described(name: str, what: str, folder: Path, train: tuple[Tensor, Tensor], 
     """The data set of two (images, labels), with its `source` spelled out."""
     size = "×".join(str(length) for length in train[0].shape[1:])
     counts = f"{len(train[1]):,} + {len(test[1]):,} images, {size}, {num_classes} classes"
-    return DataSet(name, f"{what} in {folder}: {counts}", *train, *test, num_classes)
+    return DataSet(name, f"{what} in {folder}: {counts}", *train, *test, num_classes, f"{what}: {counts}")
 
 
 def check_labels(labels: Tensor, num_classes: int, file: Path, first: int = 0) -> None:

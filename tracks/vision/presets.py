@@ -1,21 +1,15 @@
-"""The published benchmarks by name: `supple vision NAME` begins with these settings, options override them."""
+"""The published benchmarks by name: `supple train vision NAME` begins with these settings, options override them."""
 
-from dataclasses import dataclass, field
 from typing import Any
 
+from ...experiments.kinds import Preset, add
 
-@dataclass(frozen=True)
-class Benchmark:
-    """Settings of a benchmark, and what it is."""
-
-    about: str
-    settings: dict[str, Any] = field(default_factory=dict)
-
+KIND = "vision"
 
 # FIRE, Appendix E.1 and Table 2
 _FIRE: dict[str, Any] = {
     "batch_size": 256, "learning_rate": 1e-3, "warmup": 0.1, "clip": 0.5, "epochs": 100, "fresh_optimizer": True,
-    "standardize": True, "dataset": "cifar-10", "network": "resnet18", "eval_every": 1, "measure_every": 1000,
+    "standardize": True, "dataset": "cifar-10", "network": "resnet18", "eval_epochs": 1.0, "measure_every": 1000,
     "checkpoint_every": 5000,
 }  # fmt: skip
 # paper 002, Table E1
@@ -27,17 +21,26 @@ _SPLIT: dict[str, Any] = {
     "epochs": 100, "batch_size": 32, "replay": 10_000, "replay_per_task": 500, "measure_every": 5000,
 }  # fmt: skip
 
-BENCHMARKS = {
-    "permuted-mnist": Benchmark(
+add(
+    Preset(
+        "permuted-mnist",
         "500 permutations of the pixels of 10,000 MNIST images, one pass each (paper 002, Table E1)",
+        KIND,
         {"stream": "permuted", "images": 10_000, "tasks": 500, "epochs": 1, "batch_size": 16},
     ),
-    "random-label-mnist": Benchmark("50 random labellings of 1,200 MNIST images, 400 passes each (Table E1)", _LABELS),
-    "random-label-cifar": Benchmark(
-        "the same with CIFAR-10 and a CNN (Table E1)", {**_LABELS, "dataset": "cifar-10", "network": "cnn"}
+    Preset(
+        "random-label-mnist", "50 random labellings of 1,200 MNIST images, 400 passes each (Table E1)", KIND, _LABELS
     ),
-    "cifar-5+1": Benchmark(
+    Preset(
+        "random-label-cifar",
+        "the same with CIFAR-10 and a CNN (Table E1)",
+        KIND,
+        {**_LABELS, "dataset": "cifar-10", "network": "cnn"},
+    ),
+    Preset(
+        "cifar-5+1",
         "30 tasks of 5 classes and of 1 class of CIFAR-100 in turn, 780 updates each (Table E1)",
+        KIND,
         {
             "dataset": "cifar-100",
             "stream": "alternating",
@@ -50,26 +53,40 @@ BENCHMARKS = {
             "measure_every": 780,
         },
     ),
-    "continual-imagenet": Benchmark(
-        "500 pairs of ImageNet classes at 32×32, 10 passes each (Table E1)", {"dataset": "imagenet-32", **_PAIRS}
+    Preset(
+        "continual-imagenet",
+        "500 pairs of ImageNet classes at 32×32, 10 passes each (Table E1)",
+        KIND,
+        {"dataset": "imagenet-32", **_PAIRS},
     ),
-    "split-cifar-100": Benchmark(
-        "20 tasks of 5 classes of CIFAR-100 with experience replay (paper 002, Sections 2 and 3)", _SPLIT
+    Preset(
+        "split-cifar-100",
+        "20 tasks of 5 classes of CIFAR-100 with experience replay (paper 002, Sections 2 and 3)",
+        KIND,
+        _SPLIT,
     ),
-    "shock": Benchmark(
+    Preset(
+        "shock",
         "the same with a shock of all pre-activations every tenth epoch (Section 4, Appendix D)",
-        {**_SPLIT, "shock_every": 10, "eval_every": 1},
+        KIND,
+        {**_SPLIT, "shock_every": 10, "eval_epochs": 1.0},
     ),
-    "warm-start": Benchmark(
+    Preset(
+        "warm-start",
         "10 % of CIFAR-10 for 1,000 epochs, then all for 100, ResNet-18 (FIRE, Section 4.1)",
+        KIND,
         {**_FIRE, "stream": "chunks", "shares": (0.1, 1.0), "tasks": 2, "first_epochs": 1000},
     ),
-    "continual": Benchmark(
+    Preset(
+        "continual",
         "CIFAR-10 in ten stages, from 10 % to all, 100 epochs each (FIRE, Section 4.1)",
+        KIND,
         {**_FIRE, "stream": "chunks", "shares": tuple(k / 10 for k in range(1, 11)), "tasks": 10},
     ),
-    "class-incremental": Benchmark(
+    Preset(
+        "class-incremental",
         "CIFAR-100 in 20 phases of 5 new classes, all seen so far in each, ViT-Tiny (FIRE, Section 4.1)",
+        KIND,
         {**_FIRE, "dataset": "cifar-100", "network": "vit-tiny", "stream": "classes", "tasks": 20},
     ),
-}
+)

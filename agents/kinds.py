@@ -1,0 +1,27 @@
+"""The agents' rows in the registry of kinds of runs."""
+
+from ..experiments.kinds import Kind, add
+from . import presets as presets  # files its rows too
+
+ARMS = ("none", "fire", "snp", "reset")
+
+add(
+    *(
+        Kind(
+            name,
+            about,
+            settings=f"supple.agents.{name}.settings:{name.upper()}Settings",
+            build=f"supple.agents.work:{name}",
+            report="supple.agents.report:REPORT",
+            unit="environment steps",
+            fork_at=0.5,
+            arms=ARMS,
+            counted_seeds=True,
+        )
+        for name, about in (
+            ("ppo", "an agent on streams of continuous control, a head for each environment (PPO)"),
+            ("dqn", "an agent on Atari games and other images (DQN, Nature CNN)"),
+            ("sac", "an agent on bounded control: HumanoidBench, MuJoCo (SAC, SimBa networks)"),
+        )
+    )
+)

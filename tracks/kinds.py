@@ -1,0 +1,65 @@
+"""The rows of these tracks in the registry of kinds of runs."""
+
+from ..experiments.kinds import Kind, add
+from .language import presets as language
+from .vision import presets as vision
+
+__all__ = ["language", "vision"]  # which file their own rows
+
+LANGUAGE = "supple.tracks.language"
+
+add(
+    Kind(
+        "vision",
+        "classifiers through the changing tasks of a benchmark, many seeds at once",
+        settings="supple.tracks.vision.settings:VisionSettings",
+        build="supple.tracks.vision.work:build",
+        report="supple.tracks.vision.report:REPORT",
+        words="vision",
+        fork_at_task=1,
+        arms=("none", "fire", "snp", "reset"),
+        benchmark=True,
+    ),
+    Kind(
+        "pretrain",
+        "a GPT on one corpus, then on others, from a state of the first",
+        settings=f"{LANGUAGE}.pretrain.settings:PretrainSettings",
+        build=f"{LANGUAGE}.pretrain.work:build",
+        report=f"{LANGUAGE}.report:REPORT",
+        words="language pretrain",
+        shared=True,
+        forking=f"{LANGUAGE}.pretrain.starts:Starts",
+    ),
+    Kind(
+        "sft",
+        "supervised fine-tuning of a causal language model, and what it forgets",
+        settings=f"{LANGUAGE}.finetune.settings:SFTSettings",
+        build=f"{LANGUAGE}.finetune.work:build",
+        report=f"{LANGUAGE}.report:REPORT",
+        words="language sft",
+    ),
+    Kind(
+        "clip",
+        "a small image–text model on captions",
+        settings=f"{LANGUAGE}.images.settings:ClipSettings",
+        build=f"{LANGUAGE}.images.work:build",
+        report=f"{LANGUAGE}.report:REPORT",
+        words="language clip",
+    ),
+    Kind(
+        "continual",
+        "one task after the other with adapters (MoRAM, LoRA, …)",
+        settings=f"{LANGUAGE}.continual.settings:ContinualSettings",
+        build=f"{LANGUAGE}.continual.work:build",
+        report=f"{LANGUAGE}.report:REPORT",
+        words="language continual",
+    ),
+    Kind(
+        "linear",
+        "deep linear networks, one task after the other",
+        settings="supple.tracks.linear.settings:LinearSettings",
+        build="supple.tracks.linear.work:build",
+        report="supple.tracks.linear.report:REPORT",
+        words="linear train",
+    ),
+)

@@ -1,0 +1,197 @@
+"""Classifiers on a stream of tasks, as a `Work`: batch → update, accuracies, one line for each seed of a stack."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...experiments.compile import can_compile
+from ...experiments.errors import RunError, UsageError
+from ...experiments.hooks import HookDriver
+from ...experiments.learner_state import learner_state, load_learner_state
+from ...experiments.rundir import RunDirectory
+from ...experiments.work import Numbers, Work, crossed
+from ...interventions import Learner
+from ...interventions.contract import zero_slots_
+from ...metrics import METRICS, View, measure, measure_members
+from .data import load
+from .feed import Feed
+from .model import Model
+from .settings import VisionSettings
+from .shock import Shock
+from .stream import Images, ImageTask, Stream
+from .update import Update
+
+COMPILE_PAYS_AFTER = 20_000  # updates
+
+
+class VisionWork(Work):
+    """The networks of all seeds on their streams, trained in step. A step is an update.
+
+    What each member sees is drawn from its seed and the place in the stream alone, so a checkpoint may lie anywhere.
+    """
+
+    settings: VisionSettings
+    check_every = 200
+    best_by, more_is_better = "test_accuracy", True
+
+    def __init__(self, settings: VisionSettings, stream: Stream, model: Model) -> None:
+        s = self.settings = settings
+        self.stream, self.model = stream, model
+        self.tasks, self.seeds = stream.tasks, s.members
+        self.sources = {stream.data.name: stream.data.contents or stream.data.source}
+        if len(self.seeds) > 1:
+            self.no_best = "each seed of a stack is best at another update: train one seed at a time"
+        self.update: Update | None = None
+        self.shock = Shock(model, s.shocks, s.shock_every) if s.shock_every else None
+        self.sums = self._zeros()
+        self.tested: dict[int, Images] = {}
+
+    @property
+    def learners(self) -> dict[str, Learner]:
+        return {"model": self.model.learner}
+
+    def _zeros(self) -> dict[str, Tensor]:
+        """Sums over this task so far, (members,) each: hits, loss."""
+        members, device = self.model.members, self.model.device
+        return {name: torch.zeros(members, dtype=torch.float64, device=device) for name in ("loss", "hits")}
+
+    # -- learning -----------------------------------------------------------------------------------------------
+
+    def enter(self, task: ImageTask) -> None:
+        self.sums = self._zeros()
+        if self.settings.fresh_optimizer and task.index and (optimizer := self.model.learner.optimizer):
+            zero_slots_(optimizer, list(self.model.network.parameters()))
+        self.shocked_before = self._shocks_before(task)
+
+    def look_at(self, task: ImageTask, step: int) -> None:
+        self.model.feed = self.feed = Feed(self.stream, task, self.model.device)
+        self.feed.update = min(step, task.end) - task.start
+
+    def advance(self, task: ImageTask, step: int, until: int, hooks: HookDriver, run: RunDirectory) -> int:
+        """One optimizer step of every member."""
+        if self.update is None:
+            self.update = Update(self.model, hooks, self.settings.compile == "on")
+        done = step - task.start
+        if self.shock:
+            self.shock.set(self._epoch(task, done), self.shocked_before)
+        images, labels = self.feed.batch()
+        loss, hits = self.update(images, labels, self._rate(task, done))
+        self.sums["loss"] += loss
+        self.sums["hits"] += hits
+        return 1
+
+    def check(self, closely: bool = False) -> None:
+        """Raise RunError if a member's loss was not finite; closely: if the next would not be."""
+        sound = torch.isfinite(self.sums["loss"])
+        if closely:
+            sound &= self.model.sound()
+        if bad := torch.nonzero(~sound).flatten().tolist():
+            seeds = ", ".join(str(self.seeds[member]) for member in bad)
+            task = self.feed.task
+            raise RunError(
+                f"seed {seeds}: training diverged in task {task.index} by update {task.start + self.feed.update}, its "
+                f"loss is not finite: a smaller --learning-rate or --clip may help; the last checkpoint is kept"
+            )
+
+    def _epoch(self, task: ImageTask, done: int) -> int:
+        """The pass over the task's images that an update of it belongs to, from 0."""
+        return done * self.settings.batch_size // task.size
+
+    def _shocks_before(self, task: ImageTask) -> int:
+        """How many shocks there are in the tasks before this one."""
+        every, earlier = self.settings.shock_every, self.tasks[: task.index]
+        return sum(self._epoch(t, t.steps - 1) // every for t in earlier) if every else 0
+
+    def _rate(self, task: ImageTask, done: int) -> float:
+        """The learning rate as a share of its full value: it rises linearly over the task's warm-up."""
+        rising = self.settings.warmup * task.steps
+        return min(1.0, (done + 1) / rising) if rising else 1.0
+
+    # -- how well it does -----------------------------------------------------------------------------------------
+
+    def measure(self, costly: bool) -> list[dict[str, float]]:
+        view = View(self.model.learner)
+        own = measure_members(view, True, costly) if self.model.stacked else [measure(view, True, costly=costly)]
+        return [{f"model/{name}": value for name, value in numbers.items()} for numbers in own]
+
+    def evaluation_due(self, task: ImageTask, previous: int, step: int) -> bool:
+        """Within tasks where asked for; where a later one begins, if so; at the end where the last epoch is a shock's,
+        for the curve of that shock."""
+        s = self.settings
+        if previous == step:
+            return task.index > 0 and bool(s.eval_epochs or s.eval_every)
+        if step == task.end:
+            return self.shock is not None
+        before, now = (place - task.start for place in (previous, step))
+        images, size = s.eval_epochs * task.size, s.batch_size
+        return crossed(previous, step, s.eval_every) or (images > 0 and now * size // images > before * size // images)
+
+    def evaluate(self, task: ImageTask) -> Numbers:
+        """Return the accuracy on the task's test images, and under shocks their factor and how saturated units are."""
+        numbers: Numbers = {"test_accuracy": self.model.accuracy(self._test_images(task)).tolist()}
+        if self.shock:
+            numbers["gamma"] = [self.shock.gamma] * len(self.seeds)
+            numbers["saturated_fraction"] = METRICS["saturated_fraction"].value(View(self.model.learner)).tolist()
+        return numbers
+
+    def finish(self, task: ImageTask, numbers: Numbers) -> Numbers:
+        """Return how well a task was learned, while it was learned and now, without shocks."""
+        if self.shock:
+            self.shock.set(0)
+        return {
+            "online_accuracy": (self.sums["hits"] / (task.steps * self.settings.batch_size)).tolist(),
+            "online_loss": (self.sums["loss"] / task.steps).tolist(),
+            **self._accuracies(task),
+        }
+
+    def _accuracies(self, task: ImageTask) -> dict[str, list[Any]]:
+        """Accuracy on the task's test images by member; in a stream of classes that stay apart, on those of all tasks
+        so far."""
+        found: dict[str, list[Any]] = {"test_accuracy": self.model.accuracy(self._test_images(task)).tolist()}
+        if self.settings.stream == "split":
+            past = [self.model.accuracy(self._test_images(t)) for t in self.tasks[: task.index]]
+            rows = torch.stack([*past, torch.tensor(found["test_accuracy"])], 1)
+            found["accuracies"] = rows.tolist()
+        return found
+
+    def _test_images(self, task: ImageTask) -> Images:
+        if task.index not in self.tested:
+            keep = self.tested if self.settings.stream == "split" else {}
+            self.tested = {**keep, task.index: self.stream.test(task).to(self.model.device)}
+        return self.tested[task.index]
+
+    # -- checkpoints --------------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "learner": learner_state(self.model.learner),
+            "sums": self.sums,
+            "activations": [each.get_state() for each in self.model.generators],
+            "updates": self.model.updates,
+        }
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        load_learner_state(self.model.learner, state["learner"])
+        self.sums = {name: tensor.to(self.model.device) for name, tensor in state["sums"].items()}
+        for member, drawn in zip(self.model.generators, state["activations"], strict=True):
+            member.set_state(drawn)
+        self.model.updates = state["updates"]
+
+
+def build(settings: VisionSettings) -> VisionWork:
+    """Return the stream and the networks of these settings; whether to compile is decided in them.
+
+    Raises UsageError or ValueError for what cannot work."""
+    data = load(settings.dataset, settings.data)
+    stream = Stream(settings, data)
+    if settings.compile == "auto":
+        long = stream.tasks[-1].end >= COMPILE_PAYS_AFTER
+        plain = settings.stacked and not settings.shock_every and settings.device == "cpu"
+        settings.compile = "on" if long and plain and can_compile() else "off"
+    if settings.compile == "on":
+        if settings.shock_every:
+            raise UsageError("--compile on does not go with --shock-every: the factor is not part of the graph")
+        if not can_compile():
+            raise UsageError("--compile on: torch.compile does not work here (it needs a C++ compiler)")
+    return VisionWork(settings, stream, Model(settings, data, stream.classes, settings.device))
