@@ -18,7 +18,7 @@ import tyro
 
 from supple.agents.algorithms import ALGORITHMS
 from supple.agents.dqn import DQN, DQNSettings, Pixels
-from supple.agents.replay import Sample
+from supple.agents.offpolicy.replay import Sample
 from supple.experiments.hooks import HookDriver
 
 ENV, ENVS = "ALE/Asterix-v5", 8
@@ -155,7 +155,7 @@ def adam(agent: DQN) -> float:
 
 def operations(pixels: Pixels) -> float:
     """GFLOP of one gradient step on 32 transitions: 2 forward passes, backward without the input's gradient."""
-    from supple.agents.nature import CONVOLUTIONS
+    from supple.agents.dqn.network import CONVOLUTIONS
 
     channels, side, products = pixels.stack, pixels.height, []
     for out, kernel, stride in CONVOLUTIONS:

@@ -19,10 +19,9 @@ import tyro
 from sac_parts import NO_HOOKS, Rounds, gflop, matmul_rate, products_alone, seconds
 
 from supple.agents.algorithms import ALGORITHMS
+from supple.agents.offpolicy.replay import Sample
 from supple.agents.presets import PRESETS
-from supple.agents.replay import Sample
-from supple.agents.sac import SAC
-from supple.agents.sac_settings import SACSettings
+from supple.agents.sac import SAC, SACSettings
 
 ENV = "HalfCheetah-v5"
 WARM_UP = 300  # environment steps before anything is measured; learning starts after 100

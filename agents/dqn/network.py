@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from ..interventions import Layer, Units
+from ...interventions import Layer, Units
 
 # (channels out, kernel, stride) of each convolution; no padding ("VALID"). Dopamine's network pads ("SAME") and
 # flattens 11·11·64 units instead of 7·7·64: FIRE's released code and most PyTorch ports do not.

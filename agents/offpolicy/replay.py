@@ -20,7 +20,7 @@ import torch
 from numpy.typing import DTypeLike, NDArray
 from torch import Tensor
 
-from ..experiments.checkpoint import Rows
+from ...experiments.checkpoint import Rows
 
 Integers = NDArray[np.int64]
 CGROUP = Path("/sys/fs/cgroup")  # of this process as a container sees it, version 2

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
-from ..interventions import Layer, Units, Wiring, balance_layers_
+from ...interventions import Layer, Units, Wiring, balance_layers_
 
 
 def orthogonal_(layer: nn.Linear, gain: float, generator: torch.Generator) -> nn.Linear:

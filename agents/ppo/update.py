@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.optim.adam import adam
 
-from ..experiments.compile import compiled as compile_step
-from .multihead import MultiHead
+from ...experiments.compile import compiled as compile_step
+from .network import MultiHead
 
 Loss = Callable[..., tuple[Tensor, Tensor]]
 LOG_2PI = 1.8378770664093453

@@ -16,21 +16,21 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from ..envs import StepResult
-from ..experiments.errors import RunError
-from ..experiments.hooks import HookDriver
-from ..experiments.learner_state import learner_state, load_learner_state
-from ..experiments.seeding import generator
-from ..interventions import Learner, snapshot
-from ..interventions.contract import copy_module_
-from ..metrics.view import evaluating
-from .feed import Feed
-from .graph import Captured
+from ...envs import StepResult
+from ...experiments.errors import RunError
+from ...experiments.hooks import HookDriver
+from ...experiments.learner_state import learner_state, load_learner_state
+from ...experiments.seeding import generator
+from ...interventions import Learner, snapshot
+from ...interventions.contract import copy_module_
+from ...metrics.view import evaluating
+from ..normalize import RunningMeanStd
+from ..offpolicy.feed import Feed
+from ..offpolicy.graph import Captured
+from ..offpolicy.replay import Layout, ReplayMemory, Sample, bytes_needed, check_room
 from .networks import MLP, Actor, Critics, QNetworks, SimBa, features_of, layers_of, orthogonal, uniform, wiring_of
-from .normalize import RunningMeanStd
-from .replay import Layout, ReplayMemory, Sample, bytes_needed, check_room
-from .sac_settings import SACSettings
-from .sac_update import STATISTICS, SoftUpdate, Temperature, Transitions
+from .settings import SACSettings
+from .update import STATISTICS, SoftUpdate, Temperature, Transitions
 
 BATCHES_AT_ONCE = 16  # at most, drawn together: a high replay ratio must not need more memory
 Batches = Callable[[int | None], Iterator[Tensor]]

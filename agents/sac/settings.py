@@ -5,9 +5,8 @@ from typing import Annotated, Literal
 
 import tyro
 
-from ..experiments.compile import can_compile
-from ..experiments.errors import UsageError
-from ..experiments.settings import Device, RunSettings, device_here, positive
+from ...experiments.errors import UsageError
+from ...experiments.settings import Device, RunSettings, device_here, positive
 
 COMPILE_PAYS_AFTER = 20_000  # gradient steps
 
@@ -97,7 +96,11 @@ class SACSettings(RunSettings):
             _, steps = self.stream()
             updates = steps * self.cycles / self.action_repeat * self.replay_ratio
             self.compile = "on" if updates >= COMPILE_PAYS_AFTER else "off"
-        if self.compile == "on" and not can_compile():
+        if self.compile == "on":
+            from ...experiments.compile import can_compile  # PyTorch, which help lines do without
+
+            if can_compile():
+                return None
             self.compile = "off"
             return "torch.compile does not work here (is a C++ compiler installed?): updates run eagerly, and slower"
         return None

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from ..experiments.compile import compiled as compile_step
-from ..experiments.hooks import HookDriver
-from ..interventions import Learner
+from ...experiments.compile import compiled as compile_step
+from ...experiments.hooks import HookDriver
+from ...interventions import Learner
 from .networks import Actor
 
 STATISTICS = ("loss/actor", "loss/critic", "policy/entropy", "q/mean", "temperature")

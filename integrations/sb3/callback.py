@@ -23,12 +23,10 @@ except ImportError as error:
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from torch.utils.hooks import RemovableHandle
 
-from ..experiments.hooks import HookDriver
-from ..interventions import Hook, Learner, When, parse_hook, parse_hook_text
-from ..metrics import measure
-from .sb3_learners import learners_of
-
-__all__ = ["SuppleCallback", "learners_of"]
+from ...experiments.hooks import HookDriver
+from ...interventions import Hook, Learner, When, parse_hook, parse_hook_text
+from ...metrics import measure
+from .learners import learners_of
 
 
 class SuppleCallback(BaseCallback):

@@ -13,9 +13,9 @@ from stable_baselines3.common.sb2_compat.rmsprop_tf_like import RMSpropTFLike
 from stable_baselines3.common.torch_layers import CombinedExtractor
 from torch import Tensor, nn
 
-from ..experiments.seeding import generator
-from ..interventions import Injected, Layer, Learner, Wiring, chain, trace_wiring, unit_names
-from .sb3_recent import LastRollout, Replay, actor_losses, critic_losses, on_policy_losses, q_losses, untouched
+from ...experiments.seeding import generator
+from ...interventions import Injected, Layer, Learner, Wiring, chain, trace_wiring, unit_names
+from .recent import LastRollout, Replay, actor_losses, critic_losses, on_policy_losses, q_losses, untouched
 
 Batch = TypeVar("Batch")
 Path = tuple[str, ...]  # names of submodules that are passed one after the other, from the input to a head

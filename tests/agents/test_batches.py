@@ -11,8 +11,7 @@ from torch import Tensor
 
 from supple.agents.dqn import DQN, DQNSettings, Pixels
 from supple.agents.ppo import PPO, PPOSettings
-from supple.agents.sac import SAC, Control
-from supple.agents.sac_settings import SACSettings
+from supple.agents.sac import SAC, Control, SACSettings
 from supple.envs import StepResult
 from supple.experiments.hooks import HookDriver
 from supple.interventions import Learner, parse_hook

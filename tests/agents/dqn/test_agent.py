@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 
 from supple.agents.dqn import DQN, DQNSettings, Pixels
-from supple.agents.nature import NatureCNN
+from supple.agents.dqn.network import NatureCNN
 from supple.envs import StepResult
 from supple.experiments.errors import RunError
 from supple.experiments.hooks import HookDriver

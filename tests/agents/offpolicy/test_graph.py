@@ -14,11 +14,10 @@ import torch
 from torch import Tensor
 
 from supple.agents.dqn import DQN, DQNSettings, Pixels
-from supple.agents.feed import Feed
-from supple.agents.graph import WARM_UP, Captured
-from supple.agents.replay import Layout, ReplayMemory, Sample
-from supple.agents.sac import SAC, Control
-from supple.agents.sac_settings import SACSettings
+from supple.agents.offpolicy.feed import Feed
+from supple.agents.offpolicy.graph import WARM_UP, Captured
+from supple.agents.offpolicy.replay import Layout, ReplayMemory, Sample
+from supple.agents.sac import SAC, Control, SACSettings
 from supple.envs import StepResult
 from supple.experiments.hooks import HookDriver
 from supple.interventions import Learner, make

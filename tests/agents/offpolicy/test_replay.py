@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from supple.agents import replay
-from supple.agents.replay import Layout, ReplayMemory, Sample
+from supple.agents.offpolicy import replay
+from supple.agents.offpolicy.replay import Layout, ReplayMemory, Sample
 from supple.experiments import checkpoint
 
 FRAME = (3, 2)

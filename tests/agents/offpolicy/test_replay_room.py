@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from supple.agents import replay
-from supple.agents.replay import Layout, ReplayMemory, bytes_needed, check_room
+from supple.agents.offpolicy import replay
+from supple.agents.offpolicy.replay import Layout, ReplayMemory, bytes_needed, check_room
 
 ATARI = Layout((84, 84), np.uint8, stack=4)
 HUMANOID = Layout((51,), np.float32, action=(19,))
@@ -32,7 +32,7 @@ def test_bytes_needed_counts_every_array(layout: Layout) -> None:
 GROWTH = """
 import numpy as np, os
 from pathlib import Path
-from supple.agents.replay import Layout, ReplayMemory
+from supple.agents.offpolicy.replay import Layout, ReplayMemory
 def rss():
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 before = rss()

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from supple.agents.multihead import MultiHead
+from supple.agents.ppo.network import MultiHead
 
 SPACES = {"a": (5, 2), "b": (3, 4)}
 

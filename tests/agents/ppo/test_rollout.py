@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stable_baselines3.common.buffers import RolloutBuffer
 
-from supple.agents.rollout import Batch, Rollout
+from supple.agents.ppo.rollout import Batch, Rollout
 
 GAMMA, LAM = 0.97, 0.9
 

@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import nn
 
-from supple.agents.multihead import MultiHead
 from supple.agents.ppo import PPO, PPOSettings
-from supple.agents.update import GradientStep, LossSettings, noise_log_prob, ppo_loss
+from supple.agents.ppo.network import MultiHead
+from supple.agents.ppo.update import GradientStep, LossSettings, noise_log_prob, ppo_loss
 from supple.envs import StepResult
 from supple.experiments.hooks import HookDriver
 from supple.interventions import parse_hook
@@ -199,7 +199,7 @@ def test_without_normalisation_the_advantages_enter_as_they_are() -> None:
 def test_compiled_training_equals_eager_training_across_an_intervention(
     penalty: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("supple.agents.ppo.UNROLL", 2)  # compiles in half the time
+    monkeypatch.setattr("supple.agents.ppo.agent.UNROLL", 2)  # compiles in half the time
     networks = [trained(mode, penalty) for mode in ("off", "on")]
     for (name, eager), compiled in zip(networks[0].named_parameters(), networks[1].parameters(), strict=True):
         torch.testing.assert_close(compiled, eager, rtol=1e-4, atol=1e-5, msg=lambda m, name=name: f"{name}: {m}")

@@ -14,10 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from supple.agents import replay
+from supple.agents.offpolicy import replay
 from supple.agents.runs import create
-from supple.agents.sac import SAC, Control
-from supple.agents.sac_settings import SACSettings
+from supple.agents.sac import SAC, Control, SACSettings
 from supple.envs import StepResult
 from supple.experiments.errors import RunError, UsageError
 from supple.experiments.hooks import HookDriver

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from supple.agents.runs import create, train
-from supple.agents.sac_settings import SACSettings
+from supple.agents.sac import SACSettings
 
 
 def test_sac_swings_up_the_pendulum(tmp_path: Path) -> None:

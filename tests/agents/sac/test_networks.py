@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.distributions import Normal, TanhTransform, TransformedDistribution
 
-from supple.agents.networks import (
+from supple.agents.sac.networks import (
     LOG_STD,
     MLP,
     TRUNCATED,

@@ -10,9 +10,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from supple.agents.sac import SAC, Control
-from supple.agents.sac_settings import SACSettings
-from supple.agents.sac_update import STATISTICS, SoftUpdate, Transitions, frozen
+from supple.agents.sac import SAC, Control, SACSettings
+from supple.agents.sac.update import STATISTICS, SoftUpdate, Transitions, frozen
 from supple.experiments.compile import can_compile
 from supple.experiments.hooks import HookDriver
 from supple.interventions import Hook, Intervention, Learner, make
