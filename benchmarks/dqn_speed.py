@@ -62,7 +62,7 @@ class Ours:
             name: Rounds() for name in ("acting", "environment", "storing", "sampling", "gradient step")
         }
         self.sampling = 0.0
-        feed = self.agent.feed
+        feed = self.agent.experience.feed
 
         def timed_feed(size: int, generator: torch.Generator) -> Sample:
             begin = time.perf_counter()
@@ -70,7 +70,7 @@ class Ours:
             self.sampling += time.perf_counter() - begin
             return sample
 
-        self.agent.feed = timed_feed  # type: ignore[assignment]
+        self.agent.experience.feed = timed_feed  # type: ignore[assignment]
 
     def __call__(self, steps: int) -> float:
         """Environment steps per second; parts in milliseconds per gradient step (per 4 environment steps)."""

@@ -49,7 +49,7 @@ class Ours:
         self.agent.begin_episodes(self.envs.reset(range(1)))
         self.parts = {name: Rounds(2) for name in ("acting", "environment", "storing", "sampling", "updating")}
         self.sampling = 0.0
-        feed = self.agent.feed
+        feed = self.agent.experience.feed
 
         def timed_feed(size: int, generator: torch.Generator) -> Sample:
             begin = time.perf_counter()
@@ -57,7 +57,7 @@ class Ours:
             self.sampling += time.perf_counter() - begin
             return sample
 
-        self.agent.feed = timed_feed
+        self.agent.experience.feed = timed_feed
 
     def __call__(self, steps: int) -> None:
         """Parts in milliseconds per step."""

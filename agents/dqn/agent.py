@@ -6,9 +6,7 @@
 (a time limit, a checkpoint) its last transition bootstraps from the true last observation.
 """
 
-from collections.abc import Iterator, Mapping
-from math import isfinite
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,21 +16,19 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ...envs import StepResult
-from ...experiments.errors import RunError
 from ...experiments.hooks import HookDriver
 from ...experiments.learner_state import learner_state, load_learner_state
 from ...experiments.seeding import generator
 from ...interventions import Learner
 from ...interventions.contract import copy_module_
 from ...metrics.view import evaluating
-from ..offpolicy.feed import Feed
+from ..offpolicy.experience import Experience
 from ..offpolicy.graph import Captured
-from ..offpolicy.replay import Layout, ReplayMemory, Sample, bytes_needed, check_room
+from ..offpolicy.replay import Layout, Sample
 from .network import NatureCNN
 from .settings import DQNSettings
 
-BATCHES_AT_ONCE = 16  # at most, drawn and valued together: a high replay ratio must not need more memory
-PROBE_ROWS = 256  # transitions on which metrics and ReDo look at the network
+STATISTICS = ("loss/td", "q/mean")
 
 
 class Pixels(NamedTuple):
@@ -65,17 +61,9 @@ class DQN:
         self.target = self._new_network().to(self.device).requires_grad_(False)
         copy_module_(self.target, self.network)
         on_gpu = self.device.type == "cuda"
-        self.exploration, self.sampling = generator(s.seed, "exploration"), generator(s.seed, "replay")
-        folder = Path(s.replay_folder) if s.replay_folder else None
-        self.check_room(runs=1)
-        self.memory = ReplayMemory(s.replay_size, s.num_envs, self.pixels.layout, folder)
-        self.feed = Feed(self.memory, self.device)
+        self.exploration = generator(s.seed, "exploration")
+        self.experience = Experience(s, self.pixels.layout, self.device, STATISTICS, look=lambda sample, draws: sample)
         self.captured = Captured(lambda *sample: self._learn_from(Sample(*sample))) if on_gpu and s.capture else None
-        self.steps = 0  # environment steps so far
-        self.taken = 0  # gradient steps so far
-        self.sums = torch.zeros(2, dtype=torch.float64, device=self.device)  # of loss and of Q(s, a), since `numbers`
-        self.updates = 0  # since `numbers`
-        self._looked_at: tuple[int, Sample] | None = None
         self.learner = self._learner()
         self.learners = {"q": self.learner}
 
@@ -92,6 +80,7 @@ class DQN:
 
     def _learner(self) -> Learner:
         s, on_gpu = self.settings, self.device.type == "cuda"
+        draws = generator(s.seed, "interventions")
 
         def redraw() -> dict[str, Tensor]:
             return {name: p.detach() for name, p in self._new_network().named_parameters()}
@@ -106,52 +95,30 @@ class DQN:
             self.network.units(),
             probe=self._probe,
             loss=self._probe_loss,
-            batches=self._batches,
+            batches=self.experience.batches(self._losses, draws),
             endless=True,
-            generator=generator(s.seed, "interventions"),
+            generator=draws,
             redraw=redraw,
             followers=(self.target,),
             algorithm="dqn",
             injectable="mlp",
         )
 
-    def _recent(self) -> Sample | None:
-        """Transitions to look at the network on: the same ones all through a step, drawn without a trace."""
-        if not len(self.memory):
-            return None
-        if self._looked_at is None or self._looked_at[0] != self.steps:
-            draws = generator(self.settings.seed, f"probe {self.steps}")
-            sample = self.memory.sample(PROBE_ROWS, draws)
-            self._looked_at = self.steps, Sample(*(tensor.to(self.device) for tensor in sample))
-        return self._looked_at[1]
-
     def _probe(self) -> tuple[Tensor] | None:
-        sample = self._recent()
+        sample = self.experience.recent()
         return None if sample is None else (sample.frames[:, :-1],)
 
     def _probe_loss(self) -> Tensor:
-        if (sample := self._recent()) is None:
-            raise RuntimeError("there are no recent transitions before the first step")
+        sample = self.experience.known()
         return self._td_loss(sample.frames[:, :-1], sample.actions, self._targets(sample))[0]
 
-    def _batches(self, count: int | None) -> Iterator[Tensor]:
-        """Losses on batches from the memory, drawn by the learner's own generator, in evaluation mode."""
-        if count is None:
-            raise ValueError("a replay memory has no end to pass to: say how many batches")
-        if not len(self.memory):
-            raise ValueError("the replay memory is still empty: schedule it later")
-        return (self._losses() for _ in range(count))
-
-    def _losses(self) -> Tensor:
-        drawn = self.memory.sample(self.settings.batch_size, self.learner.generator)
-        sample = Sample(*(tensor.to(self.device) for tensor in drawn))
+    def _losses(self, sample: Sample) -> Tensor:
+        """Return the loss of each transition, (n,), in evaluation mode."""
         with evaluating(self.network):
             return self._td_loss(sample.frames[:, :-1], sample.actions, self._targets(sample), reduction="none")[0]
 
     def check_room(self, runs: int) -> None:
-        s, folder = self.settings, self.settings.replay_folder
-        needed = bytes_needed(s.replay_size, s.num_envs, self.pixels.layout)
-        check_room(needed, s.replay_size, Path(folder) if folder else None, runs)
+        self.experience.check_room(runs)
 
     # -- interaction ---------------------------------------------------------------------------------------
 
@@ -160,14 +127,14 @@ class DQN:
 
     def begin_episodes(self, observations: NDArray[np.uint8]) -> None:
         """Every environment was reset; `observations` (num_envs, stack, H, W) are the first of new episodes."""
-        self.memory.begin(observations)
+        self.experience.memory.begin(observations)
         self.current = observations
 
     @property
     def epsilon(self) -> float:
         """ε of the next action: 1 until learning starts, then falling linearly."""
         s = self.settings
-        progress = (self.steps - s.learning_starts) / s.exploration_steps
+        progress = (self.experience.decisions - s.learning_starts) / s.exploration_steps
         return 1.0 - (1.0 - s.exploration) * min(max(progress, 0.0), 1.0)
 
     def act(self) -> NDArray[np.int64]:
@@ -188,10 +155,9 @@ class DQN:
 
     def remember(self, result: StepResult) -> None:
         """Store what the actions just drawn led to."""
-        reward = np.sign(result.reward) if self.settings.clip_rewards else result.reward
-        self.memory.add(self.actions, reward, result.terminated, result.truncated, result.final_obs, result.obs)
+        rewards = np.sign(result.reward) if self.settings.clip_rewards else result.reward
+        self.experience.add(self.actions, rewards, result)
         self.current = result.obs
-        self.steps += len(reward)
 
     def greedy(self, env: str) -> "Greedy":
         """The nearly greedy policy of evaluations."""
@@ -201,26 +167,18 @@ class DQN:
 
     def update(self, hooks: HookDriver, last: bool) -> bool:
         """Take the gradient steps that the replay ratio asks for; always a place to stop at."""
-        s = self.settings
-        due = int(s.replay_ratio * max(0, self.steps - s.learning_starts) + 1e-9)  # 0.3 · 40 is 11.999…
-        while self.taken < due:
-            self._learn(min(due - self.taken, BATCHES_AT_ONCE), hooks)
-        if self.steps // s.target_period > (self.steps - s.num_envs) // s.target_period:
+        s, steps = self.settings, self.experience.decisions
+        for sample in self.experience.due():
+            if self.captured and not (hooks.penalizes or hooks.follows_updates):
+                self.captured(*sample, structure=len(self.learner.changes))
+            else:
+                self._learn_from(sample, hooks)
+        if steps // s.target_period > (steps - s.num_envs) // s.target_period:
             copy_module_(self.target, self.network)
         return True
 
-    def _learn(self, count: int, hooks: HookDriver) -> None:
-        """`count` gradient steps, on batches drawn at once: nothing enters the memory between them."""
-        sample = self.feed(count * self.settings.batch_size, self.sampling)
-        self.taken += count
-        self.updates += count
-        if self.captured and not (hooks.penalizes or hooks.follows_updates):
-            self.captured(*sample, structure=len(self.learner.changes))
-        else:
-            self._learn_from(sample, hooks)
-
     def _learn_from(self, sample: Sample, hooks: HookDriver | None = None) -> None:
-        """One gradient step on each batch in the sample, in order. No value is looked at from the CPU."""
+        """Take one gradient step on each batch in the sample, in order. No value is looked at from the CPU."""
         size = self.settings.batch_size
         targets = self._targets(sample)  # of all batches: the target network stays
         states = sample.frames[:, :-1]
@@ -232,7 +190,7 @@ class DQN:
             if hooks:
                 hooks.before_update(self.learner)
             self.optimizer.step()
-            self.sums += torch.stack([loss.detach(), value.detach()])
+            self.experience.sums += torch.stack([loss.detach(), value.detach()])
             if hooks:
                 hooks.after_update(self.learner)
 
@@ -255,44 +213,26 @@ class DQN:
         return F.smooth_l1_loss(values, targets, reduction=reduction), values.mean()
 
     def numbers(self) -> dict[str, float]:
-        """Means since the last call, the exploration rate, and how full the memory is."""
-        found = {"exploration/epsilon": self.epsilon, "replay/size": float(len(self.memory))}
-        if self.updates:
-            loss, value = (self.sums / self.updates).tolist()
-            if not (isfinite(loss) and isfinite(value)):
-                raise RunError("training diverged: the loss is not finite; try a smaller --learning-rate")
-            found |= {"loss/td": loss, "q/mean": value, "updates": float(self.updates)}
-        self.sums.zero_()
-        self.updates = 0
-        return found
+        """Return the exploration rate, how full the memory is, and means since the last call."""
+        return {"exploration/epsilon": self.epsilon, **self.experience.numbers()}
 
     # -- checkpoints ---------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
         return {
             "learner": learner_state(self.learner),
-            "memory": self.memory.state_dict(),
+            "experience": self.experience.state_dict(),
             "generators": {name: g.get_state() for name, g in self._generators().items()},
-            "steps": self.steps,
-            "taken": self.taken,
-            "sums": self.sums,
-            "updates": self.updates,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         load_learner_state(self.learner, state["learner"])
-        self.memory.load_state_dict(state["memory"])
+        self.experience.load_state_dict(state["experience"])
         for name, random in self._generators().items():
             random.set_state(state["generators"][name])
-        self.steps, self.taken, self.updates = state["steps"], state["taken"], state["updates"]
-        self.sums.copy_(state["sums"])
 
     def _generators(self) -> dict[str, torch.Generator]:
-        return {
-            "exploration": self.exploration,
-            "sampling": self.sampling,
-            "draws": self._draws,
-        }
+        return {"exploration": self.exploration, "draws": self._draws}
 
 
 class Greedy:
@@ -300,7 +240,7 @@ class Greedy:
 
     def __init__(self, agent: DQN) -> None:
         self.agent, self.epsilon = agent, agent.settings.eval_epsilon
-        self.draws = generator(agent.settings.seed, f"evaluation {agent.steps}")
+        self.draws = generator(agent.settings.seed, f"evaluation {agent.experience.decisions}")
 
     def __enter__(self) -> "Greedy":
         self.agent.network.eval()

@@ -6,9 +6,7 @@ while acting; the memory keeps them raw. An episode that is cut off (a time limi
 true last observation.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from math import isfinite
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +15,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ...envs import StepResult
-from ...experiments.errors import RunError
 from ...experiments.hooks import HookDriver
 from ...experiments.learner_state import learner_state, load_learner_state
 from ...experiments.seeding import generator
@@ -25,16 +22,12 @@ from ...interventions import Learner, snapshot
 from ...interventions.contract import copy_module_
 from ...metrics.view import evaluating
 from ..normalize import RunningMeanStd
-from ..offpolicy.feed import Feed
+from ..offpolicy.experience import Experience
 from ..offpolicy.graph import Captured
-from ..offpolicy.replay import Layout, ReplayMemory, Sample, bytes_needed, check_room
+from ..offpolicy.replay import Layout, Sample
 from .networks import MLP, Actor, Critics, QNetworks, SimBa, features_of, layers_of, orthogonal, uniform, wiring_of
 from .settings import SACSettings
 from .update import STATISTICS, SoftUpdate, Temperature, Transitions
-
-BATCHES_AT_ONCE = 16  # at most, drawn together: a high replay ratio must not need more memory
-Batches = Callable[[int | None], Iterator[Tensor]]
-PROBE_ROWS = 256  # transitions on which metrics and interventions look at the networks
 
 
 class Control(NamedTuple):
@@ -43,6 +36,11 @@ class Control(NamedTuple):
     observation: int
     low: tuple[float, ...]
     high: tuple[float, ...]
+
+    @property
+    def layout(self) -> Layout:
+        """Return what the memory keeps of it."""
+        return Layout((self.observation,), np.float32, action=(len(self.low),))
 
 
 class SAC:
@@ -65,17 +63,8 @@ class SAC:
         self.statistics = RunningMeanStd(self.control.observation)
         self.mean = torch.zeros(self.control.observation, device=self.device)
         self.scale = torch.ones(self.control.observation, device=self.device)
-        self.exploration, self.sampling = generator(s.seed, "exploration"), generator(s.seed, "replay")
-        self.noise = generator(s.seed, "action noise")
-        self.check_room(runs=1)
-        folder = Path(s.replay_folder) if s.replay_folder else None
-        self.memory = ReplayMemory(s.replay_size, s.num_envs, self._layout(), folder)
-        self.feed = Feed(self.memory, self.device)
-        self.decisions = 0  # so far, of all environments
-        self.taken = 0  # gradient steps so far
-        self.sums = torch.zeros(len(STATISTICS), dtype=torch.float64, device=self.device)  # since `numbers`
-        self.updates = 0  # since `numbers`
-        self._looked_at: tuple[int, Transitions, Tensor] | None = None
+        self.exploration, self.noise = generator(s.seed, "exploration"), generator(s.seed, "action noise")
+        self.experience = Experience(s, self.control.layout, self.device, STATISTICS, self._look)
         self.learners = self._learners()
         actor, critic = self.learners["actor"], self.learners["critic"]
         self.soft_update = SoftUpdate(actor, critic, s.gamma, s.tau, s.target_entropy * self.size, s.compile == "on")
@@ -109,10 +98,11 @@ class SAC:
         )
 
     def _learners(self) -> dict[str, Learner]:
-        s = self.settings
+        s, experience = self.settings, self.experience
+        draws = {name: generator(s.seed, f"interventions on {name}") for name in ("actor", "critic", "temperature")}
 
         def common(name: str) -> dict[str, Any]:
-            return {"generator": generator(s.seed, f"interventions on {name}"), "algorithm": "sac", "endless": True}
+            return {"generator": draws[name], "algorithm": "sac", "endless": True}
 
         temperature = Learner(
             "temperature", self.temperature, self._adam(self.temperature, 0.0), (), (),
@@ -121,78 +111,54 @@ class SAC:
         actor = Learner(
             "actor", self.actor, self._adam(self.actor, s.weight_decay), layers_of(self.actor),
             tuple(wiring := wiring_of(self.actor)), wiring=wiring,
-            probe=lambda: (recent := self._recent()) and recent[0][:1], loss=self._actor_probe_loss,
+            probe=lambda: (recent := experience.recent()) and recent[0][:1], loss=self._actor_probe_loss,
             redraw=lambda: snapshot(self._new_actor()), temperature=temperature,
-            features=features_of(self.actor), **common("actor"), batches=self._batches(
-                lambda batch, noise: self.soft_update.actor_losses_of(batch.states, noise[:, 0])[0], "actor"
-            ),
+            features=features_of(self.actor), batches=experience.batches(self._actor_losses, draws["actor"]),
+            **common("actor"),
         )  # fmt: skip
         net = self.critics.net
         critic = Learner(
             "critic", self.critics, self._adam(self.critics, s.weight_decay), layers_of(net, "net."),
             tuple(wiring := wiring_of(net, "net.")), wiring=wiring,
-            probe=lambda: (recent := self._recent()) and recent[0][:2], loss=self._critic_probe_loss,
+            probe=lambda: (recent := experience.recent()) and recent[0][:2], loss=self._critic_probe_loss,
             redraw=lambda: snapshot(self._new_critics()), followers=(self.target,),
-            temperature=temperature, injectable="net", features=features_of(net, "net."), **common("critic"),
-            batches=self._batches(
-                lambda batch, noise: self.soft_update.critic_losses_of(batch, noise[:, 1])[0], "critic"
-            ),
+            temperature=temperature, injectable="net", features=features_of(net, "net."),
+            batches=experience.batches(self._critic_losses, draws["critic"]), **common("critic"),
         )  # fmt: skip
         return {"actor": actor, "critic": critic}
 
-    def _recent(self) -> tuple[Transitions, Tensor] | None:
-        """Transitions to look at the networks on, and the noise of the actions there: the same all through a step,
-        drawn without a trace."""
-        if not len(self.memory):
-            return None
-        if self._looked_at is None or self._looked_at[0] != self.decisions:
-            draws = generator(self.settings.seed, f"probe {self.decisions}")
-            self._looked_at = self.decisions, *self._drawn(PROBE_ROWS, draws)
-        return self._looked_at[1:]
+    def _look(self, sample: Sample, draws: torch.Generator) -> tuple[Transitions, Tensor]:
+        """Return the transitions, and the noise of the actions there."""
+        return self._transitions(sample), self._action_noise(len(sample.rewards), draws)
 
-    def _drawn(self, rows: int, draws: torch.Generator) -> tuple[Transitions, Tensor]:
-        sample = Sample(*(tensor.to(self.device) for tensor in self.memory.sample(rows, draws)))
-        return self._transitions(sample), torch.randn(rows, 2, self.size, generator=draws).to(self.device)
+    def _action_noise(self, rows: int, draws: torch.Generator) -> Tensor:
+        """Draw the noise of two actions for each row, at s and at s′: (rows, 2, actions)."""
+        return torch.randn(rows, 2, self.size, generator=draws).to(self.device)
 
-    def _batches(self, losses: Callable[[Transitions, Tensor], Tensor], name: str) -> Batches:
-        """Losses on batches from the memory, drawn by the learner's own generator, in evaluation mode."""
+    def _actor_losses(self, seen: tuple[Transitions, Tensor]) -> Tensor:
+        """Return the actor's loss on each state, (n,), in evaluation mode."""
+        batch, noise = seen
+        with evaluating(self.actor), evaluating(self.critics):
+            return self.soft_update.actor_losses_of(batch.states, noise[:, 0])[0]
 
-        def one() -> Tensor:
-            batch, noise = self._drawn(self.settings.batch_size, self.learners[name].generator)
-            with evaluating(self.actor), evaluating(self.critics):
-                return losses(batch, noise)
-
-        def batches(count: int | None) -> Iterator[Tensor]:
-            if count is None:
-                raise ValueError("a replay memory has no end to pass to: say how many batches")
-            if not len(self.memory):
-                raise ValueError("the replay memory is still empty: schedule it later")
-            return (one() for _ in range(count))
-
-        return batches
+    def _critic_losses(self, seen: tuple[Transitions, Tensor]) -> Tensor:
+        """Return the loss of each critic on each transition, (critics, n), in evaluation mode."""
+        batch, noise = seen
+        with evaluating(self.actor), evaluating(self.critics):
+            return self.soft_update.critic_losses_of(batch, noise[:, 1])[0]
 
     def _actor_probe_loss(self) -> Tensor:
-        batch, noise = self._known()
+        batch, noise = self.experience.known()
         with evaluating(self.critics):
             return self.soft_update.actor_loss_of(batch.states, noise[:, 0])[0]
 
     def _critic_probe_loss(self) -> Tensor:
-        batch, noise = self._known()
+        batch, noise = self.experience.known()
         with evaluating(self.actor):
             return self.soft_update.critic_loss_of(batch, noise[:, 1])[0]
 
-    def _known(self) -> tuple[Transitions, Tensor]:
-        if (recent := self._recent()) is None:
-            raise RuntimeError("there are no recent transitions before the first step")
-        return recent
-
-    def _layout(self) -> Layout:
-        return Layout((self.control.observation,), np.float32, action=(self.size,))
-
     def check_room(self, runs: int) -> None:
-        s, folder = self.settings, self.settings.replay_folder
-        needed = bytes_needed(s.replay_size, s.num_envs, self._layout())
-        check_room(needed, s.replay_size, Path(folder) if folder else None, runs)
+        self.experience.check_room(runs)
 
     # -- interaction ---------------------------------------------------------------------------------------
 
@@ -201,7 +167,7 @@ class SAC:
 
     def begin_episodes(self, observations: NDArray[np.float64]) -> None:
         """Every environment was reset; `observations` (num_envs, d) are the first of new episodes."""
-        self.memory.begin(observations)
+        self.experience.memory.begin(observations)
         self.current = observations
 
     def act(self) -> NDArray[np.float32]:
@@ -211,7 +177,7 @@ class SAC:
             self.statistics.update(self.current)
             self._refresh()
         shape = (s.num_envs, self.size)
-        if self.decisions < s.learning_starts:
+        if self.experience.decisions < s.learning_starts:
             self.actions = torch.rand(shape, generator=self.exploration).mul_(2).sub_(1).numpy()
         else:
             noise = torch.randn(shape, generator=self.exploration)
@@ -235,9 +201,8 @@ class SAC:
 
     def remember(self, result: StepResult) -> None:
         """Store what the actions just chosen led to."""
-        self.memory.add(self.actions, result.reward, result.terminated, result.truncated, result.final_obs, result.obs)
+        self.experience.add(self.actions, result.reward, result)
         self.current = result.obs
-        self.decisions += len(result.reward)
 
     def greedy(self, env: str) -> "Mean":
         """The policy of evaluations: the mean action, with the statistics as they are."""
@@ -260,45 +225,27 @@ class SAC:
 
     def update(self, hooks: HookDriver, last: bool) -> bool:
         """Take the gradient steps that the replay ratio asks for; always a place to stop at."""
-        s = self.settings
-        due = int(s.replay_ratio * max(0, self.decisions - s.learning_starts) + 1e-9)  # 0.3 · 40 is 11.999…
-        while self.taken < due:
-            self._learn(min(due - self.taken, BATCHES_AT_ONCE), hooks)
+        for sample in self.experience.due():
+            noise = self._action_noise(len(sample.rewards), self.noise)
+            if self.captured and not (hooks.penalizes or hooks.follows_updates):
+                changes = sum(len(learner.changes) for learner in self.learners.values())
+                self.captured(*sample, noise, structure=changes)
+            else:
+                self._learn_from(*sample, noise, hooks=hooks)
         return True
-
-    def _learn(self, count: int, hooks: HookDriver) -> None:
-        """`count` gradient steps, on batches drawn at once: nothing enters the memory between them."""
-        size = count * self.settings.batch_size
-        sample = self.feed(size, self.sampling)
-        noise = torch.randn(size, 2, self.size, generator=self.noise).to(self.device)
-        self.taken += count
-        self.updates += count
-        if self.captured and not (hooks.penalizes or hooks.follows_updates):
-            changes = sum(len(learner.changes) for learner in self.learners.values())
-            self.captured(*sample, noise, structure=changes)
-        else:
-            self._learn_from(*sample, noise, hooks=hooks)
 
     def _learn_from(
         self, frames: Tensor, actions: Tensor, rewards: Tensor, terminated: Tensor, noise: Tensor,
         hooks: HookDriver | None = None,
     ) -> None:  # fmt: skip
-        """One gradient step on each batch in the sample, in order. No value is looked at from the CPU."""
+        """Take one gradient step on each batch in the sample, in order. No value is looked at from the CPU."""
         tensors = (*self._transitions(Sample(frames, actions, rewards, terminated)), noise)
         for *batch, draws in zip(*(tensor.split(self.settings.batch_size) for tensor in tensors), strict=True):
-            self.sums += self.soft_update(Transitions(*batch), draws, hooks)
+            self.experience.sums += self.soft_update(Transitions(*batch), draws, hooks)
 
     def numbers(self) -> dict[str, float]:
-        """Means since the last call, and how full the memory is."""
-        found = {"replay/size": float(len(self.memory))}
-        if self.updates:
-            means = (self.sums / self.updates).tolist()
-            if not all(map(isfinite, means)):
-                raise RunError("training diverged: the loss is not finite; try a smaller --learning-rate")
-            found |= dict(zip(STATISTICS, means, strict=True)) | {"updates": float(self.updates)}
-        self.sums.zero_()
-        self.updates = 0
-        return found
+        """Return how full the memory is, and means since the last call."""
+        return self.experience.numbers()
 
     # -- checkpoints ---------------------------------------------------------------------------------------
 
@@ -306,12 +253,8 @@ class SAC:
         return {
             "learners": {name: learner_state(learner) for name, learner in self._all_learners().items()},
             "statistics": self.statistics.state_dict(),
-            "memory": self.memory.state_dict(),
+            "experience": self.experience.state_dict(),
             "generators": {name: random.get_state() for name, random in self._generators().items()},
-            "decisions": self.decisions,
-            "taken": self.taken,
-            "sums": self.sums,
-            "updates": self.updates,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -319,22 +262,15 @@ class SAC:
             load_learner_state(learner, state["learners"][name])
         self.statistics.load_state_dict(state["statistics"])
         self._refresh()
-        self.memory.load_state_dict(state["memory"])
+        self.experience.load_state_dict(state["experience"])
         for name, random in self._generators().items():
             random.set_state(state["generators"][name])
-        self.decisions, self.taken, self.updates = state["decisions"], state["taken"], state["updates"]
-        self.sums.copy_(state["sums"])
 
     def _all_learners(self) -> dict[str, Learner]:
         return {**self.learners, "temperature": self.soft_update.temperature}
 
     def _generators(self) -> dict[str, torch.Generator]:
-        return {
-            "exploration": self.exploration,
-            "noise": self.noise,
-            "sampling": self.sampling,
-            "draws": self._draws,
-        }
+        return {"exploration": self.exploration, "noise": self.noise, "draws": self._draws}
 
 
 class Mean:

@@ -105,7 +105,7 @@ def serve() -> None:
     from supple.scripts.console import run
     from supple.scripts.main import dispatch
 
-    supple.agents.dqn.agent.PROBE_ROWS = supple.agents.sac.agent.PROBE_ROWS = PROBE_ROWS
+    supple.agents.offpolicy.experience.PROBE_ROWS = PROBE_ROWS
     gc.freeze()
     for line in sys.stdin:
         order = json.loads(line)

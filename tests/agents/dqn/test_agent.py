@@ -70,7 +70,7 @@ def same(a: list[torch.Tensor], b: list[torch.Tensor]) -> bool:
 def test_epsilon_stays_1_until_learning_starts_and_then_falls_linearly() -> None:
     agent = agent_with(learning_starts=40, exploration_steps=100, exploration=0.2)
     found = []
-    for agent.steps in (0, 40, 65, 90, 140, 10_000):
+    for agent.experience.decisions in (0, 40, 65, 90, 140, 10_000):
         found.append(agent.epsilon)
     assert found == pytest.approx([1.0, 1.0, 0.8, 0.6, 0.2, 0.2])
 
@@ -81,7 +81,7 @@ def test_every_environment_draws_for_itself_whether_to_explore() -> None:
     steps = begun(agent)
     agent.current = next(steps).obs
     greedy = agent.network(torch.from_numpy(agent.current)).argmax(1).numpy()
-    agent.steps = 50  # ε = 0.505
+    agent.experience.decisions = 50  # ε = 0.505
     agreeing = np.array([(agent.act() == greedy).mean() for _ in range(200)])
     chance = 1 - agent.epsilon * 2 / 3
     assert agreeing.mean() == pytest.approx(chance, abs=0.05)
@@ -146,7 +146,7 @@ def test_target_network_is_copied_whole_every_period_and_stays_between() -> None
         after = list(agent.target.parameters())
         if not same(before, after):
             assert same(after, parameters(agent))
-            copies.append(agent.steps)
+            copies.append(agent.experience.decisions)
     assert copies == [40, 80]
 
 
@@ -174,7 +174,7 @@ def test_a_gradient_step_is_that_of_stable_baselines3(monkeypatch: pytest.Monkey
         for theirs, mine in zip(peer.policy.q_net_target.parameters(), agent.target.parameters(), strict=True):
             theirs.copy_(mine)
     agent.optimizer.state.clear()
-    batch = agent.memory.sample(32, torch.Generator().manual_seed(1))
+    batch = agent.experience.memory.sample(32, torch.Generator().manual_seed(1))
     samples = ReplayBufferSamples(
         batch.frames[:, :-1], batch.actions[:, None], batch.frames[:, 1:], batch.terminated.float()[:, None],
         batch.rewards[:, None], None,
@@ -203,7 +203,7 @@ def test_termination_cuts_the_target_and_truncation_bootstraps_from_the_true_las
         for e in range(2):
             bootstrap = 0.0 if result.terminated[e] else 0.5 * values[e]
             expected[state[e].tobytes()] = float(np.float32(result.reward[e])) + bootstrap
-    batch = agent.memory.sample(200, torch.Generator().manual_seed(0))
+    batch = agent.experience.memory.sample(200, torch.Generator().manual_seed(0))
     found = agent._targets(batch)
     wanted = [expected[s.numpy().tobytes()] for s in batch.frames[:, :-1]]
     np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
@@ -213,7 +213,7 @@ def test_rewards_are_clipped_to_their_sign_unless_asked_otherwise() -> None:
     for clip in (True, False):
         agent = agent_with(clip_rewards=clip, learning_starts=10_000)
         live(agent, begun(agent), 20)
-        rewards = agent.memory.sample(100, torch.Generator().manual_seed(0)).rewards
+        rewards = agent.experience.memory.sample(100, torch.Generator().manual_seed(0)).rewards
         assert (set(rewards.tolist()) <= {-1.0, 0.0, 1.0}) == clip
 
 
@@ -331,12 +331,12 @@ def saved(agent: DQN) -> dict[str, Any]:
     """The agent's state as a checkpoint would keep it: the rows of the memory as they are now."""
     state = agent.state_dict()
     frozen = []
-    for rows in state["memory"]["envs"]:
+    for rows in state["experience"]["memory"]["envs"]:
         kept = {name: tensor.clone() for name, tensor in rows.read(rows.first, rows.end).items()}
         shift = rows.first
         read = lambda a, b, kept=kept, shift=shift: {n: t[a - shift : b - shift] for n, t in kept.items()}  # noqa: E731
         frozen.append(replace(rows, read=read))
-    state["memory"]["envs"] = frozen
+    state["experience"]["memory"]["envs"] = frozen
     return state
 
 

@@ -77,7 +77,8 @@ def everything(agent: SAC) -> dict[str, Tensor]:
         found[f"{name}/generator"] = learner.generator.get_state()
     found |= {f"generator/{name}": random.get_state() for name, random in agent._generators().items()}
     found |= {"mean": torch.tensor(agent.statistics.mean), "variance": torch.tensor(agent.statistics.variance)}
-    return found | {"sums": agent.sums.clone(), "global": torch.get_rng_state()}
+    found["generator/replay"] = agent.experience.draws.get_state()
+    return found | {"sums": agent.experience.sums.clone(), "global": torch.get_rng_state()}
 
 
 def changed(before: dict[str, Tensor], after: dict[str, Tensor]) -> list[str]:
@@ -170,7 +171,7 @@ def test_memory_keeps_raw_observations_which_are_normalised_as_they_are_sampled(
     agent = agent_with(learning_starts=10_000)
     steps = begun(agent)
     live(agent, steps, 50)
-    sample = agent.memory.sample(64, torch.Generator().manual_seed(0))
+    sample = agent.experience.memory.sample(64, torch.Generator().manual_seed(0))
     assert float(sample.frames[:, 0].min()) > 50
     for _ in range(2):
         batch = agent._transitions(sample)
@@ -201,7 +202,7 @@ def test_truncated_transitions_bootstrap_from_the_true_last_observation_terminat
         agent.remember(result)
         for e in range(2):
             wanted[state[e].tobytes()] = bool(result.terminated[e]), result.final_obs[e].astype(np.float32).tobytes()
-    sample = agent.memory.sample(300, torch.Generator().manual_seed(0))
+    sample = agent.experience.memory.sample(300, torch.Generator().manual_seed(0))
     for frames, terminated in zip(sample.frames, sample.terminated, strict=True):
         ended, final = wanted[frames[0].numpy().tobytes()]
         assert bool(terminated) == ended
@@ -219,11 +220,11 @@ def test_replay_ratio_is_gradient_steps_per_decision(ratio: float, num_envs: int
     steps = begun(agent)
     for decided in range(num_envs, 46, num_envs):
         live(agent, steps, 1)
-        assert agent.taken == int(round(ratio * max(0, decided - 6), 6))
+        assert agent.experience.taken == int(round(ratio * max(0, decided - 6), 6))
     for learner in agent._all_learners().values():
         assert learner.optimizer is not None
         counts = {int(slots["step"]) for slots in learner.optimizer.state.values()}
-        assert counts == {agent.taken}
+        assert counts == {agent.experience.taken}
 
 
 def test_nothing_is_learned_before_learning_starts() -> None:
@@ -402,7 +403,7 @@ def is_zero(slots: dict[str, Tensor]) -> bool:
 @pytest.mark.parametrize("name", ["fire", "snp", "reset", "reset(what=head)"])
 def test_what_an_intervention_resets_is_the_contracts_table(name: str, contract: str) -> None:
     agent, _ = trained()
-    before, memory = everything(agent), [agent.memory.frames.copy(), agent.memory.action.copy()]
+    before, memory = everything(agent), [agent.experience.memory.frames.copy(), agent.experience.memory.action.copy()]
     written = apply(agent, name, contract)
     after = everything(agent)
     different = changed(before, after)
@@ -424,8 +425,8 @@ def test_what_an_intervention_resets_is_the_contracts_table(name: str, contract:
     # replay, statistics, random generators, sums for the log: kept
     assert all(key.split("/")[0] in ("actor", "critic", "temperature") for key in different)
     assert not any("generator" in key for key in different)
-    np.testing.assert_array_equal(memory[0], agent.memory.frames)
-    np.testing.assert_array_equal(memory[1], agent.memory.action)
+    np.testing.assert_array_equal(memory[0], agent.experience.memory.frames)
+    np.testing.assert_array_equal(memory[1], agent.experience.memory.action)
 
 
 @pytest.mark.parametrize("network", ["simba", "mlp"])
@@ -482,7 +483,7 @@ def test_interventions_have_their_place_before_the_first_step_too() -> None:
     for name in ("fire", "snp", "reset", "injection"):
         apply(agent, name)
     live(agent, begun(agent), 20)
-    assert agent.numbers()["updates"] == agent.taken > 0
+    assert agent.numbers()["updates"] == agent.experience.taken > 0
 
 
 # -- injection ---------------------------------------------------------------------------------------------
@@ -578,4 +579,4 @@ def test_hooks_that_follow_updates_or_add_to_losses_take_part_in_every_gradient_
     agent, counter = agent_with(replay_ratio=2.0), Counter()
     hooks = HookDriver([Hook("counter", counter, None)], agent.learners, lambda **_: None, 1)
     live(agent, begun(agent), 15, hooks)
-    assert counter.calls == counter.penalties == 2 * agent.taken == 2 * 40  # of actor and critics
+    assert counter.calls == counter.penalties == 2 * agent.experience.taken == 2 * 40  # of actor and critics

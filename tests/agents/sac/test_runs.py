@@ -58,7 +58,7 @@ def test_reference_run_is_one_that_could_go_wrong(reference: Path) -> None:
     state = json.loads((max((reference / "checkpoints").iterdir()) / "state.json").read_text().splitlines()[1])
     assert all(rows["first"] > 0 for rows in state["rows"].values())
     assert state["tree"]["agent"]["learners"]["critic"]["changes"] == ["injection"]
-    assert state["tree"]["agent"]["taken"] == 110  # half of 240 decisions, but for 20 before learning began
+    assert state["tree"]["agent"]["experience"]["taken"] == 110  # half of 240 − 20 decisions
     assert len(list((reference / "checkpoints").iterdir())) == 2
     assert len(lines(reference, "episodes")) > 20
 
