@@ -71,7 +71,8 @@ WHERE = pytest.mark.parametrize(
 
 
 def states(agent: Any) -> list[Tensor]:
-    return [*(g.get_state() for g in agent._generators().values()), torch.get_rng_state()]
+    generators = [*agent._generators().values(), *([agent.experience.draws] if hasattr(agent, "experience") else [])]
+    return [*(g.get_state() for g in generators), torch.get_rng_state()]
 
 
 @WHERE
