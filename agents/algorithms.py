@@ -11,8 +11,7 @@ from ..experiments.settings import RunSettings
 from .agent import Agent
 from .dqn import DQN, DQNSettings, Pixels
 from .ppo import PPO, PPOSettings
-from .sac import SAC, Control
-from .sac_settings import SACSettings
+from .sac import SAC, Control, SACSettings
 
 
 @dataclass(frozen=True)

@@ -125,7 +125,7 @@ def benchmark(args: Args, folder: Path, table: Table) -> None:
     opened = seconds(lambda: tree.update(checkpoint.load(checkpoint.folder_of(copy.checkpoints, step), copy.identity)))
     total = sum(file.stat().st_size for file in checkpoint.folder_of(copy.checkpoints, step).iterdir())
     table.add_row("load: sums", f"{total / 1e6:,.1f} MB", f"{opened:.2f} s", f"{total / opened / 1e6:,.0f} MB/s")
-    leaf = tree["agent"]["memory"]
+    leaf = tree["agent"]["experience"]["memory"]
     kinds = leaf.read(leaf.first, leaf.first + 1)
     memory = {name: torch.zeros(args.rows, *row.shape[1:], dtype=row.dtype) for name, row in kinds.items()}
     filled = seconds(lambda: fill(leaf, memory, args.rows))

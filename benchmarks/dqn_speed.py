@@ -18,7 +18,7 @@ import tyro
 
 from supple.agents.algorithms import ALGORITHMS
 from supple.agents.dqn import DQN, DQNSettings, Pixels
-from supple.agents.replay import Sample
+from supple.agents.offpolicy.replay import Sample
 from supple.experiments.hooks import HookDriver
 
 ENV, ENVS = "ALE/Asterix-v5", 8
@@ -62,7 +62,7 @@ class Ours:
             name: Rounds() for name in ("acting", "environment", "storing", "sampling", "gradient step")
         }
         self.sampling = 0.0
-        feed = self.agent.feed
+        feed = self.agent.experience.feed
 
         def timed_feed(size: int, generator: torch.Generator) -> Sample:
             begin = time.perf_counter()
@@ -70,7 +70,7 @@ class Ours:
             self.sampling += time.perf_counter() - begin
             return sample
 
-        self.agent.feed = timed_feed  # type: ignore[assignment]
+        self.agent.experience.feed = timed_feed  # type: ignore[assignment]
 
     def __call__(self, steps: int) -> float:
         """Environment steps per second; parts in milliseconds per gradient step (per 4 environment steps)."""
@@ -155,7 +155,7 @@ def adam(agent: DQN) -> float:
 
 def operations(pixels: Pixels) -> float:
     """GFLOP of one gradient step on 32 transitions: 2 forward passes, backward without the input's gradient."""
-    from supple.agents.nature import CONVOLUTIONS
+    from supple.agents.dqn.network import CONVOLUTIONS
 
     channels, side, products = pixels.stack, pixels.height, []
     for out, kernel, stride in CONVOLUTIONS:

@@ -21,8 +21,8 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from supple.agents.multihead import MultiHead
 from supple.agents.ppo import PPO, PPOSettings
+from supple.agents.ppo.network import MultiHead
 from supple.envs import Vector, make_env
 from supple.envs.make import quiet_mujoco
 from supple.experiments.hooks import HookDriver

@@ -25,7 +25,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from supple.agents.replay import Layout, ReplayMemory, bytes_needed, check_room
+from supple.agents.offpolicy.replay import Layout, ReplayMemory, bytes_needed, check_room
 
 LAYOUTS = {
     "images": Layout((84, 84), np.uint8, stack=4),

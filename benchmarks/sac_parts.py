@@ -8,8 +8,7 @@ from typing import Any
 
 import torch
 
-from supple.agents.sac import SAC, Control
-from supple.agents.sac_settings import SACSettings
+from supple.agents.sac import SAC, Control, SACSettings
 from supple.experiments.hooks import HookDriver
 
 ENV = "h1-walk"

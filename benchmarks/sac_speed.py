@@ -25,7 +25,7 @@ from sac_parts import Rounds, full_size, gflop, matmul_rate, products_alone, sec
 from simba_plain import PlainUpdate
 
 from supple.agents.sac import SAC
-from supple.agents.sac_update import STATISTICS, Transitions
+from supple.agents.sac.update import STATISTICS, Transitions
 
 PLAIN, EAGER, COMPILED, JAX = "plain PyTorch", "supple, eager", "supple, compiled", "JAX, jitted"
 AGREE = 1e-4  # relative, of every loss

@@ -19,10 +19,9 @@ import tyro
 from sac_parts import NO_HOOKS, Rounds, gflop, matmul_rate, products_alone, seconds
 
 from supple.agents.algorithms import ALGORITHMS
+from supple.agents.offpolicy.replay import Sample
 from supple.agents.presets import PRESETS
-from supple.agents.replay import Sample
-from supple.agents.sac import SAC
-from supple.agents.sac_settings import SACSettings
+from supple.agents.sac import SAC, SACSettings
 
 ENV = "HalfCheetah-v5"
 WARM_UP = 300  # environment steps before anything is measured; learning starts after 100
@@ -50,7 +49,7 @@ class Ours:
         self.agent.begin_episodes(self.envs.reset(range(1)))
         self.parts = {name: Rounds(2) for name in ("acting", "environment", "storing", "sampling", "updating")}
         self.sampling = 0.0
-        feed = self.agent.feed
+        feed = self.agent.experience.feed
 
         def timed_feed(size: int, generator: torch.Generator) -> Sample:
             begin = time.perf_counter()
@@ -58,7 +57,7 @@ class Ours:
             self.sampling += time.perf_counter() - begin
             return sample
 
-        self.agent.feed = timed_feed
+        self.agent.experience.feed = timed_feed
 
     def __call__(self, steps: int) -> None:
         """Parts in milliseconds per step."""

@@ -14,9 +14,9 @@ import numpy as np
 import optax
 import torch
 
-from supple.agents.networks import EPSILON, LOG_2PI, LOG_STD
 from supple.agents.sac import SAC
-from supple.agents.sac_update import Transitions
+from supple.agents.sac.networks import EPSILON, LOG_2PI, LOG_STD
+from supple.agents.sac.update import Transitions
 from supple.interventions import Layer
 
 jax.config.update("jax_default_matmul_precision", "float32")

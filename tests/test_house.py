@@ -12,7 +12,8 @@ LIBRARIES = {
     "metrics": {"torch", "numpy", "scipy", "rliable"},
     "envs": {"numpy", "gymnasium", "mujoco", "ale_py"},
     "experiments": {"torch", "numpy", "scipy", "safetensors", "tensorboard", "tyro", "rich", "matplotlib", "jinja2"},
-    "agents": {"torch", "numpy", "gymnasium", "tyro", "stable_baselines3"},
+    "agents": {"torch", "numpy", "gymnasium", "tyro"},
+    "integrations": {"torch", "numpy", "gymnasium", "stable_baselines3"},
     "tracks": {
         "torch",
         "numpy",
@@ -34,7 +35,9 @@ ROOMS = {
     "experiments": {"interventions", "metrics"},
     "agents": {"interventions", "metrics", "experiments", "envs"},
     "tracks": {"interventions", "metrics", "experiments"},
+    "integrations": {"interventions", "metrics", "experiments"},
 }
+EXCEPTIONS = {"agents/sb3.py": {"integrations"}}  # the public name of what lives there
 
 
 def sources(room: str) -> list[Path]:
@@ -60,7 +63,7 @@ def test_a_room_imports_only_its_libraries_and_the_rooms_below_it(room: str) -> 
     for file in sources(room):
         libraries, rooms = imports(file, room)
         assert libraries - set(sys.stdlib_module_names) <= LIBRARIES[room], file
-        assert rooms <= ROOMS[room], file
+        assert rooms <= ROOMS[room] | EXCEPTIONS.get(str(file.relative_to(ROOT)), set()), file
 
 
 def test_metrics_read_learners_without_importing_interventions_at_run_time() -> None:

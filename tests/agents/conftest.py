@@ -99,13 +99,13 @@ def serve() -> None:
         importlib.import_module(slow)
     with contextlib.suppress(ImportError):  # an extra
         importlib.import_module("ale_py")
-    import supple.agents.dqn
-    import supple.agents.sac
+    import supple.agents.dqn.agent
+    import supple.agents.sac.agent
     import supple.scripts.train
     from supple.scripts.console import run
     from supple.scripts.main import dispatch
 
-    supple.agents.dqn.PROBE_ROWS = supple.agents.sac.PROBE_ROWS = PROBE_ROWS
+    supple.agents.offpolicy.experience.PROBE_ROWS = PROBE_ROWS
     gc.freeze()
     for line in sys.stdin:
         order = json.loads(line)

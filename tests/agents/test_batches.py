@@ -11,8 +11,7 @@ from torch import Tensor
 
 from supple.agents.dqn import DQN, DQNSettings, Pixels
 from supple.agents.ppo import PPO, PPOSettings
-from supple.agents.sac import SAC, Control
-from supple.agents.sac_settings import SACSettings
+from supple.agents.sac import SAC, Control, SACSettings
 from supple.envs import StepResult
 from supple.experiments.hooks import HookDriver
 from supple.interventions import Learner, parse_hook
@@ -72,7 +71,8 @@ WHERE = pytest.mark.parametrize(
 
 
 def states(agent: Any) -> list[Tensor]:
-    return [*(g.get_state() for g in agent._generators().values()), torch.get_rng_state()]
+    generators = [*agent._generators().values(), *([agent.experience.draws] if hasattr(agent, "experience") else [])]
+    return [*(g.get_state() for g in generators), torch.get_rng_state()]
 
 
 @WHERE

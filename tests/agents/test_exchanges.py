@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from supple.agents.dqn import DQNSettings
 from supple.agents.ppo import PPOSettings
+from supple.agents.ppo.update import GradientStep
 from supple.agents.runs import create, train
-from supple.agents.sac_settings import SACSettings
-from supple.agents.update import GradientStep
+from supple.agents.sac import SACSettings
 from supple.experiments.settings import RunSettings
 from supple.interventions import MuonWithAdam, learner_for, make
 
@@ -49,8 +49,7 @@ def finish(run: Path) -> None:
 def test_a_run_goes_on_from_a_checkpoint_behind_the_exchange_as_if_nothing_had_been(
     name: str, same: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for agent in ("dqn", "sac"):
-        monkeypatch.setattr(f"supple.agents.{agent}.PROBE_ROWS", 16)
+    monkeypatch.setattr("supple.agents.offpolicy.experience.PROBE_ROWS", 16)
     run, again = tmp_path / "run", tmp_path / "again"
     create(run, name, settings(name), "test")
     finish(run)

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from supple.agents.multihead import MultiHead
-from supple.agents.nature import NatureCNN
-from supple.agents.networks import MLP, Actor, QNetworks, SimBa, uniform
+from supple.agents.dqn.network import NatureCNN
+from supple.agents.ppo.network import MultiHead
+from supple.agents.sac.networks import MLP, Actor, QNetworks, SimBa, uniform
 from supple.interventions import activation_registry
 
 TEXTS = [*activation_registry.names(), "prelu(granularity=global)", "prelu(granularity=neuron)"]

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from supple.agents.ppo import PPO, PPOSettings
-from supple.agents.rollout import Batch
+from supple.agents.ppo.rollout import Batch
 from supple.interventions import (
     AS_RELEASED,
     UNIFORM,

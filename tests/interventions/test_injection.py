@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from supple.agents.nature import NatureCNN
+from supple.agents.dqn.network import NatureCNN
 from supple.interventions import Injected, Learner, Wiring, learner_for, make, parse_call, restructure, snapshot
 from supple.metrics import measure
 

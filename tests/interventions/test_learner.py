@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from supple.agents.multihead import MultiHead
+from supple.agents.ppo.network import MultiHead
 from supple.interventions import (
     Learner,
     Wiring,

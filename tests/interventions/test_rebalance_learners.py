@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from supple.agents.multihead import MultiHead
+from supple.agents.ppo.network import MultiHead
 from supple.interventions import (
     Injected,
     Layer,

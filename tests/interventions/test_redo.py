@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from supple.agents.ppo import PPO, PPOSettings
-from supple.agents.rollout import Batch
+from supple.agents.ppo.rollout import Batch
 from supple.interventions import Learner, Units, Wiring, learner_for, make, recycle_, redraw, snapshot
 from supple.metrics import activity_scores
 

@@ -3,7 +3,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from supple.agents.nature import NatureCNN
+from supple.agents.dqn.network import NatureCNN
 from supple.interventions import (
     StackedConv2d,
     StackedLayerNorm,

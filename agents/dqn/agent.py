@@ -1,0 +1,254 @@
+"""DQN with the Nature CNN, as the FIRE paper trains it (Table 4, Appendix E.3).
+
+    L = Huber(Q(s, a) − [sign(r) + γ·(1 − terminated)·max Q⁻(s′)]),   Q⁻ := Q every `target_period` steps
+
+(Mnih et al. 2015.) Plain DQN: no double Q, no clipping of gradients, uniform replay. Where an episode is cut off
+(a time limit, a checkpoint) its last transition bootstraps from the true last observation.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ...envs import StepResult
+from ...experiments.hooks import HookDriver
+from ...experiments.learner_state import learner_state, load_learner_state
+from ...experiments.seeding import generator
+from ...interventions import Learner
+from ...interventions.contract import copy_module_
+from ...metrics.view import evaluating
+from ..offpolicy.experience import Experience
+from ..offpolicy.graph import Captured
+from ..offpolicy.replay import Layout, Sample
+from .network import NatureCNN
+from .settings import DQNSettings
+
+STATISTICS = ("loss/td", "q/mean")
+
+
+class Pixels(NamedTuple):
+    """What an environment shows and takes: frames in an observation, their size, the number of actions."""
+
+    stack: int
+    height: int
+    width: int
+    actions: int
+
+    @property
+    def layout(self) -> Layout:
+        """What the memory keeps of it."""
+        return Layout((self.height, self.width), np.uint8, self.stack)
+
+
+class DQN:
+    """The agent. The loop calls act → remember → update."""
+
+    def __init__(self, settings: DQNSettings, spaces: Mapping[str, Pixels]) -> None:
+        """spaces: environment id → what it shows and takes; all environments of a stream must agree."""
+        s = self.settings = settings
+        name, self.pixels = next(iter(spaces.items()))
+        for other, pixels in spaces.items():
+            if pixels != self.pixels:
+                raise ValueError(f"DQN has one network for all tasks, but {name} is {self.pixels}, {other} {pixels}")
+        self.device = torch.device(s.device)
+        self._draws = generator(s.seed, "initial parameters")
+        self.network = self._new_network().to(self.device)
+        self.target = self._new_network().to(self.device).requires_grad_(False)
+        copy_module_(self.target, self.network)
+        on_gpu = self.device.type == "cuda"
+        self.exploration = generator(s.seed, "exploration")
+        self.experience = Experience(s, self.pixels.layout, self.device, STATISTICS, look=lambda sample, draws: sample)
+        self.captured = Captured(lambda *sample: self._learn_from(Sample(*sample))) if on_gpu and s.capture else None
+        self.learner = self._learner()
+        self.learners = {"q": self.learner}
+
+    def _new_network(self) -> NatureCNN:
+        s = self.settings
+        return NatureCNN(*self.pixels, hidden=s.hidden, activation=s.activation, generator=self._draws)
+
+    @property
+    def optimizer(self) -> torch.optim.Optimizer:
+        """The learner's, which an intervention may exchange."""
+        optimizer = self.learner.optimizer
+        assert optimizer is not None
+        return optimizer
+
+    def _learner(self) -> Learner:
+        s, on_gpu = self.settings, self.device.type == "cuda"
+        draws = generator(s.seed, "interventions")
+
+        def redraw() -> dict[str, Tensor]:
+            return {name: p.detach() for name, p in self._new_network().named_parameters()}
+
+        return Learner(
+            "q",
+            self.network,
+            torch.optim.Adam(
+                self.network.parameters(), lr=s.learning_rate, eps=s.adam_epsilon, fused=True, capturable=on_gpu
+            ),
+            self.network.layers(),
+            self.network.units(),
+            probe=self._probe,
+            loss=self._probe_loss,
+            batches=self.experience.batches(self._losses, draws),
+            endless=True,
+            generator=draws,
+            redraw=redraw,
+            followers=(self.target,),
+            algorithm="dqn",
+            injectable="mlp",
+        )
+
+    def _probe(self) -> tuple[Tensor] | None:
+        sample = self.experience.recent()
+        return None if sample is None else (sample.frames[:, :-1],)
+
+    def _probe_loss(self) -> Tensor:
+        sample = self.experience.known()
+        return self._td_loss(sample.frames[:, :-1], sample.actions, self._targets(sample))[0]
+
+    def _losses(self, sample: Sample) -> Tensor:
+        """Return the loss of each transition, (n,), in evaluation mode."""
+        with evaluating(self.network):
+            return self._td_loss(sample.frames[:, :-1], sample.actions, self._targets(sample), reduction="none")[0]
+
+    def check_room(self, runs: int) -> None:
+        self.experience.check_room(runs)
+
+    # -- interaction ---------------------------------------------------------------------------------------
+
+    def begin_task(self, env: str) -> None:
+        """Network and memory go on as they are: the stream's tasks share them."""
+
+    def begin_episodes(self, observations: NDArray[np.uint8]) -> None:
+        """Every environment was reset; `observations` (num_envs, stack, H, W) are the first of new episodes."""
+        self.experience.memory.begin(observations)
+        self.current = observations
+
+    @property
+    def epsilon(self) -> float:
+        """ε of the next action: 1 until learning starts, then falling linearly."""
+        s = self.settings
+        progress = (self.experience.decisions - s.learning_starts) / s.exploration_steps
+        return 1.0 - (1.0 - s.exploration) * min(max(progress, 0.0), 1.0)
+
+    def act(self) -> NDArray[np.int64]:
+        """An action for each current observation, (num_envs,); each environment draws for itself."""
+        self.actions = self.epsilon_greedy(self.current, self.epsilon, self.exploration)
+        return self.actions
+
+    @torch.no_grad()
+    def epsilon_greedy(self, observations: np.ndarray, epsilon: float, draws: torch.Generator) -> NDArray[np.int64]:
+        """Random actions with probability `epsilon`, else the best: (n, stack, H, W) → (n,)."""
+        n = len(observations)
+        actions = torch.randint(self.pixels.actions, (n,), generator=draws)
+        greedy = torch.rand(n, generator=draws) >= epsilon
+        if greedy.any():
+            values = self.network(torch.from_numpy(observations).to(self.device, non_blocking=True))
+            actions = torch.where(greedy, values.argmax(1).cpu(), actions)
+        return actions.numpy()
+
+    def remember(self, result: StepResult) -> None:
+        """Store what the actions just drawn led to."""
+        rewards = np.sign(result.reward) if self.settings.clip_rewards else result.reward
+        self.experience.add(self.actions, rewards, result)
+        self.current = result.obs
+
+    def greedy(self, env: str) -> "Greedy":
+        """The nearly greedy policy of evaluations."""
+        return Greedy(self)
+
+    # -- learning ------------------------------------------------------------------------------------------
+
+    def update(self, hooks: HookDriver, last: bool) -> bool:
+        """Take the gradient steps that the replay ratio asks for; always a place to stop at."""
+        s, steps = self.settings, self.experience.decisions
+        for sample in self.experience.due():
+            if self.captured and not (hooks.penalizes or hooks.follows_updates):
+                self.captured(*sample, structure=len(self.learner.changes))
+            else:
+                self._learn_from(sample, hooks)
+        if steps // s.target_period > (steps - s.num_envs) // s.target_period:
+            copy_module_(self.target, self.network)
+        return True
+
+    def _learn_from(self, sample: Sample, hooks: HookDriver | None = None) -> None:
+        """Take one gradient step on each batch in the sample, in order. No value is looked at from the CPU."""
+        size = self.settings.batch_size
+        targets = self._targets(sample)  # of all batches: the target network stays
+        states = sample.frames[:, :-1]
+        for batch in zip(*(tensor.split(size) for tensor in (states, sample.actions, targets)), strict=True):
+            loss, value = self._td_loss(*batch)
+            total = loss + hooks.penalty(self.learner) if hooks and hooks.penalizes else loss
+            self.optimizer.zero_grad(set_to_none=True)
+            total.backward()
+            if hooks:
+                hooks.before_update(self.learner)
+            self.optimizer.step()
+            self.experience.sums += torch.stack([loss.detach(), value.detach()])
+            if hooks:
+                hooks.after_update(self.learner)
+
+    @torch.no_grad()
+    def _targets(self, sample: Sample) -> Tensor:
+        """r + γ·(1 − terminated)·max Q⁻(s′), (n,).
+
+        The target network is in evaluation mode: a random activation takes its mean slope, so that targets are not
+        noisy and measuring the loss draws nothing that training would miss."""
+        self.target.eval()
+        values = self.target(sample.frames[:, 1:]).amax(1)
+        return sample.rewards + self.settings.gamma * values * ~sample.terminated
+
+    def _td_loss(
+        self, states: Tensor, actions: Tensor, targets: Tensor, reduction: str = "mean"
+    ) -> tuple[Tensor, Tensor]:
+        """Mean Huber loss (threshold 1) of the temporal-difference error, and the mean of Q(s, a).
+        With reduction "none" the loss of each transition, (n,)."""
+        values = self.network(states).gather(1, actions[:, None]).squeeze(1)
+        return F.smooth_l1_loss(values, targets, reduction=reduction), values.mean()
+
+    def numbers(self) -> dict[str, float]:
+        """Return the exploration rate, how full the memory is, and means since the last call."""
+        return {"exploration/epsilon": self.epsilon, **self.experience.numbers()}
+
+    # -- checkpoints ---------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "learner": learner_state(self.learner),
+            "experience": self.experience.state_dict(),
+            "generators": {name: g.get_state() for name, g in self._generators().items()},
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        load_learner_state(self.learner, state["learner"])
+        self.experience.load_state_dict(state["experience"])
+        for name, random in self._generators().items():
+            random.set_state(state["generators"][name])
+
+    def _generators(self) -> dict[str, torch.Generator]:
+        return {"exploration": self.exploration, "draws": self._draws}
+
+
+class Greedy:
+    """The ε-greedy policy of evaluations, with draws of its own; the network in evaluation mode while it is used."""
+
+    def __init__(self, agent: DQN) -> None:
+        self.agent, self.epsilon = agent, agent.settings.eval_epsilon
+        self.draws = generator(agent.settings.seed, f"evaluation {agent.experience.decisions}")
+
+    def __enter__(self) -> "Greedy":
+        self.agent.network.eval()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.agent.network.train()
+
+    def __call__(self, observations: NDArray[np.uint8]) -> NDArray[np.int64]:
+        """(n, stack, H, W) → (n,)."""
+        return self.agent.epsilon_greedy(observations, self.epsilon, self.draws)

@@ -1,0 +1,152 @@
+"""The replay memory of an agent and what it has learned from it so far: the part of DQN and of SAC that is the same."""
+
+from collections.abc import Callable, Iterator, Sequence
+from math import isfinite
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ...envs import StepResult
+from ...experiments.errors import RunError
+from ...experiments.seeding import generator
+from .feed import Feed
+from .replay import Layout, ReplayMemory, Sample, bytes_needed, check_room
+
+BATCHES_AT_ONCE = 16  # at most, drawn together: a high replay ratio must not need more memory
+PROBE_ROWS = 256  # transitions on which metrics and interventions look at the networks
+
+Seen = TypeVar("Seen")
+
+
+class ReplaySettings(Protocol):
+    """The settings of an agent that its memory needs."""
+
+    seed: int
+    num_envs: int
+    replay_ratio: float
+    batch_size: int
+    replay_size: int
+    replay_folder: str | None
+    learning_starts: int
+
+
+class Experience(Generic[Seen]):
+    """Transitions in a replay memory, how many there were, and how many gradient steps were taken on them.
+
+    Training draws by a generator that belongs to the memory. Metrics and interventions draw by others, so that
+    looking leaves no trace; they see `look(sample, draws)`, which may draw noise for the sample by the same generator.
+    """
+
+    def __init__(
+        self,
+        settings: ReplaySettings,
+        layout: Layout,
+        device: torch.device,
+        statistics: Sequence[str],
+        look: Callable[[Sample, torch.Generator], Seen],
+    ) -> None:
+        """statistics: names of what `sums` adds up at each gradient step. Raises ValueError without enough memory."""
+        s = self.settings = settings
+        self.layout, self.device, self.statistics, self.look = layout, device, statistics, look
+        self.folder = Path(s.replay_folder) if s.replay_folder else None
+        self.check_room(runs=1)
+        self.memory = ReplayMemory(s.replay_size, s.num_envs, layout, self.folder)
+        self.feed = Feed(self.memory, device)
+        self.draws = generator(s.seed, "replay")
+        self.decisions = 0  # so far, of all environments
+        self.taken = 0  # gradient steps so far
+        self.updates = 0  # gradient steps since `numbers`
+        self.sums = torch.zeros(len(statistics), dtype=torch.float64, device=device)  # since `numbers`
+        self._recent: tuple[int, Seen] | None = None
+
+    def check_room(self, runs: int) -> None:
+        """Raise ValueError if so many runs at a time need more memory than there is."""
+        s = self.settings
+        check_room(bytes_needed(s.replay_size, s.num_envs, self.layout), s.replay_size, self.folder, runs)
+
+    def add(self, actions: np.ndarray, rewards: np.ndarray, result: StepResult) -> None:
+        """Store one step of every environment: what these actions led to, with the rewards to learn from."""
+        self.memory.add(actions, rewards, result.terminated, result.truncated, result.final_obs, result.obs)
+        self.decisions += len(rewards)
+
+    # -- learning ------------------------------------------------------------------------------------------
+
+    def due(self) -> Iterator[Sample]:
+        """Yield the batches of the gradient steps that the replay ratio asks for now, up to `BATCHES_AT_ONCE` in one
+        sample: nothing enters the memory between them. Each sample is valid until the next."""
+        s = self.settings
+        due = int(s.replay_ratio * max(0, self.decisions - s.learning_starts) + 1e-9)  # 0.3 · 40 is 11.999…
+        while self.taken < due:
+            count = min(due - self.taken, BATCHES_AT_ONCE)
+            sample = self.feed(count * s.batch_size, self.draws)
+            self.taken += count
+            self.updates += count
+            yield sample
+
+    def numbers(self) -> dict[str, float]:
+        """Return how full the memory is, and the statistics' means since the last call. Raises RunError if one of
+        them is not finite."""
+        found = {"replay/size": float(len(self.memory))}
+        if self.updates:
+            means = (self.sums / self.updates).tolist()
+            if not all(map(isfinite, means)):
+                raise RunError("training diverged: the loss is not finite; try a smaller --learning-rate")
+            found |= dict(zip(self.statistics, means, strict=True)) | {"updates": float(self.updates)}
+        self.sums.zero_()
+        self.updates = 0
+        return found
+
+    # -- for metrics and interventions ---------------------------------------------------------------------
+
+    def recent(self) -> Seen | None:
+        """Return transitions to look at networks on: the same until the next decision; None before the first."""
+        if not len(self.memory):
+            return None
+        if self._recent is None or self._recent[0] != self.decisions:
+            draws = generator(self.settings.seed, f"probe {self.decisions}")
+            self._recent = self.decisions, self._drawn(PROBE_ROWS, draws)
+        return self._recent[1]
+
+    def known(self) -> Seen:
+        """Return what `recent` does. Raises RuntimeError before the first step."""
+        if (recent := self.recent()) is None:
+            raise RuntimeError("there are no recent transitions before the first step")
+        return recent
+
+    def batches(
+        self, losses: Callable[[Seen], Tensor], draws: torch.Generator
+    ) -> Callable[[int | None], Iterator[Tensor]]:
+        """Return a function that yields the losses on so many batches as training has, drawn by `draws`."""
+
+        def batches(count: int | None) -> Iterator[Tensor]:
+            if count is None:
+                raise ValueError("a replay memory has no end to pass to: say how many batches")
+            if not len(self.memory):
+                raise ValueError("the replay memory is still empty: schedule it later")
+            return (losses(self._drawn(self.settings.batch_size, draws)) for _ in range(count))
+
+        return batches
+
+    def _drawn(self, rows: int, draws: torch.Generator) -> Seen:
+        return self.look(Sample(*(tensor.to(self.device) for tensor in self.memory.sample(rows, draws))), draws)
+
+    # -- checkpoints ---------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "memory": self.memory.state_dict(),
+            "draws": self.draws.get_state(),
+            "decisions": self.decisions,
+            "taken": self.taken,
+            "updates": self.updates,
+            "sums": self.sums,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.memory.load_state_dict(state["memory"])
+        self.draws.set_state(state["draws"])
+        self.decisions, self.taken, self.updates = state["decisions"], state["taken"], state["updates"]
+        self.sums.copy_(state["sums"])

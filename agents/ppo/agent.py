@@ -1,0 +1,285 @@
+"""Multi-head PPO on a stream of continuous-control environments.
+
+Schulman et al. 2017 with the settings of CleanRL's continuous PPO; the network and the stream are those of the
+cycling-MuJoCo benchmark ("Activation Function Design Sustains Plasticity in Continual Learning", section 7):
+one trunk learns through every environment; adapters, heads and observation statistics belong to one each,
+and are there again when it comes back.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from math import isfinite
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ...envs import StepResult
+from ...experiments.errors import RunError
+from ...experiments.hooks import HookDriver
+from ...experiments.learner_state import learner_state, load_learner_state
+from ...experiments.seeding import generator
+from ...interventions import Learner
+from ...metrics.view import evaluating
+from ..normalize import RewardScale, RunningMeanStd
+from .network import MultiHead
+from .rollout import Batch, Rollout
+from .settings import PPOSettings
+from .update import STATISTICS, GradientStep, Loss, LossSettings, noise_log_prob, ppo_loss, ppo_losses
+
+Array = NDArray[np.float64]
+UNROLL = 4  # gradient steps in one compiled call; more take longer to compile
+PROBE_ROWS = 512
+
+
+class PPO:
+    """The agent. The loop calls act → remember → update; `begin_task` moves it to another environment."""
+
+    def __init__(self, settings: PPOSettings, spaces: Mapping[str, tuple[int, int]]) -> None:
+        """spaces: environment id → (observation size, action size), in the order of the stream."""
+        s = self.settings = settings
+        self._draws = generator(s.seed, "initial parameters")
+        self.network = self._new_network(spaces := dict(spaces))
+        self.spaces = spaces
+        self.noise = generator(s.seed, "action noise")
+        self.shuffle = generator(s.seed, "minibatches")
+        self.observation_statistics = {key: RunningMeanStd(size) for key, (size, _) in spaces.items()}
+        self.reward_scales = {key: RewardScale(s.num_envs, s.gamma) for key in spaces}
+        loss = LossSettings(s.clip, s.clip_value, s.value_coefficient, s.entropy_coefficient, s.normalize_advantage)
+        self._loss_settings = loss
+        self.gradient_step = GradientStep(s.max_grad_norm, s.compile == "on")
+        self.key = next(iter(spaces))
+        self.last: tuple[str, Batch] | None = None  # environment and batch that were learned from last
+        self.learners = {"agent": self._learner()}
+
+    def _new_network(self, spaces: dict[str, tuple[int, int]]) -> MultiHead:
+        s = self.settings
+        return MultiHead(spaces, s.hidden, s.adapter, s.activation, s.share_value, self._draws, s.init_lambda)
+
+    @property
+    def optimizer(self) -> torch.optim.Optimizer:
+        """The learner's, which an intervention may exchange."""
+        optimizer = self.learners["agent"].optimizer
+        assert optimizer is not None
+        return optimizer
+
+    def _learner(self) -> Learner:
+        s = self.settings
+
+        def redraw() -> dict[str, Tensor]:
+            return {name: p.detach() for name, p in self._new_network(self.spaces).named_parameters()}
+
+        return Learner(
+            "agent",
+            self.network,
+            torch.optim.Adam(self.network.parameters(), lr=s.learning_rate, eps=s.adam_epsilon),
+            self.network.layers(),
+            self.network.units(),
+            probe=lambda: self.probe and (self.probe[1].observations, self.probe[0]),
+            loss=self._probe_loss,
+            batches=self._batches,
+            generator=generator(s.seed, "interventions"),
+            redraw=redraw,
+            algorithm="ppo",
+            wiring=self.network.wiring(),
+        )
+
+    @property
+    def probe(self) -> tuple[str, Batch] | None:
+        """The environment and some rows of the last batch, for metrics."""
+        if self.last is None:
+            return None
+        key, batch = self.last
+        every = slice(0, None, -(-len(batch.returns) // PROBE_ROWS))
+        return key, Batch(*(tensor[every] for tensor in batch.tensors()))
+
+    def _batches(self, count: int | None) -> Iterator[Tensor]:
+        """Losses on minibatches of the last batch, drawn by the learner's own generator, in evaluation mode. As in
+        training, rows beyond the last full minibatch are left out of a pass."""
+        if self.last is None:
+            raise ValueError("there is no batch before the first rollout: schedule it later")
+        return self._losses(*self.last, count)
+
+    def _losses(self, key: str, batch: Batch, count: int | None) -> Iterator[Tensor]:
+        n = len(batch.returns)
+        size = min(self.settings.minibatch_size, n)
+        for number in range(n // size if count is None else count):
+            if number % (n // size) == 0:
+                order = torch.randperm(n, generator=self.learners["agent"].generator).split(size)
+            rows = order[number % (n // size)]
+            minibatch = tuple(tensor[rows] for tensor in batch.tensors())
+            with evaluating(self.network):
+                losses = ppo_losses(self.network, key, minibatch, self._loss_settings)
+            yield losses
+
+    def _probe_loss(self) -> Tensor:
+        if self.probe is None:
+            raise RuntimeError("there is no recent batch before the first rollout")
+        key, batch = self.probe
+        return ppo_loss(self.network, key, batch.tensors(), self._loss_settings)[0]
+
+    # -- interaction ---------------------------------------------------------------------------------------
+
+    def begin_task(self, env: str) -> None:
+        """Act in `env` from now on; its statistics, adapter and heads go on where they stopped."""
+        s = self.settings
+        self.key = env
+        self.rollout = Rollout(s.rollout_steps, s.num_envs, *self.spaces[env])
+
+    def begin_episodes(self, observations: Array) -> None:
+        """Every environment was reset; `observations` (num_envs, d) are the first of new episodes."""
+        self.reward_scales[self.key].cut()
+        self._see(observations)
+
+    def _see(self, observations: Array) -> None:
+        if self.settings.normalize_observations:
+            self.observation_statistics[self.key].update(observations)
+        self.current = self._normalize(observations, self.key)
+
+    def _normalize(self, observations: Array, key: str) -> NDArray[np.float32]:
+        if not self.settings.normalize_observations:
+            return observations.astype(np.float32)
+        return self.observation_statistics[key].normalize(observations, clip=10.0)
+
+    @torch.no_grad()
+    def act(self) -> NDArray[np.float32]:
+        """Draw an action for each current observation, (num_envs, a)."""
+        mean = self.network.mean(torch.from_numpy(self.current), self.key).numpy()
+        if not self.rollout.filled:
+            # For the whole rollout at once, as the log-probabilities in `update`: small tensors cost time each.
+            self._noise = torch.randn(self.rollout.actions.shape, generator=self.noise).numpy()
+        std = np.exp(self.network.log_std[self.key].numpy())
+        self._actions = mean + std * self._noise[self.rollout.filled]
+        return self._actions
+
+    def remember(self, result: StepResult) -> None:
+        """Store what the actions just drawn led to."""
+        rewards = result.reward
+        done = result.terminated | result.truncated
+        if self.settings.normalize_rewards:
+            rewards = self.reward_scales[self.key](rewards, done, clip=10.0)
+        self.rollout.add(self.current, self._actions, rewards, result.terminated, result.truncated)
+        for env in np.flatnonzero(result.truncated & ~result.terminated):
+            self.rollout.truncated_at(int(env), self._normalize(result.final_obs[env], self.key))
+        self._see(result.obs)
+
+    def greedy(self, env: str) -> "Greedy":
+        """The policy without exploration, for evaluation."""
+        return Greedy(self, env)
+
+    # -- learning ------------------------------------------------------------------------------------------
+
+    def update(self, hooks: HookDriver, last: bool) -> bool:
+        """Learn from the rollout once it is full, or when the task ends with it (`last`); whether it did."""
+        s = self.settings
+        if self.rollout.filled < s.rollout_steps and not last:
+            return False
+        with torch.no_grad():
+            values = self.network.values(self.rollout.seen(self.current), self.key)
+            noise = torch.from_numpy(self._noise[: self.rollout.filled]).flatten(0, 1)
+            log_probs = noise_log_prob(noise, self.network.log_std[self.key])
+        batch = self.rollout.batch(values, log_probs, s.gamma, s.gae_lambda)
+        self.rollout.clear()
+        learner = self.learners["agent"]
+        loss = self._loss(hooks)
+        n = len(batch.returns)
+        size = min(s.minibatch_size, n)
+        # A hook that acts between two steps needs them one by one.
+        unroll = 1 if hooks.follows_updates else min(UNROLL, max(1, s.rollout_steps * s.num_envs // s.minibatch_size))
+        self.gradient_step.begin(self.optimizer, self._trained(hooks), unroll)
+        before = partial(hooks.before_update, learner) if hooks.precedes_updates else None
+        statistics = []
+        for _ in range(s.epochs):
+            # One gather an epoch; minibatches are then views. Rows beyond the last full minibatch wait for
+            # another epoch's shuffle.
+            order = torch.randperm(n, generator=self.shuffle)[: n // size * size]
+            for rows in zip(*(tensor[order].split(size * unroll) for tensor in batch.tensors()), strict=True):
+                statistics.append(self.gradient_step(loss, size, *rows, before=before))
+                hooks.after_update(learner)
+        self.last = self.key, batch
+        means = torch.cat(statistics).mean(0).tolist()
+        if not all(map(isfinite, means)):
+            raise RunError(f"training diverged on {self.key}: the loss is not finite; try a smaller --learning-rate")
+        explained = 1 - (batch.returns - batch.values).var() / (batch.returns.var() + 1e-8)
+        self._numbers = dict(zip(STATISTICS, means, strict=True)) | {"value/explained_variance": float(explained)}
+        return True
+
+    def numbers(self) -> dict[str, float]:
+        """The mean statistics of the last update."""
+        return dict(self._numbers)
+
+    def check_room(self, runs: int) -> None:
+        """A rollout is small."""
+
+    def _trained(self, hooks: HookDriver) -> list[Tensor]:
+        """The parameters that the current environment's loss reaches, or a penalty."""
+        named = dict(self.network.named_parameters())
+        mine = f".{self.key}."
+        others = [f".{key}." for key in self.spaces if key != self.key]
+        reached = {n for n in named if mine in f".{n}." or not any(other in f".{n}." for other in others)}
+        if hooks.penalizes and (penalty := hooks.penalty(self.learners["agent"])).requires_grad:
+            gradients = torch.autograd.grad(penalty, list(named.values()), allow_unused=True)
+            reached |= {n for n, gradient in zip(named, gradients, strict=True) if gradient is not None}
+        return [p for n, p in named.items() if n in reached]
+
+    def _loss(self, hooks: HookDriver) -> Loss:
+        network, key, settings = self.network, self.key, self._loss_settings
+        if not hooks.penalizes:
+            return lambda *batch: ppo_loss(network, key, batch, settings)
+        learner = self.learners["agent"]
+
+        def penalized(*batch: Tensor) -> tuple[Tensor, Tensor]:
+            loss, statistics = ppo_loss(network, key, batch, settings)
+            return loss + hooks.penalty(learner), statistics
+
+        return penalized
+
+    # -- checkpoints ---------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that learning goes on from. The rollout is not in it: checkpoints lie between rollouts."""
+        return {
+            "learner": learner_state(self.learners["agent"]),
+            "observations": {key: r.state_dict() for key, r in self.observation_statistics.items()},
+            "rewards": {key: r.state_dict() for key, r in self.reward_scales.items()},
+            "generators": {name: g.get_state() for name, g in self._generators().items()},
+            "last": self.last and {"env": self.last[0], "batch": list(self.last[1].tensors())},
+            "key": self.key,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        load_learner_state(self.learners["agent"], state["learner"])
+        for key, statistics in self.observation_statistics.items():
+            statistics.load_state_dict(state["observations"][key])
+        for key, scale in self.reward_scales.items():
+            scale.load_state_dict(state["rewards"][key])
+        for name, random in self._generators().items():
+            random.set_state(state["generators"][name])
+        last = state["last"]
+        self.last = last and (last["env"], Batch(*last["batch"]))
+        self.key = state["key"]
+
+    def _generators(self) -> dict[str, torch.Generator]:
+        return {"noise": self.noise, "shuffle": self.shuffle, "draws": self._draws}
+
+
+class Greedy:
+    """PPO's mean action with frozen observation statistics; modules in evaluation mode while it is used."""
+
+    def __init__(self, agent: PPO, env: str) -> None:
+        self.agent, self.env = agent, env
+
+    def __enter__(self) -> "Greedy":
+        self.agent.network.eval()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.agent.network.train()
+
+    @torch.no_grad()
+    def __call__(self, observations: Array) -> NDArray[np.float32]:
+        """Mean actions for raw observations, (n, d) → (n, a)."""
+        seen = torch.from_numpy(self.agent._normalize(observations, self.env))
+        return self.agent.network.mean(seen, self.env).numpy()

@@ -1,0 +1,156 @@
+"""The actor–critic of PPO: one trunk through a stream of environments, an adapter and heads for each."""
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from ...interventions import Layer, Units, Wiring, balance_layers_
+
+
+def orthogonal_(layer: nn.Linear, gain: float, generator: torch.Generator) -> nn.Linear:
+    """Orthogonal weights, zero bias (the initialisation of CleanRL's and SB3's PPO)."""
+    nn.init.orthogonal_(layer.weight, gain, generator=generator)
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+class MultiHead(nn.Module):
+    """Actor–critic for a stream of environments: one shared trunk, an adapter and two heads for each.
+
+        observation (n, d_e) → adapter_e (linear) → trunk (width × activation, …) → policy_e (n, a_e), value_e (n)
+
+    The paper gives each environment "a lightweight input adapter" and leaves it open whether that holds a
+    nonlinearity; here it is linear, so the trunk's two layers are the network's only nonlinear ones.
+    With `adapter=0` the trunk reads the observation itself (one environment, or equal sizes).
+    With `share_value=False` the value function has an adapter and a trunk of its own, as in SB3 and CleanRL.
+    """
+
+    def __init__(
+        self,
+        spaces: Mapping[str, tuple[int, int]],
+        hidden: Sequence[int],
+        adapter: int,
+        activation: str,
+        share_value: bool,
+        generator: torch.Generator,
+        init_lambda: float | None = None,
+    ) -> None:
+        """spaces: environment → (observation size, action size).
+
+        init_lambda: scale the hidden units of the drawn weights to this balance (see `balance_`); None: as drawn."""
+        super().__init__()
+        sizes = {key: observation for key, (observation, _) in spaces.items()}
+        if not adapter and len(set(sizes.values())) > 1:
+            raise ValueError(f"adapter=0 needs environments with equal observation sizes, got {sizes}")
+        width_in = adapter or next(iter(sizes.values()))
+
+        def adapters() -> nn.ModuleDict:
+            linear = {key: orthogonal_(nn.Linear(d, adapter), 1.0, generator) for key, d in sizes.items() if adapter}
+            return nn.ModuleDict(linear)
+
+        units = Units(activation)
+
+        def trunk() -> nn.Sequential:
+            layers: list[nn.Module] = []
+            d_in = width_in
+            for width in hidden:
+                linear = nn.Linear(d_in, units.preactivations(width))
+                layers += [orthogonal_(linear, 2**0.5, generator), units(width)]
+                d_in = units.features(width)
+            return nn.Sequential(*layers)
+
+        def heads(sizes: Mapping[str, int], gain: float) -> nn.ModuleDict:
+            d_in = units.features(hidden[-1])
+            linear = {key: orthogonal_(nn.Linear(d_in, d), gain, generator) for key, d in sizes.items()}
+            return nn.ModuleDict(linear)
+
+        actions = {key: action for key, (_, action) in spaces.items()}
+        self.share_value = share_value
+        self.adapters, self.trunk = adapters(), trunk()
+        if not share_value:
+            self.value_adapters, self.value_trunk = adapters(), trunk()
+        self.policy = heads(actions, 0.01)
+        self.value = heads(dict.fromkeys(spaces, 1), 1.0)
+        self.log_std = nn.ParameterDict({key: nn.Parameter(torch.zeros(d)) for key, d in actions.items()})
+        if init_lambda is not None:
+            self.balance_(init_lambda)
+
+    def balance_(self, lam: float) -> None:
+        """Scale every hidden unit, the adapters' included, so that ‖outgoing weights‖² − ‖incoming‖² − bias² = λ; the
+        weights of all that read it, or feed it, count together.
+
+        The orthogonal gains do not survive: what is left of the policy's 0.01 is its ratio to the value's 1 where both
+        read one trunk. Where the policy has its own, its head is scaled up to the trunk, and first actions are larger.
+        """
+        policy, value = list(self.policy.values()), list(self.value.values())
+        if self.share_value:
+            ways = [(self.adapters, self.trunk, policy + value)]
+        else:
+            ways = [(self.adapters, self.trunk, policy), (self.value_adapters, self.value_trunk, value)]
+        for adapters, trunk, heads in ways:
+            linears = [[layer] for layer in trunk if isinstance(layer, nn.Linear)]
+            balance_layers_([*([list(adapters.values())] if len(adapters) else []), *linears, heads], lam)
+
+    def mean(self, observation: Tensor, key: str) -> Tensor:
+        """Mean of the Gaussian policy, (n, a_e)."""
+        return self.policy[key](self._features(observation, key, self.adapters, self.trunk))
+
+    def values(self, observation: Tensor, key: str) -> Tensor:
+        """State values, (n,)."""
+        if self.share_value:
+            features = self._features(observation, key, self.adapters, self.trunk)
+        else:
+            features = self._features(observation, key, self.value_adapters, self.value_trunk)
+        return self.value[key](features).squeeze(-1)
+
+    def forward(self, observation: Tensor, key: str) -> tuple[Tensor, Tensor]:
+        """Policy means (n, a_e) and state values (n,), with one pass through a shared trunk."""
+        features = self._features(observation, key, self.adapters, self.trunk)
+        mean = self.policy[key](features)
+        if self.share_value:
+            return mean, self.value[key](features).squeeze(-1)
+        return mean, self.values(observation, key)
+
+    @staticmethod
+    def _features(observation: Tensor, key: str, adapters: nn.ModuleDict, trunk: nn.Sequential) -> Tensor:
+        return trunk(adapters[key](observation) if len(adapters) else observation)
+
+    def layers(self) -> tuple[Layer, ...]:
+        """Adapters (encoder), trunk (hidden) and heads, in forward order."""
+        trunks = [("adapters", "trunk", self.adapters, self.trunk)]
+        if not self.share_value:
+            trunks.append(("value_adapters", "value_trunk", self.value_adapters, self.value_trunk))
+        found: list[Layer] = []
+        for adapters_name, trunk_name, adapters, trunk in trunks:
+            found += [Layer(f"{adapters_name}.{key}", layer, "encoder", 0) for key, layer in adapters.items()]
+            linears = [(n, m) for n, m in trunk.named_children() if isinstance(m, nn.Linear)]
+            found += [Layer(f"{trunk_name}.{n}", m, "hidden", 1 + i) for i, (n, m) in enumerate(linears)]
+        depth = 1 + max(layer.depth for layer in found)
+        for name, heads in (("policy", self.policy), ("value", self.value)):
+            found += [Layer(f"{name}.{key}", layer, "head", depth) for key, layer in heads.items()]
+        return tuple(found)
+
+    def units(self) -> tuple[str, ...]:
+        """Names of the modules whose outputs are post-activation units; the value trunk's come first, so that
+        the last name is the policy's last hidden layer, whose outputs are called features."""
+        trunks = [("trunk", self.trunk)]
+        if not self.share_value:
+            trunks.insert(0, ("value_trunk", self.value_trunk))
+        return tuple(
+            f"{name}.{n}" for name, trunk in trunks for n, m in trunk.named_children() if not isinstance(m, nn.Linear)
+        )
+
+    def wiring(self) -> dict[str, Wiring]:
+        """Each unit module lies between two layers of its trunk, the last one before all the heads that read it."""
+        policy, value = tuple(f"policy.{key}" for key in self.policy), tuple(f"value.{key}" for key in self.value)
+        trunks = [("trunk", self.trunk, (*policy, *value))]
+        if not self.share_value:
+            trunks = [("value_trunk", self.value_trunk, value), ("trunk", self.trunk, policy)]
+        found = {}
+        for trunk, module, heads in trunks:
+            names = [f"{trunk}.{n}" for n, _ in module.named_children()]
+            linears, units = names[::2], names[1::2]
+            for i, unit in enumerate(units):
+                found[unit] = Wiring((linears[i],), (linears[i + 1],) if i + 1 < len(units) else heads)
+        return found

@@ -1,0 +1,195 @@
+"""The gradient steps of PPO: loss, gradients, clipping, Adam; eager, or compiled."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.optim.adam import adam
+
+from ...experiments.compile import compiled as compile_step
+from .network import MultiHead
+
+Loss = Callable[..., tuple[Tensor, Tensor]]
+LOG_2PI = 1.8378770664093453
+STATISTICS = ("loss/policy", "loss/value", "policy/entropy", "policy/approx_kl", "policy/clip_fraction")
+
+
+@dataclass(frozen=True)
+class LossSettings:
+    """The numbers in PPO's loss; see `PPOSettings`."""
+
+    clip: float
+    clip_value: bool
+    value_coefficient: float
+    entropy_coefficient: float
+    normalize_advantage: bool
+
+
+def noise_log_prob(noise: Tensor, log_std: Tensor) -> Tensor:
+    """Log-density of the Gaussian action μ + σ·noise, from its noise (n, a) alone: (n,)."""
+    return (-0.5 * noise.square() - log_std - 0.5 * LOG_2PI).sum(-1)
+
+
+class Terms(NamedTuple):
+    """What PPO's loss is made of, for each sample: the clipped surrogate objective, the squared error of the value, the
+    probability ratio and its logarithm, (n,); and the policy's entropy, ()."""
+
+    gain: Tensor
+    error: Tensor
+    ratio: Tensor
+    log_ratio: Tensor
+    entropy: Tensor
+
+
+def ppo_terms(network: MultiHead, key: str, batch: tuple[Tensor, ...], s: LossSettings) -> Terms:
+    """The terms of `ppo_loss` on one minibatch, advantages normalised in it."""
+    observations, actions, old_log_probs, old_values, advantages, returns = batch
+    mean, values = network(observations, key)
+    log_std = network.log_std[key]
+    log_ratio = noise_log_prob((actions - mean) * torch.exp(-log_std), log_std) - old_log_probs
+    ratio = log_ratio.exp()
+    if s.normalize_advantage:
+        advantages = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
+    gain = torch.min(advantages * ratio, advantages * ratio.clamp(1 - s.clip, 1 + s.clip))
+    error = (values - returns).square()
+    if s.clip_value:
+        clipped = old_values + (values - old_values).clamp(-s.clip, s.clip)
+        error = torch.max(error, (clipped - returns).square())
+    return Terms(gain, error, ratio, log_ratio, (log_std + 0.5 * (1 + LOG_2PI)).sum())
+
+
+def ppo_losses(network: MultiHead, key: str, batch: tuple[Tensor, ...], s: LossSettings) -> Tensor:
+    """The summands of which `ppo_loss` is the mean, (n,)."""
+    terms = ppo_terms(network, key, batch, s)
+    return s.value_coefficient * terms.error - terms.gain - s.entropy_coefficient * terms.entropy
+
+
+def ppo_loss(network: MultiHead, key: str, batch: tuple[Tensor, ...], s: LossSettings) -> tuple[Tensor, Tensor]:
+    """PPO's clipped surrogate loss on one minibatch (Schulman et al. 2017, eq. 7 and 9).
+
+    batch: observations (n, d), actions (n, a), log-probabilities, values, advantages, returns (n,).
+    Returns the loss and a detached vector in the order of STATISTICS; approx_kl is Schulman's k3 estimator.
+    """
+    gain, error, ratio, log_ratio, entropy = ppo_terms(network, key, batch, s)
+    policy, value = -gain.mean(), error.mean()
+    loss = policy + s.value_coefficient * value - s.entropy_coefficient * entropy
+    with torch.no_grad():
+        kl = (ratio - 1 - log_ratio).mean()
+        clip_fraction = ((ratio - 1).abs() > s.clip).float().mean()
+        statistics = torch.stack([policy, value, entropy, kl, clip_fraction])
+    return loss, statistics
+
+
+class GradientStep:
+    """Gradient steps on minibatches: loss, gradients, clipping, Adam; eager, or several compiled into one call.
+
+    Networks are small, and a call into compiled code costs as much as its arithmetic: hence `unroll`, the steps
+    taken by one call, and Adam within it. Its state stays in the optimizer in PyTorch's form, which interventions
+    and checkpoints rely on. Parameters and state enter as inputs, so writing to them in place needs no
+    recompilation. No `.grad` is left. Another optimizer than Adam (Muon) takes eager steps of its own.
+    """
+
+    def __init__(self, max_norm: float, compiled: bool) -> None:
+        self.max_norm, self.compiled = max_norm, compiled
+        if compiled:
+            self._graph = compile_step(self._unrolled)  # one graph per environment: shapes differ
+
+    def begin(self, optimizer: torch.optim.Optimizer, parameters: list[Tensor], unroll: int) -> None:
+        """The next steps are the optimizer's, on these parameters, `unroll` to a call. Call again after
+        `load_state_dict`.
+
+        Adam's state of them moves into one tensor a kind, of which the optimizer keeps views: what an intervention
+        writes to a slot in place is seen here, and the compiled code has few inputs.
+        """
+        self.optimizer, self.parameters, self.unroll = optimizer, parameters, unroll
+        self.flat = isinstance(optimizer, torch.optim.Adam)
+        if not self.flat:
+            return
+        (group,) = optimizer.param_groups
+        self.learning_rate, self.epsilon = group["lr"], group["eps"]
+        self.beta1, self.beta2 = group["betas"]
+        slots = [self.optimizer.state[parameter] for parameter in parameters]
+        for slot, parameter in zip(slots, parameters, strict=True):
+            if not slot:
+                slot["step"] = torch.zeros(())
+                slot["exp_avg"], slot["exp_avg_sq"] = torch.zeros_like(parameter), torch.zeros_like(parameter)
+        self.steps = torch.stack([slot["step"] for slot in slots])
+        self.average = torch.cat([slot["exp_avg"].flatten() for slot in slots])
+        self.square = torch.cat([slot["exp_avg_sq"].flatten() for slot in slots])
+        self.counters, self.averages, self.squares = [*self.steps], self._views(self.average), self._views(self.square)
+        for slot, step, average, square in zip(slots, self.counters, self.averages, self.squares, strict=True):
+            slot["step"], slot["exp_avg"], slot["exp_avg_sq"] = step, average, square
+
+    def _views(self, flat: Tensor) -> list[Tensor]:
+        """One view for each parameter, in its shape."""
+        parts = flat.split([parameter.numel() for parameter in self.parameters])
+        return [part.view_as(parameter) for part, parameter in zip(parts, self.parameters, strict=True)]
+
+    def __call__(self, loss: Loss, size: int, *rows: Tensor, before: Callable[[], None] | None = None) -> Tensor:
+        """One step along the gradient of `loss(*minibatch)` for each minibatch of `size` rows, in order.
+
+        before: called before each step, when the gradients are in `.grad`.
+        Returns their statistics, (steps, 5). What is not `unroll` minibatches is done in eager mode, and so are steps
+        that something is called before.
+        """
+        count = len(rows[0]) // size
+        if self.compiled and self.flat and count == self.unroll and before is None:
+            # Adam's bias corrections, in float64 as PyTorch's: η/(1 − β₁ᵗ) and 1/√(1 − β₂ᵗ), (steps, parameters).
+            t = self.steps.numpy().astype(np.float64) + np.arange(1, count + 1)[:, None]
+            self.steps += count
+            rates = torch.from_numpy((self.learning_rate / (1 - self.beta1**t)).astype(np.float32))
+            roots = torch.from_numpy((1 / np.sqrt(1 - self.beta2**t)).astype(np.float32))
+            return self._graph(loss, size, self.parameters, self.average, self.square, rates, roots, *rows)
+        statistics = []
+        for minibatch in zip(*(tensor.split(size) for tensor in rows), strict=True):
+            gradient, numbers = self._gradient(loss, self.parameters, *minibatch)
+            statistics.append(numbers)
+            gradients = self._views(gradient)
+            if self.flat and before is None:
+                self._adam(gradients)
+                continue
+            for parameter, part in zip(self.parameters, gradients, strict=True):
+                parameter.grad = part
+            if before:
+                before()
+            if self.flat:
+                self._adam(gradients)
+            else:
+                self.optimizer.step()
+            self.optimizer.zero_grad()  # what the next environment does not train must have none
+        return torch.stack(statistics)
+
+    @torch.no_grad()
+    def _adam(self, gradients: list[Tensor]) -> None:
+        adam(
+            self.parameters, gradients, self.averages, self.squares, [], self.counters, fused=True,
+            amsgrad=False, beta1=self.beta1, beta2=self.beta2, lr=self.learning_rate, weight_decay=0.0,
+            eps=self.epsilon, maximize=False,
+        )  # fmt: skip
+
+    def _gradient(self, loss: Loss, parameters: list[Tensor], *batch: Tensor) -> tuple[Tensor, Tensor]:
+        """The clipped gradient, all parameters in one vector, and the statistics of the loss."""
+        value, statistics = loss(*batch)
+        gradient = torch.cat([g.flatten() for g in torch.autograd.grad(value, parameters)])
+        norm = gradient.square().sum().sqrt()
+        return gradient * (self.max_norm / (norm + 1e-6)).clamp(max=1.0), statistics
+
+    def _unrolled(
+        self, loss: Loss, size: int, parameters: list[Tensor], average: Tensor, square: Tensor, rates: Tensor,
+        roots: Tensor, *rows: Tensor,
+    ) -> Tensor:  # fmt: skip
+        sizes = [parameter.numel() for parameter in parameters]
+        statistics = []
+        for k, minibatch in enumerate(zip(*(tensor.split(size) for tensor in rows), strict=True)):
+            gradient, numbers = self._gradient(loss, parameters, *minibatch)
+            statistics.append(numbers)
+            with torch.no_grad():
+                average.lerp_(gradient, 1 - self.beta1)
+                square.mul_(self.beta2).addcmul_(gradient, gradient, value=1 - self.beta2)
+                parts = zip(parameters, average.split(sizes), square.split(sizes), strict=True)
+                for i, (p, m, v) in enumerate(parts):
+                    p.sub_((rates[k, i] * m / (v.sqrt() * roots[k, i] + self.epsilon)).view_as(p))
+        return torch.stack(statistics)

@@ -1,0 +1,291 @@
+"""SAC with SimBa networks, as SimBa and the FIRE paper train it (FIRE paper, Table 5).
+
+Haarnoja et al. 2018 (soft actor–critic with a learned temperature), Lee et al. 2025 (SimBa). The update and its
+order: `sac_update`; networks: `networks`. Observations are normalised by running statistics of all that was seen
+while acting; the memory keeps them raw. An episode that is cut off (a time limit, a checkpoint) bootstraps from its
+true last observation.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from ...envs import StepResult
+from ...experiments.hooks import HookDriver
+from ...experiments.learner_state import learner_state, load_learner_state
+from ...experiments.seeding import generator
+from ...interventions import Learner, snapshot
+from ...interventions.contract import copy_module_
+from ...metrics.view import evaluating
+from ..normalize import RunningMeanStd
+from ..offpolicy.experience import Experience
+from ..offpolicy.graph import Captured
+from ..offpolicy.replay import Layout, Sample
+from .networks import MLP, Actor, Critics, QNetworks, SimBa, features_of, layers_of, orthogonal, uniform, wiring_of
+from .settings import SACSettings
+from .update import STATISTICS, SoftUpdate, Temperature, Transitions
+
+
+class Control(NamedTuple):
+    """What an environment shows and takes: the size of an observation, and bounds of the action's entries."""
+
+    observation: int
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+    @property
+    def layout(self) -> Layout:
+        """Return what the memory keeps of it."""
+        return Layout((self.observation,), np.float32, action=(len(self.low),))
+
+
+class SAC:
+    """The agent. The loop calls act → remember → update."""
+
+    def __init__(self, settings: SACSettings, spaces: Mapping[str, Control]) -> None:
+        """spaces: environment id → what it shows and takes; all environments of a stream must agree."""
+        s = self.settings = settings
+        name, self.control = next(iter(spaces.items()))
+        for other, control in spaces.items():
+            if control != self.control:
+                raise ValueError(f"SAC has one network for all tasks, but {name} is {self.control}, {other} {control}")
+        self.device = torch.device(s.device)
+        self.size = len(self.control.low)  # of an action
+        self._draws = generator(s.seed, "initial parameters")
+        self.actor, self.critics = self._new_actor().to(self.device), self._new_critics().to(self.device)
+        self.target = self._new_critics().to(self.device).requires_grad_(False).eval()  # see `Learner.followers`
+        copy_module_(self.target, self.critics)
+        self.temperature = Temperature(s.temperature).to(self.device)
+        self.statistics = RunningMeanStd(self.control.observation)
+        self.mean = torch.zeros(self.control.observation, device=self.device)
+        self.scale = torch.ones(self.control.observation, device=self.device)
+        self.exploration, self.noise = generator(s.seed, "exploration"), generator(s.seed, "action noise")
+        self.experience = Experience(s, self.control.layout, self.device, STATISTICS, self._look)
+        self.learners = self._learners()
+        actor, critic = self.learners["actor"], self.learners["critic"]
+        self.soft_update = SoftUpdate(actor, critic, s.gamma, s.tau, s.target_entropy * self.size, s.compile == "on")
+        on_gpu = self.device.type == "cuda"
+        self.captured = Captured(self._learn_from) if on_gpu and s.capture else None
+
+    # -- networks and what interventions see of them ---------------------------------------------------------
+
+    def _body(self, d_in: int, width: int, blocks: int, members: int = 0) -> tuple[SimBa | MLP, int]:
+        s = self.settings
+        if s.network == "simba":
+            return SimBa(d_in, width, blocks, s.activation, self._draws, members), width
+        body = MLP(d_in, s.hidden, s.activation, self._draws, members)
+        return body, body.width
+
+    def _new_actor(self) -> Actor:
+        s = self.settings
+        draw = (orthogonal if s.network == "simba" else uniform)(self._draws)
+        return Actor(*self._body(self.control.observation, s.actor_width, s.actor_blocks), self.size, draw)
+
+    def _new_critics(self) -> Critics:
+        s = self.settings
+        draw = (orthogonal if s.network == "simba" else uniform)(self._draws)
+        body, width = self._body(self.control.observation + self.size, s.critic_width, s.critic_blocks, s.critics)
+        return Critics(QNetworks(body, width, s.critics, draw))
+
+    def _adam(self, module: nn.Module, weight_decay: float) -> torch.optim.AdamW:
+        on_gpu = self.device.type == "cuda"
+        return torch.optim.AdamW(
+            module.parameters(), self.settings.learning_rate, weight_decay=weight_decay, fused=True, capturable=on_gpu
+        )
+
+    def _learners(self) -> dict[str, Learner]:
+        s, experience = self.settings, self.experience
+        draws = {name: generator(s.seed, f"interventions on {name}") for name in ("actor", "critic", "temperature")}
+
+        def common(name: str) -> dict[str, Any]:
+            return {"generator": draws[name], "algorithm": "sac", "endless": True}
+
+        temperature = Learner(
+            "temperature", self.temperature, self._adam(self.temperature, 0.0), (), (),
+            probe=lambda: None, loss=lambda: torch.zeros(()), redraw=dict, **common("temperature"),
+        )  # fmt: skip
+        actor = Learner(
+            "actor", self.actor, self._adam(self.actor, s.weight_decay), layers_of(self.actor),
+            tuple(wiring := wiring_of(self.actor)), wiring=wiring,
+            probe=lambda: (recent := experience.recent()) and recent[0][:1], loss=self._actor_probe_loss,
+            redraw=lambda: snapshot(self._new_actor()), temperature=temperature,
+            features=features_of(self.actor), batches=experience.batches(self._actor_losses, draws["actor"]),
+            **common("actor"),
+        )  # fmt: skip
+        net = self.critics.net
+        critic = Learner(
+            "critic", self.critics, self._adam(self.critics, s.weight_decay), layers_of(net, "net."),
+            tuple(wiring := wiring_of(net, "net.")), wiring=wiring,
+            probe=lambda: (recent := experience.recent()) and recent[0][:2], loss=self._critic_probe_loss,
+            redraw=lambda: snapshot(self._new_critics()), followers=(self.target,),
+            temperature=temperature, injectable="net", features=features_of(net, "net."),
+            batches=experience.batches(self._critic_losses, draws["critic"]), **common("critic"),
+        )  # fmt: skip
+        return {"actor": actor, "critic": critic}
+
+    def _look(self, sample: Sample, draws: torch.Generator) -> tuple[Transitions, Tensor]:
+        """Return the transitions, and the noise of the actions there."""
+        return self._transitions(sample), self._action_noise(len(sample.rewards), draws)
+
+    def _action_noise(self, rows: int, draws: torch.Generator) -> Tensor:
+        """Draw the noise of two actions for each row, at s and at s′: (rows, 2, actions)."""
+        return torch.randn(rows, 2, self.size, generator=draws).to(self.device)
+
+    def _actor_losses(self, seen: tuple[Transitions, Tensor]) -> Tensor:
+        """Return the actor's loss on each state, (n,), in evaluation mode."""
+        batch, noise = seen
+        with evaluating(self.actor), evaluating(self.critics):
+            return self.soft_update.actor_losses_of(batch.states, noise[:, 0])[0]
+
+    def _critic_losses(self, seen: tuple[Transitions, Tensor]) -> Tensor:
+        """Return the loss of each critic on each transition, (critics, n), in evaluation mode."""
+        batch, noise = seen
+        with evaluating(self.actor), evaluating(self.critics):
+            return self.soft_update.critic_losses_of(batch, noise[:, 1])[0]
+
+    def _actor_probe_loss(self) -> Tensor:
+        batch, noise = self.experience.known()
+        with evaluating(self.critics):
+            return self.soft_update.actor_loss_of(batch.states, noise[:, 0])[0]
+
+    def _critic_probe_loss(self) -> Tensor:
+        batch, noise = self.experience.known()
+        with evaluating(self.actor):
+            return self.soft_update.critic_loss_of(batch, noise[:, 1])[0]
+
+    def check_room(self, runs: int) -> None:
+        self.experience.check_room(runs)
+
+    # -- interaction ---------------------------------------------------------------------------------------
+
+    def begin_task(self, env: str) -> None:
+        """Networks, memory and statistics go on as they are: the stream's tasks share them."""
+
+    def begin_episodes(self, observations: NDArray[np.float64]) -> None:
+        """Every environment was reset; `observations` (num_envs, d) are the first of new episodes."""
+        self.experience.memory.begin(observations)
+        self.current = observations
+
+    def act(self) -> NDArray[np.float32]:
+        """An action for each current observation, (num_envs, a), within the environment's bounds."""
+        s = self.settings
+        if s.normalize_observations:
+            self.statistics.update(self.current)
+            self._refresh()
+        shape = (s.num_envs, self.size)
+        if self.experience.decisions < s.learning_starts:
+            self.actions = torch.rand(shape, generator=self.exploration).mul_(2).sub_(1).numpy()
+        else:
+            noise = torch.randn(shape, generator=self.exploration)
+            self.actions = self.choose(self.current, noise)
+        return self.to_bounds(self.actions)
+
+    @torch.no_grad()
+    def choose(self, observations: np.ndarray, noise: Tensor | None) -> NDArray[np.float32]:
+        """Actions in [−1, 1], (n, a), of observations (n, d): with this noise (n, a), or the policy's mean action."""
+        states = self._normalize(torch.from_numpy(observations).to(self.device, torch.float32))
+        if noise is None:
+            actions = torch.tanh(self.actor(states)[0])
+        else:
+            actions = self.actor.sample(states, noise.to(self.device))[0]
+        return actions.cpu().numpy()
+
+    def to_bounds(self, actions: NDArray[np.float32]) -> NDArray[np.float32]:
+        """From [−1, 1] to the environment's own bounds, which rounding must not pass."""
+        low, high = (np.asarray(bound, np.float32) for bound in self.control[1:])
+        return np.minimum(np.maximum(low + 0.5 * (actions + 1.0) * (high - low), low), high)
+
+    def remember(self, result: StepResult) -> None:
+        """Store what the actions just chosen led to."""
+        self.experience.add(self.actions, result.reward, result)
+        self.current = result.obs
+
+    def greedy(self, env: str) -> "Mean":
+        """The policy of evaluations: the mean action, with the statistics as they are."""
+        return Mean(self)
+
+    def _refresh(self) -> None:
+        """Bring the statistics to where the networks are, in the memory that a recorded update reads."""
+        deviation = np.sqrt(self.statistics.variance + self.statistics.epsilon)
+        self.mean.copy_(torch.from_numpy(self.statistics.mean))
+        self.scale.copy_(torch.from_numpy(1.0 / deviation))
+
+    def _normalize(self, observations: Tensor) -> Tensor:
+        return (observations - self.mean) * self.scale
+
+    def _transitions(self, sample: Sample) -> Transitions:
+        states, next_states = self._normalize(sample.frames).unbind(1)
+        return Transitions(states, sample.actions, sample.rewards, sample.terminated, next_states)
+
+    # -- learning ------------------------------------------------------------------------------------------
+
+    def update(self, hooks: HookDriver, last: bool) -> bool:
+        """Take the gradient steps that the replay ratio asks for; always a place to stop at."""
+        for sample in self.experience.due():
+            noise = self._action_noise(len(sample.rewards), self.noise)
+            if self.captured and not (hooks.penalizes or hooks.follows_updates):
+                changes = sum(len(learner.changes) for learner in self.learners.values())
+                self.captured(*sample, noise, structure=changes)
+            else:
+                self._learn_from(*sample, noise, hooks=hooks)
+        return True
+
+    def _learn_from(
+        self, frames: Tensor, actions: Tensor, rewards: Tensor, terminated: Tensor, noise: Tensor,
+        hooks: HookDriver | None = None,
+    ) -> None:  # fmt: skip
+        """Take one gradient step on each batch in the sample, in order. No value is looked at from the CPU."""
+        tensors = (*self._transitions(Sample(frames, actions, rewards, terminated)), noise)
+        for *batch, draws in zip(*(tensor.split(self.settings.batch_size) for tensor in tensors), strict=True):
+            self.experience.sums += self.soft_update(Transitions(*batch), draws, hooks)
+
+    def numbers(self) -> dict[str, float]:
+        """Return how full the memory is, and means since the last call."""
+        return self.experience.numbers()
+
+    # -- checkpoints ---------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "learners": {name: learner_state(learner) for name, learner in self._all_learners().items()},
+            "statistics": self.statistics.state_dict(),
+            "experience": self.experience.state_dict(),
+            "generators": {name: random.get_state() for name, random in self._generators().items()},
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        for name, learner in self._all_learners().items():
+            load_learner_state(learner, state["learners"][name])
+        self.statistics.load_state_dict(state["statistics"])
+        self._refresh()
+        self.experience.load_state_dict(state["experience"])
+        for name, random in self._generators().items():
+            random.set_state(state["generators"][name])
+
+    def _all_learners(self) -> dict[str, Learner]:
+        return {**self.learners, "temperature": self.soft_update.temperature}
+
+    def _generators(self) -> dict[str, torch.Generator]:
+        return {"exploration": self.exploration, "noise": self.noise, "draws": self._draws}
+
+
+class Mean:
+    """The policy of evaluations: the mean action, in evaluation mode while it is used."""
+
+    def __init__(self, agent: SAC) -> None:
+        self.agent = agent
+
+    def __enter__(self) -> "Mean":
+        self.agent.actor.eval()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.agent.actor.train()
+
+    def __call__(self, observations: NDArray[np.float64]) -> NDArray[np.float32]:
+        """(n, d) → (n, a)."""
+        return self.agent.to_bounds(self.agent.choose(observations, noise=None))

@@ -1,0 +1,216 @@
+"""Networks of SAC: SimBa (Lee et al. 2025) and plain MLPs, each for one network or for several stacked ones."""
+
+import math
+from collections.abc import Callable, Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ...interventions import Layer, StackedLayerNorm, StackedLinear, Units, Wiring
+from ...interventions.learner import Role
+
+EPSILON = 1e-6  # of SimBa's layer normalisation: Flax's default
+TRUNCATED = 0.87962566  # standard deviation of N(0, 1) cut off at ±2
+LOG_STD = (-10.0, 2.0)  # range of the policy's log-standard deviation (spec of SimBa's released policy)
+LOG_2PI = math.log(2 * math.pi)
+
+Draw = Callable[[Tensor], object]  # writes new values into one weight matrix
+
+
+def orthogonal(generator: torch.Generator) -> Draw:
+    return lambda weight: nn.init.orthogonal_(weight, generator=generator)
+
+
+def he_normal(generator: torch.Generator) -> Draw:
+    """N(0, 2/d_in) cut off at two standard deviations and scaled to keep its variance, as Flax's `he_normal` is."""
+
+    def draw(weight: Tensor) -> None:
+        std = math.sqrt(2 / weight.shape[1]) / TRUNCATED
+        nn.init.trunc_normal_(weight, std=std, a=-2 * std, b=2 * std, generator=generator)
+
+    return draw
+
+
+def uniform(generator: torch.Generator) -> Draw:
+    """U(±1/√d_in), PyTorch's own for the weights of Linear layers."""
+    return lambda weight: nn.init.uniform_(
+        weight, -(weight.shape[1] ** -0.5), weight.shape[1] ** -0.5, generator=generator
+    )
+
+
+def linear(d_in: int, d_out: int, members: int, draw: Draw) -> nn.Linear | StackedLinear:
+    """A Linear layer, or `members` stacked ones (0: not stacked); weights by `draw`, matrix by matrix, zero bias."""
+    layer = StackedLinear(members, d_in, d_out) if members else nn.Linear(d_in, d_out)
+    with torch.no_grad():
+        for weight in layer.weight if members else (layer.weight,):
+            draw(weight)
+        layer.bias.zero_()
+    return layer
+
+
+def normalization(width: int, members: int) -> nn.Module:
+    return StackedLayerNorm(members, width, EPSILON) if members else nn.LayerNorm(width, EPSILON)
+
+
+class Residual(nn.Module):
+    """x + narrow(activation(wide(norm(x)))), four times as wide inside."""
+
+    def __init__(self, width: int, members: int, units: Units, generator: torch.Generator) -> None:
+        super().__init__()
+        self.norm = normalization(width, members)
+        self.wide = linear(width, units.preactivations(4 * width), members, he_normal(generator))
+        self.activation = units(4 * width)
+        self.narrow = linear(units.features(4 * width), width, members, he_normal(generator))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.narrow(self.activation(self.wide(self.norm(x))))
+
+
+class SimBa(nn.Module):
+    """SimBa's body: inputs (n, d_in) → features (n, width), or (members, n, width) where stacked.
+
+        embed (linear) → blocks × Residual → norm
+
+    Its inputs are normalised by running statistics before they get here. Embedding orthogonal, blocks He normal,
+    biases zero (SimBa, Section 4 and released code).
+    """
+
+    def __init__(
+        self, d_in: int, width: int, blocks: int, activation: str, generator: torch.Generator, members: int = 0
+    ) -> None:
+        super().__init__()
+        self.embed = linear(d_in, width, members, orthogonal(generator))
+        units = Units(activation, members)
+        self.blocks = nn.Sequential(*(Residual(width, members, units, generator) for _ in range(blocks)))
+        self.norm = normalization(width, members)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.norm(self.blocks(self.embed(x)))
+
+    def layers(self) -> list[str]:
+        """Names of the layers with weights, in forward order."""
+        return ["embed", *(f"blocks.{i}.{part}" for i in range(len(self.blocks)) for part in ("wide", "narrow"))]
+
+    def wiring(self, heads: tuple[str, ...]) -> dict[str, Wiring]:
+        """The units are those inside the blocks: what is on the residual path belongs to no layer alone."""
+        return {
+            f"blocks.{i}.activation": Wiring((f"blocks.{i}.wide",), (f"blocks.{i}.narrow",))
+            for i in range(len(self.blocks))
+        }
+
+
+class MLP(nn.Module):
+    """Linear layers, an activation after each: (n, d_in) → (n, width), or (members, n, width), where `width` is
+    hidden[-1], or the features that the activation makes of it."""
+
+    def __init__(
+        self, d_in: int, hidden: Sequence[int], activation: str, generator: torch.Generator, members: int = 0
+    ) -> None:
+        super().__init__()
+        units = Units(activation, members)
+        features = [units.features(width) for width in hidden]
+        self.width = features[-1]
+        self.linears = nn.ModuleList(
+            linear(d, units.preactivations(width), members, uniform(generator))
+            for d, width in zip([d_in, *features], hidden, strict=False)
+        )
+        self.activations = nn.ModuleList(units(width) for width in hidden)
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer, activation in zip(self.linears, self.activations, strict=True):
+            x = activation(layer(x))
+        return x
+
+    def layers(self) -> list[str]:
+        """Names of the layers with weights, in forward order."""
+        return [f"linears.{i}" for i in range(len(self.linears))]
+
+    def wiring(self, heads: tuple[str, ...]) -> dict[str, Wiring]:
+        """Each module of units lies between two layers, the last one before the heads."""
+        names = self.layers()
+        readers = [*((name,) for name in names[1:]), heads]
+        return {f"activations.{i}": Wiring((name,), readers[i]) for i, name in enumerate(names)}
+
+
+class Actor(nn.Module):
+    """Tanh-Gaussian policy: observations (n, d) → mean and log-standard deviation before tanh, (n, actions) each."""
+
+    heads = ("mean", "log_std")
+
+    def __init__(self, body: SimBa | MLP, width: int, actions: int, draw: Draw) -> None:
+        super().__init__()
+        self.body = body
+        self.mean = linear(width, actions, 0, draw)
+        self.log_std = linear(width, actions, 0, draw)
+
+    def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
+        features = self.body(observations)
+        low, high = LOG_STD
+        return self.mean(features), low + 0.5 * (high - low) * (1 + torch.tanh(self.log_std(features)))
+
+    def sample(self, observations: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """Actions tanh(u), u = μ + σ·noise, in (−1, 1), (n, actions), and their log-densities (n,).
+
+        log π = Σ log N(u; μ, σ) − log(1 − tanh²u), the last term as 2·(log 2 − u − softplus(−2u)), which does not
+        cancel for large u (Haarnoja et al. 2018, Appendix C)."""
+        mean, log_std = self(observations)
+        u = mean + log_std.exp() * noise
+        gaussian = -0.5 * noise.square() - log_std - 0.5 * LOG_2PI
+        return torch.tanh(u), (gaussian - 2 * (math.log(2) - u - F.softplus(-2 * u))).sum(-1)
+
+
+class QNetworks(nn.Module):
+    """Stacked action values of a body: inputs (n, d + actions) → (members, n)."""
+
+    heads = ("head",)
+
+    def __init__(self, body: SimBa | MLP, width: int, members: int, draw: Draw) -> None:
+        super().__init__()
+        self.body = body
+        self.head = linear(width, 1, members, draw)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.body(x)).squeeze(-1)
+
+
+class Critics(nn.Module):
+    """The critics as one network, which plasticity injection wraps whole: (n, d), (n, actions) → (members, n)."""
+
+    def __init__(self, net: QNetworks) -> None:
+        super().__init__()
+        self.net = net
+
+    def forward(self, observations: Tensor, actions: Tensor) -> Tensor:
+        return self.net(torch.cat([observations, actions], -1))
+
+
+def layers_of(headed: Actor | QNetworks, prefix: str = "") -> tuple[Layer, ...]:
+    """A body's first layer (encoder), its others (hidden) and its heads, side by side; named under `prefix`."""
+    body = [f"body.{name}" for name in headed.body.layers()]
+    names = [*body, *headed.heads]
+
+    def role(depth: int) -> Role:
+        return "head" if depth >= len(body) else "hidden" if depth else "encoder"
+
+    return tuple(
+        Layer(prefix + name, headed.get_submodule(name), role(depth), min(depth, len(body)))
+        for depth, name in enumerate(names)
+    )
+
+
+def features_of(headed: Actor | QNetworks, prefix: str = "") -> str | None:
+    """What the heads read, where it is not the last units: SimBa's last normalisation."""
+    return f"{prefix}body.norm" if isinstance(headed.body, SimBa) else None
+
+
+def wiring_of(headed: Actor | QNetworks, prefix: str = "") -> dict[str, Wiring]:
+    """Between which layers each module of units lies, in forward order; names as in `layers_of`."""
+
+    def place(names: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(prefix + (name if name in headed.heads else f"body.{name}") for name in names)
+
+    return {
+        place((unit,))[0]: Wiring(place(wires.incoming), place(wires.outgoing))
+        for unit, wires in headed.body.wiring(headed.heads).items()
+    }

@@ -1,0 +1,106 @@
+"""Settings of SAC; the defaults are those of SimBa on HumanoidBench (FIRE paper, Table 5)."""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import tyro
+
+from ...experiments.errors import UsageError
+from ...experiments.settings import Device, RunSettings, device_here, positive
+
+COMPILE_PAYS_AFTER = 20_000  # gradient steps
+
+
+@dataclass(kw_only=True)
+class SACSettings(RunSettings):
+    num_envs: int = 1
+    """Parallel copies of the environment."""
+    action_repeat: int = 2
+    """Environment steps that each action is repeated for: one decision."""
+    replay_ratio: float = 2.0
+    """Gradient steps per decision."""
+    batch_size: int = 256
+    """Transitions in one gradient step."""
+    replay_size: int = 1_000_000
+    """Decisions that the replay memory holds."""
+    replay_folder: str | None = None
+    """Keep the memory's observations in a file in this folder instead of in RAM."""
+    learning_starts: int = 5_000
+    """Decisions with random actions before learning begins."""
+    network: Annotated[Literal["simba", "mlp"], tyro.conf.arg(metavar="simba|mlp")] = "simba"
+    """SimBa's residual networks, or plain ones with layers as wide as --hidden says."""
+    actor_width: int = 128
+    """Width of the SimBa actor."""
+    actor_blocks: int = 1
+    """Residual blocks of the SimBa actor."""
+    critic_width: int = 512
+    """Width of each SimBa critic."""
+    critic_blocks: int = 2
+    """Residual blocks of each SimBa critic."""
+    hidden: tuple[int, ...] = (256, 256)
+    """Widths of the layers of actor and critics with --network mlp."""
+    critics: int = 2
+    """Number of critics; the smallest of their values counts (clipped double Q)."""
+    activation: str = "relu"
+    """Activation of the networks by name, with parameters if wanted: leaky_relu(slope=0.1)."""
+    normalize_observations: bool = True
+    """Normalise observations by running statistics."""
+    learning_rate: float = 1e-4
+    """AdamW's step size, for actor, critics and temperature."""
+    weight_decay: float = 0.01
+    """AdamW's decay of every parameter of actor and critics; the temperature has none."""
+    gamma: float = 0.99
+    """Discount factor per decision."""
+    tau: float = 0.005
+    """Share of the critics that enters the target critics at each gradient step."""
+    temperature: float = 0.01
+    """Weight of the entropy at the start; it is learned."""
+    target_entropy: float = -0.5
+    """Entropy that the temperature aims at, per entry of the action; −1 in Haarnoja et al."""
+    device: Annotated[Device, tyro.conf.arg(metavar="auto|cpu|cuda")] = "auto"
+    """Where the networks learn; auto: on a CUDA GPU if there is one."""
+    compile: Annotated[Literal["auto", "on", "off"], tyro.conf.arg(metavar="auto|on|off")] = "auto"
+    """Compile the update, which takes about a minute once; auto: on longer runs."""
+    capture: bool = True
+    """On a GPU, record the update once and replay it (a CUDA graph)."""
+
+    @property
+    def stride(self) -> int:
+        return self.num_envs * self.action_repeat
+
+    def check(self) -> None:
+        super().check()
+        for name in (
+            "action_repeat", "replay_ratio", "batch_size", "replay_size", "actor_width", "actor_blocks",
+            "critic_width", "critic_blocks", "critics", "learning_rate", "temperature",
+        ):  # fmt: skip
+            positive(**{f"--{name.replace('_', '-')}": getattr(self, name)})
+        positive(**{"--hidden": min(self.hidden, default=0)})
+        for name in ("gamma", "tau"):
+            if not 0.0 <= getattr(self, name) <= 1.0:
+                raise UsageError(f"--{name.replace('_', '-')} must lie in [0, 1], got {getattr(self, name)}")
+        for name in ("weight_decay", "learning_starts"):
+            if getattr(self, name) < 0:
+                raise UsageError(f"--{name.replace('_', '-')} must be 0 or more, got {getattr(self, name)}")
+        if self.env and self.steps is not None and self.learning_starts >= self.steps // self.action_repeat:
+            raise UsageError(
+                f"--learning-starts {self.learning_starts} leaves none of the {self.steps // self.action_repeat} "
+                f"decisions to learn in"
+            )
+        if self.replay_size < self.batch_size:
+            raise UsageError(f"--replay-size {self.replay_size} holds less than one batch of {self.batch_size}")
+
+    def resolve(self) -> str | None:
+        self.device = device_here(self.device)
+        if self.compile == "auto":
+            _, steps = self.stream()
+            updates = steps * self.cycles / self.action_repeat * self.replay_ratio
+            self.compile = "on" if updates >= COMPILE_PAYS_AFTER else "off"
+        if self.compile == "on":
+            from ...experiments.compile import can_compile  # PyTorch, which help lines do without
+
+            if can_compile():
+                return None
+            self.compile = "off"
+            return "torch.compile does not work here (is a C++ compiler installed?): updates run eagerly, and slower"
+        return None

@@ -1,0 +1,153 @@
+"""The update of SAC (Haarnoja et al. 2018b) in SimBa's order: actor, temperature, critics, target.
+
+    actor        E[α·log π(a|s) − min Q(s, a)],  a ~ π(·|s)
+    temperature  α·(H − H̄),  H = −E[log π(a|s)] as the actor had it before its step, α = exp(log α)
+    critics      Σ_i E[(Q_i(s, a) − y)²],  y = r + γ·(1 − terminated)·(min Q⁻(s′, a′) − α·log π(a′|s′)),  a′ ~ π(·|s′)
+    target       Q⁻ ← (1 − τ)·Q⁻ + τ·Q
+
+The critics see the actor and the temperature that were just updated. Haarnoja et al. take the temperature's
+gradient in log α without the factor α; SimBa's released code has it, and so has this. No value is looked at from
+Python, and everything is written in place: the update can be compiled, or recorded as a CUDA graph.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from ...experiments.compile import compiled as compile_step
+from ...experiments.hooks import HookDriver
+from ...interventions import Learner
+from .networks import Actor
+
+STATISTICS = ("loss/actor", "loss/critic", "policy/entropy", "q/mean", "temperature")
+
+
+class Temperature(nn.Module):
+    """α = exp(log α), the weight of the policy's entropy."""
+
+    def __init__(self, start: float) -> None:
+        super().__init__()
+        self.log_alpha = nn.Parameter(torch.tensor(start).log())
+
+    def forward(self) -> Tensor:
+        return self.log_alpha.exp()
+
+
+class Transitions(NamedTuple):
+    """A batch, observations normalised: states and next_states (n, d), actions (n, a), rewards and terminated (n,)."""
+
+    states: Tensor
+    actions: Tensor
+    rewards: Tensor
+    terminated: Tensor
+    next_states: Tensor
+
+
+def _trained(module: nn.Module) -> list[nn.Parameter]:
+    return [parameter for parameter in module.parameters() if parameter.requires_grad]
+
+
+@contextmanager
+def frozen(module: nn.Module) -> Iterator[None]:
+    """No gradients of this module's parameters are computed inside."""
+    trained = _trained(module)
+    for parameter in trained:
+        parameter.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for parameter in trained:
+            parameter.requires_grad_()
+
+
+def differentiated(
+    loss: Callable[..., tuple[Tensor, Tensor]], parameters: Sequence[Tensor], *inputs: Any
+) -> tuple[Tensor, Tensor, list[Tensor]]:
+    """The loss and the constant that `loss(*inputs)` gives, and the loss's gradients."""
+    value, constant = loss(*inputs)
+    gradients = torch.autograd.grad(value, parameters)
+    return value.detach(), constant, [gradient.contiguous() for gradient in gradients]  # fused AdamW asks for it
+
+
+class SoftUpdate:
+    """One gradient step of everything, on networks and optimizers that others hold too.
+
+    actor, critics: learners; the critics' follower is the target, the actor's `temperature` the temperature.
+    compiled: losses and their gradients by torch.compile, forward and backward in one graph: in two, ReLU hands on a
+        mask of booleans, which is slow to write (the update of a 2 × 256 MLP took twice as long).
+        What interventions write in place is seen as in eager mode.
+    """
+
+    def __init__(
+        self, actor: Learner, critics: Learner, gamma: float, tau: float, target_entropy: float, compiled: bool
+    ) -> None:
+        assert actor.temperature is not None
+        assert isinstance(actor.module, Actor)
+        self.actor, self.critics, self.temperature, self.policy = actor, critics, actor.temperature, actor.module
+        (self.target,) = critics.followers
+        self.gamma, self.tau, self.target_entropy = gamma, tau, target_entropy
+        self.differentiated = differentiated
+        if compiled:
+            # One graph for each loss of each agent, and for each architecture that it comes to have.
+            self.differentiated = compile_step(differentiated)
+
+    def __call__(self, batch: Transitions, noise: Tensor, hooks: HookDriver | None = None) -> Tensor:
+        """noise: (n, 2, actions), standard normal, for a ~ π(·|s) and a′ ~ π(·|s′). Returns what STATISTICS names."""
+        for_actor, for_target = noise.unbind(1)
+        policy, critics = _trained(self.policy), _trained(self.critics.module)
+        with frozen(self.critics.module):
+            actor_loss, entropy, gradients = self.differentiated(self.actor_loss_of, policy, batch.states, for_actor)
+        self._step(self.actor, policy, gradients, hooks)
+        alpha = _trained(self.temperature.module)
+        alpha_loss = self.temperature.module() * (entropy - self.target_entropy)
+        self._step(self.temperature, alpha, torch.autograd.grad(alpha_loss, alpha))
+        critic_loss, value, gradients = self.differentiated(self.critic_loss_of, critics, batch, for_target)
+        self._step(self.critics, critics, gradients, hooks)
+        with torch.no_grad():
+            torch._foreach_lerp_(list(self.target.parameters()), list(self.critics.module.parameters()), self.tau)
+            return torch.stack([actor_loss, critic_loss, entropy, value, self.temperature.module()])
+
+    def _step(
+        self, learner: Learner, parameters: list[nn.Parameter], gradients: Sequence[Tensor],
+        hooks: HookDriver | None = None,
+    ) -> None:  # fmt: skip
+        assert learner.optimizer is not None
+        for parameter, gradient in zip(parameters, gradients, strict=True):
+            parameter.grad = gradient
+        if hooks and hooks.penalizes and (penalty := hooks.penalty(learner)).requires_grad:
+            penalty.backward()
+        if hooks:
+            hooks.before_update(learner)
+        learner.optimizer.step()
+        if hooks:
+            hooks.after_update(learner)
+
+    def actor_loss_of(self, states: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """The actor's loss, and the entropy of its actions as a constant."""
+        losses, entropy = self.actor_losses_of(states, noise)
+        return losses.mean(), entropy
+
+    def actor_losses_of(self, states: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """The actor's loss on each state, (n,), and the entropy."""
+        actions, log_probs = self.policy.sample(states, noise)
+        values = self.critics.module(states, actions).amin(0)
+        with torch.no_grad():
+            alpha = self.temperature.module()
+        return alpha * log_probs - values, -log_probs.detach().mean()
+
+    def critic_loss_of(self, batch: Transitions, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """The critics' loss, and the mean of their values as a constant."""
+        losses, value = self.critic_losses_of(batch, noise)
+        return losses.mean(1).sum(), value
+
+    def critic_losses_of(self, batch: Transitions, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """The loss of each critic on each transition, (critics, n), and the mean of their values."""
+        with torch.no_grad():
+            next_actions, log_probs = self.policy.sample(batch.next_states, noise)
+            next_values = self.target(batch.next_states, next_actions).amin(0) - self.temperature.module() * log_probs
+            targets = batch.rewards + self.gamma * next_values * ~batch.terminated
+        values = self.critics.module(batch.states, batch.actions)
+        return (values - targets).square(), values.detach().mean()

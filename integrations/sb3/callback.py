@@ -1,0 +1,225 @@
+"""Hooks and metrics for Stable-Baselines3, as a callback.
+
+    model = SAC("MlpPolicy", "HalfCheetah-v5")
+    model.learn(1_000_000, callback=SuppleCallback(hooks=["fire@0.5", "redo(tau=0.1)@every:1000"]))
+
+SB3's training loop stays as it is. What acts at a moment acts between two updates, when SB3 begins to collect or has
+come to its end; what acts all the time (penalties) reaches the update through torch's optimizer hooks.
+"""
+
+import json
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+try:
+    from stable_baselines3.common.callbacks import BaseCallback
+except ImportError as error:
+    raise ImportError("SuppleCallback needs Stable-Baselines3: pip install 'supple[humanoid]'") from error
+from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
+from torch.utils.hooks import RemovableHandle
+
+from ...experiments.hooks import HookDriver
+from ...interventions import Hook, Learner, When, parse_hook, parse_hook_text
+from ...metrics import measure
+from .learners import learners_of
+
+
+class SuppleCallback(BaseCallback):
+    """Intervenes in a PPO, A2C, DQN, SAC, TD3 or DDPG model while it learns, and measures its networks.
+
+    Attributes
+    ----------
+    learners: what hooks act on and metrics look at, by name; from the first `learn()` on. Parameters "at step 0"
+        are those that the model had then.
+    events: what was done, in order, as `events.jsonl` of a run has it.
+    """
+
+    def __init__(
+        self,
+        hooks: Sequence[str] = (),
+        measure_every: int = 10_000,
+        events: str | Path | None = None,
+        verbose: int = 0,
+    ) -> None:
+        """hooks: texts such as "fire@0.5" or "critic/redo@every:1000"; fractions are of all steps that SB3 plans.
+        measure_every: steps between two measurements, which go to SB3's logger; 0: none.
+        events: a file to which each event is appended as a line of JSON.
+        verbose: 1 prints a line for each event.
+
+        Raises ValueError, in one line, for a text that is no hook; for one that cannot work with the model, when
+        training starts.
+        """
+        super().__init__(verbose)
+        if isinstance(hooks, str):
+            raise ValueError(f"hooks is a list of texts: hooks=[{hooks!r}]")
+        if measure_every < 0:
+            raise ValueError(f"measure_every must be 0 or more steps, got {measure_every}")
+        parsed = [parse_hook(text) for text in hooks]
+        self.hooks: list[Hook] = [hook for hook in parsed if hook is not None]
+        for index, hook in enumerate(self.hooks):
+            if hook.text in (other.text for other in self.hooks[:index]):
+                raise ValueError(f"{hook.text} is given twice")
+        self.measure_every = measure_every
+        self.events: list[dict[str, Any]] = []
+        self.learners: dict[str, Learner] = {}
+        self._file = None if events is None else Path(events)
+        self._known: Any = None  # the model that `learners` belong to
+        self._owners: dict[str, Any] = {}  # which part of the model holds each learner's optimizer
+        self._start = 0  # step at which the first `learn()` of those that belong together began
+        self._step = 0  # of the last moment between two updates
+        self._seen = 0  # the last step that was taken; after an interruption more than `_step`
+        self._switches, self._switching = 0, False
+        self._handles: list[RemovableHandle] = []
+
+    def new_task(self) -> None:
+        """Say that the environment is another one now, after `model.set_env` and before the next `learn()`, say:
+        hooks with @task act before it is learned from. Before any learning there is nothing to switch from."""
+        if self._known is not None and not self._switching:
+            self._driver.finished()
+            self._switching = True
+
+    def detach(self) -> None:
+        """Take everything back that was hung on the model's optimizers. `learn()` does it at its end; only needed
+        where it was interrupted and the model is to learn on without this callback."""
+        while self._handles:
+            self._handles.pop().remove()
+
+    # -- moments -------------------------------------------------------------------------------------------
+
+    def _on_training_start(self) -> None:
+        self.detach()
+        if self.parent is not None:  # an EventCallback, which passes on neither the rollouts nor the end
+            parent = type(self.parent).__name__
+            raise ValueError(f"SuppleCallback goes into learn(callback=[…]) itself: inside of {parent} it never acts")
+        model, start = self.model, self.model.num_timesteps
+        goes_on = model is self._known and start == self._seen > 0  # learn(reset_num_timesteps=False)
+        if model is not self._known:
+            self.learners, self._known = learners_of(model), model
+            holders = [part for part in model.policy.modules() if hasattr(part, "optimizer")]
+            self._owners = {
+                name: next(part for part in holders if part.optimizer is learner.optimizer)
+                for name, learner in self.learners.items()
+            }
+            self._switches, self._switching = 0, False
+            for hook in self.hooks:
+                hook.memory.clear()
+        if self._file is not None:
+            self._file.open("a").close()  # fails now rather than at the first event
+        total = model._total_timesteps
+        if not goes_on:
+            self._start = self._step = self._seen = start
+        self._driver = HookDriver(self.hooks, self.learners, self._log, total, self._start)
+        self._check(total, start, goes_on)
+        self._hang_on()
+        if not goes_on:
+            self._driver.passed(start - 1, start)
+        self._between_updates()
+
+    def _on_rollout_start(self) -> None:
+        self._between_updates()
+
+    def _on_step(self) -> bool:
+        self._seen = self.num_timesteps
+        return True
+
+    def _on_rollout_end(self) -> None:
+        if isinstance(self.model, OnPolicyAlgorithm):
+            for learner in self.learners.values():
+                learner.probe()  # keeps the rollout, which SB3 throws away before the next one
+
+    def _on_training_end(self) -> None:
+        self._between_updates(last=True)
+        self.detach()
+
+    def _between_updates(self, last: bool = False) -> None:
+        previous, self._step = self._step, self.model.num_timesteps
+        if self._switching:
+            self._switches, self._switching = self._switches + 1, False
+            self._driver.switched(self._step, self._switches)
+        self._driver.passed(previous, self._step)
+        every = self.measure_every
+        if every and (last or self._step // every > previous // every):
+            numbers = self._measure()
+            if last:  # SB3 writes nothing after its last update
+                self.logger.dump(self._step)
+            self._driver.measured(self._step, numbers)
+        self._hand_over()
+
+    # -- what is done --------------------------------------------------------------------------------------
+
+    def _check(self, total: int, start: int, goes_on: bool) -> None:
+        """Refuse a hook that never acts in this run. What a run that goes on has behind it is no mistake."""
+        for hook in self.hooks:
+            if not goes_on and (problem := parse_hook_text(hook.text).problem(total, start)):
+                raise ValueError(problem)
+            if isinstance(hook.schedule, When) and not self.measure_every:
+                raise ValueError(f"{hook.text} never fires: measure_every=0 measures nothing")
+
+    def _hang_on(self) -> None:
+        """Let what acts all the time take part in every step of the learners' optimizers."""
+        for learner in self.learners.values():
+            assert learner.optimizer is not None
+            if self._driver.penalizes:
+                add = partial(self._add_penalty, learner)
+                self._handles.append(learner.optimizer.register_step_pre_hook(add))
+            if self._driver.precedes_updates:
+                precede = partial(self._before_update, learner)
+                self._handles.append(learner.optimizer.register_step_pre_hook(precede))
+            if self._driver.follows_updates:
+                follow = partial(self._after_update, learner)
+                self._handles.append(learner.optimizer.register_step_post_hook(follow))
+
+    def _hand_over(self) -> None:
+        """Give the model the optimizers that its learners have now, where an intervention exchanged one."""
+        changed = [
+            (owner, learner.optimizer)
+            for learner in self.learners.values()
+            if (owner := self._owners[learner.name]).optimizer is not learner.optimizer
+        ]
+        for owner, optimizer in changed:
+            owner.optimizer = optimizer
+        if changed:
+            self.detach()
+            self._hang_on()
+
+    def _add_penalty(self, learner: Learner, *_: Any) -> None:
+        """Before a step: the gradient of the loss terms, as if they had been part of the loss."""
+        parameters = [p for p in learner.module.parameters() if p.requires_grad]
+        with torch.enable_grad():
+            penalty = self._driver.penalty(learner)
+        if not penalty.requires_grad:  # no hook has a term for this learner
+            return
+        gradients: Sequence[Tensor | None] = torch.autograd.grad(penalty, parameters, allow_unused=True)
+        for parameter, gradient in zip(parameters, gradients, strict=True):
+            if gradient is not None:
+                parameter.grad = gradient if parameter.grad is None else parameter.grad.add_(gradient)
+
+    def _before_update(self, learner: Learner, *_: Any) -> None:
+        self._driver.before_update(learner)
+
+    def _after_update(self, learner: Learner, *_: Any) -> None:
+        self._driver.after_update(learner)
+
+    def _measure(self) -> dict[str, float]:
+        numbers: dict[str, float] = {}
+        for learner in self.learners.values():
+            for name, value in measure(learner, per_layer=True).items():
+                numbers[f"{learner.name}/{name}"] = value
+                # SB3's tables cut long names, and stop the run where two then look the same
+                long = ("stdout", "log") if "/" in name else None
+                self.logger.record(f"supple/{learner.name}/{name}", value, exclude=long)
+        return numbers
+
+    def _log(self, **fields: Any) -> None:
+        event = json.loads(json.dumps(fields), parse_constant=lambda _: None)  # JSON has no NaN and no infinity
+        self.events.append(event)
+        if self._file is not None:
+            with self._file.open("a") as file:
+                file.write(json.dumps(event) + "\n")
+        if self.verbose:
+            print(f"supple: {event['hook']} on {event['learner']} at step {event['step']}")

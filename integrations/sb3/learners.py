@@ -1,0 +1,264 @@
+"""Learners of a Stable-Baselines3 model: its networks as interventions and metrics see them."""
+
+import copy
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import torch
+from stable_baselines3 import A2C, DQN, PPO, SAC, TD3
+from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
+from stable_baselines3.common.sb2_compat.rmsprop_tf_like import RMSpropTFLike
+from stable_baselines3.common.torch_layers import CombinedExtractor
+from torch import Tensor, nn
+
+from ...experiments.seeding import generator
+from ...interventions import Injected, Layer, Learner, Wiring, chain, trace_wiring, unit_names
+from .recent import LastRollout, Replay, actor_losses, critic_losses, on_policy_losses, q_losses, untouched
+
+Batch = TypeVar("Batch")
+Path = tuple[str, ...]  # names of submodules that are passed one after the other, from the input to a head
+
+
+def learners_of(model: BaseAlgorithm) -> dict[str, Learner]:
+    """The learners of a PPO, A2C, DQN, SAC, TD3 or DDPG model (or of a subclass), by name.
+
+    Every trained parameter belongs to one learner; target networks are followers. Probes and losses are those of a
+    recent batch, and None before there is one. `initial` is what the parameters are now.
+
+    Raises ValueError, in one line, for other algorithms and for networks that are not built as SB3's own.
+    """
+    builders: list[tuple[Any, Callable[[Any], list[Learner]]]] = [
+        ((PPO, A2C), _on_policy), (DQN, _dqn), (SAC, _sac), (TD3, _td3),
+    ]  # fmt: skip
+    for kind, build in builders:
+        if isinstance(model, kind):
+            return {learner.name: learner for learner in build(model)}
+    raise ValueError(
+        f"supple has no learners for {type(model).__name__}: it knows PPO, A2C, DQN, SAC, TD3 and DDPG of "
+        "Stable-Baselines3, and their subclasses"
+    )
+
+
+def _on_policy(model: PPO | A2C) -> list[Learner]:
+    recent = LastRollout(model)
+    value = "features_extractor" if model.policy.share_features_extractor else "vf_features_extractor"
+    return [
+        _learner(
+            model,
+            "policy",
+            "",
+            model.policy.optimizer,
+            [
+                ("features_extractor", "mlp_extractor.policy_net", "action_net"),
+                (value, "mlp_extractor.value_net", "value_net"),
+            ],
+            probe=lambda: (batch := recent()) and (batch.observations, True),  # True: do not draw actions
+            recent=recent,
+            losses=lambda batch: on_policy_losses(model, batch),
+            algorithm="ppo" if isinstance(model, PPO) else "a2c",
+        )
+    ]
+
+
+def _dqn(model: DQN) -> list[Learner]:
+    recent = Replay(model)
+    return [
+        _learner(
+            model,
+            "q",
+            "q_net",
+            model.policy.optimizer,
+            [("features_extractor", "q_net")],
+            probe=lambda: (batch := recent()) and (batch.observations,),
+            recent=recent,
+            losses=lambda batch: q_losses(model, batch),
+            followers=(model.q_net_target,),
+            algorithm="dqn",
+            injectable="q_net",
+        )
+    ]
+
+
+def _sac(model: SAC) -> list[Learner]:
+    heads = [head for head in ("mu", "log_std") if isinstance(getattr(model.actor, head), nn.Module)]  # not of gSDE
+    actor = [("features_extractor", "latent_pi", head) for head in heads]
+    return _actor_and_critic(model, actor, "sac", deterministic=(True,), temperature=_temperature(model))
+
+
+def _td3(model: TD3) -> list[Learner]:
+    return _actor_and_critic(model, [("features_extractor", "mu")], "td3", actor_followers=(model.actor_target,))
+
+
+def _actor_and_critic(
+    model: SAC | TD3,
+    actor: Sequence[Path],
+    algorithm: str,
+    deterministic: tuple[bool, ...] = (),
+    actor_followers: tuple[nn.Module, ...] = (),
+    temperature: Learner | None = None,
+) -> list[Learner]:
+    """deterministic: what the actor is called with after the observations, so that it draws no action."""
+    if model.policy.share_features_extractor and any(True for _ in model.actor.features_extractor.parameters()):
+        raise ValueError(
+            f"the features extractor of this {type(model).__name__} is both the actor's and the critic's, so neither "
+            "can be reset alone: use policy_kwargs={'share_features_extractor': False}, SB3's default"
+        )
+    recent = Replay(model)
+    both = {"algorithm": algorithm, "temperature": temperature}
+    return [
+        _learner(
+            model,
+            "actor",
+            "actor",
+            model.actor.optimizer,
+            actor,
+            probe=lambda: (batch := recent()) and (batch.observations, *deterministic),
+            recent=recent,
+            losses=lambda batch: actor_losses(model, batch),
+            followers=actor_followers,
+            **both,
+        ),
+        _learner(
+            model,
+            "critic",
+            "critic",
+            model.critic.optimizer,
+            [("features_extractor", f"qf{i}") for i in range(model.critic.n_critics)],
+            probe=lambda: (batch := recent()) and (batch.observations, batch.actions),
+            recent=recent,
+            losses=lambda batch: critic_losses(model, batch),
+            followers=(model.critic_target,),
+            **both,
+        ),
+    ]
+
+
+def _learner(
+    model: BaseAlgorithm,
+    name: str,
+    part: str,
+    optimizer: torch.optim.Optimizer,
+    paths: Sequence[Path],
+    probe: Callable[[], Sequence[Any] | None],
+    recent: Replay | LastRollout,
+    losses: Callable[[Any], Tensor],
+    **more: Any,
+) -> Learner:
+    """part: the path of the learner's network within the model's policy. losses: of each row of a batch, (n,)."""
+    if isinstance(optimizer, RMSpropTFLike):
+        raise ValueError(
+            "the state of RMSpropTFLike does not start at zero, so it cannot be reset: use torch's RMSprop"
+        )
+    draws = generator(model.seed or 0, "interventions", name)
+    module = model.policy.get_submodule(part)
+    if any(isinstance(each, Injected) for each in module.modules()):
+        raise ValueError(f"'{name}' was injected already: use the callback that did it, which knows what it was before")
+    layers, units, wiring, unwired = anatomy(module, paths)
+
+    def redraw() -> dict[str, Tensor]:
+        fresh = fresh_policy(model, draws).get_submodule(part)
+        return {name: parameter.detach() for name, parameter in fresh.named_parameters()}
+
+    return Learner(
+        name, module, optimizer, layers, units, probe, loss=lambda: losses(_some(recent())).mean(),
+        batches=lambda count: map(losses, recent.batches(count, draws)), endless=isinstance(recent, Replay),
+        generator=draws, redraw=redraw, wiring=wiring, unwired=unwired, **more,
+    )  # fmt: skip
+
+
+def anatomy(
+    module: nn.Module, paths: Sequence[Path]
+) -> tuple[tuple[Layer, ...], tuple[str, ...], dict[str, Wiring], dict[str, str]]:
+    """Layers, units, wiring and what is unwired of a network, of which the ways from the input to its heads are named.
+
+    What several paths pass through is shared by them; layers side by side have the same depth. The parts of a
+    `CombinedExtractor` lie side by side too.
+    """
+    layers: dict[str, Layer] = {}
+    units: dict[str, None] = {}
+    wiring: dict[str, Wiring] = {}
+    unwired: dict[str, str] = {}
+    for path in [(start, *rest) for first, *rest in paths for start in _side_by_side(module, first)]:
+        stack = nn.Sequential(*(_submodule(module, part) for part in path))
+
+        def full(name: str, path: Path = path) -> str:
+            index, _, rest = name.partition(".")
+            return f"{path[int(index)]}.{rest}" if rest else path[int(index)]
+
+        for layer in chain(stack):
+            layers.setdefault(full(layer.name), replace(layer, name=full(layer.name)))
+        names = unit_names(stack)
+        units |= dict.fromkeys(map(full, names))
+        wires_of, reasons = trace_wiring(stack, names)
+        unwired |= {full(unit): reason for unit, reason in reasons.items()}
+        for unit, wires in wires_of.items():
+            old = wiring.get(full(unit), Wiring((), ()))
+            both = ((old.incoming, wires.incoming), (old.outgoing, wires.outgoing), (old.norms, wires.norms))
+            wiring[full(unit)] = Wiring(*(tuple(dict.fromkeys((*a, *map(full, b)))) for a, b in both))
+    in_order = sorted(layers.values(), key=lambda layer: layer.depth)
+    wiring = {unit: wires for unit, wires in wiring.items() if unit not in unwired}
+    return tuple(in_order), tuple(units), wiring, unwired
+
+
+def _side_by_side(module: nn.Module, name: str) -> list[str]:
+    """The parts with weights of a features extractor for dictionaries of observations; of others, the whole."""
+    extractor = _submodule(module, name)
+    if not isinstance(extractor, CombinedExtractor):
+        return [name]
+    keys = [key for key, part in extractor.extractors.items() if any(True for _ in part.parameters())]
+    return [f"{name}.extractors.{key}" for key in keys] or [name]
+
+
+def _submodule(module: nn.Module, name: str) -> nn.Module:
+    try:
+        return module.get_submodule(name)
+    except AttributeError:
+        raise ValueError(f"{type(module).__name__} has no '{name}', which SB3's own networks have") from None
+
+
+def fresh_policy(model: BaseAlgorithm, draws: torch.Generator) -> nn.Module:
+    """A policy as SB3 would begin with, on the CPU, drawn from `draws` (which advances by one number) alone."""
+    seed = int(torch.randint(2**62, (), generator=draws))
+    on_policy = {"use_sde": model.use_sde} if isinstance(model, OnPolicyAlgorithm) else {}
+    space = copy.deepcopy(model.observation_space)  # SB3's NatureCNN draws an observation from it
+    with untouched(model):
+        torch.default_generator.manual_seed(seed)
+        return model.policy_class(space, model.action_space, model.lr_schedule, **on_policy, **model.policy_kwargs)
+
+
+class Temperature(nn.Module):
+    """log α of SAC, shape (1,), which SB3 keeps as a bare tensor. That very tensor stands here as a parameter, under
+    which its optimizer has its state."""
+
+    def __init__(self, log_alpha: Tensor) -> None:
+        super().__init__()
+        self.log_alpha = log_alpha
+
+    def named_parameters(self, *args: Any, **kwargs: Any) -> Iterator[tuple[str, Any]]:
+        yield "log_alpha", self.log_alpha
+
+
+def _temperature(model: SAC) -> Learner | None:
+    """None where the temperature is fixed."""
+    if model.log_ent_coef is None:
+        return None
+    nothing: Mapping[str, Tensor] = {}
+    return Learner(
+        "temperature",
+        Temperature(model.log_ent_coef),
+        model.ent_coef_optimizer,
+        layers=(),
+        units=(),
+        probe=lambda: None,
+        loss=lambda: torch.zeros(()),
+        generator=generator(model.seed or 0, "interventions", "temperature"),
+        redraw=lambda: nothing,
+    )
+
+
+def _some(batch: Batch | None) -> Batch:
+    if batch is None:
+        raise RuntimeError("there is no recent batch before the first steps")
+    return batch

@@ -1,0 +1,383 @@
+"""DQN's act, remember and update, on observations made here."""
+
+import copy
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from supple.agents.dqn import DQN, DQNSettings, Pixels
+from supple.agents.dqn.network import NatureCNN
+from supple.envs import StepResult
+from supple.experiments.errors import RunError
+from supple.experiments.hooks import HookDriver
+from supple.interventions import Intervention, Learner, make
+
+PIXELS = Pixels(stack=4, height=36, width=36, actions=3)
+NO_HOOKS = HookDriver([], {}, lambda **_: None, 1)
+
+
+def agent_with(**changes: Any) -> DQN:
+    values: dict[str, Any] = {
+        "env": "a", "steps": 1_000, "num_envs": 2, "hidden": 16, "batch_size": 8, "replay_size": 400,
+        "learning_starts": 0, "exploration_steps": 100, "target_period": 1_000, "device": "cpu", **changes,
+    }  # fmt: skip
+    return DQN(DQNSettings(**values), {"a": PIXELS})
+
+
+def world(num_envs: int = 2, seed: int = 0, ends: float = 0.1) -> Iterator[StepResult]:
+    """Steps with random images and rewards, in which episodes end one way or the other."""
+    rng = np.random.default_rng(seed)
+    stack = np.zeros((num_envs, 4, 36, 36), np.uint8)
+    while True:
+        final = np.concatenate([stack[:, 1:], rng.integers(0, 256, (num_envs, 1, 36, 36), np.uint8)], axis=1)
+        terminated, truncated = rng.random(num_envs) < ends, rng.random(num_envs) < ends
+        stack = final.copy()
+        stack[terminated | truncated] = 0
+        stack[terminated | truncated, -1] = rng.integers(0, 256, (36, 36), np.uint8)
+        yield StepResult(stack.copy(), rng.normal(size=num_envs) * 5, terminated, truncated, final, [])
+
+
+def live(agent: DQN, steps: Iterator[StepResult], count: int, hooks: HookDriver = NO_HOOKS) -> None:
+    for _ in range(count):
+        agent.act()
+        agent.remember(next(steps))
+        agent.update(hooks, last=False)
+
+
+def begun(agent: DQN, seed: int = 0) -> Iterator[StepResult]:
+    steps = world(agent.settings.num_envs, seed)
+    agent.begin_episodes(next(steps).obs)
+    return steps
+
+
+def parameters(agent: DQN) -> list[torch.Tensor]:
+    return [p.detach().clone() for p in agent.network.parameters()]
+
+
+def same(a: list[torch.Tensor], b: list[torch.Tensor]) -> bool:
+    return all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
+
+
+# -- acting ------------------------------------------------------------------------------------------------
+
+
+def test_epsilon_stays_1_until_learning_starts_and_then_falls_linearly() -> None:
+    agent = agent_with(learning_starts=40, exploration_steps=100, exploration=0.2)
+    found = []
+    for agent.experience.decisions in (0, 40, 65, 90, 140, 10_000):
+        found.append(agent.epsilon)
+    assert found == pytest.approx([1.0, 1.0, 0.8, 0.6, 0.2, 0.2])
+
+
+def test_every_environment_draws_for_itself_whether_to_explore() -> None:
+    """One draw for all environments, as in FIRE's released code, would make all of them explore or none."""
+    agent = agent_with(num_envs=8)
+    steps = begun(agent)
+    agent.current = next(steps).obs
+    greedy = agent.network(torch.from_numpy(agent.current)).argmax(1).numpy()
+    agent.experience.decisions = 50  # ε = 0.505
+    agreeing = np.array([(agent.act() == greedy).mean() for _ in range(200)])
+    chance = 1 - agent.epsilon * 2 / 3
+    assert agreeing.mean() == pytest.approx(chance, abs=0.05)
+    assert agreeing.std() == pytest.approx(np.sqrt(chance * (1 - chance) / 8), rel=0.25)
+
+
+def test_evaluation_acts_nearly_greedily_and_leaves_no_trace() -> None:
+    agent = agent_with(activation="rand_smooth_leaky", eval_epsilon=0.0)
+    steps = begun(agent)
+    live(agent, steps, 10)
+    before = agent.exploration.get_state(), torch.get_rng_state()
+    observations = next(steps).obs
+    with agent.greedy("a") as policy:
+        actions = policy(observations)
+        np.testing.assert_array_equal(actions, agent.network(torch.from_numpy(observations)).argmax(1))
+    assert agent.network.training
+    assert torch.equal(before[0], agent.exploration.get_state())
+    assert torch.equal(before[1], torch.get_rng_state())
+
+
+# -- learning ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("ratio", "steps", "updates"), [(0.25, 20, 10), (1.0, 20, 40), (4.0, 5, 40), (0.3, 60, 36)])
+def test_replay_ratio_is_gradient_steps_per_environment_step(ratio: float, steps: int, updates: int) -> None:
+    agent = agent_with(replay_ratio=ratio, batch_size=4)
+    live(agent, begun(agent), steps)
+    assert agent.optimizer.state[next(agent.network.parameters())]["step"].item() == updates
+
+
+@pytest.mark.parametrize("activation", ["relu", "rand_smooth_leaky"])
+def test_measuring_changes_nothing_in_training(activation: str) -> None:
+    from supple.metrics import measure
+
+    agents = [agent_with(activation=activation) for _ in range(2)]
+    for measured, agent in enumerate(agents):
+        torch.manual_seed(0)
+        steps = begun(agent)
+        for _ in range(10):
+            live(agent, steps, 3)
+            if measured:
+                measure(agent.learner, per_layer=True)
+    assert same(*map(parameters, agents))
+
+
+def test_nothing_is_learned_before_learning_starts() -> None:
+    agent = agent_with(learning_starts=60)
+    before, steps = parameters(agent), begun(agent)
+    live(agent, steps, 30)
+    assert same(before, parameters(agent))
+    live(agent, steps, 1)
+    assert not same(before, parameters(agent))
+
+
+def test_target_network_is_copied_whole_every_period_and_stays_between() -> None:
+    agent = agent_with(target_period=40)
+    steps = begun(agent)
+    copies = []
+    for _ in range(50):
+        before = [p.clone() for p in agent.target.parameters()]
+        live(agent, steps, 1)
+        after = list(agent.target.parameters())
+        if not same(before, after):
+            assert same(after, parameters(agent))
+            copies.append(agent.experience.decisions)
+    assert copies == [40, 80]
+
+
+def test_a_gradient_step_is_that_of_stable_baselines3(monkeypatch: pytest.MonkeyPatch) -> None:
+    from stable_baselines3 import DQN as Peer
+    from stable_baselines3.common.type_aliases import ReplayBufferSamples
+
+    class Box(gym.Env):
+        observation_space = gym.spaces.Box(0, 255, (4, 36, 36), np.uint8)
+        action_space = gym.spaces.Discrete(3)
+
+    agent = agent_with(hidden=512, batch_size=32, replay_size=400, learning_rate=1e-3)
+    steps = begun(agent)
+    live(agent, steps, 20)
+    for p in agent.target.parameters():
+        p.data.add_(0.01)  # a target that differs
+    peer = Peer(
+        "CnnPolicy", Box(), learning_rate=1e-3, batch_size=32, max_grad_norm=1e9, device="cpu", buffer_size=10,
+        policy_kwargs={"optimizer_kwargs": {"eps": 1.5e-4}, "normalize_images": True}, gamma=0.99,
+    )  # fmt: skip
+    ours = list(agent.network.parameters())
+    with torch.no_grad():
+        for theirs, mine in zip(peer.policy.q_net.parameters(), ours, strict=True):
+            theirs.copy_(mine)
+        for theirs, mine in zip(peer.policy.q_net_target.parameters(), agent.target.parameters(), strict=True):
+            theirs.copy_(mine)
+    agent.optimizer.state.clear()
+    batch = agent.experience.memory.sample(32, torch.Generator().manual_seed(1))
+    samples = ReplayBufferSamples(
+        batch.frames[:, :-1], batch.actions[:, None], batch.frames[:, 1:], batch.terminated.float()[:, None],
+        batch.rewards[:, None], None,
+    )  # fmt: skip
+    monkeypatch.setattr(peer.replay_buffer, "sample", lambda *a, **k: samples)
+    peer._logger = None  # type: ignore[assignment]
+    monkeypatch.setattr(type(peer), "logger", property(lambda self: type("L", (), {"record": lambda *a, **k: None})()))
+    peer.policy.optimizer.zero_grad()
+    peer.train(1, 32)
+    agent._learn_from(batch)
+    for theirs, mine in zip(peer.policy.q_net.parameters(), ours, strict=True):
+        torch.testing.assert_close(theirs, mine, rtol=1e-4, atol=1e-6)
+
+
+def test_termination_cuts_the_target_and_truncation_bootstraps_from_the_true_last_observation() -> None:
+    agent = agent_with(replay_size=64, gamma=0.5, clip_rewards=False)
+    steps = begun(agent)
+    expected: dict[bytes, float] = {}
+    for _ in range(30):
+        state = agent.current.copy()
+        agent.act()
+        result = next(steps)
+        agent.remember(result)
+        with torch.no_grad():
+            values = agent.target(torch.from_numpy(result.final_obs)).amax(1).numpy()
+        for e in range(2):
+            bootstrap = 0.0 if result.terminated[e] else 0.5 * values[e]
+            expected[state[e].tobytes()] = float(np.float32(result.reward[e])) + bootstrap
+    batch = agent.experience.memory.sample(200, torch.Generator().manual_seed(0))
+    found = agent._targets(batch)
+    wanted = [expected[s.numpy().tobytes()] for s in batch.frames[:, :-1]]
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_rewards_are_clipped_to_their_sign_unless_asked_otherwise() -> None:
+    for clip in (True, False):
+        agent = agent_with(clip_rewards=clip, learning_starts=10_000)
+        live(agent, begun(agent), 20)
+        rewards = agent.experience.memory.sample(100, torch.Generator().manual_seed(0)).rewards
+        assert (set(rewards.tolist()) <= {-1.0, 0.0, 1.0}) == clip
+
+
+def test_a_loss_that_is_not_finite_ends_the_run() -> None:
+    agent = agent_with()
+    live(agent, begun(agent), 10)
+    agent.numbers()
+    with torch.no_grad():
+        next(agent.network.parameters()).fill_(float("nan"))
+    live(agent, world(), 1)
+    with pytest.raises(RunError, match="diverged"):
+        agent.numbers()
+
+
+def test_numbers_are_means_since_the_last_call() -> None:
+    agent = agent_with()
+    steps = begun(agent)
+    live(agent, steps, 20)
+    assert agent.numbers()["updates"] > 0
+    assert "loss/td" not in agent.numbers()  # nothing was learned in between
+    live(agent, steps, 5)
+    assert agent.numbers()["updates"] == 10
+
+
+def test_penalties_and_followers_of_updates_take_part_in_every_gradient_step() -> None:
+    class Counter(Intervention):
+        name = "counter"
+        calls = penalties = 0
+
+        def penalty(self, learner: Learner) -> torch.Tensor:
+            self.penalties += 1
+            return 1e3 * sum(((p - learner.initial[n]) ** 2).sum() for n, p in learner.module.named_parameters())
+
+        def after_update(self, learner: Learner) -> None:
+            self.calls += 1
+
+    def after(hooked: bool) -> tuple[float, Counter]:
+        from supple.interventions import Hook
+
+        agent, counter = agent_with(learning_rate=1e-3), Counter()
+        hooks = HookDriver([Hook("counter", counter, None)] if hooked else [], agent.learners, lambda **_: None, 1)
+        live(agent, begun(agent), 40, hooks)
+        moved = sum(((p - agent.learner.initial[n]) ** 2).sum() for n, p in agent.network.named_parameters())
+        assert not hooked or counter.calls == counter.penalties > 50
+        return float(moved.detach()), counter
+
+    assert after(True)[0] < 0.5 * after(False)[0]
+
+
+# -- interventions and checkpoints -------------------------------------------------------------------------
+
+
+def hooks_for(agent: DQN, *texts: str) -> list[Intervention]:
+    found = []
+    for text in texts:
+        name, _, rest = text.partition(":")
+        intervention = make(name, **dict(pair.split("=") for pair in rest.split(",") if pair))
+        intervention.attach(agent.learner)
+        found.append(intervention)
+    return found
+
+
+@pytest.mark.parametrize("name", ["fire", "snp", "reset", "reset:what=head", "redo"])
+@pytest.mark.parametrize("contract", ["uniform", "as_released"])
+def test_interventions_write_in_place(name: str, contract: str) -> None:
+    agent = agent_with()
+    steps = begun(agent)
+    live(agent, steps, 20)
+    (intervention,) = hooks_for(agent, f"{name}{',' if ':' in name else ':'}contract={contract}")
+    memory = [p.data_ptr() for p in (*agent.network.parameters(), *agent.target.parameters())]
+    slots = [v.data_ptr() for s in agent.optimizer.state.values() for v in s.values()]
+    intervention.apply(agent.learner)
+    assert memory == [p.data_ptr() for p in (*agent.network.parameters(), *agent.target.parameters())]
+    assert slots == [v.data_ptr() for s in agent.optimizer.state.values() for v in s.values()]
+    live(agent, steps, 5)
+    agent.numbers()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        (),
+        ("injection",),
+        ("injection", "injection", "injection"),
+        ("injection", "fire", "reset:what=layer,layer=mlp.2"),
+    ],
+)
+def test_an_agent_goes_on_from_its_state_bit_for_bit(changes: tuple[str, ...]) -> None:
+    agent = agent_with(activation="rand_smooth_leaky")
+    steps = begun(agent)
+    torch.manual_seed(3)
+    live(agent, steps, 25)
+    for intervention in hooks_for(agent, *changes):
+        intervention.apply(agent.learner)
+        live(agent, steps, 5)
+    state, random = copy.deepcopy(saved(agent)), torch.get_rng_state()
+    other = agent_with(activation="rand_smooth_leaky")
+    other.load_state_dict(state)
+    assert other.learner.changes == [c for c in changes if c == "injection"]
+
+    def go_on(one: DQN) -> tuple[list[torch.Tensor], dict[str, float]]:
+        torch.set_rng_state(random)
+        live(one, begun(one, seed=9), 30)
+        for intervention in hooks_for(one, "redo", "reset:toward=fresh"):
+            intervention.apply(one.learner)
+        live(one, world(seed=10), 5)
+        return [p.detach().clone() for p in (*one.network.parameters(), *one.target.parameters())], one.numbers()
+
+    first, second = go_on(agent), go_on(other)
+    assert same(first[0], second[0])
+    assert first[1] == second[1]
+
+
+def saved(agent: DQN) -> dict[str, Any]:
+    """The agent's state as a checkpoint would keep it: the rows of the memory as they are now."""
+    state = agent.state_dict()
+    frozen = []
+    for rows in state["experience"]["memory"]["envs"]:
+        kept = {name: tensor.clone() for name, tensor in rows.read(rows.first, rows.end).items()}
+        shift = rows.first
+        read = lambda a, b, kept=kept, shift=shift: {n: t[a - shift : b - shift] for n, t in kept.items()}  # noqa: E731
+        frozen.append(replace(rows, read=read))
+    state["experience"]["memory"]["envs"] = frozen
+    return state
+
+
+def test_injection_leaves_the_values_of_actions_as_they_were_and_learning_goes_on() -> None:
+    agent = agent_with()
+    steps = begun(agent)
+    live(agent, steps, 20)
+    observations = torch.from_numpy(next(steps).obs)
+    before = agent.network(observations).detach()
+    (injection,) = hooks_for(agent, "injection")
+    injection.apply(agent.learner)
+    torch.testing.assert_close(agent.network(observations), before, rtol=0, atol=1e-6)
+    live(agent, steps, 20)
+    assert not torch.allclose(agent.network(observations), before, atol=1e-4)
+
+
+def test_environments_of_one_stream_must_show_and_take_the_same() -> None:
+    with pytest.raises(ValueError, match=r"one network for all tasks.*a is .*b "):
+        DQN(DQNSettings(env="a", steps=10), {"a": PIXELS, "b": PIXELS._replace(actions=4)})
+
+
+def test_frames_too_small_for_the_network_are_refused() -> None:
+    with pytest.raises(ValueError, match="36 × 36 at least"):
+        NatureCNN(4, 35, 36, 3, 16, "relu", torch.Generator())
+
+
+def test_the_network_is_the_nature_cnn() -> None:
+    network = NatureCNN(4, 84, 84, 9, 512, "relu", torch.Generator().manual_seed(0))
+    assert [tuple(layer.weight.shape) for layer in network.layers()] == [
+        (32, 4, 8, 8), (64, 32, 4, 4), (64, 64, 3, 3), (512, 3136), (9, 512),
+    ]  # fmt: skip
+    assert [layer.role for layer in network.layers()] == ["encoder"] * 3 + ["hidden", "head"]
+    for layer in network.layers():
+        taps = layer.weight[0, 0].numel()
+        bound = (6 / ((layer.weight.shape[0] + layer.weight.shape[1]) * taps)) ** 0.5
+        assert 0.9 * bound < float(layer.weight.detach().abs().max()) <= bound
+        assert not layer.module.get_parameter("bias").any()
+    frames = torch.randint(0, 256, (2, 4, 84, 84), dtype=torch.uint8)
+    x = frames.float() / 255
+    for layer, stride in zip(network.layers(), (4, 2, 1), strict=False):
+        x = F.conv2d(x, layer.weight.contiguous(), layer.module.get_parameter("bias"), stride).relu()
+    for layer in network.layers()[3:]:
+        x = F.linear(x.flatten(1) if x.ndim == 4 else x.relu(), layer.weight, layer.module.get_parameter("bias"))
+    torch.testing.assert_close(network(frames), x)

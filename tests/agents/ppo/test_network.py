@@ -1,0 +1,131 @@
+from itertools import pairwise
+
+import pytest
+import torch
+from torch import nn
+
+from supple.agents.ppo.network import MultiHead
+
+SPACES = {"a": (5, 2), "b": (3, 4)}
+
+
+def network(adapter: int = 6, share_value: bool = True, activation: str = "tanh", seed: int = 0) -> MultiHead:
+    return MultiHead(SPACES, (8, 7), adapter, activation, share_value, torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize("share_value", [True, False])
+def test_means_and_values_are_the_plain_forward_pass_of_their_environment(share_value: bool) -> None:
+    net = network(share_value=share_value)
+    own = "" if share_value else "value_"
+    for key, (observation, action) in SPACES.items():
+        x = torch.randn(10, observation)
+        layers = dict(net.named_modules())
+
+        def hidden(prefix: str, x: torch.Tensor = x, key: str = key, layers: dict = layers) -> torch.Tensor:
+            x = layers[f"{prefix}adapters.{key}"](x)
+            for name in ("0", "2"):
+                x = torch.tanh(layers[f"{prefix}trunk.{name}"](x))
+            return x
+
+        mean, values = net(x, key)
+        assert mean.shape == (10, action)
+        torch.testing.assert_close(mean, net.policy[key](hidden("")))
+        torch.testing.assert_close(values, net.value[key](hidden(own))[:, 0])
+        assert torch.equal(mean, net.mean(x, key))
+        assert torch.equal(values, net.values(x, key))
+
+
+def test_every_environment_has_an_adapter_and_heads_of_its_own_and_shares_the_trunk() -> None:
+    net = network()
+    mean, values = net(torch.randn(4, 5), "a")
+    (mean.sum() + values.sum() + net.log_std["a"].sum()).backward()
+    reached = {name for name, p in net.named_parameters() if p.grad is not None}
+    expected = {n for n, _ in net.named_parameters() if ".b." not in f".{n}."}
+    assert reached == expected
+    assert {"trunk.0.weight", "adapters.a.weight", "policy.a.bias", "value.a.weight", "log_std.a"} <= reached
+
+
+def test_a_value_function_of_its_own_leaves_the_policy_alone() -> None:
+    net = network(share_value=False)
+    net.values(torch.randn(4, 5), "a").sum().backward()
+    assert {n.split(".")[0] for n, p in net.named_parameters() if p.grad is not None} == {
+        "value_adapters", "value_trunk", "value",
+    }  # fmt: skip
+
+
+def test_without_an_adapter_the_trunk_reads_the_observation() -> None:
+    net = MultiHead({"a": (5, 2), "b": (5, 1)}, (8,), 0, "relu", True, torch.Generator())
+    assert net.trunk[0].in_features == 5
+    assert not any("adapters" in name for name, _ in net.named_parameters())
+
+
+def test_without_an_adapter_observations_of_different_sizes_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"adapter=0 needs environments with equal observation sizes.*'b': 3"):
+        network(adapter=0)
+
+
+def test_layers_come_in_forward_order_with_their_roles() -> None:
+    net = network(share_value=False)
+    layers = net.layers()
+    assert {layer.name for layer in layers} == {n for n, m in net.named_modules() if isinstance(m, nn.Linear)}
+    assert [layer.role for layer in layers if layer.name.startswith(("adapters", "trunk", "policy"))] == [
+        "encoder", "encoder", "hidden", "hidden", "head", "head",
+    ]  # fmt: skip
+    depth = {layer.name: layer.depth for layer in layers}
+    assert depth["adapters.a"] == depth["value_adapters.b"] < depth["trunk.0"] < depth["trunk.2"] < depth["value.b"]
+    assert net.units() == ("value_trunk.1", "value_trunk.3", "trunk.1", "trunk.3")
+
+
+def test_initial_weights_are_orthogonal_with_the_usual_gains_and_zero_biases() -> None:
+    net = network()
+    for name, gain in {
+        "adapters.a": 1.0,
+        "trunk.0": 2**0.5,
+        "trunk.2": 2**0.5,
+        "policy.a": 0.01,
+        "value.b": 1.0,
+    }.items():
+        layer = net.get_submodule(name)
+        singular = torch.linalg.svdvals(layer.weight.detach())
+        torch.testing.assert_close(singular, torch.full_like(singular, gain), rtol=1e-4, atol=1e-6)
+        assert not layer.bias.any()
+    assert not net.log_std["a"].any()
+
+
+def test_initial_weights_come_from_the_given_generator_alone() -> None:
+    same, other = network(seed=1).state_dict(), network(seed=2).state_dict()
+    torch.manual_seed(5)
+    again = network(seed=1).state_dict()
+    assert all(torch.equal(same[name], again[name]) for name in same)
+    assert not torch.equal(same["trunk.0.weight"], other["trunk.0.weight"])
+
+
+@pytest.mark.parametrize("adapter", [0, 6])
+@pytest.mark.parametrize("share_value", [True, False])
+@pytest.mark.parametrize("lam", [2.0, 0.0, -1.0])
+def test_hidden_units_begin_with_the_balance_that_is_asked_for(adapter: int, share_value: bool, lam: float) -> None:
+    spaces, draws = {"a": (5, 2), "b": (5, 4)}, torch.Generator().manual_seed(0)
+    net = MultiHead(spaces, (8, 7), adapter, "tanh", share_value, draws, init_lambda=lam)
+    drawn = MultiHead(spaces, (8, 7), adapter, "tanh", share_value, torch.Generator().manual_seed(0))
+    assert torch.equal(net.log_std["a"], drawn.log_std["a"])
+    heads = [*net.policy.values(), *net.value.values()]
+    ways = [(net.adapters, net.trunk, heads)]
+    if not share_value:
+        ways = [
+            (net.adapters, net.trunk, [*net.policy.values()]),
+            (net.value_adapters, net.value_trunk, [*net.value.values()]),
+        ]
+    for adapters, trunk, last in ways:
+        groups = [*([[*adapters.values()]] if adapter else []), [trunk[0]], [trunk[2]], last]
+        for first, second in pairwise(groups):
+            into = sum(layer.weight.square().sum(1) + layer.bias.square() for layer in first)
+            out = sum(layer.weight.square().sum(0) for layer in second)
+            torch.testing.assert_close(out - into, torch.full_like(out, lam), rtol=0, atol=1e-5)
+    ratio = net.policy["a"].weight.norm(dim=0) / drawn.policy["a"].weight.norm(dim=0)
+    same = net.policy["b"].weight.norm(dim=0) / drawn.policy["b"].weight.norm(dim=0)
+    torch.testing.assert_close(ratio, same)  # one factor for all that read a unit
+
+
+def test_units_of_several_features_cannot_begin_balanced() -> None:
+    with pytest.raises(ValueError, match="only units with one feature each can be balanced"):
+        MultiHead(SPACES, (8, 7), 6, "swiglu", True, torch.Generator(), init_lambda=1.0)

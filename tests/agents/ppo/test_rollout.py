@@ -1,0 +1,123 @@
+import gymnasium as gym
+import numpy as np
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from stable_baselines3.common.buffers import RolloutBuffer
+
+from supple.agents.ppo.rollout import Batch, Rollout
+
+GAMMA, LAM = 0.97, 0.9
+
+
+def filled(rng: np.random.Generator, steps: int, envs: int, truncations: bool, room: int | None = None) -> Rollout:
+    """A rollout of random data; about a third of the steps end an episode."""
+    rollout = Rollout(room or steps, envs, 3, 2)
+    for _ in range(steps):
+        terminated = rng.random(envs) < 0.2
+        truncated = (rng.random(envs) < 0.2) & ~terminated & truncations
+        rollout.add(
+            rng.normal(size=(envs, 3)).astype(np.float32),
+            rng.normal(size=(envs, 2)).astype(np.float32),
+            rng.normal(size=envs),
+            terminated,
+            truncated,
+        )
+        for env in np.flatnonzero(truncated):
+            rollout.truncated_at(int(env), rng.normal(size=3).astype(np.float32))
+    return rollout
+
+
+def value(observations: torch.Tensor) -> torch.Tensor:
+    return observations.sum(1) + observations[:, 0].sin()
+
+
+def batch_of(rollout: Rollout, following: np.ndarray) -> Batch:
+    n = rollout.filled * rollout.num_envs
+    return rollout.batch(value(rollout.seen(following)), torch.zeros(n), GAMMA, LAM)
+
+
+def test_advantages_equal_those_of_stable_baselines3_where_nothing_is_truncated() -> None:
+    rng = np.random.default_rng(0)
+    steps, envs = 40, 3
+    rollout = filled(rng, steps, envs, truncations=False)
+    following = rng.normal(size=(envs, 3)).astype(np.float32)
+    ours = batch_of(rollout, following)
+
+    box = gym.spaces.Box(-1, 1, (3,))
+    theirs = RolloutBuffer(steps, box, gym.spaces.Box(-1, 1, (2,)), "cpu", LAM, GAMMA, envs)
+    theirs.rewards[:] = rollout.rewards
+    theirs.values[:] = ours.values.reshape(steps, envs)
+    theirs.episode_starts[1:] = rollout.terminated[:-1]
+    theirs.compute_returns_and_advantage(value(torch.from_numpy(following)), rollout.terminated[-1])
+    np.testing.assert_allclose(ours.advantages.reshape(steps, envs), theirs.advantages, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(ours.returns.reshape(steps, envs), theirs.returns, rtol=1e-4, atol=1e-5)
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), steps=st.integers(1, 12), envs=st.integers(1, 3))
+def test_each_episode_is_a_recursion_of_its_own_and_truncation_bootstraps_from_its_true_end(
+    seed: int, steps: int, envs: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    rollout = filled(rng, steps, envs, truncations=True)
+    following = rng.normal(size=(envs, 3)).astype(np.float32)
+    batch = batch_of(rollout, following)
+    ends = {(t, env): observation for t, env, observation in rollout.last}
+
+    def value_of(observation: np.ndarray) -> float:
+        return float(value(torch.from_numpy(observation[None]))[0])
+
+    for env in range(envs):
+        for t in range(steps):
+            # Â_t = Σ_k (γλ)^k δ_{t+k}, up to the end of this episode or of the rollout.
+            expected, weight = 0.0, 1.0
+            for k in range(t, steps):
+                if rollout.terminated[k, env]:
+                    after = 0.0
+                elif rollout.truncated[k, env]:
+                    after = value_of(ends[k, env])
+                else:
+                    after = value_of(following[env] if k + 1 == steps else rollout.observations[k + 1, env])
+                delta = rollout.rewards[k, env] + GAMMA * after - value_of(rollout.observations[k, env])
+                expected += weight * delta
+                weight *= GAMMA * LAM
+                if rollout.terminated[k, env] or rollout.truncated[k, env]:
+                    break
+            row = t * envs + env
+            assert batch.advantages[row] == np.float32(expected) or abs(batch.advantages[row] - expected) < 1e-4
+            assert abs(batch.returns[row] - expected - value_of(rollout.observations[t, env])) < 1e-4
+
+
+def test_no_advantage_flows_back_over_the_end_of_an_episode() -> None:
+    rng = np.random.default_rng(1)
+    rollout = filled(rng, 20, 2, truncations=True)
+    following = rng.normal(size=(2, 3)).astype(np.float32)
+    before = batch_of(rollout, following).advantages.reshape(20, 2)
+    t, env = next((t, env) for t, env in np.argwhere(rollout.truncated) if 2 < t < 18)
+    rollout.rewards[t + 1 :, env] += 100.0  # what happens after the end…
+    rollout.observations[t + 1, env] += 1.0  # … and where the next episode begins
+    after = batch_of(rollout, following).advantages.reshape(20, 2)
+    assert torch.equal(after[: t + 1, env], before[: t + 1, env])
+    assert (after[t + 1 :, env] != before[t + 1 :, env]).any()
+
+
+def test_a_rollout_that_is_cut_short_yields_its_own_rows_only() -> None:
+    whole = filled(np.random.default_rng(2), 7, 2, truncations=True)
+    roomy = filled(np.random.default_rng(2), 7, 2, truncations=True, room=30)
+    following = np.ones((2, 3), np.float32)
+    for a, b in zip(batch_of(whole, following).tensors(), batch_of(roomy, following).tensors(), strict=True):
+        assert len(b) == 14
+        assert torch.equal(a, b)
+
+
+def test_a_batch_does_not_change_when_its_rollout_is_filled_again() -> None:
+    rng = np.random.default_rng(3)
+    rollout = filled(rng, 5, 2, truncations=False)
+    batch = batch_of(rollout, np.zeros((2, 3), np.float32))
+    before = [tensor.clone() for tensor in batch.tensors()]
+    rollout.clear()
+    rollout.add(
+        np.full((2, 3), 9, np.float32), np.full((2, 2), 9, np.float32), np.full(2, 9.0), *2 * [np.ones(2, bool)]
+    )
+    assert all(torch.equal(a, b) for a, b in zip(before, batch.tensors(), strict=True))

@@ -1,0 +1,239 @@
+import copy
+import shutil
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from supple.agents.ppo import PPO, PPOSettings
+from supple.agents.ppo.network import MultiHead
+from supple.agents.ppo.update import GradientStep, LossSettings, noise_log_prob, ppo_loss
+from supple.envs import StepResult
+from supple.experiments.hooks import HookDriver
+from supple.interventions import parse_hook
+from supple.interventions.contract import zero_slots_
+
+OBSERVATION, ACTION, N = 5, 3, 48
+SB3_LOSS = LossSettings(0.2, False, 0.5, 0.01, True)
+needs_compiler = pytest.mark.skipif(
+    not any(shutil.which(name) for name in ("c++", "g++", "clang++")), reason="torch.compile needs a C++ compiler"
+)
+NAMES = {  # ours → Stable-Baselines3's
+    "trunk.0": "mlp_extractor.policy_net.0",
+    "trunk.2": "mlp_extractor.policy_net.2",
+    "value_trunk.0": "mlp_extractor.value_net.0",
+    "value_trunk.2": "mlp_extractor.value_net.2",
+    "policy.env": "action_net",
+    "value.env": "value_net",
+}
+
+
+class Spaces(gym.Env):
+    """An environment that only has spaces."""
+
+    observation_space = gym.spaces.Box(-np.inf, np.inf, (OBSERVATION,), np.float32)
+    action_space = gym.spaces.Box(-1, 1, (ACTION,), np.float32)
+
+
+def network() -> MultiHead:
+    net = MultiHead({"env": (OBSERVATION, ACTION)}, (64, 64), 0, "tanh", False, torch.Generator().manual_seed(0))
+    with torch.no_grad():  # away from the start, where policy means are tiny and every log_std is 0
+        for p in net.parameters():
+            p += 0.1 * torch.randn(p.shape, generator=torch.Generator().manual_seed(p.numel()))
+    return net
+
+
+def batch(n: int = N) -> tuple[torch.Tensor, ...]:
+    """A minibatch whose old log-probabilities are far enough from the policy's that some ratios are clipped."""
+    g = torch.Generator().manual_seed(1)
+    observations, noise = torch.randn(n, OBSERVATION, generator=g), torch.randn(n, ACTION, generator=g)
+    net = network()
+    with torch.no_grad():
+        actions = net.mean(observations, "env") + net.log_std["env"].exp() * noise
+        log_probs = noise_log_prob(noise, net.log_std["env"]) + 0.2 * torch.randn(n, generator=g)
+        values = net.values(observations, "env") + 0.3 * torch.randn(n, generator=g)
+    advantages = 3 * torch.randn(n, generator=g)
+    return observations, actions, log_probs, values, advantages, advantages + values
+
+
+def sb3_update(max_grad_norm: float) -> tuple[Any, dict[str, float]]:
+    """Stable-Baselines3's PPO after one update on `batch()`, and what it logged."""
+    from stable_baselines3 import PPO as Peer
+    from stable_baselines3.common.logger import configure
+
+    model = Peer("MlpPolicy", Spaces(), n_steps=N, batch_size=N, n_epochs=1, ent_coef=0.01, max_grad_norm=max_grad_norm)
+    model.set_logger(configure(None, []))
+    net, policy = network(), dict(model.policy.named_modules())
+    for ours, theirs in NAMES.items():
+        policy[theirs].load_state_dict(net.get_submodule(ours).state_dict())
+    model.policy.log_std.data.copy_(net.log_std["env"].data)
+    buffer = model.rollout_buffer
+    names = ("observations", "actions", "log_probs", "values", "advantages", "returns")
+    for name, tensor in zip(names, batch(), strict=True):
+        getattr(buffer, name)[:] = tensor.numpy().reshape(getattr(buffer, name).shape)
+    buffer.full = True
+    model.train()
+    return model.policy, model.logger.name_to_value
+
+
+def pairs(net: MultiHead, policy: nn.Module) -> list[tuple[torch.Tensor, nn.Parameter]]:
+    """(our parameter, Stable-Baselines3's)."""
+    theirs = dict(policy.named_parameters())
+    found = [(net.log_std["env"], theirs["log_std"])]
+    for a, b in NAMES.items():
+        found += [(net.get_parameter(f"{a}.{part}"), theirs[f"{b}.{part}"]) for part in ("weight", "bias")]
+    assert len(found) == len(theirs) == len(list(net.parameters()))
+    return found
+
+
+def test_loss_and_gradients_equal_those_of_stable_baselines3() -> None:
+    policy, logged = sb3_update(max_grad_norm=1e9)
+    net = network()
+    loss, statistics = ppo_loss(net, "env", batch(), SB3_LOSS)
+    loss.backward()
+    ours = dict(zip(("policy", "value", "entropy", "kl", "clip"), statistics.tolist(), strict=True))
+    assert 0.1 < ours["clip"] < 0.9
+    assert ours == pytest.approx(
+        {
+            "policy": logged["train/policy_gradient_loss"],
+            "value": logged["train/value_loss"],
+            "entropy": -logged["train/entropy_loss"],
+            "kl": logged["train/approx_kl"],
+            "clip": logged["train/clip_fraction"],
+        },
+        rel=1e-4,
+    )
+    for mine, theirs in pairs(net, policy):
+        torch.testing.assert_close(mine.grad, theirs.grad, rtol=1e-4, atol=1e-6)
+
+
+def test_one_update_with_clipping_and_adam_equals_that_of_stable_baselines3() -> None:
+    policy, _ = sb3_update(max_grad_norm=0.1)
+    net = network()
+    step = GradientStep(0.1, compiled=False)
+    step.begin(torch.optim.Adam(net.parameters(), lr=3e-4, eps=1e-5), list(net.parameters()), 1)
+    step(lambda *b: ppo_loss(net, "env", b, SB3_LOSS), N, *batch())
+    start = network().state_dict()
+    assert all(not torch.equal(p, start[name]) for name, p in net.named_parameters())
+    for mine, theirs in pairs(net, policy):
+        torch.testing.assert_close(mine.detach(), theirs.detach(), rtol=0, atol=2e-6)  # a step is 3e-4
+
+
+@pytest.mark.parametrize("max_norm", [0.5, 1e9])
+def test_eager_steps_equal_clipping_by_norm_and_the_optimizers_own_steps(max_norm: float) -> None:
+    ours, reference = network(), network()
+    optimizer = torch.optim.Adam(ours.parameters(), lr=1e-2, eps=1e-5)
+    step = GradientStep(max_norm, compiled=False)
+    step.begin(optimizer, list(ours.parameters()), 1)
+    plain = torch.optim.Adam(reference.parameters(), lr=1e-2, eps=1e-5)
+    for _ in range(4):
+        step(lambda *b: ppo_loss(ours, "env", b, SB3_LOSS), N, *batch())
+        plain.zero_grad()
+        ppo_loss(reference, "env", batch(), SB3_LOSS)[0].backward()
+        nn.utils.clip_grad_norm_(reference.parameters(), max_norm)
+        plain.step()
+    for mine, theirs in zip(ours.parameters(), reference.parameters(), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-6)
+        for slot, value in plain.state[theirs].items():
+            torch.testing.assert_close(optimizer.state[mine][slot], value, rtol=1e-4, atol=1e-7)
+
+
+@needs_compiler
+def test_adam_starts_anew_where_its_state_is_zeroed_between_two_steps() -> None:
+    ends = []
+    for compiled in (False, True):
+        net, fresh = nn.Linear(2, 1), nn.Linear(2, 1)
+        with torch.no_grad():
+            net.weight.copy_(torch.tensor([[1.0, 2.0]]))
+        optimizer = torch.optim.Adam(net.parameters(), lr=0.1, eps=1e-5)
+        step = GradientStep(1e9, compiled)
+        step.begin(optimizer, [net.weight], 1)
+        for _ in range(3):
+            step(lambda x, net=net: ((net.weight * x).square().sum(), x.sum()), 1, torch.tensor([[1.0, 3.0]]))
+        zero_slots_(optimizer, [net.weight])
+        fresh.load_state_dict(net.state_dict())
+        step(lambda x, net=net: ((net.weight * x).square().sum(), x.sum()), 1, torch.tensor([[1.0, 3.0]]))
+        assert float(optimizer.state[net.weight]["step"]) == 1
+        # Adam's first step is the step size along the gradient's sign.
+        torch.testing.assert_close(fresh.weight - net.weight, 0.1 * fresh.weight.sign(), rtol=1e-4, atol=1e-5)
+        ends.append(net.weight.detach())
+    torch.testing.assert_close(*ends)
+
+
+def test_log_probability_from_noise_is_that_of_the_normal_distribution() -> None:
+    g = torch.Generator().manual_seed(0)
+    mean, log_std, noise = (torch.randn(n, ACTION, generator=g) for n in (20, 1, 20))
+    actions = mean + log_std.exp() * noise
+    expected = torch.distributions.Normal(mean, log_std.exp()).log_prob(actions).sum(-1)
+    torch.testing.assert_close(noise_log_prob(noise, log_std), expected)
+
+
+def test_clipped_values_take_the_larger_error() -> None:
+    net, rows = network(), batch()
+    clip = 0.1
+    settings = LossSettings(clip, True, 0.5, 0.0, True)
+    value_loss = ppo_loss(net, "env", rows, settings)[1][1]
+    values, old, returns = net.values(rows[0], "env").detach().numpy(), rows[3].numpy(), rows[5].numpy()
+    clipped = np.clip(values, old - clip, old + clip)
+    expected = np.maximum((values - returns) ** 2, (clipped - returns) ** 2).mean()
+    assert float(value_loss) == pytest.approx(expected, rel=1e-5)
+    assert expected > ((values - returns) ** 2).mean()
+
+
+def test_without_normalisation_the_advantages_enter_as_they_are() -> None:
+    net, rows = network(), batch()
+    settings = LossSettings(0.2, False, 0.5, 0.0, False)
+    ratio = torch.exp(
+        torch.distributions.Normal(net.mean(rows[0], "env"), net.log_std["env"].exp()).log_prob(rows[1]).sum(-1)
+        - rows[2]
+    )
+    expected = -torch.minimum(ratio * rows[4], ratio.clamp(0.8, 1.2) * rows[4]).mean()
+    torch.testing.assert_close(ppo_loss(net, "env", rows, settings)[1][0], expected.detach())
+
+
+@needs_compiler
+@pytest.mark.parametrize("penalty", [None, "l2_init(strength=0.01)"])
+def test_compiled_training_equals_eager_training_across_an_intervention(
+    penalty: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("supple.agents.ppo.agent.UNROLL", 2)  # compiles in half the time
+    networks = [trained(mode, penalty) for mode in ("off", "on")]
+    for (name, eager), compiled in zip(networks[0].named_parameters(), networks[1].parameters(), strict=True):
+        torch.testing.assert_close(compiled, eager, rtol=1e-4, atol=1e-5, msg=lambda m, name=name: f"{name}: {m}")
+
+
+def trained(compile_mode: str, penalty: str | None) -> MultiHead:
+    """Two rollouts of random data with FIRE between them; five gradient steps of 1e-2 an epoch, so that one is left
+    over that is not compiled.
+
+    Without a penalty the activation is a random one: it must draw the same slopes compiled as not.
+    """
+    settings = PPOSettings(
+        env="unused", steps=1, num_envs=2, rollout_steps=40, epochs=2, minibatch_size=16, learning_rate=1e-2,
+        hidden=(8,), adapter=6, activation="tanh" if penalty else "rand_smooth_leaky", normalize_rewards=False,
+        compile=compile_mode,
+    )  # fmt: skip
+    agent = PPO(settings, {"a": (4, 2), "b": (3, 1)})
+    start = copy.deepcopy(agent.network)
+    hooks = [hook for text in (penalty, "fire@10") if text and (hook := parse_hook(text))]
+    events: list[dict[str, Any]] = []
+    driver = HookDriver(hooks, agent.learners, lambda **event: events.append(event), 100)
+    rng = np.random.default_rng(0)
+    torch.manual_seed(0)
+    agent.begin_task("a")
+    agent.begin_episodes(rng.normal(size=(2, 4)))
+    for moment in (10, 20):
+        for _ in range(settings.rollout_steps):
+            agent.act()
+            new = rng.normal(size=(2, 4))
+            no = np.zeros(2, bool)
+            agent.remember(StepResult(new, rng.normal(size=2), no, no, new, []))
+        assert agent.update(driver, last=False)
+        driver.passed(moment - 1, moment)
+    assert [event["step"] for event in events] == [10]
+    after = dict(agent.network.named_parameters())
+    assert max(float((after[name] - p).detach().abs().max()) for name, p in start.named_parameters()) > 0.05
+    return agent.network

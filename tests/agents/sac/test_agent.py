@@ -1,0 +1,211 @@
+"""SAC's act, remember and update, in the world of conftest.py."""
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from supple.agents.sac import Control
+from supple.experiments.errors import RunError
+from supple.experiments.hooks import HookDriver
+from supple.metrics import measure
+
+D, A = 5, 2
+NO_HOOKS = HookDriver([], {}, lambda **_: None, 1)
+
+
+# -- acting ----------------------------------------------------------------------------------------------
+
+
+def test_actions_are_random_until_learning_starts_and_then_the_policys(small: Any) -> None:
+    agent = small.agent_with(learning_starts=6, replay_ratio=0.01)
+    steps = small.begun(agent)
+    for decision in range(0, 12, 2):
+        again = torch.Generator()
+        again.set_state(agent.exploration.get_state())
+        agent.act()
+        if decision < 6:
+            wanted = 2 * torch.rand(2, A, generator=again) - 1
+        else:
+            states = agent._normalize(torch.from_numpy(agent.current).float())
+            wanted = agent.actor.sample(states, torch.randn(2, A, generator=again))[0]
+        np.testing.assert_array_equal(agent.actions, wanted.detach().numpy())
+        agent.remember(next(steps))
+        agent.update(NO_HOOKS, last=False)
+
+
+def test_random_actions_fill_the_whole_box(small: Any) -> None:
+    agent = small.agent_with(learning_starts=10_000)
+    small.begun(agent)
+    actions = np.concatenate([agent.act() for _ in range(1_000)])
+    np.testing.assert_allclose(actions.mean(0), [0.0, 0.75], atol=0.08)
+    np.testing.assert_allclose(actions.min(0), [-1.0, -0.5], atol=0.01)
+    np.testing.assert_allclose(actions.max(0), [1.0, 2.0], atol=0.01)
+
+
+@settings(max_examples=60, deadline=None)
+@given(bounds=st.lists(st.tuples(*[st.floats(-1e4, 1e4, width=32)] * 2).map(sorted), min_size=1, max_size=4))
+def test_actions_stay_in_the_box_to_the_last_bit(small: Any, bounds: list[tuple[float, float]]) -> None:
+    """A saturated tanh is ±1: that is a bound of the box, which rounding must not pass."""
+    box = gym.spaces.Box(*(np.array(bound, np.float32) for bound in zip(*bounds, strict=True)))
+    agent = small.agent_with(Control(D, tuple(map(float, box.low)), tuple(map(float, box.high))))
+    for value in (-1.0, -0.3, 0.0, 0.9999999, 1.0):
+        action = agent.to_bounds(np.full((1, len(bounds)), value, np.float32))[0]
+        assert action.dtype == np.float32
+        assert box.contains(action)
+        wanted = box.low.astype(np.float64) + 0.5 * (value + 1) * (box.high.astype(np.float64) - box.low)
+        np.testing.assert_allclose(action, wanted, rtol=1e-5, atol=1e-5 * np.abs([box.low, box.high]).max())
+
+
+def test_evaluation_is_deterministic_and_leaves_no_trace(small: Any) -> None:
+    agent = small.agent_with(activation="rand_smooth_leaky")
+    steps = small.begun(agent)
+    small.live(agent, steps, 20)
+    before = small.everything(agent)
+    observations = 3 * next(steps).obs
+    with agent.greedy("a") as policy:
+        actions = policy(observations)
+        np.testing.assert_array_equal(actions, policy(observations))
+        mean = agent.actor(agent._normalize(torch.from_numpy(observations).float()))[0]
+        np.testing.assert_array_equal(actions, agent.to_bounds(torch.tanh(mean).detach().numpy()))
+    assert agent.actor.training
+    assert small.changed(before, small.everything(agent)) == []
+
+
+# -- observations ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("num_envs", [1, 3])
+def test_statistics_are_those_of_all_observations_acted_on_in_float64(small: Any, num_envs: int, dtype: type) -> None:
+    agent = small.agent_with(num_envs=num_envs, learning_starts=10_000)
+    steps = small.world(num_envs, dtype=dtype)
+    agent.begin_episodes(next(steps).obs)
+    seen = []
+    for _ in range(400):
+        seen.append(agent.current)
+        small.live(agent, steps, 1)
+    every = np.concatenate(seen).astype(np.float64)
+    assert agent.statistics.mean.dtype == agent.statistics.variance.dtype == np.float64
+    # the prior of weight 1e-4 at 0, which SimBa's has too, counts for 1e-4·100²/n in the variance
+    np.testing.assert_allclose(agent.statistics.mean, every.mean(0), rtol=1e-6)
+    prior = 1e-4 * (1 + every.mean(0) ** 2) / len(every)
+    np.testing.assert_allclose(agent.statistics.variance, every.var(0) + prior, rtol=1e-4)
+    wanted = (every[:5] - agent.statistics.mean) / np.sqrt(agent.statistics.variance + 1e-8)
+    np.testing.assert_allclose(agent._normalize(torch.from_numpy(every[:5]).float()), wanted, atol=2e-3)
+
+
+def test_memory_keeps_raw_observations_which_are_normalised_as_they_are_sampled(small: Any) -> None:
+    agent = small.agent_with(learning_starts=10_000)
+    steps = small.begun(agent)
+    small.live(agent, steps, 50)
+    sample = agent.experience.memory.sample(64, torch.Generator().manual_seed(0))
+    assert float(sample.frames[:, 0].min()) > 50
+    for _ in range(2):
+        batch = agent._transitions(sample)
+        deviation = np.sqrt(agent.statistics.variance + 1e-8)
+        wanted = (sample.frames[:, 0].double().numpy() - agent.statistics.mean) / deviation
+        np.testing.assert_allclose(batch.states, wanted, atol=2e-3)
+        small.live(agent, steps, 20)  # by later statistics from then on
+
+
+def test_without_normalisation_networks_see_what_the_environment_shows(small: Any) -> None:
+    agent = small.agent_with(normalize_observations=False)
+    steps = small.begun(agent)
+    small.live(agent, steps, 20)
+    x = torch.randn(3, D)
+    assert torch.equal(agent._normalize(x), x)
+    agent.load_state_dict(small.saved(agent))
+    assert torch.equal(agent._normalize(x), x)
+
+
+def test_truncated_transitions_bootstrap_from_the_true_last_observation_terminated_ones_do_not(small: Any) -> None:
+    agent = small.agent_with(learning_starts=10_000)
+    steps = small.begun(agent)
+    wanted: dict[bytes, tuple[bool, bytes]] = {}
+    for _ in range(60):
+        state = agent.current.astype(np.float32)
+        agent.act()
+        result = next(steps)
+        agent.remember(result)
+        for e in range(2):
+            wanted[state[e].tobytes()] = bool(result.terminated[e]), result.final_obs[e].astype(np.float32).tobytes()
+    sample = agent.experience.memory.sample(300, torch.Generator().manual_seed(0))
+    for frames, terminated in zip(sample.frames, sample.terminated, strict=True):
+        ended, final = wanted[frames[0].numpy().tobytes()]
+        assert bool(terminated) == ended
+        assert ended or frames[1].numpy().tobytes() == final
+    assert 0 < int(sample.terminated.sum()) < 300
+
+
+# -- learning --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("num_envs", [1, 3])
+@pytest.mark.parametrize("ratio", [0.3, 0.5, 1.0, 2.0, 3.0])
+def test_replay_ratio_is_gradient_steps_per_decision(small: Any, ratio: float, num_envs: int) -> None:
+    agent = small.agent_with(num_envs=num_envs, replay_ratio=ratio, learning_starts=6)
+    steps = small.begun(agent)
+    for decided in range(num_envs, 46, num_envs):
+        small.live(agent, steps, 1)
+        assert agent.experience.taken == int(round(ratio * max(0, decided - 6), 6))
+    for learner in agent._all_learners().values():
+        assert learner.optimizer is not None
+        counts = {int(slots["step"]) for slots in learner.optimizer.state.values()}
+        assert counts == {agent.experience.taken}
+
+
+def test_nothing_is_learned_before_learning_starts(small: Any) -> None:
+    agent = small.agent_with(learning_starts=20)
+    steps, before = small.begun(agent), [p.detach().clone() for p in agent.critics.parameters()]
+    small.live(agent, steps, 10)
+    assert all(torch.equal(a, b) for a, b in zip(before, agent.critics.parameters(), strict=True))
+    small.live(agent, steps, 1)
+    assert not any(torch.equal(a, b) for a, b in zip(before, agent.critics.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("network", ["simba", "mlp"])
+@pytest.mark.parametrize("activation", ["relu", "rand_smooth_leaky"])
+def test_measuring_both_learners_changes_nothing_in_training(small: Any, network: str, activation: str) -> None:
+    ends = []
+    for measured in (False, True):
+        agent = small.agent_with(network=network, activation=activation)
+        torch.manual_seed(0)
+        steps = small.begun(agent)
+        for _ in range(6):
+            small.live(agent, steps, 3)
+            if measured:
+                for learner in agent.learners.values():
+                    values = measure(learner, per_layer=True)
+                    assert values
+                    assert all(np.isfinite(value) for value in values.values())
+        ends.append(small.everything(agent))
+    assert small.changed(*ends) == []
+
+
+def test_a_loss_that_is_not_finite_ends_the_run(small: Any) -> None:
+    agent = small.agent_with()
+    steps = small.begun(agent)
+    small.live(agent, steps, 10)
+    agent.numbers()
+    with torch.no_grad():
+        next(agent.critics.parameters()).fill_(float("nan"))
+    small.live(agent, steps, 1)
+    with pytest.raises(RunError, match="diverged"):
+        agent.numbers()
+
+
+def test_numbers_are_means_since_the_last_call(small: Any) -> None:
+    agent = small.agent_with(replay_ratio=2.0)
+    steps = small.begun(agent)
+    small.live(agent, steps, 10)
+    assert agent.numbers()["updates"] == 20
+    assert agent.numbers() == {"replay/size": 20.0}  # nothing was learned in between
+    small.live(agent, steps, 2)
+    found = agent.numbers()
+    assert found["updates"] == 8
+    assert found["temperature"] == pytest.approx(float(agent.temperature().detach()), rel=0.02)

@@ -1,0 +1,100 @@
+"""Environments and settings that SAC cannot work with."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+
+from supple.agents.offpolicy import replay
+from supple.agents.runs import create
+from supple.agents.sac import SACSettings
+from supple.experiments.errors import UsageError
+
+
+class Strange(gym.Env):
+    observation_space = gym.spaces.Box(-1, 1, (3,), np.float32)
+    action_space = gym.spaces.Box(-1, 1, (2,), np.float32)
+
+
+class Unbounded(Strange):
+    action_space = gym.spaces.Box(-np.inf, np.inf, (2,), np.float32)
+
+
+class HalfBounded(Strange):
+    action_space = gym.spaces.Box(np.array([-1, 0], np.float32), np.array([1, np.inf], np.float32))
+
+
+class Images(Strange):
+    observation_space = gym.spaces.Box(0, 255, (8, 8, 3), np.uint8)
+
+
+class Bytes(Strange):
+    observation_space = gym.spaces.Box(0, 255, (128,), np.uint8)
+
+
+class Wider(Strange):
+    action_space = gym.spaces.Box(-2, 2, (2,), np.float32)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _registered() -> Iterator[None]:
+    kinds = (Strange, Unbounded, HalfBounded, Images, Bytes, Wider)
+    for kind in kinds:
+        gym.register(f"{kind.__name__}-v0", kind)
+    yield
+    for kind in kinds:
+        del gym.registry[f"{kind.__name__}-v0"]
+
+
+WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "unbounded actions": ({"env": "Unbounded-v0"}, "Unbounded-v0: SAC needs actions with bounds, not Box"),
+    "half-bounded actions": ({"env": "HalfBounded-v0"}, "SAC needs actions with bounds"),
+    "images": ({"env": "Images-v0"}, "needs vectors of real numbers as observations, not Box"),
+    "bytes": ({"env": "Bytes-v0"}, "needs vectors of real numbers as observations, not Box"),
+    "discrete actions": ({"env": "CartPole-v1"}, "needs vectors of real numbers as actions, not Discrete"),
+    "another size in a sequence": (
+        {"env": None, "steps": None, "sequence": "Strange-v0,Pendulum-v1", "steps_per_task": 1_000},
+        "SAC has one network for all tasks, but Strange-v0 is",
+    ),
+    "other bounds in a sequence": (
+        {"env": None, "steps": None, "sequence": "Strange-v0,Wider-v0", "steps_per_task": 1_000},
+        "SAC has one network for all tasks, but Strange-v0 is",
+    ),
+    "nothing left to learn in": (
+        {"learning_starts": 500, "action_repeat": 2}, "--learning-starts 500 leaves none of the 500 decisions"),
+    "no whole decision": ({"action_repeat": 3, "num_envs": 2}, "--steps 1000 is no multiple of 6, the steps of one"),
+    "no whole vector step": ({"num_envs": 3}, "--steps 1000 is no multiple of --num-envs 3"),
+    "no repeat": ({"action_repeat": 0}, "--action-repeat must be a positive number, got 0"),
+    "no gradient step": ({"replay_ratio": 0.0}, "--replay-ratio must be a positive number, got 0"),
+    "a batch larger than the memory": ({"replay_size": 100}, "--replay-size 100 holds less than one batch of 256"),
+    "no temperature": ({"temperature": 0.0}, "--temperature must be a positive number"),
+    "a discount above 1": ({"gamma": 1.5}, "--gamma must lie in [0, 1], got 1.5"),
+    "no layers": ({"hidden": ()}, "--hidden must be a positive number"),
+    "an unknown activation": ({"activation": "relo"}, "relo"),
+    "no GPU": ({"device": "cuda"}, "--device cuda: PyTorch finds no CUDA GPU here"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_cannot_work_is_told_in_one_line(case: str, tmp_path: Path) -> None:
+    if case == "no GPU" and torch.cuda.is_available():
+        pytest.skip("there is one")
+    changes, line = WRONG[case]
+    values = {"env": "Pendulum-v1", "steps": 1_000, "action_repeat": 1, "learning_starts": 100, "replay_size": 1_000}
+    with pytest.raises(UsageError) as error:
+        create(tmp_path / "run", "sac", SACSettings(**{**values, "device": "cpu", **changes}), "")
+    assert line in str(error.value)
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_memory_that_does_not_fit_is_refused_before_the_first_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replay, "_free_memory", lambda: 1_000_000)
+    with pytest.raises(UsageError, match=r"^replay of 1,000,000 transitions needs .*, but 1 MB of memory is free"):
+        create(tmp_path / "run", "sac", SACSettings(env="Pendulum-v1", steps=20_000, device="cpu", compile="off"), "")

@@ -1,0 +1,178 @@
+"""Whole runs of SAC: killed and resumed, forked, repeated, compared; hooks on its two learners.
+
+The processes and the kills are real; see the nursery in conftest.py. Sizes are the smallest at which episodes end,
+the replay memory wraps around and every hook fires.
+"""
+
+import json
+import random
+import shlex
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SMALL = shlex.split(
+    "--num-envs 2 --learning-starts 20 --replay-size 100 --batch-size 8 --actor-width 8 --critic-width 8 "
+    "--critic-blocks 1 --replay-ratio 0.5 --eval-episodes 0 --checkpoint-every 160 --measure-every 240 "
+    "--activation rand_smooth_leaky --device cpu --compile off"
+)
+BALANCE = ["sac", "--env", "inverted_pendulum", "--steps", "480", *SMALL]  # falls within a few decisions
+SWING = ["sac", "--env", "Pendulum-v1", "--steps", "480", *SMALL]  # 200 steps, then the time is up
+HOOKS = ["injection@0.4", "actor/redo(tau=0.3)@every:180", "snp@0.7", "critic/fire@0.9"]
+RUN = ["train", *BALANCE, *[word for hook in HOOKS for word in ("--hook", hook)]]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("sac")
+
+
+@pytest.fixture(scope="module")
+def reference(nursery: Any, folder: Path) -> Path:
+    """The run that nothing happens to."""
+    assert nursery.run(*RUN, "--out", folder / "reference") == 0, nursery.stderr()
+    return folder / "reference"
+
+
+def lines(run: Path, log: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (run / f"{log}.jsonl").read_text().splitlines()]
+
+
+def interventions(run: Path) -> list[tuple[int, str, str]]:
+    events = [event for event in lines(run, "events") if event["event"] == "intervention"]
+    return [(event["step"], event["hook"], event["learner"]) for event in events]
+
+
+def test_reference_run_is_one_that_could_go_wrong(reference: Path) -> None:
+    """Every hook fired on its learners, between checkpoints too; the memory wrapped around; episodes ended."""
+    assert interventions(reference) == [
+        (180, HOOKS[1], "actor"),
+        (192, HOOKS[0], "critic"),
+        (336, HOOKS[2], "actor"),
+        (336, HOOKS[2], "critic"),
+        (360, HOOKS[1], "actor"),
+        (432, HOOKS[3], "critic"),
+    ]
+    state = json.loads((max((reference / "checkpoints").iterdir()) / "state.json").read_text().splitlines()[1])
+    assert all(rows["first"] > 0 for rows in state["rows"].values())
+    assert state["tree"]["agent"]["learners"]["critic"]["changes"] == ["injection"]
+    assert state["tree"]["agent"]["experience"]["taken"] == 110  # half of 240 − 20 decisions
+    assert len(list((reference / "checkpoints").iterdir())) == 2
+    assert len(lines(reference, "episodes")) > 20
+
+
+def test_killed_before_changes_of_files(nursery: Any, same: Any, reference: Path, folder: Path) -> None:
+    """One run, killed again and again before a file is opened, linked, renamed or removed, until it gets through."""
+    run, moments, kills = folder / "file-by-file", random.Random(0), 0
+    while True:
+        args = ["train", "--resume", run] if (run / "config.json").exists() else [*RUN, "--out", run]
+        code = nursery.run(*args, die_at=1 + 15 * kills + moments.randrange(15))
+        if code == 0:
+            break
+        assert code == -signal.SIGKILL, nursery.stderr()
+        kills += 1
+    assert kills > 2
+    same.assert_runs(run, reference)
+
+
+def test_same_seed_gives_the_same_run_also_measured_more_often_and_evaluated(
+    nursery: Any, same: Any, reference: Path, folder: Path
+) -> None:
+    """Neither leaves a trace, with random activations too; observations lie in a file here. Another seed does."""
+    frames, run = folder / "frames", folder / "again"
+    frames.mkdir()
+    extra = ["--measure-every", 40, "--eval-every", 160, "--eval-episodes", 2, "--replay-folder", frames]
+    assert nursery.run(*RUN, *extra, "--out", run) == 0, nursery.stderr()
+    assert same.last_state(run) == same.last_state(reference)
+    assert same.log(run, "episodes") == same.log(reference, "episodes")
+    assert [row["step"] for row in lines(run, "metrics") if "eval/return" in row] == [160, 320, 480]
+    assert nursery.run(*RUN, "--seed", 1, "--out", folder / "seed") == 0
+    assert same.log(folder / "seed", "episodes") != same.log(reference, "episodes")
+
+
+# -- what is logged ----------------------------------------------------------------------------------------
+
+
+def test_steps_and_lengths_count_steps_of_the_environment(nursery: Any, tmp_path: Path) -> None:
+    """Three steps to a decision, 200 to an episode: the last decision of each is cut short."""
+    sizes = ["--steps", 1_224, "--action-repeat", 3, "--num-envs", 1, "--checkpoint-every", 10_000]
+    light = ["--learning-starts", 390, "--measure-every", 612]
+    assert nursery.run("train", *SWING, *sizes, *light, "--out", tmp_path / "run") == 0, nursery.stderr()
+    episodes = lines(tmp_path / "run", "episodes")
+    assert [(e["step"], e["length"]) for e in episodes] == [(201 * n, 200) for n in range(1, 7)]
+    assert all(-200 * 16.3 < e["return"] < 0 for e in episodes)
+    rows = lines(tmp_path / "run", "metrics")
+    assert [row["step"] for row in rows] == [612, 1_224]
+    assert "updates" not in rows[0]
+    assert rows[1]["updates"] == 9  # half of 408 − 390 decisions
+    assert {"loss/actor", "loss/critic", "policy/entropy", "q/mean", "temperature", "replay/size"} < rows[1].keys()
+    assert {"actor/srank", "critic/srank", "actor/dormant_fraction", "critic/dfi"} < rows[1].keys()
+
+
+def test_hooks_name_a_learner_or_a_condition_on_one_and_come_back_periodically(nursery: Any, tmp_path: Path) -> None:
+    hooks = ["reset@every:200", "critic/fire(contract=as_released)@0.25", "snp@when:critic/srank<99.5"]
+    words = [word for hook in hooks for word in ("--hook", hook)]
+    assert nursery.run("train", *SWING, *words, "--steps", 960, "--out", tmp_path / "run") == 0, nursery.stderr()
+    found = interventions(tmp_path / "run")
+    both = ("actor", "critic")
+    assert [f for f in found if f[1] == hooks[0]] == [(s, hooks[0], x) for s in (200, 400, 600, 800) for x in both]
+    assert [f for f in found if f[1] == hooks[1]] == [(240, hooks[1], "critic")]
+    assert found.count((240, hooks[2], "actor")) == found.count((240, hooks[2], "critic")) == 1
+    contracts = {e["hook"]: e["contract"] for e in lines(tmp_path / "run", "events") if e["event"] == "intervention"}
+    assert contracts[hooks[1]]["temperature"] == "back to its start value"
+    assert contracts[hooks[0]]["temperature"] == "kept"
+
+
+def test_a_stream_of_tasks_shares_networks_memory_and_statistics(nursery: Any, tmp_path: Path) -> None:
+    """Balancing one pendulum or another: both show 4 numbers in one run and take one action within ±3."""
+    words = iter(BALANCE)
+    common = [word for word in words if not (word in ("--env", "--steps") and next(words))]
+    stream = ["--sequence", "inverted_pendulum,inverted_pendulum", "--steps-per-task", 160, "--hook", "fire@task"]
+    assert nursery.run("train", *common, *stream, "--out", tmp_path / "run") == 0, nursery.stderr()
+    assert interventions(tmp_path / "run") == [(160, "fire@task", "actor"), (160, "fire@task", "critic")]
+    assert {episode["task"] for episode in lines(tmp_path / "run", "episodes")} == {0, 1}
+    assert lines(tmp_path / "run", "metrics")[-1]["replay/size"] > 40
+
+
+# -- comparisons -------------------------------------------------------------------------------------------
+
+ARMS = [word for arm in ("none", "critic/fire", "injection") for word in ("--arm", arm)]
+COMPARE = ["compare", *SWING, "--checkpoint-every", "240", "--fork-at", "0.5", *ARMS]
+
+
+@pytest.fixture(scope="module")
+def whole(nursery: Any, folder: Path) -> Path:
+    """A comparison that nothing happened to, one run at a time."""
+    assert nursery.run(*COMPARE, "--jobs", 1, "--out", folder / "whole") == 0, nursery.stderr()
+    return folder / "whole"
+
+
+def test_every_arm_starts_from_the_state_of_the_trunk_and_none_is_its_continuation(
+    nursery: Any, same: Any, folder: Path, whole: Path
+) -> None:
+    seed = whole / "seed-0"
+    at_fork = same.state(seed / "trunk/checkpoints/000000000240")
+    assert any("statistics" in name for name in at_fork)
+    for arm in ("none", "critic_fire", "injection"):
+        assert same.state(seed / arm / "checkpoints/000000000240") == at_fork
+        assert (same.last_state(seed / arm) == same.last_state(seed / "none")) == (arm == "none")
+    plain = ["train", *SWING, "--checkpoint-every", 240, "--out", folder / "plain"]  # has a checkpoint there too
+    assert nursery.run(*plain) == 0, nursery.stderr()
+    assert same.last_state(seed / "none") == same.last_state(folder / "plain")
+
+
+def test_two_runs_at_a_time_give_the_same_bytes(nursery: Any, same: Any, folder: Path, whole: Path) -> None:
+    both = folder / "both"
+    assert nursery.run(*COMPARE, "--jobs", 2, "--out", both) == 0, nursery.stderr()
+    for name in ("trunk", "none", "critic_fire", "injection"):
+        same.assert_runs(both / "seed-0" / name, whole / "seed-0" / name)
+
+
+def test_a_comparison_ends_with_a_report(whole: Path) -> None:
+    page = (whole / "report/index.html").read_text()
+    for words in ("critic/fire", "injection", "Pendulum-v1", "critic"):
+        assert words in page
+    assert json.loads((whole / "report/scores.json").read_text())
+    assert list((whole / "report").glob("*.png"))
