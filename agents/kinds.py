@@ -11,7 +11,7 @@ add(
             name,
             about,
             settings=f"supple.agents.{name}.settings:{name.upper()}Settings",
-            build=f"supple.agents.work:{name}",
+            build=f"supple.agents.{name}.work:{name.upper()}Work",
             report="supple.agents.report:REPORT",
             unit="environment steps",
             fork_at=0.5,

@@ -5,7 +5,7 @@ from .guard import ClipActions, Guard
 from .h1 import register_h1
 from .make import environment_names, games, has_friction, make_env, resolve_env
 from .repeat import Repeat
-from .sequence import SEQUENCES, Task, parse_sequence, task_at, task_stream
+from .sequence import SEQUENCES, parse_sequence
 from .vector import Envs, Episode, StepResult, Vector
 
 register_h1()
@@ -19,7 +19,6 @@ __all__ = [
     "Guard",
     "Repeat",
     "StepResult",
-    "Task",
     "Vector",
     "environment_names",
     "games",
@@ -28,6 +27,4 @@ __all__ = [
     "make_pixels",
     "parse_sequence",
     "resolve_env",
-    "task_at",
-    "task_stream",
 ]

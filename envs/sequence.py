@@ -1,7 +1,4 @@
-"""Streams of tasks: which environment is trained on at which step (paper 002, section 7)."""
-
-from collections.abc import Sequence
-from dataclasses import dataclass
+"""Sequences of environments, by name or as lists of names."""
 
 from .make import resolve_env
 
@@ -11,21 +8,6 @@ SEQUENCES = {
     # The order that the tables and figures of appendix F show.
     "cycling-tables": ("HalfCheetah-v5", "Humanoid-v5", "Ant-v5", "Hopper-v5"),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """One stretch of a stream: the agent lives in `env` for the steps start ≤ step < end.
-
-    index: position in the whole stream, from 0. cycle: how often the sequence was completed before, from 0.
-    env: Gymnasium id. start, end: agent–environment steps since training began, all environments counted.
-    """
-
-    index: int
-    cycle: int
-    env: str
-    start: int
-    end: int
 
 
 def parse_sequence(text: str) -> tuple[str, ...]:
@@ -42,29 +24,3 @@ def parse_sequence(text: str) -> tuple[str, ...]:
             f"or one of {', '.join(SEQUENCES)}"
         )
     return tuple(resolve_env(name) for name in names)
-
-
-def task_stream(envs: Sequence[str], cycles: int, steps_per_task: int) -> tuple[Task, ...]:
-    """The sequence `envs`, `cycles` times over, `steps_per_task` agent–environment steps for each visit.
-
-    Raises ValueError for an empty sequence, an unknown environment, or counts below 1.
-    """
-    if not envs:
-        raise ValueError("a task stream needs at least one environment")
-    if cycles < 1:
-        raise ValueError(f"cycles must be at least 1, got {cycles}")
-    if steps_per_task < 1:
-        raise ValueError(f"steps_per_task must be at least 1, got {steps_per_task}")
-    visits = [(cycle, resolve_env(env)) for cycle in range(cycles) for env in envs]
-    return tuple(
-        Task(index, cycle, env, index * steps_per_task, (index + 1) * steps_per_task)
-        for index, (cycle, env) in enumerate(visits)
-    )
-
-
-def task_at(stream: Sequence[Task], step: int) -> Task:
-    """The task to which agent–environment step `step` (from 0) belongs; ValueError outside the stream."""
-    for task in stream:
-        if task.start <= step < task.end:
-            return task
-    raise ValueError(f"step {step} is outside the task stream, which covers 0 to {stream[-1].end - 1}")

@@ -144,7 +144,8 @@ def _manifest(folder: Path, identity: str) -> dict[str, Any]:
     if (found := _object(head_line).get("format")) != FORMAT:
         if str(found).startswith("supple checkpoint"):
             raise CheckpointError(
-                f"{file}: written by another version of supple ('{found}', this one reads '{FORMAT}'): go on with that one"
+                f"{file}: written by another version of supple, as '{found}', where this one reads '{FORMAT}': go on "
+                f"with the version that wrote it"
             )
         raise CheckpointError(f"{file}: not a checkpoint of this program (wanted '{FORMAT}')")
     if files.sha256(body_line.rstrip(b"\n")) != _object(head_line).get("body_sha256"):

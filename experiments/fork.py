@@ -29,8 +29,8 @@ class Forks:
         return fork
 
     def beginning(self, settings: Any, trunk: RunDirectory, fork: int) -> tuple[Any, int, Path]:
-        """Return where an arm begins in its trunk, which ends at the fork: its settings with nothing left to be decided,
-        the step, and the folder of the state."""
+        """Return where an arm begins in its trunk, which ends at the fork: its settings, with nothing left to be
+        decided, the step, and the folder of the state."""
         return settings, fork, checkpoint.folder_of(trunk.checkpoints, fork)
 
 

@@ -111,7 +111,9 @@ class Loop:
             fields = self.work.finish(task, numbers)
             place = {"step": self.step, "task": task.index, "name": task.name}
             for seed, own in self._by_seed(fields):
-                self.run.task(**place, seed=self.run.config["seed"] if seed is None else seed, updates=task.steps, **own)
+                self.run.task(
+                    **place, seed=self.run.config["seed"] if seed is None else seed, updates=task.steps, **own
+                )
             self.run.flush()
         self.hooks.finished()
 

@@ -139,7 +139,9 @@ def train(path: Path, progress: Progress, warn: Warn) -> None:
 def _go_on(run: RunDirectory, work: Work, progress: Progress, warn: Warn) -> None:
     config = run.config
     if "data" not in config:
-        raise RunError(f"{run.path / 'config.json'} was written by an older version of supple: go on with it by that one")
+        raise RunError(
+            f"{run.path / 'config.json'} was written by an older version of supple: go on with it by that one"
+        )
     if _as_json(work.tasks) != config["tasks"] or work.sources != config["data"]:
         raise RunError(f"{run.path} was begun with other data: {config['data']}; here are {work.sources}")
     start = config["start_step"]

@@ -8,10 +8,8 @@ import shlex
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import takewhile
-from pathlib import Path
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Any
 
 import tyro
 from rich.console import Console
@@ -25,32 +23,6 @@ from rich.progress import (
 )
 
 from supple.experiments.errors import RunError, UsageError
-from supple.experiments.rundir import RunDirectory
-
-S = TypeVar("S")
-
-
-@dataclass(kw_only=True)
-class Options(Generic[S]):
-    """What every command that trains takes: an algorithm's settings, and a folder."""
-
-    settings: tyro.conf.OmitArgPrefixes[S]
-    out: Path
-    """Folder of the run; must be new or empty."""
-
-
-@dataclass(kw_only=True)
-class PresetOptions(Options[S]):
-    """What those take that have presets."""
-
-    preset: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
-    """Start from a whole experiment's settings (see `supple list presets`); other options override it."""
-
-
-@dataclass(kw_only=True)
-class Resume:
-    resume: Path
-    """Folder of a run to go on with, from its newest intact checkpoint."""
 
 
 class Screen(Console):
@@ -80,7 +52,7 @@ def run(main: Callable[[Sequence[str]], None]) -> None:
     except OSError as error:
         code, message = 1, f"{error.filename}: {error.strerror}" if error.filename else str(error)
     except KeyboardInterrupt:
-        code, message = 130, "interrupted; `--resume` goes on from the last checkpoint"
+        code, message = 130, "interrupted; `supple resume DIR` goes on from the last checkpoint"
     if message:
         warn(message)
     sys.exit(code)
@@ -170,11 +142,3 @@ def progress_display() -> Iterator[Progress]:
     )  # fmt: skip
     with Progress(*columns, console=screen) as display:
         yield display
-
-
-def finish(path: Path, train: Callable[[Path, Callable[[int], None], Callable[[str], None]], None]) -> None:
-    """Train the run in `path` to its last step, with a progress bar, and say where it lies."""
-    with progress_display() as display:
-        bar = display.add_task(str(path), total=RunDirectory.open(path).end)
-        train(path, lambda step: display.update(bar, completed=step), warn)
-    screen.print(f"done: {path}  (`supple report {path}` makes the report)")

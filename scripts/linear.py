@@ -1,7 +1,6 @@
 """supple linear: deep linear networks, trained through changing tasks, and the figures of their exact theory.
 
 supple linear train --tasks semantic,reversal --lam 2 --hook "rebalance(lam=5)@task" --out runs/x
-supple linear --resume runs/x
 supple linear fig3 --seed 1 --out runs/linear
 supple linear figures
 """
@@ -15,17 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import tyro
-
 from supple.experiments import files
 from supple.experiments.errors import UsageError
 from supple.experiments.rundir import versions
 from supple.interventions import did_you_mean
-from supple.scripts.console import Options, Resume, finish, parse, run, screen, typed, warn
-from supple.tracks.kinds import KINDS
-from supple.tracks.runs import create, train
+from supple.scripts import resume, train
+from supple.scripts.asked import resumed
+from supple.scripts.console import parse, run, screen, typed
 
-KIND = "linear"
 # Figures of Dominé et al. (2025), "From lazy to rich".
 FIGURES = {
     "fig1": "outputs over training from λ = −2, 0, 2; how balanced a common initialisation is",
@@ -50,27 +46,17 @@ class FigureOptions:
 
 def main(args: Sequence[str]) -> None:
     if not args or args[0] in ("-h", "--help"):
-        commands = {"train": KINDS[KIND].about, **FIGURES, "figures": "all of these figures"}
+        commands = {"train": "the same as `supple train linear`", **FIGURES, "figures": "all of these figures"}
         print("\n".join([(__doc__ or "").strip(), "", *(f"  {name:9}{about}" for name, about in commands.items())]))
-    elif any(a == "--resume" or a.startswith("--resume=") for a in args):
-        path = parse(Resume, None, args, "supple linear", "Go on with a run.").resume
-        finish(path, train)
+    elif (words := resumed(args)) is not None:
+        resume.main(words)
     elif args[0] == "train":
-        _train(args)
+        train.main(["linear", *args[1:]])
     elif args[0] in FIGURES or args[0] == "figures":
         _draw(args)
     else:
         known = ("train", *FIGURES, "figures")
         raise UsageError(f"unknown command {args[0]!r}{did_you_mean(args[0], known)} (known: {', '.join(known)})")
-
-
-def _train(args: Sequence[str]) -> None:
-    kind = KINDS[KIND]
-    settings = kind.settings()
-    default = Options(settings=settings(), out=tyro.MISSING)
-    options = parse(Options, settings, args[1:], "supple linear train", kind.about, default)
-    create(options.out, KIND, options.settings, typed("supple linear", args), warn)
-    finish(options.out, train)
 
 
 def _draw(args: Sequence[str]) -> None:

@@ -96,14 +96,18 @@ def sequences() -> Rows:
         yield name, " → ".join(envs)
 
 
-def presets() -> Rows:
-    from supple.agents.presets import PRESETS
-    from supple.tracks.language.presets import PRESETS as LANGUAGE
+def kinds() -> Rows:
+    from supple.experiments.kinds import all_kinds
 
-    for name, preset in PRESETS.items():
-        yield name, f"{preset.algorithm}: {preset.about}"
-    for name, experiment in LANGUAGE.items():
-        yield name, f"language {experiment.kind}: {experiment.about}"
+    for name, kind in all_kinds().items():
+        yield name, f"{kind.about}; a step is one of {kind.unit}"
+
+
+def presets() -> Rows:
+    from supple.experiments.kinds import presets_of
+
+    for name, preset in presets_of().items():
+        yield name, f"{preset.kind}: {preset.about}"
 
 
 LONG = ("games",)  # shown only when asked for
@@ -114,6 +118,7 @@ TOPICS: dict[str, Callable[[], Rows]] = {
     "environments": environments,
     "games": games,
     "sequences": sequences,
+    "kinds": kinds,
     "presets": presets,
 }
 MORE: dict[str, Callable[[], Table]] = {"activations": activation_properties}  # a second table under a topic's own

@@ -1,15 +1,16 @@
 """supple: keep neural networks able to learn while the world changes.
 
   supple train ppo --env halfcheetah --steps 1_000_000 --hook fire@0.5 --out runs/a
-  supple train --resume runs/a
+  supple train vision permuted-mnist --seeds 0-4 --out runs/b
+  supple train pretrain --preset warm-start-gpt-small --out runs/c
+  supple train linear --tasks semantic,reversal --lam 2 --out runs/d
   supple compare ppo --preset demo --out runs/demo
-  supple vision permuted-mnist --seeds 0 1 2 --out runs/b
-  supple language pretrain --preset warm-start-gpt-small --out runs/c
-  supple linear train --tasks semantic,reversal --lam 2 --out runs/d
-  supple linear figures
+  supple resume runs/a
   supple report runs/demo
+  supple linear figures
+  supple language sib --model smollm2 --retain gsm8k.jsonl --out runs/e
   supple fetch humanoid-bench
-  supple list [interventions | activations | metrics | environments | sequences | presets]
+  supple list [interventions | activations | metrics | environments | sequences | kinds | presets]
 
 `supple COMMAND --help` explains each.
 """
@@ -21,7 +22,7 @@ from supple.experiments.errors import UsageError
 from supple.interventions import did_you_mean
 from supple.scripts.console import run
 
-COMMANDS = ("train", "compare", "vision", "language", "linear", "report", "fetch", "list")
+COMMANDS = ("train", "compare", "resume", "report", "list", "fetch", "linear", "language", "vision")
 
 
 def dispatch(args: Sequence[str]) -> None:

@@ -6,11 +6,12 @@ from typing import Annotated, Literal
 import tyro
 
 from ...experiments.errors import UsageError
-from ...experiments.settings import Device, RunSettings, device_here, positive
+from ...experiments.settings import Device, device_here, positive
+from ..settings import AgentSettings
 
 
 @dataclass(kw_only=True)
-class DQNSettings(RunSettings):
+class DQNSettings(AgentSettings):
     num_envs: int = 4
     """Parallel copies of the environment."""
     eval_every: int = 250_000

@@ -6,13 +6,14 @@ from typing import Annotated, Literal
 import tyro
 
 from ...experiments.errors import UsageError
-from ...experiments.settings import RunSettings, positive
+from ...experiments.settings import positive
+from ..settings import AgentSettings
 
 COMPILE_PAYS_AFTER = 250_000  # environment steps per environment: saves about 0.2 ms a step, costs about 30 s once
 
 
 @dataclass(kw_only=True)
-class PPOSettings(RunSettings):
+class PPOSettings(AgentSettings):
     rollout_steps: int = 256
     """Steps of each copy between updates; rollout_steps × num_envs transitions are one batch."""
     epochs: int = 10

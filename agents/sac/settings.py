@@ -6,13 +6,14 @@ from typing import Annotated, Literal
 import tyro
 
 from ...experiments.errors import UsageError
-from ...experiments.settings import Device, RunSettings, device_here, positive
+from ...experiments.settings import Device, device_here, positive
+from ..settings import AgentSettings
 
 COMPILE_PAYS_AFTER = 20_000  # gradient steps
 
 
 @dataclass(kw_only=True)
-class SACSettings(RunSettings):
+class SACSettings(AgentSettings):
     num_envs: int = 1
     """Parallel copies of the environment."""
     action_repeat: int = 2

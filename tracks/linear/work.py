@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from ...experiments.seeding import derive, generator
+from ...experiments.work import Numbers, Task
 from ...interventions import Learner
 from ...interventions.learner import chain
-from ...experiments.work import Numbers, Task
 from ..supervised import SupervisedWork
 from .representations import gram, ntk_distance
 from .settings import LinearSettings

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from ....experiments.seeding import generator
 from ....experiments.settings import device_here
+from ....experiments.work import Task
 from ....interventions import Learner
 from ....metrics.view import evaluating
-from ....experiments.work import Task
 from ...supervised import SupervisedWork
 from ..gpt import adamw
 from ..schedule import cosine

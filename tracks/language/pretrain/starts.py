@@ -9,8 +9,8 @@ from ....experiments.errors import RunError, UsageError
 from ....experiments.fork import Forks
 from ....experiments.loop import BEST, KEPT
 from ....experiments.rundir import RunDirectory
-from .settings import PretrainSettings
 from .settings import BEST as BEST_START
+from .settings import PretrainSettings
 
 # Settings of pretraining that say what the first phase is.
 OF_THE_TRUNK = (

@@ -1,0 +1,62 @@
+"""Settings that every agent shares; each agent's settings extend them. A field's string is its help line."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import tyro
+
+from ..experiments.errors import UsageError
+from ..experiments.settings import RunSettings, positive
+
+
+@dataclass(kw_only=True)
+class AgentSettings(RunSettings):
+    env: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
+    """One environment: a short name (halfcheetah, asterix) or any Gymnasium id (HalfCheetah-v5)."""
+    sequence: Annotated[str | None, tyro.conf.arg(metavar="NAMES")] = None
+    """A stream of environments instead: names joined by commas, or a named sequence (see `supple list`)."""
+    cycles: int = 1
+    """How often the sequence is gone through."""
+    steps_per_task: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
+    """Environment steps on each environment of a sequence, per cycle."""
+    steps: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
+    """Environment steps in all, with --env."""
+    num_envs: int = 8
+    """Parallel copies of the environment."""
+    threads: int = 1
+    """Threads of PyTorch, and of Atari's emulators. Small networks are fastest with one."""
+    checkpoint_every: int = 250_000
+    """Environment steps between checkpoints. A checkpoint ends the running episodes, in every run alike."""
+    measure_every: int = 20_000
+    """Environment steps between two lines of measurements in metrics.jsonl."""
+    eval_every: int = 0
+    """Environment steps between evaluations; 0: at the end of each task only."""
+    eval_episodes: int = 5
+    """Episodes of an evaluation, on environments of its own; 0: none."""
+
+    @property
+    def stride(self) -> int:
+        """Environment steps that pass between two decisions of the agent."""
+        return self.num_envs
+
+    def stream(self) -> tuple[str, int]:
+        """Return (sequence text, steps per task), from --env and --steps or --sequence and --steps-per-task."""
+        if (self.env is None) == (self.sequence is None):
+            raise UsageError("give either --env NAME --steps N or --sequence NAMES --steps-per-task N")
+        pairs: dict[str, int | None] = {"--steps": self.steps, "--steps-per-task": self.steps_per_task}
+        wanted, other = ("--steps", "--steps-per-task") if self.env else ("--steps-per-task", "--steps")
+        if pairs[other] is not None:
+            raise UsageError(f"{other} does not go with {'--env' if self.env else '--sequence'}: use {wanted}")
+        steps = pairs[wanted]
+        if steps is None:
+            raise UsageError(f"{wanted} is missing: how many environment steps?")
+        if self.env and self.cycles != 1:
+            raise UsageError("--cycles goes with --sequence, not with --env")
+        positive(**{wanted: steps, "--cycles": self.cycles})
+        return self.env or self.sequence or "", steps
+
+    def check(self) -> None:
+        super().check()
+        positive(**{"--num-envs": self.num_envs})
+        if self.eval_episodes < 0:
+            raise UsageError(f"--eval-episodes must be 0 or more, got {self.eval_episodes}")

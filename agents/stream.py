@@ -1,0 +1,62 @@
+"""The tasks of an agent: which environment it lives in at which step."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..envs import parse_sequence, resolve_env
+from ..experiments.errors import RunError, UsageError
+from ..experiments.work import Task
+from .settings import AgentSettings
+
+
+@dataclass(frozen=True)
+class EnvTask(Task):
+    """One stretch of a stream: the agent lives in `env` for the steps start ≤ step < end, of all copies together.
+
+    env: Gymnasium id. cycle: how often the sequence was completed before, from 0.
+    """
+
+    env: str
+    cycle: int
+
+    @property
+    def labels(self) -> dict[str, int]:
+        return {**super().labels, "cycle": self.cycle}
+
+
+def task_stream(envs: Sequence[str], cycles: int, steps_per_task: int) -> tuple[EnvTask, ...]:
+    """Return the sequence `envs`, `cycles` times over, `steps_per_task` environment steps for each visit.
+
+    Raises ValueError for an empty sequence, an unknown environment, or counts below 1.
+    """
+    if not envs:
+        raise ValueError("a task stream needs at least one environment")
+    if cycles < 1:
+        raise ValueError(f"cycles must be at least 1, got {cycles}")
+    if steps_per_task < 1:
+        raise ValueError(f"steps_per_task must be at least 1, got {steps_per_task}")
+    visits = [(cycle, resolve_env(env)) for cycle in range(cycles) for env in envs]
+    return tuple(
+        EnvTask(index, index * steps_per_task, (index + 1) * steps_per_task, env, env, cycle)
+        for index, (cycle, env) in enumerate(visits)
+    )
+
+
+def tasks_of(settings: AgentSettings) -> tuple[EnvTask, ...]:
+    """Return the tasks that settings describe. Raises UsageError in one line for what cannot work, RunError where a
+    simulator is not installed."""
+    text, steps = settings.stream()
+    if spare := steps % (stride := settings.stride):
+        near = " or ".join(str(n) for n in (steps - spare, steps - spare + stride) if n)
+        together = f"--num-envs {settings.num_envs}, which step together"
+        if stride != settings.num_envs:
+            together = f"{stride}, the steps of one decision (--num-envs times --action-repeat)"
+        raise UsageError(
+            f"{'--steps' if settings.env else '--steps-per-task'} {steps} is no multiple of {together}: {near} would be"
+        )
+    try:
+        return task_stream(parse_sequence(text), settings.cycles, steps)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    except ImportError as error:
+        raise RunError(str(error)) from error

@@ -1,0 +1,137 @@
+"""An agent and its environments, as a `Work`: act → step → remember → update."""
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+from ..envs import Envs, Episode
+from ..experiments.hooks import HookDriver
+from ..experiments.rundir import RunDirectory
+from ..experiments.seeding import derive
+from ..experiments.work import Numbers, Work, crossed
+from ..interventions import Learner
+from ..metrics import human_normalized
+from .agent import Agent
+from .evaluate import evaluate
+from .settings import AgentSettings
+from .stream import EnvTask, tasks_of
+
+
+class AgentWork(Work):
+    """One agent through a stream of environments. A step is a step of one copy of an environment.
+
+    Environments are not saved: a checkpoint ends all running episodes, in every run alike, and they start again from
+    seeds derived from (run seed, number of states saved so far).
+    """
+
+    settings: AgentSettings
+    logs = ("metrics", "episodes", "events", "tensorboard")
+    check_every = 1
+    saves_where_tasks_end = True
+    best_by, more_is_better = "eval/return", True
+
+    def __init__(self, settings: AgentSettings) -> None:
+        """Raises UsageError or ValueError for environments in which this agent cannot live."""
+        self.settings = settings
+        self.tasks: tuple[EnvTask, ...] = tasks_of(settings)
+        self.agent = self.new_agent({name: self.space(name) for name in dict.fromkeys(task.env for task in self.tasks)})
+        self.task = self.tasks[0]
+        self._envs: Envs | None = None  # those of the task at hand
+        if not settings.eval_episodes:
+            self.no_best = "there are no evaluations to choose it by: --eval-episodes 5"
+
+    @property
+    def learners(self) -> dict[str, Learner]:
+        return self.agent.learners
+
+    # -- what differs between agents --------------------------------------------------------------------------------
+
+    @abstractmethod
+    def space(self, env: str) -> Any:
+        """Return what the agent must know of an environment. Raises ValueError, by name, for one that it cannot
+        serve."""
+
+    @abstractmethod
+    def new_agent(self, spaces: Mapping[str, Any]) -> Agent:
+        """Return the agent for these environments: name → what `space` says of it."""
+
+    @abstractmethod
+    def envs(self, env: str, copies: int) -> Envs:
+        """Return copies of an environment."""
+
+    def held_out(self, env: str, copies: int) -> Envs | None:
+        """Return copies of its perturbed variant for evaluations, or None if it has none."""
+        return None
+
+    # -- learning ---------------------------------------------------------------------------------------------------
+
+    def enter(self, task: EnvTask) -> None:
+        self.close()
+        self.task = task
+        self.agent.begin_task(task.env)
+
+    def begin_segment(self, number: int) -> None:
+        if self._envs is None:
+            self._envs = self.envs(self.task.env, self.settings.num_envs)
+        seeds = [derive(self.settings.seed, "episodes", number, i) for i in range(self._envs.num_envs)]
+        self.agent.begin_episodes(self._envs.reset([seed % 2**31 for seed in seeds]))
+
+    def advance(self, task: EnvTask, step: int, until: int, hooks: HookDriver, run: RunDirectory) -> int:
+        """Decisions of the agent up to the next place at which it can be stopped: one, or a rollout."""
+        assert self._envs is not None
+        agent, stride, now = self.agent, self.settings.stride, step
+        while True:
+            result = self._envs.step(agent.act())
+            agent.remember(result)
+            now += stride
+            for episode in result.episodes:
+                self._log(run, task, now, episode)
+            if agent.update(hooks, last=now >= until):
+                return now - step
+
+    def _log(self, run: RunDirectory, task: EnvTask, step: int, episode: Episode) -> None:
+        where = {"step": step, "env": task.env, "task": task.index, "cycle": task.cycle}
+        exploded = {} if episode.explosion is None else {"exploded": True}
+        run.episode(**where, **{"return": episode.ret}, length=episode.length, **exploded)
+        if episode.explosion is not None:
+            run.event(event="explosion", **where, reward=episode.explosion)
+
+    def check(self, closely: bool = False) -> None:
+        """Agents look at their losses where these are logged."""
+
+    # -- how well it does ---------------------------------------------------------------------------------------------
+
+    def numbers(self) -> Numbers:
+        return self.agent.numbers()
+
+    def evaluation_due(self, task: EnvTask, previous: int, step: int) -> bool:
+        s = self.settings
+        return previous < step and bool(s.eval_episodes) and (step >= task.end or crossed(previous, step, s.eval_every))
+
+    def evaluate(self, task: EnvTask) -> Numbers:
+        """Return mean returns of the policy of evaluations, in new copies of the environment and of its held-out
+        variant."""
+        s = self.settings
+        seeds = [derive(s.seed, "evaluation", task.index, i) % 2**31 for i in range(s.eval_episodes)]
+        values = {"eval/return": evaluate(self.agent, task.env, self.envs(task.env, len(seeds)), seeds)}
+        if (score := human_normalized(task.env, values["eval/return"])) is not None:
+            values["eval/human_normalized"] = score
+        if (held_out := self.held_out(task.env, len(seeds))) is not None:
+            values["eval/return_friction"] = evaluate(self.agent, task.env, held_out, seeds)
+        return values
+
+    # -- states and resources -----------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        return self.agent.state_dict()
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        self.agent.load_state_dict(state)
+
+    def check_room(self, runs: int) -> None:
+        self.agent.check_room(runs)
+
+    def close(self) -> None:
+        if self._envs is not None:
+            self._envs.close()
+            self._envs = None

@@ -1,0 +1,94 @@
+"""What a command line asks for: a kind of run, a preset, settings; the same for all commands that train."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, Any, Generic, NamedTuple, TypeVar
+
+import tyro
+
+from supple.experiments.errors import UsageError
+from supple.experiments.kinds import Kind, Preset, all_kinds, presets_of
+from supple.interventions.registry import did_you_mean
+
+S = TypeVar("S")
+
+
+@dataclass(kw_only=True)
+class Options(Generic[S]):
+    """What every command that trains takes: settings, and a folder."""
+
+    settings: tyro.conf.OmitArgPrefixes[S]
+    out: Path
+    """Folder of the run; must be new or empty."""
+    preset: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
+    """Start from a whole experiment's settings (see `supple list presets`); other options override it."""
+
+
+class Asked(NamedTuple):
+    """A kind of run, the preset that is named if any, the options that follow, and the words before them."""
+
+    kind: Kind
+    preset: Preset | None
+    options: Sequence[str]
+    prog: str
+
+    def settings(self) -> Any:
+        """The settings that hold where the options say nothing."""
+        return self.kind.settings_class()(**(self.preset.settings if self.preset else {}))
+
+
+def asked(command: str, args: Sequence[str]) -> Asked:
+    """Return what the words after `supple COMMAND` ask for. Raises UsageError where they name no kind of run, no
+    benchmark where there has to be one, or a preset of another kind."""
+    kinds = all_kinds()
+    if _first(args) == "language":  # the older spelling
+        args = args[1:]
+    name, rest = _first(args), args[1:]
+    if name not in kinds:
+        what = f"unknown kind of run {name!r}{did_you_mean(name, kinds)}" if name else "which kind of run?"
+        raise UsageError(f"{what} (`supple {command} KIND …`; kinds: {', '.join(kinds)})")
+    kind, named, prog = kinds[name], _preset_named(rest), f"supple {command} {name}"
+    known = presets_of(name)
+    if kind.benchmark and named is None:
+        named, rest = _first(rest), rest[1:]
+        if named not in known:
+            what = f"unknown benchmark {named!r}{did_you_mean(named, known)}" if named else "which benchmark?"
+            raise UsageError(f"{what} (`{prog} BENCHMARK …`; benchmarks: {', '.join(known)})")
+        prog = f"{prog} {named}"
+    if named is None:
+        return Asked(kind, None, rest, prog)
+    if named not in known:
+        if named in (every := presets_of()):
+            raise UsageError(f"preset {named!r} is one for {every[named].kind}, not for {name}")
+        raise UsageError(f"unknown preset {named!r}{did_you_mean(named, every)} (known: {', '.join(every)})")
+    return Asked(kind, known[named], rest, prog)
+
+
+def table_of_kinds() -> str:
+    """Return a line for each kind of run, and one for each benchmark, for help texts."""
+    kinds = all_kinds()
+    lines = ["kinds:", *(f"  {name:10}{kind.about}" for name, kind in kinds.items())]
+    for name in (name for name, kind in kinds.items() if kind.benchmark):
+        benchmarks = presets_of(name)
+        width = max(map(len, benchmarks)) + 2
+        lines += ["", f"benchmarks of {name}:", *(f"  {b:{width}}{preset.about}" for b, preset in benchmarks.items())]
+    return "\n".join(lines)
+
+
+def resumed(args: Sequence[str]) -> list[str] | None:
+    """Return what `supple resume` would be told, where the older spelling `--resume DIR` is used; else None."""
+    if not any(a == "--resume" or a.startswith("--resume=") for a in args):
+        return None
+    return [a.removeprefix("--resume=") for a in args if a != "--resume"]
+
+
+def _first(args: Sequence[str]) -> str:
+    return args[0] if args and not args[0].startswith("-") else ""
+
+
+def _preset_named(args: Sequence[str]) -> str | None:
+    names = [b for a, b in pairwise([*args, ""]) if a == "--preset"]
+    names += [a.removeprefix("--preset=") for a in args if a.startswith("--preset=")]
+    return names[-1] if names else None
