@@ -186,7 +186,7 @@ class SAC:
 
     @torch.no_grad()
     def choose(self, observations: np.ndarray, noise: Tensor | None) -> NDArray[np.float32]:
-        """Return actions in [−1, 1], (n, a), of observations (n, d): with this noise (n, a), or without any."""
+        """Return actions in [−1, 1], (n, a), of observations (n, d); the policy's mean where noise (n, a) is None."""
         states = self._normalize(torch.from_numpy(observations).to(self.device, torch.float32))
         if noise is None:
             actions = torch.tanh(self.actor(states)[0])
