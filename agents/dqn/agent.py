@@ -41,7 +41,7 @@ class Pixels(NamedTuple):
 
     @property
     def layout(self) -> Layout:
-        """What the memory keeps of it."""
+        """Return what the memory keeps of it."""
         return Layout((self.height, self.width), np.uint8, self.stack)
 
 
@@ -73,7 +73,7 @@ class DQN:
 
     @property
     def optimizer(self) -> torch.optim.Optimizer:
-        """The learner's, which an intervention may exchange."""
+        """Return the learner's optimizer, which an intervention may exchange."""
         optimizer = self.learner.optimizer
         assert optimizer is not None
         return optimizer
@@ -123,28 +123,28 @@ class DQN:
     # -- interaction ---------------------------------------------------------------------------------------
 
     def begin_task(self, env: str) -> None:
-        """Network and memory go on as they are: the stream's tasks share them."""
+        """Change nothing: network and memory go on as they are, the stream's tasks share them."""
 
     def begin_episodes(self, observations: NDArray[np.uint8]) -> None:
-        """Every environment was reset; `observations` (num_envs, stack, H, W) are the first of new episodes."""
+        """Begin episodes: every environment was reset to these observations, (num_envs, stack, H, W)."""
         self.experience.memory.begin(observations)
         self.current = observations
 
     @property
     def epsilon(self) -> float:
-        """ε of the next action: 1 until learning starts, then falling linearly."""
+        """Return ε of the next action: 1 until learning starts, then falling linearly."""
         s = self.settings
         progress = (self.experience.decisions - s.learning_starts) / s.exploration_steps
         return 1.0 - (1.0 - s.exploration) * min(max(progress, 0.0), 1.0)
 
     def act(self) -> NDArray[np.int64]:
-        """An action for each current observation, (num_envs,); each environment draws for itself."""
+        """Return an action for each current observation, (num_envs,); each environment draws for itself."""
         self.actions = self.epsilon_greedy(self.current, self.epsilon, self.exploration)
         return self.actions
 
     @torch.no_grad()
     def epsilon_greedy(self, observations: np.ndarray, epsilon: float, draws: torch.Generator) -> NDArray[np.int64]:
-        """Random actions with probability `epsilon`, else the best: (n, stack, H, W) → (n,)."""
+        """Return random actions with probability `epsilon`, else the best: (n, stack, H, W) → (n,)."""
         n = len(observations)
         actions = torch.randint(self.pixels.actions, (n,), generator=draws)
         greedy = torch.rand(n, generator=draws) >= epsilon
@@ -160,7 +160,7 @@ class DQN:
         self.current = result.obs
 
     def greedy(self, env: str) -> "Greedy":
-        """The nearly greedy policy of evaluations."""
+        """Return the nearly greedy policy of evaluations."""
         return Greedy(self)
 
     # -- learning ------------------------------------------------------------------------------------------
@@ -196,7 +196,7 @@ class DQN:
 
     @torch.no_grad()
     def _targets(self, sample: Sample) -> Tensor:
-        """r + γ·(1 − terminated)·max Q⁻(s′), (n,).
+        """Return r + γ·(1 − terminated)·max Q⁻(s′), (n,).
 
         The target network is in evaluation mode: a random activation takes its mean slope, so that targets are not
         noisy and measuring the loss draws nothing that training would miss."""
@@ -207,7 +207,7 @@ class DQN:
     def _td_loss(
         self, states: Tensor, actions: Tensor, targets: Tensor, reduction: str = "mean"
     ) -> tuple[Tensor, Tensor]:
-        """Mean Huber loss (threshold 1) of the temporal-difference error, and the mean of Q(s, a).
+        """Return the Huber loss (threshold 1) of the temporal-difference error, its mean, and the mean of Q(s, a).
         With reduction "none" the loss of each transition, (n,)."""
         values = self.network(states).gather(1, actions[:, None]).squeeze(1)
         return F.smooth_l1_loss(values, targets, reduction=reduction), values.mean()
@@ -250,5 +250,5 @@ class Greedy:
         self.agent.network.train()
 
     def __call__(self, observations: NDArray[np.uint8]) -> NDArray[np.int64]:
-        """(n, stack, H, W) → (n,)."""
+        """Return actions, (n,), for observations (n, stack, H, W)."""
         return self.agent.epsilon_greedy(observations, self.epsilon, self.draws)

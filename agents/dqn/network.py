@@ -11,7 +11,7 @@ CONVOLUTIONS = ((32, 8, 4), (64, 4, 2), (64, 3, 1))
 
 
 def xavier_(layer: nn.Conv2d | nn.Linear, generator: torch.Generator) -> nn.Module:
-    """Xavier-uniform weights, zero bias: the initialisation of FIRE's and Dopamine's DQN."""
+    """Draw Xavier-uniform weights, set the bias to zero: the initialisation of FIRE's and Dopamine's DQN."""
     nn.init.xavier_uniform_(layer.weight, generator=generator)
     if layer.bias is not None:
         nn.init.zeros_(layer.bias)
@@ -59,17 +59,17 @@ class NatureCNN(nn.Module):
             convolution.weight.data = convolution.weight.contiguous(memory_format=torch.channels_last)
 
     def forward(self, frames: Tensor) -> Tensor:
-        """(n, stack, H, W) uint8 → action values (n, actions)."""
+        """Return action values (n, actions) of frames (n, stack, H, W) uint8."""
         x = frames.contiguous(memory_format=torch.channels_last).float().mul_(1 / 255)
         return self.mlp(self.encoder(x))
 
     def layers(self) -> tuple[Layer, ...]:
-        """The three convolutions (encoder), the first linear layer (hidden) and the last (head)."""
+        """Return the three convolutions (encoder), the first linear layer (hidden) and the last (head)."""
         convolutions = [(f"encoder.{n}", m) for n, m in self.encoder.named_children() if isinstance(m, nn.Conv2d)]
         encoder = [Layer(name, module, "encoder", depth) for depth, (name, module) in enumerate(convolutions)]
         depth = len(encoder)
         return (*encoder, Layer("mlp.0", self.mlp[0], "hidden", depth), Layer("mlp.2", self.mlp[2], "head", depth + 1))
 
     def units(self) -> tuple[str, ...]:
-        """Names of the activations; the last one's outputs are called features."""
+        """Return names of the activations; the last one's outputs are called features."""
         return ("encoder.1", "encoder.3", "encoder.5", "mlp.1")

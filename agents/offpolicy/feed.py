@@ -19,7 +19,7 @@ class Feed:
         self._turn = 0
 
     def __call__(self, size: int, generator: torch.Generator) -> Sample:
-        """`size` transitions on the network's device, valid until the next call."""
+        """Draw `size` transitions, on the network's device, valid until the next call."""
         if not self._buffers or len(self._buffers[0]) < size:
             self._allocate(size)
         if self.device.type == "cpu":

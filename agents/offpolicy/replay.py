@@ -39,7 +39,7 @@ class Sample(NamedTuple):
 
 @dataclass(frozen=True)
 class Layout:
-    """What a memory keeps of a step, and how observations are made of it.
+    """Contents of one step in a memory, and how observations are made of it.
 
     frame: shape of what an environment shows at one moment, an image (H, W) or a vector (d,). dtype: of a frame
     as it is kept. stack: an observation is this many frames, oldest first, (stack, *frame); None: it is one frame,
@@ -63,17 +63,17 @@ class Layout:
 
     @property
     def depth(self) -> int:
-        """Frames in an observation."""
+        """Return the number of frames in an observation."""
         return 1 if self.stack is None else self.stack
 
     @property
     def observation(self) -> tuple[int, ...]:
-        """The shape of an observation."""
+        """Return the shape of an observation."""
         return self.frame if self.stack is None else (self.stack, *self.frame)
 
     @property
     def row(self) -> np.dtype[np.void]:
-        """The columns: a frame, and what was done on seeing it."""
+        """Return the columns: a frame, and what was done on seeing it."""
         return np.dtype(
             [
                 ("frame", self.dtype, self.frame),
@@ -125,11 +125,11 @@ class ReplayMemory:
         self.running = False  # the newest rows wait for their action
 
     def __len__(self) -> int:
-        """The number of transitions that can be sampled."""
+        """Return the number of transitions that can be sampled."""
         return self.count
 
     def begin(self, observations: np.ndarray) -> None:
-        """All environments were reset to these first observations, (num_envs, *layout.observation).
+        """Begin episodes: all environments were reset to these first observations, (num_envs, *layout.observation).
 
         Only the newest frame of each is kept: those before it are zero. Episodes that were running end here
         without termination; their last transitions bootstrap from the frames that are here already.
@@ -147,7 +147,7 @@ class ReplayMemory:
         final_obs: np.ndarray,
         obs: np.ndarray,
     ) -> None:
-        """One step of every environment, as `envs.StepResult` has it: actions (num_envs, *layout.action), vectors
+        """Store one step of every environment, as `envs.StepResult` has it: actions (num_envs, *layout.action), vectors
         (num_envs,), observations (num_envs, *layout.observation). Nothing of them is kept. Numbers of another
         floating type are rounded to the one that is kept.
 
@@ -174,7 +174,7 @@ class ReplayMemory:
         self._append(every, newest, np.where(terminated | truncated, 0, age))
 
     def _newest(self, observations: np.ndarray) -> np.ndarray:
-        """The newest frame of each observation, (num_envs, *frame)."""
+        """Return the newest frame of each observation, (num_envs, *frame)."""
         wanted, kept, given = (self.num_envs, *self.layout.observation), self.frames.dtype, observations.dtype
         if observations.shape != wanted or not (given == kept or given.kind == kept.kind == "f"):
             raise ValueError(

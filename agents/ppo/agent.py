@@ -60,7 +60,7 @@ class PPO:
 
     @property
     def optimizer(self) -> torch.optim.Optimizer:
-        """The learner's, which an intervention may exchange."""
+        """Return the learner's optimizer, which an intervention may exchange."""
         optimizer = self.learners["agent"].optimizer
         assert optimizer is not None
         return optimizer
@@ -88,7 +88,7 @@ class PPO:
 
     @property
     def probe(self) -> tuple[str, Batch] | None:
-        """The environment and some rows of the last batch, for metrics."""
+        """Return the environment and some rows of the last batch, for metrics."""
         if self.last is None:
             return None
         key, batch = self.last
@@ -96,8 +96,9 @@ class PPO:
         return key, Batch(*(tensor[every] for tensor in batch.tensors()))
 
     def _batches(self, count: int | None) -> Iterator[Tensor]:
-        """Losses on minibatches of the last batch, drawn by the learner's own generator, in evaluation mode. As in
-        training, rows beyond the last full minibatch are left out of a pass."""
+        """Yield losses on minibatches of the last batch, drawn by the learner's own generator, in evaluation mode.
+
+        As in training, rows beyond the last full minibatch are left out of a pass."""
         if self.last is None:
             raise ValueError("there is no batch before the first rollout: schedule it later")
         return self._losses(*self.last, count)
@@ -129,7 +130,7 @@ class PPO:
         self.rollout = Rollout(s.rollout_steps, s.num_envs, *self.spaces[env])
 
     def begin_episodes(self, observations: Array) -> None:
-        """Every environment was reset; `observations` (num_envs, d) are the first of new episodes."""
+        """Begin episodes: every environment was reset to these observations, (num_envs, d)."""
         self.reward_scales[self.key].cut()
         self._see(observations)
 
@@ -166,13 +167,13 @@ class PPO:
         self._see(result.obs)
 
     def greedy(self, env: str) -> "Greedy":
-        """The policy without exploration, for evaluation."""
+        """Return the policy without exploration, for evaluation."""
         return Greedy(self, env)
 
     # -- learning ------------------------------------------------------------------------------------------
 
     def update(self, hooks: HookDriver, last: bool) -> bool:
-        """Learn from the rollout once it is full, or when the task ends with it (`last`); whether it did."""
+        """Learn from the rollout once it is full, or when the task ends with it (`last`). Return whether it did."""
         s = self.settings
         if self.rollout.filled < s.rollout_steps and not last:
             return False
@@ -207,14 +208,14 @@ class PPO:
         return True
 
     def numbers(self) -> dict[str, float]:
-        """The mean statistics of the last update."""
+        """Return the mean statistics of the last update."""
         return dict(self._numbers)
 
     def check_room(self, runs: int) -> None:
-        """A rollout is small."""
+        """Refuse nothing: a rollout is small."""
 
     def _trained(self, hooks: HookDriver) -> list[Tensor]:
-        """The parameters that the current environment's loss reaches, or a penalty."""
+        """Return the parameters that the current environment's loss reaches, or a penalty."""
         named = dict(self.network.named_parameters())
         mine = f".{self.key}."
         others = [f".{key}." for key in self.spaces if key != self.key]
@@ -239,7 +240,7 @@ class PPO:
     # -- checkpoints ---------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """All that learning goes on from. The rollout is not in it: checkpoints lie between rollouts."""
+        """Return all that learning goes on from. The rollout is not in it: checkpoints lie between rollouts."""
         return {
             "learner": learner_state(self.learners["agent"]),
             "observations": {key: r.state_dict() for key, r in self.observation_statistics.items()},
@@ -280,6 +281,6 @@ class Greedy:
 
     @torch.no_grad()
     def __call__(self, observations: Array) -> NDArray[np.float32]:
-        """Mean actions for raw observations, (n, d) → (n, a)."""
+        """Return the mean actions for raw observations, (n, d) → (n, a)."""
         seen = torch.from_numpy(self.agent._normalize(observations, self.env))
         return self.agent.network.mean(seen, self.env).numpy()

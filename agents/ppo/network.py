@@ -9,7 +9,7 @@ from ...interventions import Layer, Units, Wiring, balance_layers_
 
 
 def orthogonal_(layer: nn.Linear, gain: float, generator: torch.Generator) -> nn.Linear:
-    """Orthogonal weights, zero bias (the initialisation of CleanRL's and SB3's PPO)."""
+    """Draw orthogonal weights, set the bias to zero (the initialisation of CleanRL's and SB3's PPO)."""
     nn.init.orthogonal_(layer.weight, gain, generator=generator)
     nn.init.zeros_(layer.bias)
     return layer
@@ -93,11 +93,11 @@ class MultiHead(nn.Module):
             balance_layers_([*([list(adapters.values())] if len(adapters) else []), *linears, heads], lam)
 
     def mean(self, observation: Tensor, key: str) -> Tensor:
-        """Mean of the Gaussian policy, (n, a_e)."""
+        """Return the mean of the Gaussian policy, (n, a_e)."""
         return self.policy[key](self._features(observation, key, self.adapters, self.trunk))
 
     def values(self, observation: Tensor, key: str) -> Tensor:
-        """State values, (n,)."""
+        """Return state values, (n,)."""
         if self.share_value:
             features = self._features(observation, key, self.adapters, self.trunk)
         else:
@@ -105,7 +105,7 @@ class MultiHead(nn.Module):
         return self.value[key](features).squeeze(-1)
 
     def forward(self, observation: Tensor, key: str) -> tuple[Tensor, Tensor]:
-        """Policy means (n, a_e) and state values (n,), with one pass through a shared trunk."""
+        """Return policy means (n, a_e) and state values (n,), with one pass through a shared trunk."""
         features = self._features(observation, key, self.adapters, self.trunk)
         mean = self.policy[key](features)
         if self.share_value:
@@ -117,7 +117,7 @@ class MultiHead(nn.Module):
         return trunk(adapters[key](observation) if len(adapters) else observation)
 
     def layers(self) -> tuple[Layer, ...]:
-        """Adapters (encoder), trunk (hidden) and heads, in forward order."""
+        """Return adapters (encoder), trunk (hidden) and heads, in forward order."""
         trunks = [("adapters", "trunk", self.adapters, self.trunk)]
         if not self.share_value:
             trunks.append(("value_adapters", "value_trunk", self.value_adapters, self.value_trunk))
@@ -132,7 +132,7 @@ class MultiHead(nn.Module):
         return tuple(found)
 
     def units(self) -> tuple[str, ...]:
-        """Names of the modules whose outputs are post-activation units; the value trunk's come first, so that
+        """Return names of the modules whose outputs are post-activation units; the value trunk's come first, so that
         the last name is the policy's last hidden layer, whose outputs are called features."""
         trunks = [("trunk", self.trunk)]
         if not self.share_value:
@@ -142,7 +142,7 @@ class MultiHead(nn.Module):
         )
 
     def wiring(self) -> dict[str, Wiring]:
-        """Each unit module lies between two layers of its trunk, the last one before all the heads that read it."""
+        """Return between which layers of its trunk each unit module lies; the last is before all heads that read it."""
         policy, value = tuple(f"policy.{key}" for key in self.policy), tuple(f"value.{key}" for key in self.value)
         trunks = [("trunk", self.trunk, (*policy, *value))]
         if not self.share_value:

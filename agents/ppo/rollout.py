@@ -57,17 +57,17 @@ class Rollout:
         self.filled += 1
 
     def truncated_at(self, env: int, observation: NDArray[np.float32]) -> None:
-        """The step just added cut an episode short; `observation` is the one it ended in."""
+        """Note that the step just added cut an episode short; `observation` is the one it ended in."""
         self.last.append((self.filled - 1, env, observation))
 
     def seen(self, following: NDArray[np.float32]) -> Tensor:
-        """Every observation whose value `batch` needs, (steps·num_envs + num_envs + truncations, d)."""
+        """Return every observation whose value `batch` needs, (steps·num_envs + num_envs + truncations, d)."""
         final = np.array([observation for _, _, observation in self.last], np.float32)
         rows = [self.observations[: self.filled].reshape(-1, following.shape[1]), following]
         return torch.from_numpy(np.concatenate(rows + ([final] if len(final) else [])))
 
     def batch(self, values: Tensor, log_probs: Tensor, gamma: float, lam: float) -> Batch:
-        """Advantages by GAE(γ, λ) (Schulman et al. 2016) from the values of `seen`, in that order.
+        """Return the batch, with advantages by GAE(γ, λ) (Schulman et al. 2016) from the values of `seen`, in order.
 
         log_probs: those of the stored actions, (n,).
 

@@ -29,12 +29,12 @@ class LossSettings:
 
 
 def noise_log_prob(noise: Tensor, log_std: Tensor) -> Tensor:
-    """Log-density of the Gaussian action μ + σ·noise, from its noise (n, a) alone: (n,)."""
+    """Return the log-density of the Gaussian action μ + σ·noise, from its noise (n, a) alone: (n,)."""
     return (-0.5 * noise.square() - log_std - 0.5 * LOG_2PI).sum(-1)
 
 
 class Terms(NamedTuple):
-    """What PPO's loss is made of, for each sample: the clipped surrogate objective, the squared error of the value, the
+    """Terms of PPO's loss, for each sample: the clipped surrogate objective, the squared error of the value, the
     probability ratio and its logarithm, (n,); and the policy's entropy, ()."""
 
     gain: Tensor
@@ -45,7 +45,7 @@ class Terms(NamedTuple):
 
 
 def ppo_terms(network: MultiHead, key: str, batch: tuple[Tensor, ...], s: LossSettings) -> Terms:
-    """The terms of `ppo_loss` on one minibatch, advantages normalised in it."""
+    """Return the terms of `ppo_loss` on one minibatch, advantages normalised in it."""
     observations, actions, old_log_probs, old_values, advantages, returns = batch
     mean, values = network(observations, key)
     log_std = network.log_std[key]
@@ -62,13 +62,13 @@ def ppo_terms(network: MultiHead, key: str, batch: tuple[Tensor, ...], s: LossSe
 
 
 def ppo_losses(network: MultiHead, key: str, batch: tuple[Tensor, ...], s: LossSettings) -> Tensor:
-    """The summands of which `ppo_loss` is the mean, (n,)."""
+    """Return the summands of which `ppo_loss` is the mean, (n,)."""
     terms = ppo_terms(network, key, batch, s)
     return s.value_coefficient * terms.error - terms.gain - s.entropy_coefficient * terms.entropy
 
 
 def ppo_loss(network: MultiHead, key: str, batch: tuple[Tensor, ...], s: LossSettings) -> tuple[Tensor, Tensor]:
-    """PPO's clipped surrogate loss on one minibatch (Schulman et al. 2017, eq. 7 and 9).
+    """Return PPO's clipped surrogate loss on one minibatch (Schulman et al. 2017, eq. 7 and 9).
 
     batch: observations (n, d), actions (n, a), log-probabilities, values, advantages, returns (n,).
     Returns the loss and a detached vector in the order of STATISTICS; approx_kl is Schulman's k3 estimator.
@@ -98,7 +98,7 @@ class GradientStep:
             self._graph = compile_step(self._unrolled)  # one graph per environment: shapes differ
 
     def begin(self, optimizer: torch.optim.Optimizer, parameters: list[Tensor], unroll: int) -> None:
-        """The next steps are the optimizer's, on these parameters, `unroll` to a call. Call again after
+        """Make the next steps the optimizer's, on these parameters, `unroll` to a call. Call again after
         `load_state_dict`.
 
         Adam's state of them moves into one tensor a kind, of which the optimizer keeps views: what an intervention
@@ -124,12 +124,12 @@ class GradientStep:
             slot["step"], slot["exp_avg"], slot["exp_avg_sq"] = step, average, square
 
     def _views(self, flat: Tensor) -> list[Tensor]:
-        """One view for each parameter, in its shape."""
+        """Return one view for each parameter, in its shape."""
         parts = flat.split([parameter.numel() for parameter in self.parameters])
         return [part.view_as(parameter) for part, parameter in zip(parts, self.parameters, strict=True)]
 
     def __call__(self, loss: Loss, size: int, *rows: Tensor, before: Callable[[], None] | None = None) -> Tensor:
-        """One step along the gradient of `loss(*minibatch)` for each minibatch of `size` rows, in order.
+        """Take one step along the gradient of `loss(*minibatch)` for each minibatch of `size` rows, in order.
 
         before: called before each step, when the gradients are in `.grad`.
         Returns their statistics, (steps, 5). What is not `unroll` minibatches is done in eager mode, and so are steps
@@ -171,7 +171,7 @@ class GradientStep:
         )  # fmt: skip
 
     def _gradient(self, loss: Loss, parameters: list[Tensor], *batch: Tensor) -> tuple[Tensor, Tensor]:
-        """The clipped gradient, all parameters in one vector, and the statistics of the loss."""
+        """Return the clipped gradient, all parameters in one vector, and the statistics of the loss."""
         value, statistics = loss(*batch)
         gradient = torch.cat([g.flatten() for g in torch.autograd.grad(value, parameters)])
         norm = gradient.square().sum().sqrt()

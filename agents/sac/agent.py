@@ -163,15 +163,15 @@ class SAC:
     # -- interaction ---------------------------------------------------------------------------------------
 
     def begin_task(self, env: str) -> None:
-        """Networks, memory and statistics go on as they are: the stream's tasks share them."""
+        """Change nothing: networks, memory and statistics go on as they are, the stream's tasks share them."""
 
     def begin_episodes(self, observations: NDArray[np.float64]) -> None:
-        """Every environment was reset; `observations` (num_envs, d) are the first of new episodes."""
+        """Begin episodes: every environment was reset to these observations, (num_envs, d)."""
         self.experience.memory.begin(observations)
         self.current = observations
 
     def act(self) -> NDArray[np.float32]:
-        """An action for each current observation, (num_envs, a), within the environment's bounds."""
+        """Return an action for each current observation, (num_envs, a), within the environment's bounds."""
         s = self.settings
         if s.normalize_observations:
             self.statistics.update(self.current)
@@ -186,7 +186,7 @@ class SAC:
 
     @torch.no_grad()
     def choose(self, observations: np.ndarray, noise: Tensor | None) -> NDArray[np.float32]:
-        """Actions in [−1, 1], (n, a), of observations (n, d): with this noise (n, a), or the policy's mean action."""
+        """Return actions in [−1, 1], (n, a), of observations (n, d); the policy's mean where noise (n, a) is None."""
         states = self._normalize(torch.from_numpy(observations).to(self.device, torch.float32))
         if noise is None:
             actions = torch.tanh(self.actor(states)[0])
@@ -195,7 +195,7 @@ class SAC:
         return actions.cpu().numpy()
 
     def to_bounds(self, actions: NDArray[np.float32]) -> NDArray[np.float32]:
-        """From [−1, 1] to the environment's own bounds, which rounding must not pass."""
+        """Scale actions from [−1, 1] to the environment's own bounds, which rounding must not pass."""
         low, high = (np.asarray(bound, np.float32) for bound in self.control[1:])
         return np.minimum(np.maximum(low + 0.5 * (actions + 1.0) * (high - low), low), high)
 
@@ -205,7 +205,7 @@ class SAC:
         self.current = result.obs
 
     def greedy(self, env: str) -> "Mean":
-        """The policy of evaluations: the mean action, with the statistics as they are."""
+        """Return the policy of evaluations: the mean action, with the statistics as they are."""
         return Mean(self)
 
     def _refresh(self) -> None:
@@ -287,5 +287,5 @@ class Mean:
         self.agent.actor.train()
 
     def __call__(self, observations: NDArray[np.float64]) -> NDArray[np.float32]:
-        """(n, d) → (n, a)."""
+        """Return actions, (n, a), for observations (n, d)."""
         return self.agent.to_bounds(self.agent.choose(observations, noise=None))

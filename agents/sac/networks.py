@@ -23,7 +23,7 @@ def orthogonal(generator: torch.Generator) -> Draw:
 
 
 def he_normal(generator: torch.Generator) -> Draw:
-    """N(0, 2/d_in) cut off at two standard deviations and scaled to keep its variance, as Flax's `he_normal` is."""
+    """Return Flax's `he_normal`: N(0, 2/d_in), cut off at two standard deviations and scaled to keep its variance."""
 
     def draw(weight: Tensor) -> None:
         std = math.sqrt(2 / weight.shape[1]) / TRUNCATED
@@ -33,14 +33,14 @@ def he_normal(generator: torch.Generator) -> Draw:
 
 
 def uniform(generator: torch.Generator) -> Draw:
-    """U(±1/√d_in), PyTorch's own for the weights of Linear layers."""
+    """Return a draw from U(±1/√d_in), PyTorch's own for the weights of Linear layers."""
     return lambda weight: nn.init.uniform_(
         weight, -(weight.shape[1] ** -0.5), weight.shape[1] ** -0.5, generator=generator
     )
 
 
 def linear(d_in: int, d_out: int, members: int, draw: Draw) -> nn.Linear | StackedLinear:
-    """A Linear layer, or `members` stacked ones (0: not stacked); weights by `draw`, matrix by matrix, zero bias."""
+    """Return a Linear layer, or `members` stacked ones (0: not stacked), weights by `draw`, zero bias."""
     layer = StackedLinear(members, d_in, d_out) if members else nn.Linear(d_in, d_out)
     with torch.no_grad():
         for weight in layer.weight if members else (layer.weight,):
@@ -89,11 +89,11 @@ class SimBa(nn.Module):
         return self.norm(self.blocks(self.embed(x)))
 
     def layers(self) -> list[str]:
-        """Names of the layers with weights, in forward order."""
+        """Return names of the layers with weights, in forward order."""
         return ["embed", *(f"blocks.{i}.{part}" for i in range(len(self.blocks)) for part in ("wide", "narrow"))]
 
     def wiring(self, heads: tuple[str, ...]) -> dict[str, Wiring]:
-        """The units are those inside the blocks: what is on the residual path belongs to no layer alone."""
+        """Return the wiring of the units inside the blocks: what is on the residual path belongs to no layer alone."""
         return {
             f"blocks.{i}.activation": Wiring((f"blocks.{i}.wide",), (f"blocks.{i}.narrow",))
             for i in range(len(self.blocks))
@@ -123,11 +123,11 @@ class MLP(nn.Module):
         return x
 
     def layers(self) -> list[str]:
-        """Names of the layers with weights, in forward order."""
+        """Return names of the layers with weights, in forward order."""
         return [f"linears.{i}" for i in range(len(self.linears))]
 
     def wiring(self, heads: tuple[str, ...]) -> dict[str, Wiring]:
-        """Each module of units lies between two layers, the last one before the heads."""
+        """Return between which layers each module of units lies; the last is before the heads."""
         names = self.layers()
         readers = [*((name,) for name in names[1:]), heads]
         return {f"activations.{i}": Wiring((name,), readers[i]) for i, name in enumerate(names)}
@@ -150,7 +150,7 @@ class Actor(nn.Module):
         return self.mean(features), low + 0.5 * (high - low) * (1 + torch.tanh(self.log_std(features)))
 
     def sample(self, observations: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """Actions tanh(u), u = μ + σ·noise, in (−1, 1), (n, actions), and their log-densities (n,).
+        """Return actions tanh(u), u = μ + σ·noise, in (−1, 1), (n, actions), and their log-densities (n,).
 
         log π = Σ log N(u; μ, σ) − log(1 − tanh²u), the last term as 2·(log 2 − u − softplus(−2u)), which does not
         cancel for large u (Haarnoja et al. 2018, Appendix C)."""
@@ -186,7 +186,7 @@ class Critics(nn.Module):
 
 
 def layers_of(headed: Actor | QNetworks, prefix: str = "") -> tuple[Layer, ...]:
-    """A body's first layer (encoder), its others (hidden) and its heads, side by side; named under `prefix`."""
+    """Return a body's first layer (encoder), its others (hidden) and its heads, side by side; named under `prefix`."""
     body = [f"body.{name}" for name in headed.body.layers()]
     names = [*body, *headed.heads]
 
@@ -200,12 +200,12 @@ def layers_of(headed: Actor | QNetworks, prefix: str = "") -> tuple[Layer, ...]:
 
 
 def features_of(headed: Actor | QNetworks, prefix: str = "") -> str | None:
-    """What the heads read, where it is not the last units: SimBa's last normalisation."""
+    """Return the name of what the heads read, where it is not the last units: SimBa's last normalisation."""
     return f"{prefix}body.norm" if isinstance(headed.body, SimBa) else None
 
 
 def wiring_of(headed: Actor | QNetworks, prefix: str = "") -> dict[str, Wiring]:
-    """Between which layers each module of units lies, in forward order; names as in `layers_of`."""
+    """Return between which layers each module of units lies, in forward order; names as in `layers_of`."""
 
     def place(names: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(prefix + (name if name in headed.heads else f"body.{name}") for name in names)

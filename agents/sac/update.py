@@ -52,7 +52,7 @@ def _trained(module: nn.Module) -> list[nn.Parameter]:
 
 @contextmanager
 def frozen(module: nn.Module) -> Iterator[None]:
-    """No gradients of this module's parameters are computed inside."""
+    """Compute no gradients of this module's parameters inside."""
     trained = _trained(module)
     for parameter in trained:
         parameter.requires_grad_(False)
@@ -66,7 +66,7 @@ def frozen(module: nn.Module) -> Iterator[None]:
 def differentiated(
     loss: Callable[..., tuple[Tensor, Tensor]], parameters: Sequence[Tensor], *inputs: Any
 ) -> tuple[Tensor, Tensor, list[Tensor]]:
-    """The loss and the constant that `loss(*inputs)` gives, and the loss's gradients."""
+    """Return the loss and the constant that `loss(*inputs)` gives, and the loss's gradients."""
     value, constant = loss(*inputs)
     gradients = torch.autograd.grad(value, parameters)
     return value.detach(), constant, [gradient.contiguous() for gradient in gradients]  # fused AdamW asks for it
@@ -126,12 +126,12 @@ class SoftUpdate:
             hooks.after_update(learner)
 
     def actor_loss_of(self, states: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """The actor's loss, and the entropy of its actions as a constant."""
+        """Return the actor's loss, and the entropy of its actions as a constant."""
         losses, entropy = self.actor_losses_of(states, noise)
         return losses.mean(), entropy
 
     def actor_losses_of(self, states: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """The actor's loss on each state, (n,), and the entropy."""
+        """Return the actor's loss on each state, (n,), and the entropy."""
         actions, log_probs = self.policy.sample(states, noise)
         values = self.critics.module(states, actions).amin(0)
         with torch.no_grad():
@@ -139,12 +139,12 @@ class SoftUpdate:
         return alpha * log_probs - values, -log_probs.detach().mean()
 
     def critic_loss_of(self, batch: Transitions, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """The critics' loss, and the mean of their values as a constant."""
+        """Return the critics' loss, and the mean of their values as a constant."""
         losses, value = self.critic_losses_of(batch, noise)
         return losses.mean(1).sum(), value
 
     def critic_losses_of(self, batch: Transitions, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """The loss of each critic on each transition, (critics, n), and the mean of their values."""
+        """Return the loss of each critic on each transition, (critics, n), and the mean of their values."""
         with torch.no_grad():
             next_actions, log_probs = self.policy.sample(batch.next_states, noise)
             next_values = self.target(batch.next_states, next_actions).amin(0) - self.temperature.module() * log_probs
