@@ -2,7 +2,7 @@
 # make test    format check, lint, types, tests
 PYTHON ?= python3
 BIN := .venv/bin
-ROOMS := interventions metrics experiments agents envs tracks scripts
+ROOMS := registry interventions metrics experiments agents envs tracks scripts
 
 .PHONY: demo test install clean
 

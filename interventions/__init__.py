@@ -1,5 +1,6 @@
 """What can be done to a network in the middle of training, when, and what it resets."""
 
+from ..registry import Registry, UnknownName, did_you_mean, parse_call
 from .activations import (
     Units,
     activation,
@@ -17,7 +18,7 @@ from .contract import AS_RELEASED, UNIFORM, ResetContract, contract_for, settle,
 from .dash import Dash
 from .ewc import EWC
 from .fire import Fire
-from .grammar import HookSyntaxError, HookText, parse_call, parse_hook_text
+from .grammar import HookSyntaxError, HookText, parse_hook_text
 from .hare_tortoise import HareTortoise
 from .hook import Hook, parse_hook
 from .injection import Injected, Injection
@@ -33,7 +34,6 @@ from .parseval import Parseval, parseval_penalty
 from .rebalance import Rebalance
 from .redo import Redo
 from .redraw import redraw
-from .registry import Registry, UnknownName, did_you_mean
 from .reset import Reset
 from .schedule import AtStart, Every, Moment, Schedule, When
 from .shrink_perturb import ShrinkPerturb, shrink_perturb_

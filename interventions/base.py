@@ -6,10 +6,9 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from ..registry import Call, Registry, bind, parse_call
 from .contract import Preset, check_optimizer, contract_for, settle
-from .grammar import Call, parse_call
 from .learner import Learner, Scope
-from .registry import Registry, bind
 
 
 class Intervention:

@@ -9,9 +9,9 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from ..registry import did_you_mean
 from .linear_pairs import Joint, LinearPair, declared_pairs, find_joints, pair_at
 from .redraw import redraw
-from .registry import did_you_mean
 from .wiring import CONV, LINEAR, STACKED, Wiring, layer_before, trace_wiring, unit_names
 
 Role = Literal["encoder", "hidden", "head"]

@@ -29,7 +29,7 @@ from .fronts import hypervolume, pareto_front
 from .gaps import GeneralizationGap, generalization_gap
 from .gradients import gradient_covariance, gradient_effective_rank, per_sample_gradients
 from .human import ATARI_SCORES, human_normalized, human_normalized_score
-from .probe import CHEAP_METRICS, METRICS, Metric, measure, measure_members
+from .probe import CHEAP_METRICS, METRICS, Metric, measure, measure_members, metrics
 from .saturation import (
     accuracy_recovery_time,
     activation_slopes,
@@ -86,6 +86,7 @@ __all__ = [
     "lambda_residual",
     "measure",
     "measure_members",
+    "metrics",
     "non_recovery_rate",
     "numerical_rank",
     "online_generalization_gap",

@@ -5,13 +5,14 @@ summed or pooled over matrices and layers (dfi, norms, dormant units) is so over
 feature matrix has, is the members' mean.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor
 
+from ..registry import Registry
 from .balance import deviation_of, nearest_lambda
 from .curvature import hessian_eigenvalues
 from .features import count_holding, count_large, count_resolved, entropy_rank, member_scores
@@ -37,7 +38,8 @@ class Metric:
     """A number that a network has: what it is, what it can be taken from, and how.
 
     value: of each network that a view looks at, (networks,). pool: what they make together. costly: takes many passes
-    over data, so it is only measured when asked for.
+    over data, so it is only measured when asked for. One of your own is measured, logged and known to `@when` from its
+    registration on: `metrics.register("name")(Metric(…))`.
     """
 
     about: str
@@ -110,7 +112,7 @@ def _rank(rank: Callable[[Tensor, torch.Size, torch.dtype], Tensor]) -> Callable
     return lambda view: view.apart(rank(*view.spectrum).double()).mean(1)
 
 
-METRICS = {
+metrics: Registry[Metric] = Registry("metric", {
     "dfi": Metric(
         "deviation from isometry (FIRE eq. 2), summed over the weight matrices as they are", "weights", _dfi, "sum"
     ),
@@ -177,9 +179,26 @@ METRICS = {
         _gradient_rank,
         costly=True,
     ),
-}
+})  # fmt: skip
 
-CHEAP_METRICS = {name: metric for name, metric in METRICS.items() if not metric.costly}  # what is measured unasked
+
+class _Cheap(Mapping[str, Metric]):
+    """The metrics that are not costly, as they are registered now."""
+
+    def __getitem__(self, name: str) -> Metric:
+        if METRICS[name].costly:
+            raise KeyError(name)
+        return METRICS[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, metric in METRICS.items() if not metric.costly)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+METRICS = metrics.entries
+CHEAP_METRICS: Mapping[str, Metric] = _Cheap()  # what is measured unasked
 
 
 def measure(

@@ -1,15 +1,9 @@
-"""Named tables, and messages that help whoever mistyped a name or a parameter.
-
-Interventions, activations and metrics are looked up by name from the command line, so every table
-answers a wrong name with the nearest right one, and every factory's parameters are checked against its
-signature before it is called.
-"""
+"""Tables of things by name, which answer a wrong name with the nearest right one."""
 
 import difflib
-import inspect
-import types
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Generic, Literal, TypeVar, Union, get_args, get_origin
+from types import MappingProxyType
+from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -19,18 +13,19 @@ class UnknownName(ValueError):
 
 
 class Registry(Generic[T]):
-    """A named table of factories.
+    """A table of entries by name.
 
     Args:
         kind: the word for one entry in messages, e.g. `"intervention"`.
+        entries: what it holds from the start, by name.
     """
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, entries: Mapping[str, T] = {}) -> None:
         self.kind = kind
-        self._entries: dict[str, T] = {}
+        self._entries = dict(entries)
 
     def register(self, name: str) -> Callable[[T], T]:
-        """Decorator that files its class or function under `name`; ValueError if the name is taken."""
+        """Return a decorator that files what it is given under `name`; ValueError if the name is taken."""
 
         def file(entry: T) -> T:
             if name in self._entries:
@@ -40,92 +35,29 @@ class Registry(Generic[T]):
 
         return file
 
+    @property
+    def entries(self) -> Mapping[str, T]:
+        """All entries by name, in the order in which they were registered: a view that cannot be written to."""
+        return MappingProxyType(self._entries)
+
     def names(self) -> list[str]:
-        """All names, sorted."""
+        """Return all names, sorted."""
         return sorted(self._entries)
 
     def get(self, name: str) -> T:
-        """The entry called `name`; raises UnknownName."""
+        """Return the entry called `name`; raises UnknownName."""
         if name not in self._entries:
             hint = did_you_mean(name, self._entries)
             raise UnknownName(f"unknown {self.kind} {name!r}{hint} (known: {', '.join(self.names())})")
         return self._entries[name]
 
 
+def near_names(word: str, known: Iterable[str], most: int = 1) -> list[str]:
+    """Return the known words that are nearest to a mistyped one, the nearest first; none where none is near."""
+    return difflib.get_close_matches(word, list(known), n=most)
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """`": did you mean 'fire'?"` for the nearest known word, or `""` if none is near."""
-    near = difflib.get_close_matches(word, list(known), n=1)
+    """Return `": did you mean 'fire'?"` for the nearest known word, or `""` if none is near."""
+    near = near_names(word, known)
     return f": did you mean {near[0]!r}?" if near else ""
-
-
-def bind(factory: Callable[..., Any], params: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Check keyword parameters against a factory's signature, and return them ready for the call.
-
-    `factory(**bind(factory, params, "fire"))` fails, if at all, with one line that names the parameter.
-    Values are checked against annotations made of int, float, bool, str, None, Literal, unions and
-    tuples; an int passes as a float, a bool never as a number; any other annotation is left to the
-    factory.
-
-    Args:
-        where: how messages call the factory, usually its registered name.
-
-    Raises:
-        ValueError: an unknown parameter, a value of the wrong type, or a required parameter left out.
-    """
-    parameters = inspect.signature(factory, eval_str=True).parameters.values()
-    named = {p.name: p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
-    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)
-    for name, value in params.items():
-        if name in named:
-            _check(value, named[name].annotation, f"{where}: {name}")
-        elif not takes_any:
-            listed = f"parameters: {', '.join(named)}" if named else "it takes no parameters"
-            raise ValueError(f"{where} has no parameter {name!r}{did_you_mean(name, named)} ({listed})")
-    missing = [p.name for p in named.values() if p.default is p.empty and p.name not in params]
-    if missing:
-        raise ValueError(f"{where} needs a value for {', '.join(map(repr, missing))}")
-    return dict(params)
-
-
-def _check(value: object, annotation: Any, where: str) -> None:
-    if not _fits(value, annotation):
-        words = [c for c in _choices(annotation) if isinstance(c, str)]
-        hint = did_you_mean(value, words) if isinstance(value, str) else ""
-        raise ValueError(f"{where} must be {_describe(annotation)}, not {value!r}{hint}")
-
-
-def _fits(value: object, annotation: Any) -> bool:
-    origin, arguments = get_origin(annotation), get_args(annotation)
-    if origin in (Union, types.UnionType):
-        return any(_fits(value, option) for option in arguments)
-    if origin is Literal:
-        return any(type(value) is type(choice) and value == choice for choice in arguments)
-    if origin is tuple and len(arguments) == 2 and arguments[1] is Ellipsis:
-        return isinstance(value, tuple) and all(_fits(item, arguments[0]) for item in value)
-    if annotation in (None, type(None)):
-        return value is None
-    if annotation is float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
-    if annotation is int:
-        return isinstance(value, int) and not isinstance(value, bool)
-    if annotation in (bool, str, tuple):
-        return isinstance(value, annotation)
-    return True
-
-
-def _choices(annotation: Any) -> tuple[Any, ...]:
-    """The literal values that an annotation admits, those inside a union included."""
-    if get_origin(annotation) is Literal:
-        return get_args(annotation)
-    return tuple(c for option in get_args(annotation) for c in _choices(option))
-
-
-def _describe(annotation: Any) -> str:
-    origin, arguments = get_origin(annotation), get_args(annotation)
-    if origin in (Union, types.UnionType):
-        return " or ".join(_describe(option) for option in arguments)
-    if origin is Literal:
-        return " or ".join(map(repr, arguments))
-    if origin is None and isinstance(annotation, type):
-        return "None" if annotation is type(None) else annotation.__name__
-    return str(annotation)

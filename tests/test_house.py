@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-LIBRARIES = {
+LIBRARIES: dict[str, set[str]] = {
+    "registry": set(),
     "interventions": {"torch"},
     "metrics": {"torch", "numpy", "scipy", "rliable"},
     "envs": {"numpy", "gymnasium", "mujoco", "ale_py"},
@@ -27,13 +28,14 @@ LIBRARIES = {
         "reasoning_gym",
     },
 }
-ROOMS = {
-    "interventions": set(),
-    "metrics": {"interventions"},  # for type checking only, see below
-    "envs": set(),
-    "experiments": {"interventions", "metrics"},
-    "agents": {"interventions", "metrics", "experiments", "envs"},
-    "tracks": {"interventions", "metrics", "experiments"},
+ROOMS: dict[str, set[str]] = {
+    "registry": set(),
+    "interventions": {"registry"},
+    "metrics": {"registry", "interventions"},  # interventions for type checking only, see below
+    "envs": {"registry"},
+    "experiments": {"registry", "interventions", "metrics"},
+    "agents": {"registry", "interventions", "metrics", "experiments", "envs"},
+    "tracks": {"registry", "interventions", "metrics", "experiments"},
 }
 
 

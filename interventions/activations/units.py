@@ -6,8 +6,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..grammar import Call, parse_call
-from ..registry import bind
+from ...registry import Call, bind, parse_call
 from .base import Activation, Random, Shared, activations
 
 
@@ -26,7 +25,7 @@ def activation(name: str, **params: Any) -> nn.Module:
 def parse_activation(text: str) -> nn.Module:
     """`activation` from its text form, e.g. `relu` or `smooth_leaky(alpha=0.3,c=0.3,p=0.1)`.
 
-    Raises HookSyntaxError for the form, otherwise as `activation`; all are ValueErrors.
+    Raises CallSyntaxError for the form, otherwise as `activation`; all are ValueErrors.
     """
     call = parse_call(text)
     return activation(call.name, **call.params)

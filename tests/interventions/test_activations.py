@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from supple.interventions.activations import activation, activations, parse_activation
 from supple.interventions.grammar import HookSyntaxError
-from supple.interventions.registry import UnknownName
+from supple.registry import UnknownName
 
 X = torch.linspace(-30, 30, 60_001, dtype=torch.float64)
 WIDENING = ("crelu", "deep_fourier", "swiglu")

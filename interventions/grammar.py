@@ -1,0 +1,134 @@
+"""The text form of schedules and hooks, as typed on the command line; that of calls is in `registry.calls`.
+
+    hook      = "none" | [ learner "/" ] call [ "@" schedule ]
+    schedule  = amount | "every" ":" amount | "task" [ ":" number ] | "start"
+              | "when" ":" word ( ">" | "<" | ">=" | "<=" ) number
+    amount    = number: with a point and no exponent (0.5) a fraction of the planned total,
+                otherwise (250_000, 1e6, 2.5e6) agent–environment steps
+    learner   = a word without "/"
+
+Blanks are allowed around every token, but not inside `learner/name`. `str` of what was parsed gives a text that
+parses to the same.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from ..registry import Call, CallSyntaxError, did_you_mean
+from ..registry.calls import WORD, Parser, Token
+from .schedule import OPERATORS, AtFraction, AtStart, AtStep, AtTask, Every, Schedule, When
+
+HookSyntaxError = CallSyntaxError  # one error for all texts, under the name that hooks have for it
+S = TypeVar("S")
+_SCHEDULES = ("every", "task", "start", "when")
+
+
+@dataclass(frozen=True)
+class HookText:
+    """A parsed hook: what to do (None for `none`), when (None: from the start, continuously), and to which
+    learner (None: to all)."""
+
+    call: Call | None = None
+    schedule: Schedule | None = None
+    learner: str | None = None
+
+    def problem(self, total: int, start: int = 0, switches: int | None = None) -> str | None:
+        """One line if the schedule never fires in such a run (see `Schedule.problem`), else None."""
+        problem = self.schedule.problem(total, start, switches) if self.schedule else None
+        return f"{self} {problem}" if problem else None
+
+    def __str__(self) -> str:
+        prefix = f"{self.learner}/" if self.learner else ""
+        return f"{prefix}{self.call or 'none'}{f'@{self.schedule}' if self.schedule else ''}"
+
+
+def parse_schedule(text: str) -> Schedule:
+    """Read a schedule, written without its `@` (`0.5`, `every:1000`, …); raises HookSyntaxError."""
+    parser = _Parser(text)
+    return parser.to_the_end(parser.schedule())
+
+
+def parse_hook_text(text: str) -> HookText:
+    """Read `name`, `learner/name(key=value, …)@schedule` or `none`; raises HookSyntaxError.
+
+    Only the form is checked here: whether the name and its parameters exist is for the registry to say.
+    """
+    parser = _Parser(text)
+    return parser.to_the_end(parser.hook())
+
+
+class _Parser(Parser):
+    """The rules of hooks and schedules, beside those of calls."""
+
+    def build(self, schedule: Callable[[Any], S], value: int | float, token: Token) -> S:
+        """Let a schedule check its own value, and point at the token if it refuses."""
+        try:
+            return schedule(value)
+        except ValueError as error:
+            self.fail(str(error), token)
+
+    def hook(self) -> HookText:
+        first = self.next
+        learner, call = self.addressed(self.call())
+        if call.name != "none":
+            return HookText(call, self.schedule() if self.accept("@") else None, learner)
+        if learner:
+            self.fail("'none' is for no learner", first)
+        if call.params:
+            self.fail("'none' takes no parameters", first)
+        return HookText()
+
+    def addressed(self, call: Call) -> tuple[str | None, Call]:
+        """Split `learner/name`, which is a single word to the tokens."""
+        learner, slash, name = call.name.partition("/")
+        if not slash:
+            return None, call
+        position = call.position + len(learner) + 1
+        if not re.fullmatch(WORD, name, re.ASCII):
+            raise HookSyntaxError(f"no name after '{learner}/'", self.text, position, "an intervention")
+        return learner, replace(call, name=name, position=position)
+
+    def amount(self) -> int | float:
+        """Steps as an int, a fraction of the total as a float."""
+        token = self.next
+        value = self.number("a step (250_000) or a fraction of the run (0.5)")
+        exponent = "e" in token.text.lower()
+        if "." in token.text and not exponent:
+            return float(value)
+        if value != int(value):
+            self.fail("a step is a whole number, and a fraction is written without an exponent", token)
+        return int(value)
+
+    def schedule(self) -> Schedule:
+        token = self.next
+        if token.kind == "number":
+            amount = self.amount()
+            at: Callable[[Any], Schedule] = AtStep if isinstance(amount, int) else AtFraction
+            return self.build(at, amount, token)
+        word = self.take("word", f"a step, a fraction of the run, {', '.join(_SCHEDULES)}").text
+        if word == "every":
+            self.require(":")
+            token = self.next
+            return self.build(Every, self.amount(), token)
+        if word == "task":
+            if not self.accept(":"):
+                return AtTask()
+            token = self.next
+            return self.build(AtTask, self.number("the number of a task switch"), token)
+        if word == "start":
+            return AtStart()
+        if word == "when":
+            return self.condition()
+        known = f"known: a step, a fraction, {', '.join(_SCHEDULES)}"
+        self.fail(f"unknown schedule {word!r}{did_you_mean(word, _SCHEDULES)} ({known})", token)
+
+    def condition(self) -> When:
+        self.require(":")
+        metric = self.take("word", "the name of a metric").text
+        op = self.next.text
+        if op not in OPERATORS or self.next.kind != "mark":
+            self.unexpected(f"one of {' '.join(OPERATORS)}")
+        self.index += 1
+        return When(metric, op, float(self.number("a threshold")))
