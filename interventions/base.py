@@ -6,9 +6,11 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from ..networks.layers import Scope
+from ..networks.learner import Learner
+from ..networks.parameters import restore_
 from ..registry import Call, Registry, bind, parse_call
 from .contract import Preset, check_optimizer, contract_for, settle
-from .learner import Learner, Scope
 
 
 class Intervention:
@@ -136,13 +138,6 @@ class Reinitialization(Intervention, ABC):
 
 def _words(scope: Scope) -> str:
     return scope if isinstance(scope, str) else " + ".join(scope)
-
-
-def restore_(module: nn.Module, values: Mapping[str, Tensor]) -> None:
-    """Copy named values into a module's parameters, in place."""
-    named = dict(module.named_parameters())
-    for name, value in values.items():
-        named[name].detach().copy_(value)
 
 
 interventions: Registry[type[Intervention]] = Registry("intervention")

@@ -25,10 +25,10 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from ..networks.learner import Learner
+from ..networks.units import Hidden, outgoing_weights
 from .base import interventions
-from .learner import Learner
 from .replacement import Replacement
-from .units import Hidden, outgoing_weights
 
 DECAY = 0.99  # of the averages, per update
 

@@ -4,9 +4,9 @@ import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ..networks.learner import Learner
 from .base import Intervention, make
 from .grammar import parse_hook_text
-from .learner import Learner
 from .schedule import AtStart, Moment, Schedule
 
 

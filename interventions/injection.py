@@ -18,11 +18,12 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from .activations import set_generators
-from .base import Intervention, interventions, restore_
+from ..networks.activations import set_generators
+from ..networks.learner import Learner
+from ..networks.parameters import restore_
+from ..networks.wiring import Wiring, is_activation
+from .base import Intervention, interventions
 from .contract import Preset, check_optimizer, contract_for, settle
-from .learner import Learner, Wiring
-from .wiring import is_activation
 
 
 class Injected(nn.Module):

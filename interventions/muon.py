@@ -19,8 +19,9 @@ from typing import Any, overload
 import torch
 from torch import Tensor
 
+from ..networks.learner import Learner
+from ..networks.wiring import CONV, LINEAR, STACKED
 from .base import Intervention, interventions
-from .learner import CONV, LINEAR, STACKED, Learner
 from .orthogonalize import iterate
 
 RATIO = 10.0  # Muon's step size over Adam's, as released with FIRE

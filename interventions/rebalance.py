@@ -13,11 +13,12 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
+from ..networks.layers import Scope
+from ..networks.learner import Learner
+from ..networks.linear_pairs import LinearPair
 from .balance import balance_pairs_, check_lam, check_sizes
 from .base import Intervention, interventions
 from .contract import UNIFORM, check_optimizer, settle
-from .learner import Learner, Scope
-from .linear_pairs import LinearPair
 
 
 @interventions.register("rebalance")

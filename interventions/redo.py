@@ -13,10 +13,11 @@ a network of its own here: its layers have means and masks of their own, and all
 
 from torch import Tensor
 
+from ..networks.learner import Learner
+from ..networks.units import hidden_units, observe, where
 from .base import Intervention, interventions
 from .contract import Preset, check_optimizer, contract_for, settle
-from .learner import Learner
-from .units import hidden_units, observe, recycle_, where
+from .recycle import recycle_
 
 
 @interventions.register("redo")

@@ -8,10 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..networks.learner import Learner
+from ..networks.units import Hidden, hidden_units, observe, where
 from .base import Intervention
 from .contract import ResetContract, check_optimizer, zero_slots_
-from .learner import Learner
-from .units import Hidden, hidden_units, observe, recycle_, where
+from .recycle import recycle_
 
 
 class Replacement(Intervention, ABC):

@@ -28,10 +28,10 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from ..networks.learner import Learner
+from ..networks.units import Hidden
 from .base import interventions
-from .learner import Learner
 from .replacement import Replacement
-from .units import Hidden
 
 FIRED = 1e-3  # |h| above this (paper 002, Table E10)
 

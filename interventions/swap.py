@@ -10,10 +10,10 @@ it is captured anew. Cost: none.
 
 from torch import Tensor, nn
 
-from .activations import Activation, Units, set_generators
+from ..networks.activations import Activation, Units, set_generators
+from ..networks.learner import Learner
+from ..networks.wiring import CONV, STACKED, is_activation, layer_before
 from .base import Intervention, interventions
-from .learner import Learner
-from .wiring import CONV, STACKED, is_activation, layer_before
 
 WIDTH = 12  # of a layer by which an activation is asked whether it keeps widths
 

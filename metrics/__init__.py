@@ -1,5 +1,7 @@
 """What can be measured on a network or on a set of runs: pure functions that change nothing."""
 
+from ..networks.recording import record
+from ..networks.scale import isometry_scale
 from .balance import lambda_balance, lambda_residual
 from .continual import (
     average_accuracy,
@@ -41,8 +43,8 @@ from .saturation import (
     saturation_recovery_time,
 )
 from .scores import Score, bootstrap_interval, final_window_return, iqm, plasticity_score
-from .view import View, record
-from .weights import dfi, dfi_unscaled, gradient_norm, isometry_scale, sfe, weight_norm
+from .view import View
+from .weights import dfi, dfi_unscaled, gradient_norm, sfe, weight_norm
 
 __all__ = [
     "ATARI_SCORES",

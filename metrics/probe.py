@@ -7,21 +7,21 @@ feature matrix has, is the members' mean.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 
+from ..networks.learner import Learner
+from ..networks.linear_pairs import LinearPair
+from ..networks.recording import evaluating
 from ..registry import Registry
 from .balance import deviation_of, nearest_lambda
 from .curvature import hessian_eigenvalues
 from .features import count_holding, count_large, count_resolved, entropy_rank, member_scores
 from .gradients import gradient_effective_rank, per_sample_gradients
 from .saturation import THRESHOLD
-from .view import View, evaluating
-
-if TYPE_CHECKING:
-    from ..interventions import Learner, LinearPair
+from .view import View
 
 SAMPLES = 64  # of which per-sample gradients are held at once
 
@@ -66,7 +66,7 @@ def _norm(view: View, tensors: list[Tensor]) -> Tensor:
     return torch.linalg.vector_norm(torch.stack(norms), dim=0) if norms else torch.zeros(view.networks)
 
 
-def _of_pairs(of: "Callable[[LinearPair], Tensor]", view: View) -> Tensor:
+def _of_pairs(of: Callable[[LinearPair], Tensor], view: View) -> Tensor:
     """Mean over the pairs of consecutive linear maps of a number that each has, or each member's (members,)."""
     values = [of(pair) for pair in view.learner.linear_pairs()]
     return torch.stack([view.apart(view.own(v) if v.ndim else v[None]).mean(1) for v in values]).mean(0)
@@ -202,7 +202,7 @@ CHEAP_METRICS: Mapping[str, Metric] = _Cheap()  # what is measured unasked
 
 
 def measure(
-    learner: "Learner | View", per_layer: bool = False, member: int | None = None, costly: bool = False
+    learner: Learner | View, per_layer: bool = False, member: int | None = None, costly: bool = False
 ) -> dict[str, float]:
     """Every metric of a learner on its recent data: name → number. A `View` is not recorded again.
 
@@ -219,7 +219,7 @@ def measure(
     return {name: float(POOLS[pool](values.double())) for name, (values, pool) in taken.items()}
 
 
-def measure_members(learner: "Learner | View", per_layer: bool = False, costly: bool = False) -> list[dict[str, float]]:
+def measure_members(learner: Learner | View, per_layer: bool = False, costly: bool = False) -> list[dict[str, float]]:
     """`measure` of every member of a stack, in their order, with the work of one: all members at once.
 
     Raises ValueError for a learner that is no stack.

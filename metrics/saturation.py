@@ -12,10 +12,11 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
+from ..networks.activations import SATURATED, derivative
 from .features import Activations, activity_scores
 
 Array = NDArray[np.float64]
-THRESHOLD = 1e-3  # |φ′| below which a unit is saturated (paper 002, Section 4)
+THRESHOLD = SATURATED
 
 
 def activation_slopes(module: nn.Module, inputs: Tensor) -> Tensor:
@@ -26,18 +27,7 @@ def activation_slopes(module: nn.Module, inputs: Tensor) -> Tensor:
     make one output (SwiGLU), each input has its own |∂|. Randomised slopes are at their mean. The module is called
     without its hooks, and left in the mode it was in.
     """
-    training = module.training
-    module.eval()
-    try:
-        with torch.enable_grad():
-            x = inputs.detach().requires_grad_()
-            outputs = module.forward(x.clone())  # a copy: some activations work in place
-            axis = next((a for a in range(x.dim()) if outputs.shape[a] != x.shape[a]), -1)
-            blocks = outputs.chunk(max(1, outputs.shape[axis] // x.shape[axis]), axis)
-            slopes = [torch.autograd.grad(block.sum(), x, retain_graph=True)[0] for block in blocks]
-    finally:
-        module.train(training)
-    return slopes[0].abs() if len(slopes) == 1 else torch.stack(slopes).norm(dim=0)
+    return derivative(module, inputs).abs()
 
 
 def saturation_fraction(derivatives: Activations, threshold: float = THRESHOLD) -> float:

@@ -20,7 +20,7 @@ from supple.interventions import (
     unit_names,
     zero_slots_,
 )
-from supple.interventions.units import hidden_units, observe
+from supple.networks.units import hidden_units, observe
 
 
 def normed() -> nn.Sequential:

@@ -7,8 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from supple.interventions.activations import activation, activations, parse_activation
 from supple.interventions.grammar import HookSyntaxError
+from supple.networks.activations import activation, activations, parse_activation
 from supple.registry import UnknownName
 
 X = torch.linspace(-30, 30, 60_001, dtype=torch.float64)

@@ -4,8 +4,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from supple.interventions.activations import activation
-from supple.interventions.activations.rational import fit
+from supple.networks.activations import activation
+from supple.networks.activations.rational import fit
 
 X = torch.linspace(-3, 3, 601)
 STARTS = {"relu": F.relu, "leaky_relu": F.leaky_relu, "swish": F.silu, "tanh": torch.tanh, "sigmoid": torch.sigmoid}

@@ -11,7 +11,6 @@ class Paired(Activation):
     """Two features from each pre-activation: half of a layer's width are pre-activations, its features are as wide as
     ever (paper 002, Appendix B.3). The layer before has half the weights, the layer after as many."""
 
-    branches = 2
     name = ""
 
     def preactivations(self, width: int) -> int:

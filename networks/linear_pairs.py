@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+import torch
 from torch import Tensor, fx, nn
 
 from .activations import Activation
@@ -48,6 +49,10 @@ class LinearPair:
     def tensors(self) -> tuple[Tensor, ...]:
         """All that is written where weight moves between the two."""
         return (*self.first, *self.second, *self.bias)
+
+    def matrices(self) -> tuple[Tensor, Tensor]:
+        """W1 with the biases, (…, h, Σi), and W2, (…, Σo, h)."""
+        return torch.cat([*self.first, *(b[..., None] for b in self.bias)], -1), torch.cat(self.second, -2)
 
     @property
     def hidden(self) -> int:

@@ -1,11 +1,10 @@
-"""What the interventions on single units share: which units there are, what they do, how they are drawn anew.
+"""Hidden units that belong to a network's layers alone: which there are, and what they do.
 
 Units are (units,), or (members, units) in a stack, where every member is a network of its own: all of what follows is
 batched over members, and no member has an influence on another.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +14,7 @@ from torch import Tensor, nn
 from .activations import Activation
 from .activations.leaky import LearnedSlope
 from .learner import Learner
+from .recording import run_hooked
 from .wiring import CONV, LAYER_NORM, LINEAR, NORMS, STACKED, Wiring
 
 
@@ -48,7 +48,7 @@ class Hidden:
         if output.shape[-1] != self.width:
             layers = ", ".join(self.wires.incoming)
             raise ValueError(
-                f"'{self.name}' has {output.shape[-1]} units, but {layers} has {_times(self.shape)} outputs"
+                f"'{self.name}' has {output.shape[-1]} units, but {layers} has {times(self.shape)} outputs"
             )
         return output.flatten(first, -2).float()
 
@@ -85,7 +85,7 @@ def hidden(module: nn.Module, unit: str, wires: Wiring) -> Hidden:
     ):
         kind = type(activation).__name__
         raise ValueError(f"'{unit}' ({kind}) has not one unit for each output of '{wires.incoming[0]}'")
-    shapes = {_sizes(layer)[:-1] for layer in incoming}
+    shapes = {sizes(layer)[:-1] for layer in incoming}
     shape = shapes.pop()
     *members, width = shape
     if shapes:
@@ -93,7 +93,7 @@ def hidden(module: nn.Module, unit: str, wires: Wiring) -> Hidden:
     for name, layer in zip(wires.outgoing, outgoing, strict=True):
         if getattr(layer, "groups", 1) > 1:
             raise ValueError(f"'{name}', which reads '{unit}', is a grouped convolution")
-        *readers, _, inputs = _sizes(layer)
+        *readers, _, inputs = sizes(layer)
         if members and readers != members:
             raise ValueError(f"'{name}', which reads '{unit}', is no stack of {members[0]} members, as that is")
         flattened = isinstance(incoming[0], CONV) and isinstance(layer, LINEAR)
@@ -102,22 +102,9 @@ def hidden(module: nn.Module, unit: str, wires: Wiring) -> Hidden:
     spatial = isinstance(incoming[0], CONV)
     for name in wires.norms:
         norm = module.get_submodule(name)
-        if any(gain.shape != shape for gain in _own(norm)) or (spatial and isinstance(norm, LAYER_NORM)):
+        if any(gain.shape != shape for gain in own_tensors(norm)) or (spatial and isinstance(norm, LAYER_NORM)):
             raise ValueError(f"'{name}', before '{unit}', has not one gain and shift for each of the {width} units")
     return Hidden(unit, wires, shape, spatial)
-
-
-@contextmanager
-def evaluating(module: nn.Module) -> Iterator[None]:
-    """Evaluation mode, in which nothing is drawn and no statistics are updated, and each part's own mode afterwards."""
-    trained = [part for part in module.modules() if part.training]
-    for part in trained:
-        part.training = False
-    try:
-        yield
-    finally:
-        for part in trained:
-            part.training = True
 
 
 @torch.no_grad()
@@ -132,70 +119,8 @@ def observe(
     def keep(group: Hidden) -> Callable[[nn.Module, Any, Tensor], None]:
         return lambda _module, _inputs, output: seen.__setitem__(group.name, statistic(group.rows(output)))
 
-    handles = [learner.module.get_submodule(name).register_forward_hook(keep(each)) for name, each in groups.items()]
-    try:
-        with evaluating(learner.module):
-            learner.module(*inputs)
-    finally:
-        for handle in handles:
-            handle.remove()
+    run_hooked(learner.module, inputs, after={name: keep(each) for name, each in groups.items()})
     return seen
-
-
-@torch.no_grad()
-def recycle_(
-    module: nn.Module, masks: Mapping[str, Tensor], wiring: Mapping[str, Wiring], fresh: Mapping[str, Tensor]
-) -> dict[str, Tensor]:
-    """Draw units of any module anew, in place: incoming weights from `fresh`, their bias 0, outgoing weights 0; the
-    gains and shifts of norms, and slopes of its own, from `fresh`, running statistics as at the start (0 and 1).
-
-    masks: unit module → boolean mask of those to be drawn anew, (units,), or (members, units) in a stack.
-    wiring: unit module → its incoming and outgoing layers. After convolutions, a Linear reads the channels one
-        after the other, each with all its places (PyTorch's flattening of C, H, W).
-    fresh: new parameters of the incoming layers, and of norms, by name, such as `redraw(module)` gives.
-    Returns for each parameter written a boolean mask, broadcastable to it, of the entries written.
-    Raises ValueError, changing nothing, where widths do not fit.
-    """
-    names: dict[Tensor, str] = {parameter: name for name, parameter in module.named_parameters()}
-    groups = {unit: hidden(module, unit, wiring[unit]) for unit in masks}
-    written: dict[str, Tensor] = {}
-
-    def note(parameter: Tensor, mask: Tensor) -> None:
-        name = names[parameter]
-        written[name] = written[name] | mask if name in written else mask
-
-    def draw(parameter: Tensor, mask: Tensor) -> None:
-        parameter.copy_(torch.where(mask, fresh[names[parameter]].to(parameter), parameter))
-        note(parameter, mask)
-
-    for unit, mask in masks.items():
-        if mask.shape != groups[unit].shape:
-            layers = ", ".join(wiring[unit].incoming)
-            raise ValueError(
-                f"'{unit}' has {_times(mask.shape)} units, but {layers} has {_times(groups[unit].shape)} outputs"
-            )
-    for unit, mask in masks.items():
-        for layer in map(module.get_submodule, wiring[unit].incoming):
-            draw(layer.get_parameter("weight"), _over_places(mask.unsqueeze(-1), layer))
-            if layer.bias is not None:
-                layer.get_parameter("bias").masked_fill_(mask, 0)
-                note(layer.get_parameter("bias"), mask)
-        for part in map(module.get_submodule, (*wiring[unit].norms, unit)):
-            for own in _own(part):
-                if own.shape == mask.shape and isinstance(own, nn.Parameter):
-                    draw(own, mask)
-            for name, start in (("running_mean", 0.0), ("running_var", 1.0)):
-                if isinstance(statistics := getattr(part, name, None), Tensor):
-                    statistics.masked_fill_(mask, start)
-    # after all draws: a unit drawn anew must not hear the others, either
-    for unit, mask in masks.items():
-        for layer in map(module.get_submodule, wiring[unit].outgoing):
-            weight = layer.get_parameter("weight")
-            inputs = mask.repeat_interleave(_sizes(layer)[-1] // mask.shape[-1], dim=-1)
-            columns = _over_places(inputs.unsqueeze(-2), layer)
-            weight.masked_fill_(columns, 0)
-            note(weight, columns)
-    return written
 
 
 def outgoing_weights(module: nn.Module, group: Hidden) -> Iterator[tuple[nn.Module, Tensor]]:
@@ -203,7 +128,7 @@ def outgoing_weights(module: nn.Module, group: Hidden) -> Iterator[tuple[nn.Modu
     (members, outputs, units, taps or places)."""
     for layer in map(module.get_submodule, group.wires.outgoing):
         weight = layer.get_parameter("weight").detach()
-        *outer, _ = _sizes(layer)
+        *outer, _ = sizes(layer)
         yield layer, weight.reshape(*outer, group.width, -1)
 
 
@@ -213,7 +138,7 @@ def where(words: str, learner: Learner, who: str) -> str:
     return words if usable == all_ else f"{words} (private units alone: {usable} of {all_} modules)"
 
 
-def _own(part: nn.Module) -> list[Tensor]:
+def own_tensors(part: nn.Module) -> list[Tensor]:
     """What a norm, or an activation with a slope for each unit, has for single units."""
     if isinstance(part, NORMS):
         found = [getattr(part, name, None) for name in ("weight", "bias", "running_mean", "running_var")]
@@ -222,15 +147,15 @@ def _own(part: nn.Module) -> list[Tensor]:
     return [tensor for tensor in found if tensor is not None]
 
 
-def _sizes(layer: nn.Module) -> tuple[int, ...]:
+def sizes(layer: nn.Module) -> tuple[int, ...]:
     """(outputs, inputs) of a layer, or (members, outputs, inputs) of a stacked one."""
     return tuple(layer.get_parameter("weight").shape[: 3 if isinstance(layer, STACKED) else 2])
 
 
-def _over_places(mask: Tensor, layer: nn.Module) -> Tensor:
+def over_places(mask: Tensor, layer: nn.Module) -> Tensor:
     """A mask of matrix entries, broadcastable to a layer's weight: the same at all places of a kernel."""
-    return mask.view(*mask.shape, *[1] * (layer.get_parameter("weight").ndim - len(_sizes(layer))))
+    return mask.view(*mask.shape, *[1] * (layer.get_parameter("weight").ndim - len(sizes(layer))))
 
 
-def _times(shape: Sequence[int]) -> str:
+def times(shape: Sequence[int]) -> str:
     return " × ".join(map(str, shape))

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from supple.interventions import StackedLinear, unit_names
-from supple.interventions.activations import Units, activations, set_generators
+from supple.networks.activations import Units, activations, set_generators
 
 NEURONS = ["prelu(granularity=neuron)", "bo_prelu(granularity=neuron)"]
 TEXTS = [*activations.names(), *NEURONS, "prelu(granularity=global)", "rational(version=D)"]

@@ -4,62 +4,21 @@ import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import is_not
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from ..registry import did_you_mean
+from .layers import Layer, Scope, chain
 from .linear_pairs import Joint, LinearPair, declared_pairs, find_joints, pair_at
+from .parameters import snapshot
 from .redraw import redraw
 from .wiring import CONV, LINEAR, STACKED, Wiring, layer_before, trace_wiring, unit_names
-
-Role = Literal["encoder", "hidden", "head"]
-Scope = str | tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Layer:
-    """One layer with weights. `depth` counts from the input; layers side by side share a depth. `part` is the word
-    for what it does in a larger design, such as `query`; a scope may name it. `split`: number of equal parts along its
-    outputs that are matrices of their own, such as 3 for a fused query, key and value."""
-
-    name: str
-    module: nn.Module
-    role: Role
-    depth: int
-    part: str = ""
-    split: int = 1
-
-    @property
-    def weight(self) -> Tensor:
-        """The layer's weight matrix or kernel; of a stacked layer those of all members, (members, …)."""
-        return self.module.get_parameter("weight")
-
-    @property
-    def weights(self) -> tuple[Tensor, ...]:
-        """The weight of each network that the layer belongs to: its own, or one matrix for each member of a stack."""
-        return self.weight.unbind() if isinstance(self.module, STACKED) else (self.weight,)
 
 
 def _is_part(word: str) -> Callable[[Layer], bool]:
     return lambda layer: layer.part == word
-
-
-def chain(module: nn.Module, prefix: str = "") -> tuple[Layer, ...]:
-    """The Linear and Conv layers (stacked or not) of a plain feed-forward module, in the order in which they were
-    defined: the first is the encoder, the last the head, those between are hidden."""
-    found = [(n, m) for n, m in module.named_modules() if isinstance(m, (*LINEAR, *CONV))]
-    last = len(found) - 1
-    roles: list[Role] = ["head" if i == last else "encoder" if i == 0 else "hidden" for i in range(len(found))]
-    return tuple(
-        Layer(prefix + n, m, role, depth) for depth, ((n, m), role) in enumerate(zip(found, roles, strict=True))
-    )
-
-
-def snapshot(module: nn.Module) -> dict[str, Tensor]:
-    """A detached copy of every parameter, by qualified name."""
-    return {name: p.detach().clone() for name, p in module.named_parameters()}
 
 
 def no_batches(count: int | None) -> Iterator[Tensor]:

@@ -14,6 +14,7 @@ from typing import Any
 from torch import Tensor, fx, nn
 
 from .activations import Activation
+from .recording import evaluating
 from .stacked import StackedConv2d, StackedLayerNorm, StackedLinear
 
 LINEAR = (nn.Linear, StackedLinear)
@@ -111,15 +112,12 @@ def trace(module: nn.Module) -> tuple[fx.Graph, dict[str, list[fx.Node]]]:
     """The graph of a forward pass in evaluation mode, with layers, norms and activations as they are, and what each
     module put out, by name. Raises Untraceable."""
     tracer = _Tracer()
-    modes = [(part, part.training) for part in module.modules()]
     try:
-        return tracer.trace(module.eval()), tracer.outputs
+        with evaluating(module):
+            return tracer.trace(module), tracer.outputs
     except Exception as error:  # whatever a forward pass does with what is no tensor
         why = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise Untraceable(f"cannot be traced ({why})") from error
-    finally:
-        for part, training in modes:
-            part.training = training
 
 
 class Shared(Exception):

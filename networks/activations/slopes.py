@@ -6,6 +6,7 @@ import math
 import torch
 from torch import Tensor, nn
 
+from ..recording import evaluating
 from .base import Activation
 
 SATURATED = 1e-3  # |φ′| below which a unit is saturated (paper 002, Section 4)
@@ -26,14 +27,12 @@ def derivative(module: nn.Module, pre_activation: Tensor) -> Tensor:
 
 def _slopes(module: nn.Module, x: Tensor) -> list[Tensor]:
     """Derivatives of each pre-activation's features, one after the other."""
-    training, x = module.training, x.detach().requires_grad_()
-    try:
-        with torch.enable_grad():
-            y = module.eval().forward(x)
-            parts = y.chunk(module.branches, module.axis) if isinstance(module, Activation) else (y,)
-            return [torch.autograd.grad(part.sum(), x, retain_graph=True)[0] for part in parts]
-    finally:
-        module.train(training)
+    x = x.detach().requires_grad_()
+    with evaluating(module), torch.enable_grad():
+        y = module.forward(x.clone())  # a copy: some activations work in place
+        axis = next((a for a in range(x.dim()) if y.shape[a] != x.shape[a]), -1)
+        parts = y.chunk(max(1, y.shape[axis] // x.shape[axis]), axis)
+        return [torch.autograd.grad(part.sum(), x, retain_graph=True)[0] for part in parts]
 
 
 class Curve:

@@ -24,7 +24,6 @@ class Activation(nn.Module):
 
     axis: int = -1
     members: int = 0  # 0: not stacked
-    branches: int = 1  # features that each pre-activation becomes, one after the other along `axis`
     homogeneous: bool = False  # each unit for itself: φ(c·x) = c·φ(x) for c > 0
 
     def __init__(self) -> None:  # nn.Module's own would let any parameter pass the check against the signature
