@@ -26,8 +26,7 @@ from ..experiments.learner_state import learner_state, load_learner_state
 from ..experiments.seeding import generator
 from ..experiments.settings import Device, RunSettings, device_here, positive
 from ..interventions import Learner
-from ..interventions.contract import copy_module_
-from ..metrics.view import evaluating
+from ..networks import copy_module_, evaluating
 from .feed import Feed
 from .graph import Captured
 from .nature import NatureCNN

@@ -26,7 +26,7 @@ from ..experiments.learner_state import learner_state, load_learner_state
 from ..experiments.seeding import generator
 from ..experiments.settings import RunSettings, positive
 from ..interventions import Learner
-from ..metrics.view import evaluating
+from ..networks import evaluating
 from .multihead import MultiHead
 from .normalize import RewardScale, RunningMeanStd
 from .rollout import Batch, Rollout

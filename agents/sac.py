@@ -22,8 +22,7 @@ from ..experiments.hooks import HookDriver
 from ..experiments.learner_state import learner_state, load_learner_state
 from ..experiments.seeding import generator
 from ..interventions import Learner, snapshot
-from ..interventions.contract import copy_module_
-from ..metrics.view import evaluating
+from ..networks import copy_module_, evaluating
 from .feed import Feed
 from .graph import Captured
 from .networks import MLP, Actor, Critics, QNetworks, SimBa, features_of, layers_of, orthogonal, uniform, wiring_of

@@ -16,7 +16,7 @@ import tyro
 
 from supple.experiments.compare import Comparison
 from supple.experiments.errors import UsageError
-from supple.interventions import did_you_mean
+from supple.registry import did_you_mean
 from supple.scripts.console import Options, PresetOptions, S, parse, typed
 from supple.scripts.language import kind_of, preset_name, settings_of_preset
 from supple.tracks.kinds import KINDS

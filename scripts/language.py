@@ -18,7 +18,7 @@ import tyro
 
 from supple.experiments.errors import UsageError
 from supple.experiments.settings import device_here
-from supple.interventions import did_you_mean
+from supple.registry import did_you_mean
 from supple.scripts.console import PresetOptions, Resume, finish, parse, run, typed, warn
 from supple.tracks import distributed
 from supple.tracks.kinds import KINDS, kinds_of

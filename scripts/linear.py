@@ -20,7 +20,7 @@ import tyro
 from supple.experiments import files
 from supple.experiments.errors import UsageError
 from supple.experiments.rundir import versions
-from supple.interventions import did_you_mean
+from supple.registry import did_you_mean
 from supple.scripts.console import Options, Resume, finish, parse, run, screen, typed, warn
 from supple.tracks.kinds import KINDS
 from supple.tracks.runs import create, train

@@ -16,7 +16,7 @@ from supple.agents.presets import PRESETS, Preset
 from supple.agents.runs import create, train
 from supple.experiments.errors import UsageError
 from supple.experiments.rundir import RunDirectory
-from supple.interventions import did_you_mean
+from supple.registry import did_you_mean
 from supple.scripts.console import PresetOptions, Resume, finish, parse, run, typed, warn
 from supple.tracks.kinds import KINDS
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import tyro
 
 from supple.experiments.errors import UsageError
-from supple.interventions import did_you_mean
+from supple.registry import did_you_mean
 from supple.scripts.console import Options, Resume, finish, parse, run, typed, warn
 from supple.tracks.vision.benchmarks import BENCHMARKS, Benchmark
 from supple.tracks.vision.runs import create, train

@@ -22,8 +22,8 @@ from supple.envs import StepResult
 from supple.experiments.errors import RunError, UsageError
 from supple.experiments.hooks import HookDriver
 from supple.interventions import Hook, Intervention, Learner, make, parse_call
-from supple.interventions.learner import LINEAR
 from supple.metrics import measure
+from supple.networks import LINEAR
 
 D, A = 5, 2
 CONTROL = Control(D, (-1.0, -0.5), (1.0, 2.0))

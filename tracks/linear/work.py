@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from ...experiments.seeding import derive, generator
 from ...interventions import Learner
-from ...interventions.learner import chain
+from ...networks import chain
 from ..work import Task, Work
 from .representations import gram, ntk_distance
 from .settings import LinearSettings

@@ -13,7 +13,7 @@ from torch import Tensor
 from ....experiments.learner_state import learner_state, load_learner_state
 from ....experiments.seeding import generator
 from ....interventions import Learner
-from ....metrics.view import evaluating
+from ....networks import evaluating
 from ...work import Task, Work
 from ..adapters import Adapter, adapters, add_task, maker, penalty, save_adapters, wrap
 from ..models import model_type

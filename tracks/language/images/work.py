@@ -12,7 +12,7 @@ from torch import Tensor
 from ....experiments.seeding import generator
 from ....experiments.settings import device_here
 from ....interventions import Learner
-from ....metrics.view import evaluating
+from ....networks import evaluating
 from ...work import Task, Work
 from ..gpt import adamw
 from ..schedule import cosine
