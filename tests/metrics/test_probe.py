@@ -90,7 +90,7 @@ def test_costly_metrics_are_taken_only_when_asked_for():
 @pytest.mark.parametrize("costly", [False, True])
 def test_a_metric_of_ones_own_is_measured_from_its_registration_on(costly):
     module = network()
-    metrics.register("largest")(Metric("largest weight", "weights", lambda view: module[0].weight.max()[None],
+    metrics.register("largest")(Metric("largest weight", "weights", lambda view: module[0].weight.detach().max()[None],
                                        costly=costly))  # fmt: skip
     try:
         assert ("largest" in CHEAP_METRICS) is not costly
