@@ -1,4 +1,4 @@
-"""The contract of an intervention: a name, parameters, a reset contract and up to five moments."""
+"""The contract of an intervention: a name, parameters, a reset contract and six moments, each optional."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -12,9 +12,8 @@ from ..networks.parameters import restore_
 from ..registry import Call, Registry, bind, parse_call
 from .contract import Preset, check_optimizer, contract_for, settle
 
-
 class Intervention:
-    """Something that is done to a learner. A subclass overrides the moments it needs.
+    """Something that is done to a learner. A subclass overrides those of the six moments that it needs.
 
     attach(learner)        at the start of a run (or of a fork)
     penalty(learner)       a differentiable term added to every training loss
@@ -75,7 +74,7 @@ class Intervention:
         """Take up what `state_dict` gave."""
 
     def has(self, moment: str) -> bool:
-        """Whether this intervention overrides a moment: "penalty", "before_update", "after_update", …"""
+        """Whether this intervention overrides a method: one of the six moments, or `restructure`."""
         return getattr(type(self), moment) is not getattr(Intervention, moment)
 
     def __str__(self) -> str:

@@ -24,7 +24,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from ..networks.learner import Learner, no_batches
+from ..networks.capabilities import no_batches
+from ..networks.learner import Learner
 from .base import Intervention, interventions
 
 BUDGET = 2**25  # numbers in the single-sample gradients held at once: 128 MB in float32

@@ -2,8 +2,9 @@
 
 from .activations import Units, activation, derivative, initial_gain, parse_activation, properties, set_generators
 from .activations import activations as activation_registry
+from .capabilities import no_batches
 from .layers import Layer, Role, Scope, chain
-from .learner import Learner, learner_for, no_batches
+from .learner import Learner, learner_for
 from .linear_pairs import LinearPair
 from .members import members_of, normal_like
 from .parameters import copy_module_, restore_, snapshot

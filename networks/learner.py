@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ..registry import did_you_mean
+from .capabilities import MoreData, Restructured, Specifics, no_batches
 from .layers import Layer, Scope, chain
 from .linear_pairs import Joint, LinearPair, declared_pairs, find_joints, pair_at
 from .parameters import snapshot
@@ -21,14 +22,11 @@ def _is_part(word: str) -> Callable[[Layer], bool]:
     return lambda layer: layer.part == word
 
 
-def no_batches(count: int | None) -> Iterator[Tensor]:
-    """The batches of a learner that offers none."""
-    raise ValueError("this learner offers no batches: give it some (Learner.batches)")
-
-
 @dataclass
-class Learner:
-    """The thin adapter that every track provides.
+class Learner(MoreData, Specifics, Restructured):
+    """The thin adapter that every track provides: all that an intervention or a metric sees of a training run.
+
+    What few methods ask for is in its bases (capabilities.py), and optional.
 
     Attributes
     ----------
@@ -37,34 +35,18 @@ class Learner:
     optimizer: its optimizer, or None.
     layers: its layers in forward order, with their roles.
     units: qualified names of the modules whose outputs are post-activation units, in forward order.
-    features: qualified name of the module whose outputs the heads read, where that is not the last of `units`.
     probe: returns the positional arguments of one forward pass on recent inputs; None before there are any.
-    last_inputs: returns the same of the last update's batch alone, for what looks at every update; default: `probe`.
     loss: returns the training loss on a recent batch, differentiable in the parameters; of a stack the sum of the
         members' losses, which gives every member the gradient of its own.
-    retain: returns the loss on a batch of what must not be forgotten, differentiable; None: there is only `loss`.
-    batches: yields the training losses of single samples, differentiable, (batch,) or (members, batch), for so many
-        successive batches of what it is trained on now; None: for one pass over that. Raises ValueError where there
-        is nothing yet, or no end to pass to.
     generator: the source of every random draw that an intervention makes on this learner.
-    generators: of a stack of seeds: one for each member, for draws that no other member moves (`normal_like`).
     redraw: returns a fresh draw of the initial parameters, by name; one that it leaves out is as in `initial`.
     initial: the parameters at step 0, by name (copied from `module` when not given).
-    endless: it learns from a memory that has no end to pass to, so `batches` needs a number.
     followers: networks that track this one, such as target networks; same architecture.
-    algorithm: whose released reset contract applies ("dqn", "sac"); "" where nothing was released.
-    temperature: the entropy temperature of a SAC agent as a learner of its own, or None.
+    generators: of a stack of seeds: one for each member, for draws that no other member moves (`normal_like`).
+    features: qualified name of the module whose outputs the heads read, where that is not the last of `units`.
     wiring: between which layers each of `units` lies whose weights are private (see wiring.py); default: found by
         `trace_wiring`.
     unwired: each other one of `units` → why it has none: the rest of a sentence that begins with its name.
-    injectable: qualified name of the submodule that plasticity injection duplicates, or None.
-    fire_scope: the layers that `fire` rewrites where no scope is given.
-    activation_draws: where randomised activations draw from, as in `set_generators`; None: torch's global generator.
-    origins: name of a layer or of units → its name at the start, where an intervention moved it since. What people
-        write and what logs say is the name at the start.
-    changes: the interventions that changed the architecture so far, as texts in their order; belongs to the
-        checkpoint (see `restructure`).
-    renewed: name of a parameter or of units → how many `changes` there had been when it became the name of new ones.
     """
 
     name: str
@@ -76,24 +58,12 @@ class Learner:
     loss: Callable[[], Tensor]
     generator: torch.Generator
     redraw: Callable[[], Mapping[str, Tensor]]
-    batches: Callable[[int | None], Iterator[Tensor]] = no_batches
-    endless: bool = False
-    generators: tuple[torch.Generator, ...] = ()
     initial: dict[str, Tensor] = field(default_factory=dict)
     followers: tuple[nn.Module, ...] = ()
-    algorithm: str = ""
-    temperature: "Learner | None" = None
+    generators: tuple[torch.Generator, ...] = ()
+    features: str | None = None
     wiring: Mapping[str, Wiring] = field(default_factory=dict)
     unwired: Mapping[str, str] = field(default_factory=dict)
-    injectable: str | None = None
-    features: str | None = None
-    fire_scope: Scope = "all"
-    activation_draws: Sequence[torch.Generator] | None = None
-    last_inputs: Callable[[], Sequence[Any] | None] | None = None
-    retain: Callable[[], Tensor] | None = None
-    origins: dict[str, str] = field(default_factory=dict)
-    changes: list[str] = field(default_factory=list)
-    renewed: dict[str, int] = field(default_factory=dict)
     _named: bool = field(default=False, init=False, repr=False)  # somebody named the wiring
     _joints: tuple[list[nn.Module], list[Joint], list[str]] | None = field(default=None, init=False, repr=False)
 
@@ -118,11 +88,6 @@ class Learner:
                 if name not in modules:
                     hint = did_you_mean(name, modules)
                     raise ValueError(f"'{self.name}': the wiring of '{unit}' names no module: '{name}'{hint}")
-
-    def identity(self, name: str) -> str:
-        """What to remember something of a parameter or of units by. It is the name, until an intervention gives that
-        name to new ones: what was remembered of the old ones is not theirs."""
-        return f"{name}@{self.renewed[name]}" if name in self.renewed else name
 
     def is_stacked(self, unit: str) -> bool:
         """Whether these units are those of a stack, (members, n, …), each member's a layer of its own: where the
