@@ -12,6 +12,7 @@ from ..networks.parameters import restore_
 from ..registry import Call, Registry, bind, parse_call
 from .contract import Preset, check_optimizer, contract_for, settle
 
+
 class Intervention:
     """Something that is done to a learner. A subclass overrides those of the six moments that it needs.
 

@@ -1,11 +1,12 @@
-"""Drawing single units anew, in place."""
+"""What the interventions on single units share: how units are drawn anew, and what reports say of it."""
 
 from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
 
-from ..networks.units import hidden, over_places, own_tensors, sizes, times
+from ..networks.learner import Learner
+from ..networks.units import hidden, hidden_units, own_tensors, sizes, times
 from ..networks.wiring import Wiring
 
 
@@ -43,7 +44,7 @@ def recycle_(
             )
     for unit, mask in masks.items():
         for layer in map(module.get_submodule, wiring[unit].incoming):
-            draw(layer.get_parameter("weight"), over_places(mask.unsqueeze(-1), layer))
+            draw(layer.get_parameter("weight"), _over_places(mask.unsqueeze(-1), layer))
             if layer.bias is not None:
                 layer.get_parameter("bias").masked_fill_(mask, 0)
                 note(layer.get_parameter("bias"), mask)
@@ -59,7 +60,18 @@ def recycle_(
         for layer in map(module.get_submodule, wiring[unit].outgoing):
             weight = layer.get_parameter("weight")
             inputs = mask.repeat_interleave(sizes(layer)[-1] // mask.shape[-1], dim=-1)
-            columns = over_places(inputs.unsqueeze(-2), layer)
+            columns = _over_places(inputs.unsqueeze(-2), layer)
             weight.masked_fill_(columns, 0)
             note(weight, columns)
     return written
+
+
+def where(words: str, learner: Learner, who: str) -> str:
+    """Words for a report, with how many of the modules of units they hold for, unless for all."""
+    usable, all_ = len(hidden_units(learner, who)), len(learner.units)
+    return words if usable == all_ else f"{words} (private units alone: {usable} of {all_} modules)"
+
+
+def _over_places(mask: Tensor, layer: nn.Module) -> Tensor:
+    """A mask of matrix entries, broadcastable to a layer's weight: the same at all places of a kernel."""
+    return mask.view(*mask.shape, *[1] * (layer.get_parameter("weight").ndim - len(sizes(layer))))

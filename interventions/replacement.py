@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from ..networks.learner import Learner
-from ..networks.units import Hidden, hidden_units, observe, where
+from ..networks.units import Hidden, hidden_units, observe
 from .base import Intervention
 from .contract import ResetContract, check_optimizer, zero_slots_
-from .recycle import recycle_
+from .recycle import recycle_, where
 
 
 class Replacement(Intervention, ABC):

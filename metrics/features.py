@@ -12,6 +12,8 @@ from typing import Literal, overload
 import torch
 from torch import Tensor
 
+from ..networks import units
+
 Activations = Tensor | Sequence[Tensor] | Mapping[str, Tensor]
 
 
@@ -119,7 +121,7 @@ def member_scores(activations: Tensor) -> Tensor:
     magnitudes = activations.detach().abs().mean(reduced, dtype=torch.float64)
     if not magnitudes.isfinite().all():
         raise ValueError("activity_scores: activations hold NaN or infinity; they must be finite")
-    return magnitudes / (magnitudes.mean(-1, keepdim=True) + 1e-9)
+    return units.activity_scores(magnitudes)
 
 
 @overload

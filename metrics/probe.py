@@ -12,6 +12,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from ..networks.activations import SATURATED
 from ..networks.learner import Learner
 from ..networks.linear_pairs import LinearPair
 from ..networks.recording import evaluating
@@ -20,7 +21,6 @@ from .balance import deviation_of, nearest_lambda
 from .curvature import hessian_eigenvalues
 from .features import count_holding, count_large, count_resolved, entropy_rank, member_scores
 from .gradients import gradient_effective_rank, per_sample_gradients
-from .saturation import THRESHOLD
 from .view import View
 
 SAMPLES = 64  # of which per-sample gradients are held at once
@@ -86,7 +86,7 @@ def _dormant(view: View, *layers: Tensor) -> Tensor:
 
 
 def _saturated(view: View) -> Tensor:
-    saturated = [view.apart(slopes < THRESHOLD) for slopes in view.slopes.values()]
+    saturated = [view.apart(slopes < SATURATED) for slopes in view.slopes.values()]
     return torch.stack([layer.sum(1) for layer in saturated]).sum(0) / sum(layer.shape[1] for layer in saturated)
 
 

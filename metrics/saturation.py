@@ -16,7 +16,6 @@ from ..networks.activations import SATURATED, derivative
 from .features import Activations, activity_scores
 
 Array = NDArray[np.float64]
-THRESHOLD = SATURATED
 
 
 def activation_slopes(module: nn.Module, inputs: Tensor) -> Tensor:
@@ -30,7 +29,7 @@ def activation_slopes(module: nn.Module, inputs: Tensor) -> Tensor:
     return derivative(module, inputs).abs()
 
 
-def saturation_fraction(derivatives: Activations, threshold: float = THRESHOLD) -> float:
+def saturation_fraction(derivatives: Activations, threshold: float = SATURATED) -> float:
     """Share of (sample, unit) pairs with |φ′(x)| < threshold, in [0, 1] (paper 002, Section 4).
 
     derivatives: φ′ at the pre-activations (any shape), for one layer or as a sequence or mapping of layers: each

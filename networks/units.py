@@ -123,6 +123,12 @@ def observe(
     return seen
 
 
+def activity_scores(magnitudes: Tensor) -> Tensor:
+    """Return each unit's mean |h| over that of its layer (Sokar et al. 2023, as released): 1 on average, 0 of a dead
+    layer. magnitudes: mean |h| of each unit, (…, units)."""
+    return magnitudes / (magnitudes.mean(-1, keepdim=True) + 1e-9)
+
+
 def outgoing_weights(module: nn.Module, group: Hidden) -> Iterator[tuple[nn.Module, Tensor]]:
     """Each layer that reads these units, and its weight by unit: (outputs, units, taps or places), or
     (members, outputs, units, taps or places)."""
@@ -130,12 +136,6 @@ def outgoing_weights(module: nn.Module, group: Hidden) -> Iterator[tuple[nn.Modu
         weight = layer.get_parameter("weight").detach()
         *outer, _ = sizes(layer)
         yield layer, weight.reshape(*outer, group.width, -1)
-
-
-def where(words: str, learner: Learner, who: str) -> str:
-    """Words for a report, with how many of the modules of units they hold for, unless for all."""
-    usable, all_ = len(hidden_units(learner, who)), len(learner.units)
-    return words if usable == all_ else f"{words} (private units alone: {usable} of {all_} modules)"
 
 
 def own_tensors(part: nn.Module) -> list[Tensor]:
@@ -152,10 +152,6 @@ def sizes(layer: nn.Module) -> tuple[int, ...]:
     return tuple(layer.get_parameter("weight").shape[: 3 if isinstance(layer, STACKED) else 2])
 
 
-def over_places(mask: Tensor, layer: nn.Module) -> Tensor:
-    """A mask of matrix entries, broadcastable to a layer's weight: the same at all places of a kernel."""
-    return mask.view(*mask.shape, *[1] * (layer.get_parameter("weight").ndim - len(sizes(layer))))
-
-
 def times(shape: Sequence[int]) -> str:
+    """Return a shape in words: "3 × 8"."""
     return " × ".join(map(str, shape))
