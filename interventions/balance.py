@@ -201,7 +201,7 @@ def _linear_(pair: LinearPair, lam: float) -> Tensor:
 
 
 def _factors(w1: Tensor, w2: Tensor, lam: float) -> tuple[Tensor, Tensor]:
-    """The λ-balanced factors of the product W2·W1 that are nearest to W1 (…, h, i) and W2 (…, o, h)."""
+    """Return the λ-balanced factors of the product W2·W1 that are nearest to W1 (…, h, i) and W2 (…, o, h)."""
     hidden = w1.shape[-2]
     (q2, r2), (q1, r1) = torch.linalg.qr(w2), torch.linalg.qr(w1.mT)
     u, s, vt = torch.linalg.svd(r2 @ r1.mT, full_matrices=False)
@@ -237,7 +237,7 @@ def _completed(basis: Tensor, count: Tensor, weight: Tensor) -> Tensor:
 
 
 def _off(pair: LinearPair, lam: float, reached: Tensor) -> float:
-    """The largest deviation from the balance, relative to the largest squared norm."""
+    """Return the largest deviation from the balance, relative to the largest squared norm."""
     a, c = _norms(pair)
     off = (a - c - lam).abs() * reached
     if pair.between == "linear":

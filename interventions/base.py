@@ -31,8 +31,8 @@ class Intervention:
     at_start: bool = False  # where no schedule is given, it is applied once, at the start of the run
 
     def concerns(self, learner: Learner) -> bool:
-        """Whether it has a place in this learner. An agent's other learners are left alone; where there is a place
-        in none, `attach` refuses with the reason."""
+        """Return whether it has a place in this learner. An agent's other learners are left alone; where there
+        is a place in none, `attach` refuses with the reason."""
         return True
 
     def attach(self, learner: Learner) -> None:
@@ -54,17 +54,17 @@ class Intervention:
         raise AttributeError(f"{self.name} is not applied by a schedule")
 
     def restructure(self, learner: Learner) -> None:
-        """The part of `apply` that changes the architecture or the optimizer, with arbitrary values in what is new;
-        appends its text to `learner.changes`. Whatever was recorded of the network, such as a CUDA graph, is then
+        """Do the part of `apply` that changes the architecture or the optimizer, with arbitrary values in what is new,
+        and append its text to `learner.changes`. Whatever was recorded of the network, such as a CUDA graph, is then
         stale."""
 
     def contract(self, learner: Learner) -> dict[str, str]:
-        """What it resets, in words, for reports."""
+        """Return what it resets, in words, for reports."""
         return {}
 
     def numbers(self, learner: Learner) -> dict[str, Tensor]:
-        """What it counts or measures of its own doing on this learner so far, for logs, by name: a number, or in a
-        stack one for each member, (members,)."""
+        """Return what it counts or measures of its own doing on this learner so far, for logs, by name: a number,
+        or in a stack one for each member, (members,)."""
         return {}
 
     def state_dict(self) -> dict[str, Any]:
@@ -75,7 +75,7 @@ class Intervention:
         """Take up what `state_dict` gave."""
 
     def has(self, moment: str) -> bool:
-        """Whether this intervention overrides a method: one of the six moments, or `restructure`."""
+        """Return whether this intervention overrides a method: one of the six moments, or `restructure`."""
         return getattr(type(self), moment) is not getattr(Intervention, moment)
 
     def __str__(self) -> str:
@@ -144,7 +144,7 @@ interventions: Registry[type[Intervention]] = Registry("intervention")
 
 
 def make(name: str, **params: Any) -> Intervention:
-    """The intervention of that name: `make("fire", steps=10)`.
+    """Return the intervention of that name: `make("fire", steps=10)`.
 
     Raises ValueError, in one line, for an unknown name (with near names) or a wrong parameter.
     """

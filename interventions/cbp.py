@@ -93,7 +93,7 @@ class ContinualBackprop(Replacement):
         return masks
 
     def _due(self, width: int, state: dict) -> int:
-        """How many units of a layer are to be replaced now, in every member of a stack."""
+        """Return how many units of a layer are to be replaced now, in every member of a stack."""
         aged = [[age + self.period, units] for age, units in state["young"]]
         state["young"] = [[age, units] for age, units in aged if age <= self.maturity]
         mature = width - sum(units for _, units in state["young"])

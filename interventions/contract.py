@@ -43,7 +43,7 @@ class ResetContract:
     restore: str | None = None
 
     def describe(self, scope: str, learner: Learner, own: Mapping[str, str] = {}) -> dict[str, str]:
-        """The contract as a table row: column name → words; nothing of parts that the learner has not.
+        """Return the contract as a table row: column name → words; nothing of parts that the learner has not.
 
         own: columns that an intervention says in words of its own."""
         weights = self.weights or scope
@@ -94,7 +94,7 @@ AS_RELEASED: dict[tuple[str, str], ResetContract] = {
 
 
 def contract_for(name: str, preset: str, algorithm: str) -> ResetContract:
-    """The contract that a preset name stands for, on this algorithm.
+    """Return the contract that a preset name stands for, on this algorithm.
 
     Raises ValueError for an unknown preset, and for `as_released` where nothing was released.
     """

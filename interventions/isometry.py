@@ -57,8 +57,8 @@ class Weight:
         return int(self.layout == "stacked")
 
     def matrices(self) -> Tensor:
-        """A view (members, taps, split, d_out, d_in) of the weight's own memory; without members or taps where there
-        are none."""
+        """Return a view (members, taps, split, d_out, d_in) of the weight's own memory; without members or taps where
+        there are none."""
         tensor = self.tensor.detach().movedim((self._first, self._first + 1), (-2, -1))
         return tensor.unflatten(-2, (self.split, -1))
 

@@ -53,7 +53,7 @@ class MuonWithAdam(torch.optim.Optimizer):
         super().__init__([*others, *ours], adam.defaults | {"betas": BETAS})
 
     def matrices(self) -> list[dict[str, Any]]:
-        """The groups that Muon trains."""
+        """Return the groups that Muon trains."""
         return [group for group in self.param_groups if "momentum" in group]
 
     @overload
@@ -174,7 +174,7 @@ class Muon(Intervention):
 
 
 def _hidden(learner: Learner) -> dict[Tensor, bool]:
-    """The weights of hidden Linear and Conv layers that are trained → whether a stack of them."""
+    """Return the weights of hidden Linear and Conv layers that are trained → whether a stack of them."""
     return {
         layer.weight: isinstance(layer.module, STACKED)
         for layer in learner.layers

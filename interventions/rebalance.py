@@ -75,7 +75,7 @@ class Rebalance(Intervention):
         return written
 
     def _pairs(self, learner: Learner) -> list[LinearPair]:
-        """The pairs in the scope. Raises ValueError where there are none, with the reason."""
+        """Return the pairs in the scope. Raises ValueError where there are none, with the reason."""
         pairs, reasons = learner.paired()
         if not pairs:
             why = f": {reasons[0]}" if reasons else ""

@@ -73,5 +73,5 @@ def where(words: str, learner: Learner, who: str) -> str:
 
 
 def _over_places(mask: Tensor, layer: nn.Module) -> Tensor:
-    """A mask of matrix entries, broadcastable to a layer's weight: the same at all places of a kernel."""
+    """Return a mask of matrix entries, broadcastable to a layer's weight: the same at all places of a kernel."""
     return mask.view(*mask.shape, *[1] * (layer.get_parameter("weight").ndim - len(sizes(layer))))

@@ -29,11 +29,11 @@ class Replacement(Intervention, ABC):
 
     @abstractmethod
     def statistic(self, activations: Tensor) -> Tensor:
-        """What is looked at: (…, rows, units) → a tensor."""
+        """Return what is looked at: (…, rows, units) → a tensor."""
 
     @abstractmethod
     def begin(self, group: Hidden, device: torch.device) -> dict[str, Any]:
-        """What is remembered of units before the first look: tensors, numbers and lists."""
+        """Return what is remembered of units before the first look: tensors, numbers and lists."""
 
     @abstractmethod
     def choose(

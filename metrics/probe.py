@@ -108,7 +108,7 @@ def _gradient_rank(view: View) -> Tensor:
 
 
 def _rank(rank: Callable[[Tensor, torch.Size, torch.dtype], Tensor]) -> Callable[[View], Tensor]:
-    """A rank of the features, from their singular values, shape and type."""
+    """Return a rank of the features, from their singular values, shape and type."""
     return lambda view: view.apart(rank(*view.spectrum).double()).mean(1)
 
 
@@ -146,7 +146,9 @@ metrics: Registry[Metric] = Registry("metric", {
         lambda v: _dormant(v, *v.outputs.values()),
     ),
     "saturated_fraction": Metric(
-        "share of (sample, unit) pairs of a recent batch with |φ′| < 0.001 (paper 002, Section 4)", "slopes", _saturated
+        "share of (sample, unit) pairs of a recent batch with |φ′| < 0.001 (Lillo & Cheney 2025, Section 4)",
+        "slopes",
+        _saturated,
     ),
     "srank": Metric(
         "smallest k whose singular values hold 99 % of the features' sum (Kumar et al. 2021)",
@@ -174,7 +176,7 @@ metrics: Registry[Metric] = Registry("metric", {
         True,
     ),
     "gradient_effective_rank": Metric(
-        f"how many directions hold 99 % of the energy of {SAMPLES} samples' gradients (paper 002, B.7.2)",
+        f"how many directions hold 99 % of the energy of {SAMPLES} samples' gradients (Lillo & Cheney 2025, B.7.2)",
         "samples",
         _gradient_rank,
         costly=True,
@@ -232,7 +234,7 @@ def measure_members(learner: Learner | View, per_layer: bool = False, costly: bo
 
 
 def _take(view: View, per_layer: bool, costly: bool) -> dict[str, tuple[Tensor, str]]:
-    """The values of every network, (networks,), and how to pool them, by name."""
+    """Return the values of every network, (networks,), and how to pool them, by name."""
     there: dict[str, Callable[[], bool]] = {
         "weights": lambda: True,
         "pairs": lambda: bool(view.learner.linear_pairs()),

@@ -99,7 +99,7 @@ class View:
         return self._members(self.recording.units[self.learner.features or last], of=last)
 
     def _members(self, values: Tensor, of: str) -> Tensor:
-        """A module's values (members, n, …), members being those of the stack that the units `of` belong to."""
+        """Return a module's values (members, n, …), members being those of the stack that the units `of` belong to."""
         return self.own(values) if self.learner.is_stacked(of) else values[None]
 
     @cached_property
@@ -139,7 +139,7 @@ class View:
         return found
 
     def parameters(self) -> list[nn.Parameter]:
-        """What the learner trains."""
+        """Return what the learner trains."""
         return [p for p in self.learner.module.parameters() if p.requires_grad]
 
     @cached_property

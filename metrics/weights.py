@@ -82,7 +82,7 @@ def dfi(W: Tensor, side: Side = "smaller", per_dimension: bool = False) -> float
 
 
 def gram_matrices(matrices: Tensor, side: Side = "smaller") -> Tensor:
-    """The Gram matrix of one side of each matrix, float64: (…, m, n) → (…, n, n) of its columns, or (…, m, m)."""
+    """Return each matrix's Gram matrix of one side, float64: (…, m, n) → (…, n, n) of its columns, or (…, m, m)."""
     m, n = matrices.shape[-2:]
     vectors = matrices.detach().double()
     if side == "rows" or (side == "smaller" and m < n):

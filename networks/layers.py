@@ -41,8 +41,8 @@ class Layer:
 
 
 def chain(module: nn.Module, prefix: str = "") -> tuple[Layer, ...]:
-    """The Linear and Conv layers (stacked or not) of a plain feed-forward module, in the order in which they were
-    defined: the first is the encoder, the last the head, those between are hidden."""
+    """Return the Linear and Conv layers (stacked or not) of a plain feed-forward module, in the order in which
+    they were defined: the first is the encoder, the last the head, those between are hidden."""
     found = [(n, m) for n, m in module.named_modules() if isinstance(m, (*LINEAR, *CONV))]
     last = len(found) - 1
     roles: list[Role] = ["head" if i == last else "encoder" if i == 0 else "hidden" for i in range(len(found))]

@@ -90,7 +90,7 @@ class Learner(MoreData, Specifics, Restructured):
                     raise ValueError(f"'{self.name}': the wiring of '{unit}' names no module: '{name}'{hint}")
 
     def is_stacked(self, unit: str) -> bool:
-        """Whether these units are those of a stack, (members, n, …), each member's a layer of its own: where the
+        """Return whether these units are those of a stack, (members, n, …), each member's a layer of its own: where the
         layer before them is stacked; of units without a wiring, the one defined before them."""
         if unit in self.wiring:
             before = self.wiring[unit].incoming[:1]
@@ -117,7 +117,7 @@ class Learner(MoreData, Specifics, Restructured):
         return pairs, reasons
 
     def select(self, scope: Scope) -> list[Layer]:
-        """The layers that a scope names.
+        """Return the layers that a scope names.
 
         `all`, a role (`encoder`, `hidden`, `head`), a kind (`linear`, `conv`), a part that this network has
         (`query`, `key`, … of a transformer) or several of them: a layer is in the scope when any word fits it.
@@ -163,7 +163,7 @@ def learner_for(
     name: str = "model",
     seed: int = 0,
 ) -> Learner:
-    """A `Learner` around any module, for a training loop of one's own; call it before the first update.
+    """Return a `Learner` around any module, for a training loop of one's own; call it before the first update.
 
         learner = learner_for(model, optimizer, probe=lambda: (x,), loss=lambda: criterion(model(x), y))
         make("fire").apply(learner)

@@ -68,13 +68,13 @@ class LinearPair:
         return sum(w.shape[-2] for w in self.second)
 
     def on(self, copies: Mapping[Tensor, Tensor]) -> "LinearPair":
-        """The same pair with other tensors in the place of its own."""
+        """Return the same pair with other tensors in the place of its own."""
         first, second, bias = (tuple(copies[t] for t in part) for part in (self.first, self.second, self.bias))
         return replace(self, first=first, second=second, bias=bias)
 
 
 def pair_of(name: str, first: Sequence[nn.Module], second: Sequence[nn.Module], between: Between) -> LinearPair:
-    """The pair of these layers (Linear or StackedLinear), with the biases of the first."""
+    """Return the pair of these layers (Linear or StackedLinear), with the biases of the first."""
     biases = tuple(layer.get_parameter("bias") for layer in first if getattr(layer, "bias", None) is not None)
     weights = [tuple(layer.get_parameter("weight") for layer in side) for side in (first, second)]
     return LinearPair(name, weights[0], weights[1], biases, between)
@@ -91,7 +91,7 @@ class Joint:
 
 
 def declared_pairs(module: nn.Module) -> Iterator[LinearPair]:
-    """What the module and its parts declare, with the names that their parameters have in it."""
+    """Yield what the module and its parts declare, with the names that their parameters have in it."""
     for prefix, part in module.named_modules():
         if callable(declare := getattr(part, "linear_pairs", None)):
             for pair in declare():
@@ -100,7 +100,7 @@ def declared_pairs(module: nn.Module) -> Iterator[LinearPair]:
 
 
 def find_joints(module: nn.Module, wiring: Mapping[str, Wiring] | None) -> tuple[list[Joint], list[str]]:
-    """The pairs of a network by name, and why other layers begin none, a sentence each.
+    """Return the pairs of a network by name, and why other layers begin none, a sentence each.
 
     wiring: between which layers its units lie, where somebody named that; None: the network is traced.
     """
@@ -114,7 +114,7 @@ def find_joints(module: nn.Module, wiring: Mapping[str, Wiring] | None) -> tuple
 
 
 def pair_at(module: nn.Module, joint: Joint) -> LinearPair | str:
-    """The pair at a joint as the modules are now, or why it is none."""
+    """Return the pair at a joint as the modules are now, or why it is none."""
     parts = {name: module.get_submodule(name) for name in (joint.first, *joint.second, *joint.through)}
     for name, part in parts.items():
         if part._forward_hooks or part._forward_pre_hooks:
@@ -139,12 +139,12 @@ def _join(prefix: str, name: str) -> str:
 
 
 def is_homogeneous(module: nn.Module) -> bool:
-    """Whether an activation is elementwise with φ(c·z) = c·φ(z) for c > 0, with the same random draws if it has any."""
+    """Return whether an activation is elementwise with φ(c·z) = c·φ(z) for c > 0, with the same draws if it has any."""
     return type(module) in HOMOGENEOUS or (isinstance(module, Activation) and module.homogeneous)
 
 
 def _traced(module: nn.Module) -> Iterator[Joint | str]:
-    """What begins at each Linear layer of the graph: a joint, or the reason why there is none."""
+    """Yield what begins at each Linear layer of the graph: a joint, or the reason why there is none."""
     graph, _ = trace(module)
     paths = Paths(module, graph)
     for node in graph.nodes:
@@ -180,7 +180,7 @@ def _follow(node: fx.Node, paths: Paths, second: list[str], through: list[str]) 
 
 
 def _wired(module: nn.Module, wiring: Mapping[str, Wiring]) -> Iterator[Joint | str]:
-    """The same of the layers that a wiring names before units; that these have nothing else around them is trusted."""
+    """Yield the same of the layers that a wiring names before units, trusting that nothing else is around these."""
     for unit, wires in wiring.items():
         kind = type(module.get_submodule(unit)).__name__
         alike = [other for other, others in wiring.items() if set(others.incoming) & set(wires.incoming)]

@@ -12,13 +12,13 @@ Source = torch.Generator | Sequence[torch.Generator] | None
 
 
 def members_of(learner: Learner) -> int:
-    """How many networks the learner's stack has; 0 where it is no stack."""
+    """Return how many networks the learner's stack has; 0 where it is no stack."""
     sizes = {len(layer.weight) if layer.stacked else 0 for layer in learner.layers}
     return sizes.pop() if len(sizes) == 1 else 0
 
 
 def own_axes(layer: Layer) -> tuple[int, ...]:
-    """The axes of a layer's weight that lie within one network."""
+    """Return the axes of a layer's weight that lie within one network."""
     return tuple(range(int(layer.stacked), layer.weight.ndim))
 
 

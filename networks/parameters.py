@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 
 def snapshot(module: nn.Module) -> dict[str, Tensor]:
-    """A detached copy of every parameter, by qualified name."""
+    """Return a detached copy of every parameter, by qualified name."""
     return {name: p.detach().clone() for name, p in module.named_parameters()}
 
 

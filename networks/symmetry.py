@@ -75,11 +75,11 @@ class ScalePair:
         return (self.div.weight, self.mul.weight, *bias)
 
     def rows(self, of_div: Tensor) -> Tensor:
-        """The channels' part of a tensor shaped as div's weight or bias: a view (channels, d_in) or (channels,)."""
+        """Return the channels' part of a tensor shaped as div's weight or bias: a view (channels, …)."""
         return of_div[self.first : self.first + self.channels]
 
     def columns(self, of_mul: Tensor) -> Tensor:
-        """A tensor (…, mul.in_features), such as its weight, as a view (…, heads, groups, channels/heads)."""
+        """Return a tensor (…, mul.in_features), such as its weight, as a view (…, heads, groups, channels/heads)."""
         return of_mul.unflatten(-1, (self.heads, self.groups, -1))
 
     def check(self) -> None:
@@ -104,7 +104,7 @@ class ScalePair:
 
 
 def scale_pairs(model: nn.Module) -> list[ScalePair]:
-    """The scale-symmetric pairs of a model, in the order of its layers.
+    """Return the scale-symmetric pairs of a model, in the order of its layers.
 
     Raises NoSymmetry (a ValueError), in one line: for an architecture that is unknown or has no such symmetry, by name
     and with the reason; for layers that are wrapped or quantised; for a weight of a pair that is used anywhere else.
@@ -125,12 +125,12 @@ def scale_pairs(model: nn.Module) -> list[ScalePair]:
 
 
 def may_have_pairs(model: nn.Module) -> bool:
-    """Whether `scale_pairs` would look at this model's layers at all: a cheap question."""
+    """Return whether `scale_pairs` would look at this model's layers at all: a cheap question."""
     return hasattr(model, "scale_symmetries") or _model_type(model) in FAMILIES
 
 
 def _model_type(model: nn.Module) -> str:
-    """The architecture's name in `transformers`, or "" for any other module."""
+    """Return the architecture's name in `transformers`, or "" for any other module."""
     return str(getattr(getattr(model, "config", None), "model_type", ""))
 
 

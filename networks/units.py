@@ -38,7 +38,7 @@ class Hidden:
         return len(self.shape) == 2
 
     def rows(self, output: Tensor) -> Tensor:
-        """What the module put out, as (rows, units) or (members, rows, units); a place in space is a row.
+        """Return what the module put out, as (rows, units) or (members, rows, units); a place in space is a row.
 
         Raises ValueError where that has another width than the layer before."""
         first = int(self.stacked)
@@ -54,7 +54,7 @@ class Hidden:
 
 
 def hidden_units(learner: Learner, who: str) -> dict[str, Hidden]:
-    """The units that can be rewritten alone, by name, in forward order; others are left out.
+    """Return the units that can be rewritten alone, by name, in forward order; others are left out.
 
     Raises ValueError, with the reasons, where there are none at all."""
     found: dict[str, Hidden] = {}
@@ -75,7 +75,7 @@ def hidden_units(learner: Learner, who: str) -> dict[str, Hidden]:
 
 
 def hidden(module: nn.Module, unit: str, wires: Wiring) -> Hidden:
-    """The units of one module, after checking that the layers around them fit; else ValueError."""
+    """Return the units of one module, after checking that the layers around them fit; else ValueError."""
     incoming, outgoing = ([module.get_submodule(n) for n in names] for names in (wires.incoming, wires.outgoing))
     if not incoming or not outgoing:
         raise ValueError(f"'{unit}' has no layer {'after' if incoming else 'before'} it: name it in the wiring")
@@ -130,7 +130,7 @@ def activity_scores(magnitudes: Tensor) -> Tensor:
 
 
 def outgoing_weights(module: nn.Module, group: Hidden) -> Iterator[tuple[nn.Module, Tensor]]:
-    """Each layer that reads these units, and its weight by unit: (outputs, units, taps or places), or
+    """Yield each layer that reads these units, and its weight by unit: (outputs, units, taps or places), or
     (members, outputs, units, taps or places)."""
     for layer in map(module.get_submodule, group.wires.outgoing):
         weight = layer.get_parameter("weight").detach()
@@ -139,7 +139,7 @@ def outgoing_weights(module: nn.Module, group: Hidden) -> Iterator[tuple[nn.Modu
 
 
 def own_tensors(part: nn.Module) -> list[Tensor]:
-    """What a norm, or an activation with a slope for each unit, has for single units."""
+    """Return what a norm, or an activation with a slope for each unit, has for single units."""
     if isinstance(part, NORMS):
         found = [getattr(part, name, None) for name in ("weight", "bias", "running_mean", "running_var")]
     else:

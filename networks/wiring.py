@@ -53,14 +53,14 @@ class Wiring:
 
 
 def is_activation(module: nn.Module) -> bool:
-    """Whether a module is an activation, one of torch's or of this package's."""
+    """Return whether a module is an activation, one of torch's or of this package's."""
     return isinstance(module, Activation) or (
         type(module).__module__ == _ACTIVATIONS and not isinstance(module, NO_UNITS)
     )
 
 
 def unit_names(module: nn.Module) -> tuple[str, ...]:
-    """The activation modules (torch's and this package's) that have a Linear or Conv layer after them, in the
+    """Return the activation modules (torch's and this package's) that have a Linear or Conv layer after them, in the
     order in which they were defined: a squashing of the output is no hidden unit."""
     found: list[str] = []
     hidden = 0
@@ -73,7 +73,7 @@ def unit_names(module: nn.Module) -> tuple[str, ...]:
 
 
 def layer_before(module: nn.Module, unit: str) -> nn.Module | None:
-    """The last Linear or Conv layer that is defined before `unit`, or in it; None where there is none."""
+    """Return the last Linear or Conv layer that is defined before `unit`, or in it; None where there is none."""
     found, seen = None, False
     for name, part in module.named_modules():
         inside = name == unit or name.startswith(f"{unit}.")
@@ -85,8 +85,8 @@ def layer_before(module: nn.Module, unit: str) -> nn.Module | None:
 
 
 def trace_wiring(module: nn.Module, units: Sequence[str]) -> tuple[dict[str, Wiring], dict[str, str]]:
-    """The wiring of those of `units` whose weights are private, and for each other one why it has none: the rest of a
-    sentence that begins with its name.
+    """Return the wiring of those of `units` whose weights are private, and for each other one why it has none: the
+    rest of a sentence that begins with its name.
 
     units: names of activation modules, or of any others whose outputs count as units. Widths are not looked at.
     """
@@ -109,8 +109,8 @@ class Untraceable(ValueError):
 
 
 def trace(module: nn.Module) -> tuple[fx.Graph, dict[str, list[fx.Node]]]:
-    """The graph of a forward pass in evaluation mode, with layers, norms and activations as they are, and what each
-    module put out, by name. Raises Untraceable."""
+    """Return the graph of a forward pass in evaluation mode, with layers, norms and activations as they are, and
+    what each module put out, by name. Raises Untraceable."""
     tracer = _Tracer()
     try:
         with evaluating(module):
@@ -156,7 +156,7 @@ class Paths:
         self.loose = {str(node.target) for node in graph.nodes if node.op == "get_attr"}  # tensors read by functions
 
     def around(self, outputs: list[fx.Node]) -> Wiring:
-        """The wiring of the units that are put out there; raises Shared where they are not private."""
+        """Return the wiring of the units that are put out there; raises Shared where they are not private."""
         if len(outputs) != 1:
             uses = f"{len(outputs)} times in one pass: each use needs a module of its own" if outputs else "nowhere"
             raise Shared(f"is used {uses}")
@@ -184,7 +184,7 @@ class Paths:
                 raise Shared(f"shares the weights of '{name}': {why}")
 
     def _back(self, node: fx.Node) -> tuple[str, list[str]]:
-        """The layer that feeds this node and nothing else, and the norms on the way."""
+        """Return the layer that feeds this node and nothing else, and the norms on the way."""
         norms: list[str] = []
         while not self._is(node, (*LINEAR, *CONV)):
             if self._is(node, NORMS):
@@ -200,7 +200,7 @@ class Paths:
         return str(node.target), norms
 
     def _on(self, node: fx.Node, norms: list[str], width: int) -> Iterator[str]:
-        """The layers in which the ways on from this node end; norms of that width on the way are added to `norms`."""
+        """Yield the layers where the ways on from this node end; norms of that width on the way join `norms`."""
         for reader in readers(node):
             if self._is(reader, (*LINEAR, *CONV)):
                 yield str(reader.target)
@@ -229,7 +229,7 @@ class Paths:
         return f"{word} '{node.name}'" if word else f"'{node.name}'"
 
     def _width(self, name: str) -> int:
-        """The outputs of a layer, or the gains of a norm; 0 of a norm that has nothing of its own for a unit."""
+        """Return the outputs of a layer, or the gains of a norm; 0 of a norm that has nothing of its own for a unit."""
         part = self.modules[name]
         own = getattr(part, "weight", None)
         if own is None:
@@ -244,14 +244,14 @@ def _is_transparent(part: nn.Module) -> bool:
 
 
 def operation(node: fx.Node) -> str:
-    """The name of the function or method that a node calls; of other nodes what they are."""
+    """Return the name of the function or method that a node calls; of other nodes what they are."""
     if node.op == "call_method":
         return str(node.target)
     return str(getattr(node.target, "__name__", "")) if node.op == "call_function" else node.op
 
 
 def readers(node: fx.Node) -> Iterator[fx.Node]:
-    """The nodes that read a node's values, and not merely its shape."""
+    """Yield the nodes that read a node's values, and not merely its shape."""
     for user in node.users:
         shape = user.op == "call_method" and user.target in ("size", "dim", "numel")
         if not shape and not (operation(user) == "getattr" and user.args[1] in ("shape", "ndim", "dtype", "device")):

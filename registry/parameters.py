@@ -64,7 +64,7 @@ def _fits(value: object, annotation: Any) -> bool:
 
 
 def _choices(annotation: Any) -> tuple[Any, ...]:
-    """The literal values that an annotation admits, those inside a union included."""
+    """Return the literal values that an annotation admits, those inside a union included."""
     if get_origin(annotation) is Literal:
         return get_args(annotation)
     return tuple(c for option in get_args(annotation) for c in _choices(option))

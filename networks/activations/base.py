@@ -34,15 +34,15 @@ class Activation(nn.Module):
         self.axis, self.members = axis, members
 
     def preactivations(self, width: int) -> int:
-        """The outputs of the layer before, for a hidden layer that is called `width` wide."""
+        """Return the outputs of the layer before, for a hidden layer that is called `width` wide."""
         return width
 
     def features(self, width: int) -> int:
-        """The inputs of the layer after, for a hidden layer that is called `width` wide."""
+        """Return the inputs of the layer after, for a hidden layer that is called `width` wide."""
         return width
 
     def alone(self) -> Self:
-        """A copy that stands for one unit outside a stack, in float64 and eval mode; learned values are averaged."""
+        """Return a copy for one unit outside a stack, in float64 and eval mode; learned values are averaged."""
         unit = copy.deepcopy(self).to("cpu", torch.float64).eval()
         if self.members:
             for name, value in unit.named_parameters():
@@ -51,7 +51,7 @@ class Activation(nn.Module):
         return unit
 
     def inputs(self, x: Tensor) -> Tensor:
-        """The input of an `alone` module at the pre-activations x: (n,) → (n, 1)."""
+        """Return the input of an `alone` module at the pre-activations x: (n,) → (n, 1)."""
         return x[:, None]
 
     def along(self, values: Tensor, x: Tensor) -> Tensor:

@@ -26,7 +26,7 @@ def celu(alpha: float = 1.0) -> nn.Module:
 class SELU(Activation):
     """f(x) = λx for x > 0, λα(eˣ − 1) below (Klambauer et al. 2017); λ is `scale`. Floor 0, in the left tail.
 
-    Self-normalising at the default (α, λ) only; paper 002 sweeps α alone (Table B1).
+    Self-normalising at the default (α, λ) only; Lillo & Cheney sweep α alone (Table B1).
     """
 
     def __init__(self, alpha: float = ALPHA, scale: float = SCALE) -> None:
@@ -42,7 +42,7 @@ class SELU(Activation):
 
 @activations.register("rselu")
 class RSELU(Random):
-    """f(x) = λx for x ≥ 0, λr(eˣ − 1) below, r ~ U(lower, upper) (paper 002, eq. 9), its mean in eval mode.
+    """f(x) = λx for x ≥ 0, λr(eˣ − 1) below, r ~ U(lower, upper) (Lillo & Cheney, eq. 9), its mean in eval mode.
 
     One r for each element, as in rrelu, whose regularisation it is to join with SELU's stability; eq. 9 leaves this
     open. λ is SELU's. Defaults: Figure G2, around SELU's α. In training the second moment of N(0, 1) rises by

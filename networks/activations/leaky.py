@@ -65,7 +65,7 @@ class PReLU(LearnedSlope):
     """leaky_relu with a learned slope that starts at `init` (He et al. 2015).
 
     granularity: one slope for the whole network (global), for each layer, or for each neuron (of a convolution, for
-        each channel): paper 002, Section 3. The floor is min(1, |slope|); nothing keeps the slope from drifting to 0.
+        each channel): Lillo & Cheney, Section 3. The floor is min(1, |slope|); nothing keeps the slope from drifting.
     """
 
     def __init__(self, init: float = 0.25, granularity: Granularity = "layer") -> None:
@@ -77,7 +77,7 @@ class PReLU(LearnedSlope):
 
 @activations.register("bo_prelu")
 class BoPReLU(LearnedSlope):
-    """prelu with a slope held within bounds: lower + (upper − lower)·σ(weight) (paper 002, eq. 8).
+    """prelu with a slope held within bounds: lower + (upper − lower)·σ(weight) (Lillo & Cheney, eq. 8).
 
     alpha: the slope at the start, strictly between the bounds, where σ can reach it. Defaults: Table G4, Permuted
     MNIST (Figure G1 draws 0.65 in [0.6, 0.8]). Floor min(1, lower) for lower ≥ 0, wherever the slope drifts.
@@ -103,7 +103,7 @@ class BoPReLU(LearnedSlope):
 class RReLU(Random):
     """leaky_relu with a slope ~ U(lower, upper) for each element (Xu et al. 2015), its mean in eval mode.
 
-    Defaults as in torch and in paper 002, Table B2. Floor min(1, lower) for lower ≥ 0.
+    Defaults as in torch and in Lillo & Cheney, Table B2. Floor min(1, lower) for lower ≥ 0.
     """
 
     homogeneous = True

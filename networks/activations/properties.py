@@ -1,4 +1,4 @@
-"""The properties of paper 002's Tables A1 and G1, and the numbers of its Sections 3 and 4, computed."""
+"""The properties of Lillo & Cheney's Tables A1 and G1, and the numbers of their Sections 3 and 4, computed."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from .base import Random
 from .slopes import SATURATED, Curve, normal
 
-TAIL = 100.0  # pre-activations of ±100 are the range of the dead band (paper 002, Section 4)
+TAIL = 100.0  # pre-activations of ±100 are the range of the dead band (Lillo & Cheney, Section 4)
 Ends = Literal["none", "negative", "positive", "two-sided"]
 ENDS: dict[tuple[bool, bool], Ends] = {
     (False, False): "none",
@@ -21,7 +21,7 @@ ENDS: dict[tuple[bool, bool], Ends] = {
 
 @dataclass(frozen=True)
 class Properties:
-    """What `properties` computes; in brackets the columns of paper 002's Tables A1 and G1.
+    """What `properties` computes; in brackets the columns of Lillo & Cheney's Tables A1 and G1.
 
     |φ′| of a unit with two features (crelu, deep_fourier) is the norm of both derivatives, as in `derivative`; the
     form (smooth, monotone, dead zone, curved) is that of each feature. swiglu is seen along its gate, at the value 1.
@@ -43,7 +43,7 @@ class Properties:
 def properties(module: nn.Module) -> Properties:
     """Computed in float64 from the module in eval mode, as it is now; learned values are averaged over units.
 
-    s̄ is over the negative half of N(0, 1), the law that initial gains aim at: paper 002 names none. Over [−100, 0)
+    s̄ is over the negative half of N(0, 1), the law that initial gains aim at: Lillo & Cheney name none. Over [−100, 0)
     it would be the mean of a tail, (φ(0) − φ(−100))/100; over a run's own pre-activations, what the run makes of it.
     φ′ is sampled 10⁻⁴ apart in [−10, 10], where sign changes and kinks are then bisected, 10⁻³ apart to ±100, and
     followed to ±10⁶.

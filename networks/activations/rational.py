@@ -36,7 +36,7 @@ class Rational(Random):
 
     version: of the denominator, A to D (D draws noise on its coefficients in training). degrees: of P and Q.
     start: the function that it approximates at first, on [−3, 3]; leaky_relu has the slope 0.01 there.
-    Defaults: paper 002, Table E2, Permuted MNIST. Learned coefficients guarantee no derivative floor.
+    Defaults: Lillo & Cheney, Table E2, Permuted MNIST. Learned coefficients guarantee no derivative floor.
 
     Powers overflow in float32 for |x| > 10⁷ at degrees (5, 4), and > 3·10⁵ at (7, 6).
     """

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from ..recording import evaluating
 from .base import Activation
 
-SATURATED = 1e-3  # |φ′| below which a unit is saturated (paper 002, Section 4)
+SATURATED = 1e-3  # |φ′| below which a unit is saturated (Lillo & Cheney, Section 4)
 
 
 def derivative(module: nn.Module, pre_activation: Tensor) -> Tensor:
@@ -71,7 +71,7 @@ def normal(scale: float = 1.0) -> tuple[Tensor, Tensor]:
 
 
 def initial_gain(module: nn.Module) -> float:
-    """The gain g of He et al. (2015) for any activation f: g = 1/√E[f(x)²], x ~ N(0, 1).
+    """Return the gain g of He et al. (2015) for any activation f: g = 1/√E[f(x)²], x ~ N(0, 1).
 
     Weights drawn with variance g²/fan_in after this activation give pre-activations with the variance of those before
     it, if these were standard normal; fan_in counts features, and E is a mean over the features where a pre-activation

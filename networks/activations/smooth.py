@@ -1,4 +1,4 @@
-"""Smooth activations: the sigmoids, the gated rectifiers, and the smooth leaky family of paper 002."""
+"""Smooth activations: the sigmoids, the gated rectifiers, and the smooth leaky family of Lillo & Cheney."""
 
 import torch
 import torch.nn.functional as F
@@ -38,7 +38,7 @@ class Swish(Activation):
 class GELU(Activation):
     """f(x) = x·Φ(βx), exact (Hendrycks & Gimpel 2016). Slope from −0.1289 to 1.1289, any β; floor 0.
 
-    Paper 002 sweeps β (Table B1) and gives no formula. This one is Hendrycks & Gimpel's x·P(X ≤ x) for X ~ N(0, σ²)
+    Lillo & Cheney sweep β (Table B1) and give no formula. This one is Hendrycks & Gimpel's x·P(X ≤ x) for X ~ N(0, σ²)
     with β = 1/σ, and goes from x/2 (β → 0) to ReLU (β → ∞), as swish does with the β beside it in that table.
     """
 
@@ -55,7 +55,7 @@ class GELU(Activation):
 
 @activations.register("smooth_leaky")
 class SmoothLeaky(Activation):
-    """f(x) = αx + (1 − α)·x·σ(cx/p) (paper 002, eq. 1); defaults of its Figure 5.
+    """f(x) = αx + (1 − α)·x·σ(cx/p) (Lillo & Cheney, eq. 1); defaults of their Figure 5.
 
     αx far to the left, x far to the right; c/p sets how sharply one becomes the other.
 
@@ -80,7 +80,7 @@ class SmoothLeaky(Activation):
 
 @activations.register("rand_smooth_leaky")
 class RandSmoothLeaky(Random):
-    """f(x) = rx + (1 − r)·x·σ(cx/p), r ~ U(lower, upper) (paper 002, eq. 2).
+    """f(x) = rx + (1 − r)·x·σ(cx/p), r ~ U(lower, upper) (Lillo & Cheney, eq. 2).
 
     In training one r is drawn for each forward pass, the same for the whole tensor (in a stack one for each member),
     from torch's global generator of the input's device, or from `generators`; in eval mode r = (lower + upper)/2.

@@ -11,7 +11,7 @@ from .base import Activation, Random, Shared, activations
 
 
 def activation(name: str, **params: Any) -> nn.Module:
-    """A new activation module, e.g. `activation("smooth_leaky", alpha=0.3)`, for (…, features) outside a stack.
+    """Return a new activation module, e.g. `activation("smooth_leaky", alpha=0.3)`, for (…, features) outside a stack.
 
     In a network, `Units` gives one for each layer: with slopes of its own for each unit or member, for images too.
 
@@ -67,7 +67,7 @@ class Units:
         return self._kind.features(width) if isinstance(self._kind, Activation) else width
 
     def __call__(self, width: int, axis: int = -1) -> nn.Module:
-        """A new module for a layer of that width: (…, preactivations) → (…, features).
+        """Return a new module for a layer of that width: (…, preactivations) → (…, features).
 
         axis: of the features: −1 where they come last, −3 for the channels of images (batch, C, H, W); counted from
         the end, so that a stack, (members, batch, …), has the same.

@@ -9,7 +9,7 @@ from .base import Activation, activations
 
 class Paired(Activation):
     """Two features from each pre-activation: half of a layer's width are pre-activations, its features are as wide as
-    ever (paper 002, Appendix B.3). The layer before has half the weights, the layer after as many."""
+    ever (Lillo & Cheney, Appendix B.3). The layer before has half the weights, the layer after as many."""
 
     name = ""
 
