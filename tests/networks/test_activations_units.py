@@ -128,6 +128,7 @@ def network(text, members=0):
 )
 @pytest.mark.parametrize("name", ["prelu", "bo_prelu"])
 def test_slopes_are_those_of_the_network_of_layers_or_of_neurons(name, granularity, members, sizes):
+    torch.manual_seed(0)  # some draws leave a layer without negative pre-activations, and its slope without a gradient
     net = network(f"{name}(granularity={granularity})", members)
     slopes = [tuple(p.shape) for key, p in net.named_parameters() if key.startswith(("1.", "3."))]
     assert slopes == sizes
