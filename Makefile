@@ -2,7 +2,7 @@
 # make test    format check, lint, types, tests
 PYTHON ?= python3
 BIN := .venv/bin
-ROOMS := interventions metrics experiments agents envs tracks integrations scripts
+ROOMS := registry networks interventions metrics experiments agents envs tracks integrations scripts
 
 .PHONY: demo test install clean
 
@@ -20,7 +20,7 @@ install: .venv/installed
 
 # torch first: an unpinned one drags in gigabytes of CUDA. The strict editable install is what mypy can follow;
 # it links file by file, so a file that comes or goes asks for a new install.
-.venv/installed: pyproject.toml constraints.txt $(ROOMS:%=%/) experiments/report/ interventions/activations/
+.venv/installed: pyproject.toml constraints.txt $(ROOMS:%=%/) experiments/report/ networks/activations/
 	test -d .venv || $(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --constraint constraints.txt torch
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[mujoco,atari,language,dev]' --config-settings editable_mode=strict

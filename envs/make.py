@@ -7,7 +7,6 @@ Terminations are those of the v5 tasks, which are the ones paper 002 (section 7)
 and Walker2d, an unhealthy height ends Ant and Humanoid, and HalfCheetah always runs its 1000 steps.
 """
 
-import difflib
 import logging
 import math
 import re
@@ -16,6 +15,7 @@ from typing import Any
 
 import gymnasium as gym
 
+from ..registry import near_names
 from .guard import ClipActions, Guard
 from .h1 import H1_TASKS
 
@@ -64,7 +64,7 @@ def resolve_env(name: str) -> str:
     except ImportError as error:
         if atari:
             raise
-        if not difflib.get_close_matches(name.lower(), others):
+        if not near_names(name.lower(), others):
             raise ImportError(f"no environment {name!r} is known here, and {error}") from error
         short = {}
     known = {_squash(known): env_id for known, env_id in short.items()}
@@ -72,7 +72,7 @@ def resolve_env(name: str) -> str:
     if _squash(name) in known:
         return known[_squash(name)]
     shown = {env_id.lower(): env_id for env_id in short.values()} if atari else {game: game for game in short} | others
-    near = difflib.get_close_matches(name.lower(), shown, n=3)
+    near = near_names(name.lower(), shown, most=3)
     if near:
         hint = f"did you mean {' or '.join(repr(shown[match]) for match in near)}?"
     else:

@@ -11,7 +11,7 @@ from importlib.metadata import entry_points
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
-from ..interventions.registry import Registry
+from ..registry import Registry
 
 if TYPE_CHECKING:
     from .fork import Forks

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from ..metrics.view import evaluating
+from ..networks import evaluating
 from . import checkpoint, distributed
 from .errors import RunError
 from .hooks import HookDriver

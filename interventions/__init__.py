@@ -1,6 +1,6 @@
 """What can be done to a network in the middle of training, when, and what it resets."""
 
-from .activations import (
+from ..networks.activations import (
     Units,
     activation,
     derivative,
@@ -9,7 +9,18 @@ from .activations import (
     properties,
     set_generators,
 )
-from .activations import activations as activation_registry
+from ..networks.activations import activations as activation_registry
+from ..networks.layers import Layer, chain
+from ..networks.learner import Learner, learner_for
+from ..networks.linear_pairs import LinearPair
+from ..networks.members import normal_like
+from ..networks.parameters import snapshot
+from ..networks.redraw import redraw
+from ..networks.stacked import StackedConv2d, StackedLayerNorm, StackedLinear
+from ..networks.symmetry import NoSymmetry, ScalePair, scale_pairs
+from ..networks.wiring import Wiring, trace_wiring, unit_names
+from ..registry import Registry, UnknownName, did_you_mean, parse_call
+from . import activations  # noqa: F401 - networks' activations, where people import them from
 from .balance import balance_layers_, rebalance_
 from .base import Intervention, Reinitialization, interventions, make, restructure
 from .cbp import ContinualBackprop
@@ -17,35 +28,27 @@ from .contract import AS_RELEASED, UNIFORM, ResetContract, contract_for, settle,
 from .dash import Dash
 from .ewc import EWC
 from .fire import Fire
-from .grammar import HookSyntaxError, HookText, parse_call, parse_hook_text
+from .grammar import HookSyntaxError, HookText, parse_hook_text
 from .hare_tortoise import HareTortoise
 from .hook import Hook, parse_hook
 from .injection import Injected, Injection
 from .isometry import fire_
 from .l2_init import L2Init
-from .learner import Layer, Learner, chain, learner_for, snapshot
-from .linear_pairs import LinearPair
-from .members import normal_like
 from .muon import Muon, MuonWithAdam
 from .normalize_project import NormalizeProject
 from .orthogonalize import orthogonalize
 from .parseval import Parseval, parseval_penalty
 from .rebalance import Rebalance
+from .recycle import recycle_
 from .redo import Redo
-from .redraw import redraw
-from .registry import Registry, UnknownName, did_you_mean
 from .reset import Reset
 from .schedule import AtStart, Every, Moment, Schedule, When
 from .shrink_perturb import ShrinkPerturb, shrink_perturb_
 from .sib import Balance, Sib, sib_
 from .snr import SelfNormalizedResets
-from .stacked import StackedConv2d, StackedLayerNorm, StackedLinear
 from .swap import Swap
-from .symmetry import NoSymmetry, ScalePair, scale_pairs
-from .units import recycle_
 from .upgd import UPGD
 from .weight_clip import WeightClip
-from .wiring import Wiring, trace_wiring, unit_names
 
 __all__ = [
     "AS_RELEASED",

@@ -29,8 +29,8 @@ from math import isfinite
 import torch
 from torch import Tensor, nn
 
-from .linear_pairs import Between, LinearPair, pair_of
-from .wiring import LINEAR
+from ..networks.linear_pairs import Between, LinearPair, pair_of
+from ..networks.wiring import LINEAR
 
 SWEEPS = 10_000  # over pairs that share layers
 TOLERANCE = 1e-12  # of their balance, relative to the largest squared norm of a unit's weights
@@ -190,7 +190,7 @@ def _homogeneous_(pair: LinearPair, lam: float) -> Tensor:
 
 
 def _linear_(pair: LinearPair, lam: float) -> Tensor:
-    w1, w2 = _joined(pair)
+    w1, w2 = pair.matrices()
     new1, new2 = _factors(w1, w2, lam)
     for new, old in zip(new1.split([w.shape[-1] for w in pair.first] + [1] * len(pair.bias), -1),
                         (*pair.first, *(b[..., None] for b in pair.bias)), strict=True):  # fmt: skip
@@ -200,13 +200,8 @@ def _linear_(pair: LinearPair, lam: float) -> Tensor:
     return torch.ones(w1.shape[:-1], dtype=torch.bool, device=w1.device)
 
 
-def _joined(pair: LinearPair) -> tuple[Tensor, Tensor]:
-    """W1 with the biases, (…, h, i), and W2, (…, o, h), of a pair that may have several maps on either side."""
-    return torch.cat([*pair.first, *(b[..., None] for b in pair.bias)], -1), torch.cat(pair.second, -2)
-
-
 def _factors(w1: Tensor, w2: Tensor, lam: float) -> tuple[Tensor, Tensor]:
-    """The λ-balanced factors of the product W2·W1 that are nearest to W1 (…, h, i) and W2 (…, o, h)."""
+    """Return the λ-balanced factors of the product W2·W1 that are nearest to W1 (…, h, i) and W2 (…, o, h)."""
     hidden = w1.shape[-2]
     (q2, r2), (q1, r1) = torch.linalg.qr(w2), torch.linalg.qr(w1.mT)
     u, s, vt = torch.linalg.svd(r2 @ r1.mT, full_matrices=False)
@@ -242,11 +237,11 @@ def _completed(basis: Tensor, count: Tensor, weight: Tensor) -> Tensor:
 
 
 def _off(pair: LinearPair, lam: float, reached: Tensor) -> float:
-    """The largest deviation from the balance, relative to the largest squared norm."""
+    """Return the largest deviation from the balance, relative to the largest squared norm."""
     a, c = _norms(pair)
     off = (a - c - lam).abs() * reached
     if pair.between == "linear":
-        w1, w2 = _joined(pair)
+        w1, w2 = pair.matrices()
         off = (w2.mT @ w2 - w1 @ w1.mT - lam * torch.eye(pair.hidden, dtype=a.dtype, device=a.device)).abs()
     # a product that is zero leaves all weights zero where lam is
     return float(off.max() / torch.maximum(a, c).amax().clamp_min(max(abs(lam), torch.finfo(a.dtype).tiny)))

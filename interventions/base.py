@@ -1,4 +1,4 @@
-"""The contract of an intervention: a name, parameters, a reset contract and up to five moments."""
+"""The contract of an intervention: a name, parameters, a reset contract and six moments, each optional."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -6,14 +6,15 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from ..networks.layers import Scope
+from ..networks.learner import Learner
+from ..networks.parameters import restore_
+from ..registry import Call, Registry, bind, parse_call
 from .contract import Preset, check_optimizer, contract_for, settle
-from .grammar import Call, parse_call
-from .learner import Learner, Scope
-from .registry import Registry, bind
 
 
 class Intervention:
-    """Something that is done to a learner. A subclass overrides the moments it needs.
+    """Something that is done to a learner. A subclass overrides those of the six moments that it needs.
 
     attach(learner)        at the start of a run (or of a fork)
     penalty(learner)       a differentiable term added to every training loss
@@ -30,8 +31,8 @@ class Intervention:
     at_start: bool = False  # where no schedule is given, it is applied once, at the start of the run
 
     def concerns(self, learner: Learner) -> bool:
-        """Whether it has a place in this learner. An agent's other learners are left alone; where there is a place
-        in none, `attach` refuses with the reason."""
+        """Return whether it has a place in this learner. An agent's other learners are left alone; where there
+        is a place in none, `attach` refuses with the reason."""
         return True
 
     def attach(self, learner: Learner) -> None:
@@ -53,17 +54,17 @@ class Intervention:
         raise AttributeError(f"{self.name} is not applied by a schedule")
 
     def restructure(self, learner: Learner) -> None:
-        """The part of `apply` that changes the architecture or the optimizer, with arbitrary values in what is new;
-        appends its text to `learner.changes`. Whatever was recorded of the network, such as a CUDA graph, is then
+        """Do the part of `apply` that changes the architecture or the optimizer, with arbitrary values in what is new,
+        and append its text to `learner.changes`. Whatever was recorded of the network, such as a CUDA graph, is then
         stale."""
 
     def contract(self, learner: Learner) -> dict[str, str]:
-        """What it resets, in words, for reports."""
+        """Return what it resets, in words, for reports."""
         return {}
 
     def numbers(self, learner: Learner) -> dict[str, Tensor]:
-        """What it counts or measures of its own doing on this learner so far, for logs, by name: a number, or in a
-        stack one for each member, (members,)."""
+        """Return what it counts or measures of its own doing on this learner so far, for logs, by name: a number,
+        or in a stack one for each member, (members,)."""
         return {}
 
     def state_dict(self) -> dict[str, Any]:
@@ -74,7 +75,7 @@ class Intervention:
         """Take up what `state_dict` gave."""
 
     def has(self, moment: str) -> bool:
-        """Whether this intervention overrides a moment: "penalty", "before_update", "after_update", …"""
+        """Return whether this intervention overrides a method: one of the six moments, or `restructure`."""
         return getattr(type(self), moment) is not getattr(Intervention, moment)
 
     def __str__(self) -> str:
@@ -139,18 +140,11 @@ def _words(scope: Scope) -> str:
     return scope if isinstance(scope, str) else " + ".join(scope)
 
 
-def restore_(module: nn.Module, values: Mapping[str, Tensor]) -> None:
-    """Copy named values into a module's parameters, in place."""
-    named = dict(module.named_parameters())
-    for name, value in values.items():
-        named[name].detach().copy_(value)
-
-
 interventions: Registry[type[Intervention]] = Registry("intervention")
 
 
 def make(name: str, **params: Any) -> Intervention:
-    """The intervention of that name: `make("fire", steps=10)`.
+    """Return the intervention of that name: `make("fire", steps=10)`.
 
     Raises ValueError, in one line, for an unknown name (with near names) or a wrong parameter.
     """

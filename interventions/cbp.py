@@ -25,10 +25,10 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from ..networks.learner import Learner
+from ..networks.units import Hidden, outgoing_weights
 from .base import interventions
-from .learner import Learner
 from .replacement import Replacement
-from .units import Hidden, outgoing_weights
 
 DECAY = 0.99  # of the averages, per update
 
@@ -93,7 +93,7 @@ class ContinualBackprop(Replacement):
         return masks
 
     def _due(self, width: int, state: dict) -> int:
-        """How many units of a layer are to be replaced now, in every member of a stack."""
+        """Return how many units of a layer are to be replaced now, in every member of a stack."""
         aged = [[age + self.period, units] for age, units in state["young"]]
         state["young"] = [[age, units] for age, units in aged if age <= self.maturity]
         mature = width - sum(units for _, units in state["young"])

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from .learner import Learner
-from .wiring import CONV, LINEAR
+from ..networks.learner import Learner
+from ..networks.parameters import copy_module_
+from ..networks.wiring import CONV, LINEAR
 
 Preset = Literal["uniform", "as_released"]
 
@@ -42,7 +43,7 @@ class ResetContract:
     restore: str | None = None
 
     def describe(self, scope: str, learner: Learner, own: Mapping[str, str] = {}) -> dict[str, str]:
-        """The contract as a table row: column name → words; nothing of parts that the learner has not.
+        """Return the contract as a table row: column name → words; nothing of parts that the learner has not.
 
         own: columns that an intervention says in words of its own."""
         weights = self.weights or scope
@@ -93,7 +94,7 @@ AS_RELEASED: dict[tuple[str, str], ResetContract] = {
 
 
 def contract_for(name: str, preset: str, algorithm: str) -> ResetContract:
-    """The contract that a preset name stands for, on this algorithm.
+    """Return the contract that a preset name stands for, on this algorithm.
 
     Raises ValueError for an unknown preset, and for `as_released` where nothing was released.
     """
@@ -144,15 +145,6 @@ def zero_slots_(
                     value.masked_fill_(mask.expand(parameter.shape).flatten(1).any(1), 0)
                 elif value.shape == parameter.shape:
                     value.masked_fill_(mask, 0)
-
-
-@torch.no_grad()
-def copy_module_(target: nn.Module, source: nn.Module) -> None:
-    """Copy every parameter and buffer of `source` into `target`, in place."""
-    pairs = [(target.parameters(), source.parameters()), (target.buffers(), source.buffers())]
-    for theirs, ours in pairs:
-        for old, new in zip(theirs, ours, strict=True):
-            old.copy_(new)
 
 
 @torch.no_grad()

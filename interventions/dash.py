@@ -21,9 +21,12 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
+from ..networks.capabilities import no_batches
+from ..networks.layers import Scope
+from ..networks.learner import Learner
+from ..networks.members import own_axes
+from ..networks.wiring import CONV
 from .base import Reinitialization, interventions
-from .learner import CONV, Learner, Scope, no_batches
-from .members import own_axes
 
 
 @interventions.register("dash")

@@ -7,11 +7,11 @@ training loss. For a classifier that is log p(label), as Kirkpatrick et al. have
 temporal-difference errors it is the same formula on another loss, and says how much that loss depends on each
 parameter.
 
-θ* is where the last task ended (`reference=last`: online EWC, Schwarz et al. 2018, and the reading of paper 002,
+θ* is where the last task ended (`reference=last`: online EWC, Schwarz et al. 2018, and the reading of Lillo & Cheney,
 Appendix E.3, "those learned after the previous task", with its decay γ = 1), or each task keeps its own (`each`), as
 Kirkpatrick et al. have it. That costs no more memory, since quadratics add up to one:
     Σ_k F_k·(θ − θ_k)² = F·(θ − θ̄)² + const,   F = Σ_k F_k,   θ̄ = Σ_k F_k·θ_k / F,
-and the constant, which has no gradient, is left out. The printed equation has no ½ (paper 002, E.3), unlike
+and the constant, which has no gradient, is left out. The printed equation has no ½ (Lillo & Cheney, E.3), unlike
 Kirkpatrick's λ/2, and neither has this.
 
 It resets nothing, and is nothing before the first task ends. After a reset the penalty stays, and pulls back to θ*;
@@ -24,8 +24,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from ..networks.capabilities import no_batches
+from ..networks.learner import Learner
 from .base import Intervention, interventions
-from .learner import Learner, no_batches
 
 BUDGET = 2**25  # numbers in the single-sample gradients held at once: 128 MB in float32
 
@@ -34,8 +35,8 @@ BUDGET = 2**25  # numbers in the single-sample gradients held at once: 128 MB in
 class EWC(Intervention):
     """Penalty strength·ΣF·(θ − θ*)², F measured at the end of every task (Kirkpatrick et al. 2017).
 
-    strength: λ ≥ 0; paper 002 sweeps 10, 50, 200 (Table E11). samples: from which F is estimated, ≥ 1, of each member
-    of a stack; successive batches of the task that ends. decay: γ in [0, 1] of what older tasks contributed.
+    strength: λ ≥ 0; Lillo & Cheney sweep 10, 50, 200 (Table E11). samples: from which F is estimated, ≥ 1, of each
+    member of a stack; successive batches of the task that ends. decay: γ in [0, 1] of what older tasks contributed.
     reference: what θ* is, see above.
     """
 

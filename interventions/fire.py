@@ -12,10 +12,11 @@ from collections.abc import Mapping
 
 from torch import Tensor, nn
 
+from ..networks.layers import Scope
+from ..networks.learner import Learner
 from .base import Reinitialization, interventions
 from .contract import Preset
 from .isometry import fire_
-from .learner import Learner, Scope
 from .orthogonalize import check_method
 
 

@@ -13,9 +13,9 @@ target networks become the online network. Cost: a copy of the network, and one 
 import torch
 from torch import Tensor
 
+from ..networks.learner import Learner
 from .base import Intervention, interventions
 from .contract import UNIFORM, check_optimizer, settle
-from .learner import Learner
 
 
 @interventions.register("hare_tortoise")

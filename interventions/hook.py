@@ -4,9 +4,9 @@ import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ..networks.learner import Learner
 from .base import Intervention, make
 from .grammar import parse_hook_text
-from .learner import Learner
 from .schedule import AtStart, Moment, Schedule
 
 
@@ -25,11 +25,11 @@ class Hook:
     learner: str | None = None
 
     def concerns(self, learner: Learner) -> bool:
-        """Whether this hook acts on that learner."""
+        """Return whether this hook acts on that learner."""
         return self.learner in (None, learner.name) and self.intervention.concerns(learner)
 
     def due(self, moment: Moment, learner: Learner) -> bool:
-        """Whether the intervention is to be applied to that learner now; ask once for each moment and learner."""
+        """Return whether the intervention is due on that learner now; ask once for each moment and learner."""
         if self.schedule is None:
             return False
         return self.schedule.due(moment.seen_by(learner.name), self.memory.setdefault(learner.name, {}))
@@ -43,7 +43,7 @@ class Hook:
 
 
 def parse_hook(text: str, default: Schedule | None = None) -> Hook | None:
-    """The hook that a text such as `fire(steps=5)@0.5` or `critic/fire@task` describes; None for `none`.
+    """Return the hook that a text such as `fire(steps=5)@0.5` or `critic/fire@task` describes; None for `none`.
 
     default: the schedule of an intervention that is applied at moments but names none in the text; None: the start,
         for one that makes sense there (`Intervention.at_start`).

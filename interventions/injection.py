@@ -18,11 +18,12 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from .activations import set_generators
-from .base import Intervention, interventions, restore_
+from ..networks.activations import set_generators
+from ..networks.learner import Learner
+from ..networks.parameters import restore_
+from ..networks.wiring import Wiring, is_activation
+from .base import Intervention, interventions
 from .contract import Preset, check_optimizer, contract_for, settle
-from .learner import Learner, Wiring
-from .wiring import is_activation
 
 
 class Injected(nn.Module):
@@ -90,7 +91,7 @@ class Injection(Intervention):
         live = f"{path}.new" if isinstance(head, Injected) else path
 
         def copies(name: str) -> tuple[str, ...]:
-            """What a module or parameter is called now, in old, new and twin; one outside the head as before."""
+            """Return what a module or parameter is called now, in old, new and twin; one outside the head as before."""
             if not _within(name, path):
                 return (name,)
             old = f"{path}.old{name[len(path) :]}"
@@ -166,8 +167,8 @@ class Injection(Intervention):
 
 
 def _head(learner: Learner) -> tuple[str, nn.Module]:
-    """The path of the part that is duplicated, and the part; ValueError where none is named, or it has not all of its
-    parameters to itself."""
+    """Return the path of the part that is duplicated, and the part; ValueError where none is named, or it has not all
+    of its parameters to itself."""
     path = learner.injectable
     if path is None:
         raise ValueError(

@@ -7,7 +7,6 @@
 orthogonalized as one batch.
 """
 
-import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -17,7 +16,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from .learner import CONV, LINEAR, STACKED
+from ..networks.scale import isometry_scale
+from ..networks.wiring import CONV, LINEAR, STACKED
 from .orthogonalize import MatrixError, check_method, orthogonalize
 
 TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
@@ -57,22 +57,15 @@ class Weight:
         return int(self.layout == "stacked")
 
     def matrices(self) -> Tensor:
-        """A view (members, taps, split, d_out, d_in) of the weight's own memory; without members or taps where there
-        are none."""
+        """Return a view (members, taps, split, d_out, d_in) of the weight's own memory; without members or taps where
+        there are none."""
         tensor = self.tensor.detach().movedim((self._first, self._first + 1), (-2, -1))
         return tensor.unflatten(-2, (self.split, -1))
 
     def scale(self) -> float:
-        """What the isometry is multiplied by, so that the variance of a signal is kept: see the module."""
-        d_out, d_in = self.matrices().shape[-2:]
-        taps = math.prod(self.tensor.shape[self._first + 2 :])
-        return math.sqrt(d_out / d_in) / taps
-
-
-def isometry_scale(weight: Tensor) -> float:
-    """√(d_out/d_in) for a linear weight (d_out, d_in); √(C_out/C_in)/prod(kernel) for a convolution's
-    (C_out, C_in, *kernel). Raises ValueError for fewer than 2 dimensions or more than 5."""
-    return Weight("weight", weight, "linear" if weight.ndim == 2 else "conv").scale()
+        """Return what the isometry is multiplied by, so that the variance of a signal is kept: see the module."""
+        weight = self.tensor[0] if self.layout == "stacked" else self.tensor
+        return isometry_scale(weight[: len(weight) // self.split])
 
 
 @torch.no_grad()

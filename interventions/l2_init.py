@@ -10,8 +10,8 @@ Cost: one pass over the parameters per update.
 import torch
 from torch import Tensor
 
+from ..networks.learner import Learner
 from .base import Intervention, interventions
-from .learner import Learner
 
 
 @interventions.register("l2_init")

@@ -19,8 +19,9 @@ from typing import Any, overload
 import torch
 from torch import Tensor
 
+from ..networks.learner import Learner
+from ..networks.wiring import CONV, LINEAR, STACKED
 from .base import Intervention, interventions
-from .learner import CONV, LINEAR, STACKED, Learner
 from .orthogonalize import iterate
 
 RATIO = 10.0  # Muon's step size over Adam's, as released with FIRE
@@ -52,7 +53,7 @@ class MuonWithAdam(torch.optim.Optimizer):
         super().__init__([*others, *ours], adam.defaults | {"betas": BETAS})
 
     def matrices(self) -> list[dict[str, Any]]:
-        """The groups that Muon trains."""
+        """Return the groups that Muon trains."""
         return [group for group in self.param_groups if "momentum" in group]
 
     @overload
@@ -173,7 +174,7 @@ class Muon(Intervention):
 
 
 def _hidden(learner: Learner) -> dict[Tensor, bool]:
-    """The weights of hidden Linear and Conv layers that are trained → whether a stack of them."""
+    """Return the weights of hidden Linear and Conv layers that are trained → whether a stack of them."""
     return {
         layer.weight: isinstance(layer.module, STACKED)
         for layer in learner.layers

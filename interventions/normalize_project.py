@@ -21,11 +21,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ..networks.layers import Scope
+from ..networks.learner import Learner
+from ..networks.members import AtStart, fit, own_axes
+from ..networks.wiring import CONV, layer_before
 from .base import Intervention, interventions
 from .contract import UNIFORM, check_optimizer, settle
-from .learner import CONV, Learner, Scope
-from .members import AtStart, fit, own_axes
-from .wiring import layer_before
 
 Norm = Literal["layer", "rms"]
 EPSILON = 1e-5

@@ -11,7 +11,7 @@ import math
 import torch
 from torch import Tensor
 
-from .registry import did_you_mean
+from ..registry import did_you_mean
 
 Polynomial = tuple[float, float, float]  # (a, b, c) of as + bs³ + cs⁵
 
@@ -19,7 +19,7 @@ MAX_ITERATIONS = 100  # with `tolerance`; cubic steps need 41 even for a singula
 
 
 def _minimax(low: float, high: float) -> tuple[Polynomial, float]:
-    """The odd quintic nearest to 1 on [low, high] in the maximum norm, and its error.
+    """Return the odd quintic nearest to 1 on [low, high] in the maximum norm, and its error.
 
     By Remez exchange: the error of the best one takes its extreme value with alternating sign at four points,
     the two ends and the two extrema of the polynomial between them.
@@ -35,7 +35,7 @@ def _minimax(low: float, high: float) -> tuple[Polynomial, float]:
 
 
 def _polar_express(low: float) -> tuple[Polynomial, ...]:
-    """The greedy composition of Amsel et al. (2025, arXiv 2505.16932) for singular values in [low, 1].
+    """Return the greedy composition of Amsel et al. (2025, arXiv 2505.16932) for singular values in [low, 1].
 
     Each polynomial is the best one for the interval that its predecessor left. Near 1 the best one tends to
     (15s − 10s³ + 3s⁵)/8, the last entry, which may be repeated without end. Two guards against roundoff, both
@@ -86,7 +86,7 @@ def check_method(method: str, steps: int, tolerance: float | None) -> None:
 
 @torch.no_grad()
 def orthogonalize(W: Tensor, method: str = "newton_schulz", steps: int = 10, tolerance: float | None = None) -> Tensor:
-    """The nearest isometry of every matrix of W, unscaled.
+    """Return the nearest isometry of every matrix of W, unscaled.
 
     For m ≥ n the columns of the result are orthonormal, for m < n its rows.
 
@@ -169,7 +169,7 @@ def iterate(X: Tensor, method: str, steps: int, tolerance: float | None = None) 
 
 
 def _isometric(gram: Tensor, tolerance: float, last: bool, method: str) -> bool:
-    """Whether the per-dimension DfI ‖G − I‖²_F/k of every Gram matrix is within the tolerance."""
+    """Return whether the per-dimension DfI ‖G − I‖²_F/k of every Gram matrix is within the tolerance."""
     k = gram.shape[-1]
     identity = torch.eye(k, dtype=gram.dtype, device=gram.device)
     worst, index = (torch.linalg.matrix_norm(gram - identity).square() / k).max(dim=0)

@@ -16,8 +16,10 @@ d_in)² × max(d_out, d_in) for each matrix and update.
 import torch
 from torch import Tensor
 
+from ..networks.layers import Scope
+from ..networks.learner import Learner
+from ..networks.wiring import STACKED
 from .base import Intervention, interventions
-from .learner import STACKED, Learner, Scope
 
 
 def parseval_penalty(weight: Tensor, s: float = 1.0) -> Tensor:

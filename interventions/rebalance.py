@@ -13,11 +13,12 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
+from ..networks.layers import Scope
+from ..networks.learner import Learner
+from ..networks.linear_pairs import LinearPair
 from .balance import balance_pairs_, check_lam, check_sizes
 from .base import Intervention, interventions
 from .contract import UNIFORM, check_optimizer, settle
-from .learner import Learner, Scope
-from .linear_pairs import LinearPair
 
 
 @interventions.register("rebalance")
@@ -74,7 +75,7 @@ class Rebalance(Intervention):
         return written
 
     def _pairs(self, learner: Learner) -> list[LinearPair]:
-        """The pairs in the scope. Raises ValueError where there are none, with the reason."""
+        """Return the pairs in the scope. Raises ValueError where there are none, with the reason."""
         pairs, reasons = learner.paired()
         if not pairs:
             why = f": {reasons[0]}" if reasons else ""

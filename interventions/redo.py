@@ -13,10 +13,11 @@ a network of its own here: its layers have means and masks of their own, and all
 
 from torch import Tensor
 
+from ..networks.learner import Learner
+from ..networks.units import activity_scores, hidden_units, observe
 from .base import Intervention, interventions
 from .contract import Preset, check_optimizer, contract_for, settle
-from .learner import Learner
-from .units import hidden_units, observe, recycle_, where
+from .recycle import recycle_, where
 
 
 @interventions.register("redo")
@@ -68,5 +69,4 @@ class Redo(Intervention):
 
 def _scores(activations: Tensor) -> Tensor:
     """score_i of every unit: (…, rows, units) → (…, units)."""
-    activity = activations.abs().mean(-2)
-    return activity / (activity.mean(-1, keepdim=True) + 1e-9)
+    return activity_scores(activations.abs().mean(-2))

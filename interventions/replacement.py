@@ -8,10 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..networks.learner import Learner
+from ..networks.units import Hidden, hidden_units, observe
 from .base import Intervention
 from .contract import ResetContract, check_optimizer, zero_slots_
-from .learner import Learner
-from .units import Hidden, hidden_units, observe, recycle_, where
+from .recycle import recycle_, where
 
 
 class Replacement(Intervention, ABC):
@@ -28,11 +29,11 @@ class Replacement(Intervention, ABC):
 
     @abstractmethod
     def statistic(self, activations: Tensor) -> Tensor:
-        """What is looked at: (…, rows, units) → a tensor."""
+        """Return what is looked at: (…, rows, units) → a tensor."""
 
     @abstractmethod
     def begin(self, group: Hidden, device: torch.device) -> dict[str, Any]:
-        """What is remembered of units before the first look: tensors, numbers and lists."""
+        """Return what is remembered of units before the first look: tensors, numbers and lists."""
 
     @abstractmethod
     def choose(

@@ -10,9 +10,11 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from .base import Reinitialization, interventions, restore_
+from ..networks.layers import Scope
+from ..networks.learner import Learner
+from ..networks.parameters import restore_
+from .base import Reinitialization, interventions
 from .contract import Preset
-from .learner import Learner, Scope
 
 What = Literal["full", "encoder", "hidden", "head", "linear", "conv", "layer", "last"]
 

@@ -49,11 +49,11 @@ class Moment:
     metrics: Mapping[str, float] | None = None
 
     def passes(self, step: int) -> bool:
-        """Whether `step` lies in (previous, step]; never at a switch or a measurement."""
+        """Return whether `step` lies in (previous, step]; never at a switch or a measurement."""
         return self.previous < step <= self.step
 
     def seen_by(self, learner: str) -> "Moment":
-        """The same moment, where a metric without a learner's name is that of this learner."""
+        """Return the same moment, where a metric without a learner's name is that of this learner."""
         if self.metrics is None:
             return self
         prefix = f"{learner}/"
@@ -65,7 +65,7 @@ class Schedule(Protocol):
     """The contract of the classes below; `str(schedule)` is its text after the `@`."""
 
     def due(self, moment: Moment, state: dict[str, bool]) -> bool:
-        """Whether to fire now. `state` is the schedule's memory: {} at first, JSON-able, changed here."""
+        """Return whether to fire now. `state` is the schedule's memory: {} at first, JSON-able, changed here."""
 
     def problem(self, total: int, start: int = 0, switches: int | None = None) -> str | None:
         """Why this never fires in such a run ("never fires: …"), or None if it may.
@@ -105,7 +105,7 @@ class AtFraction:
             raise ValueError(f"a fraction of the run lies between 0 and 1, not {self.fraction}")
 
     def resolve(self, total: int) -> int:
-        """The step this means in a run of `total` steps."""
+        """Return the step this means in a run of `total` steps."""
         return round(self.fraction * total)
 
     def due(self, moment: Moment, state: dict[str, bool]) -> bool:
@@ -138,7 +138,7 @@ class Every:
             raise ValueError(f"a period given as a fraction lies above 0, up to 1, not {self.period}")
 
     def resolve(self, total: int) -> int:
-        """The period in steps in a run of `total` steps, at least 1."""
+        """Return the period in steps in a run of `total` steps, at least 1."""
         return self.period if isinstance(self.period, int) else max(1, round(self.period * total))
 
     def due(self, moment: Moment, state: dict[str, bool]) -> bool:

@@ -13,11 +13,12 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from ..networks.layers import Scope
+from ..networks.learner import Learner
+from ..networks.members import Source, normal_like
+from ..networks.redraw import redraw
 from .base import Reinitialization, interventions
 from .contract import Preset
-from .learner import Learner, Scope
-from .members import Source, normal_like
-from .redraw import redraw
 
 Toward = Literal["initial", "fresh", "zero"]
 

@@ -24,10 +24,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from ..networks.learner import Learner
+from ..networks.symmetry import ScalePair, may_have_pairs, scale_pairs
 from .base import Intervention, interventions
 from .contract import UNIFORM, check_optimizer, settle
-from .learner import Learner
-from .symmetry import ScalePair, may_have_pairs, scale_pairs
 
 STRIPS = 16  # few enough that a GPU does not wait for their launches
 

@@ -3,11 +3,11 @@
     a_i ← 0 if unit i fired, else a_i + 1;   drawn anew where P(A_i ≥ a_i) ≤ η
 
 A_i is how long unit i is silent between two firings, in updates: what is usual for one unit is alarming in another.
-A unit fires at an update where |h| > 1e-3 (paper 002, Table E10) on *any* sample of the batch (at any place of a
+A unit fires at an update where |h| > 1e-3 (Lillo & Cheney, Table E10) on *any* sample of the batch (at any place of a
 convolution), as in Farias & Jozefiak's released code: silence is silence on the whole batch.
 
-The distribution is the histogram of the unit's last 1000 silences (paper 002: window), with one imagined silence of
-1000 updates among them:
+The distribution is the histogram of the unit's last 1000 silences (Lillo & Cheney: window), with one imagined silence
+of 1000 updates among them:
 
     P(A ≥ a) = (#{A_k ≥ a} + [a ≤ 1000]) / (#A_k + 1)
 
@@ -28,20 +28,20 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from ..networks.learner import Learner
+from ..networks.units import Hidden
 from .base import interventions
-from .learner import Learner
 from .replacement import Replacement
-from .units import Hidden
 
-FIRED = 1e-3  # |h| above this (paper 002, Table E10)
+FIRED = 1e-3  # |h| above this (Lillo & Cheney, Table E10)
 
 
 @interventions.register("snr")
 class SelfNormalizedResets(Replacement):
     """Draw units anew that are silent for longer than they ever are (Farias & Jozefiak 2024).
 
-    eta: η, the probability at which a silence is too long, in [1/(window + 1), 1); paper 002 has 1e-3, 3e-3 and 1e-2.
-    window: silences that are remembered for each unit, and the longest one in updates, from 1 to 30,000.
+    eta: η, the probability at which a silence is too long, in [1/(window + 1), 1); Lillo & Cheney have 1e-3, 3e-3 and
+    1e-2. window: silences that are remembered for each unit, and the longest one in updates, from 1 to 30,000.
     period: look at the units at every so many updates, ≥ 1; time is then counted in looks.
     """
 
@@ -56,7 +56,7 @@ class SelfNormalizedResets(Replacement):
         self.eta, self.window = eta, window
 
     def statistic(self, activations: Tensor) -> Tensor:
-        """Whether each unit fired: (…, rows, units) → (…, units)."""
+        """Return whether each unit fired: (…, rows, units) → (…, units)."""
         return (activations.abs() > FIRED).any(-2)
 
     def begin(self, group: Hidden, device: torch.device) -> dict[str, Tensor]:

@@ -1,5 +1,5 @@
-"""Another activation in a living network (paper 002, "Activation Function Design Sustains Plasticity in Continual
-Learning", names the function by which its units are activated as a cause of lost plasticity, and as a cure).
+"""Another activation in a living network (Lillo & Cheney 2025, arXiv 2509.22562, name the function by
+which its units are activated as a cause of lost plasticity, and as a cure).
 
     φ ← φ′  in every layer of hidden units;  θ and the optimizer's state stay
 
@@ -10,10 +10,10 @@ it is captured anew. Cost: none.
 
 from torch import Tensor, nn
 
-from .activations import Activation, Units, set_generators
+from ..networks.activations import Activation, Units, set_generators
+from ..networks.learner import Learner
+from ..networks.wiring import CONV, STACKED, is_activation, layer_before
 from .base import Intervention, interventions
-from .learner import Learner
-from .wiring import CONV, STACKED, is_activation, layer_before
 
 WIDTH = 12  # of a layer by which an activation is asked whether it keeps widths
 
@@ -113,7 +113,7 @@ class Swap(Intervention):
 
 
 def _before(learner: Learner, module: nn.Module, unit: str) -> nn.Module | None:
-    """The layer of the learner's module, or of a follower, whose outputs pass through these units."""
+    """Return the layer of the learner's module, or of a follower, whose outputs pass through these units."""
     wires = learner.wiring.get(unit)
     return module.get_submodule(wires.incoming[0]) if wires and wires.incoming else layer_before(module, unit)
 

@@ -21,9 +21,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..networks.learner import Learner
+from ..networks.members import fit, members_of, normal_like
 from .base import Intervention, interventions
-from .learner import Learner
-from .members import fit, members_of, normal_like
 
 
 @interventions.register("upgd")

@@ -13,9 +13,10 @@ It resets nothing, moments of the optimizer included. Cost: one pass over the we
 
 import torch
 
+from ..networks.layers import Scope
+from ..networks.learner import Learner
+from ..networks.members import AtStart, fit
 from .base import Intervention, interventions
-from .learner import Learner, Scope
-from .members import AtStart, fit
 
 
 @interventions.register("weight_clip")

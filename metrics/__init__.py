@@ -1,5 +1,7 @@
 """What can be measured on a network or on a set of runs: pure functions that change nothing."""
 
+from ..networks.recording import record
+from ..networks.scale import isometry_scale
 from .balance import lambda_balance, lambda_residual
 from .continual import (
     average_accuracy,
@@ -29,7 +31,7 @@ from .fronts import hypervolume, pareto_front
 from .gaps import GeneralizationGap, generalization_gap
 from .gradients import gradient_covariance, gradient_effective_rank, per_sample_gradients
 from .human import ATARI_SCORES, human_normalized, human_normalized_score
-from .probe import CHEAP_METRICS, METRICS, Metric, measure, measure_members
+from .probe import CHEAP_METRICS, METRICS, Metric, measure, measure_members, metrics
 from .saturation import (
     accuracy_recovery_time,
     activation_slopes,
@@ -41,8 +43,8 @@ from .saturation import (
     saturation_recovery_time,
 )
 from .scores import Score, bootstrap_interval, final_window_return, iqm, plasticity_score
-from .view import View, record
-from .weights import dfi, dfi_unscaled, gradient_norm, isometry_scale, sfe, weight_norm
+from .view import View
+from .weights import dfi, dfi_unscaled, gradient_norm, sfe, weight_norm
 
 __all__ = [
     "ATARI_SCORES",
@@ -86,6 +88,7 @@ __all__ = [
     "lambda_residual",
     "measure",
     "measure_members",
+    "metrics",
     "non_recovery_rate",
     "numerical_rank",
     "online_generalization_gap",

@@ -5,13 +5,10 @@ A bias of the first map is one more column of W1: only with it the difference is
 NaN and infinity in the weights come out as NaN or infinity.
 """
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor, nn
 
-if TYPE_CHECKING:  # a pair is read; nothing of the interventions room is needed at run time
-    from ..interventions.linear_pairs import LinearPair
+from ..networks.linear_pairs import LinearPair
 
 Map = Tensor | nn.Module
 
@@ -54,18 +51,17 @@ def _matrices(first: Map, second: Map, bias: Tensor | None) -> tuple[Tensor, Ten
 
 
 @torch.no_grad()
-def nearest_lambda(pair: "LinearPair") -> Tensor:
+def nearest_lambda(pair: LinearPair) -> Tensor:
     """λ̂ of a learner's pair: (), or (members,)."""
     return _difference(pair).mean(-1)
 
 
 @torch.no_grad()
-def deviation_of(pair: "LinearPair") -> Tensor:
+def deviation_of(pair: LinearPair) -> Tensor:
     """Root mean square over the hidden units of a pair's deviation from λ̂I, (), or (members,): of all entries in the
     row of a unit where the maps are directly consecutive, else of the diagonal alone, for nothing else is conserved."""
     if pair.between == "linear":
-        w1 = torch.cat([*pair.first, *(b[..., None] for b in pair.bias)], -1).double()
-        w2 = torch.cat(pair.second, -2).double()
+        w1, w2 = (matrix.double() for matrix in pair.matrices())
         off = w2.mT @ w2 - w1 @ w1.mT
         off.diagonal(dim1=-2, dim2=-1).sub_(nearest_lambda(pair)[..., None])
         off = off.flatten(-2)
@@ -75,7 +71,7 @@ def deviation_of(pair: "LinearPair") -> Tensor:
     return off.square().sum(-1).div(pair.hidden).sqrt()
 
 
-def _difference(pair: "LinearPair") -> Tensor:
+def _difference(pair: LinearPair) -> Tensor:
     """‖W2[:, j]‖² − ‖W1[j]‖² − b[j]² of each hidden unit, (…, h)."""
     out = sum(w.double().square().sum(-2) for w in pair.second)
     rows = [torch.linalg.vector_norm(w, dim=-1, dtype=torch.float64) for w in pair.first]  # no copy in float64

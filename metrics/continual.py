@@ -16,12 +16,12 @@ Array = NDArray[np.float64]
 
 
 def average_accuracy(accuracies: ArrayLike) -> float:
-    """ACC_T = (1/T) Σ_j A[T, j] (paper 002, eq. 3). Of fewer tasks: pass `A[:t, :t]`."""
+    """ACC_T = (1/T) Σ_j A[T, j] (Lillo & Cheney 2025, eq. 3). Of fewer tasks: pass `A[:t, :t]`."""
     return float(_matrix(accuracies, "average_accuracy")[-1].mean())
 
 
 def backward_transfer(accuracies: ArrayLike) -> float:
-    """BWT_T = 1/(T − 1) Σ_{j<T} (A[T, j] − A[j, j]) (paper 002, B.6); negative: forgotten. NaN for one task."""
+    """BWT_T = 1/(T − 1) Σ_{j<T} (A[T, j] − A[j, j]) (Lillo & Cheney, B.6); negative: forgotten. NaN for one task."""
     A = _matrix(accuracies, "backward_transfer")
     return _mean(A[-1, :-1] - A.diagonal()[:-1])
 
@@ -61,7 +61,7 @@ def domain_last(accuracies: ArrayLike) -> Array:
 
 
 def order_disparity(performances: ArrayLike) -> float:
-    """The standard deviation (with n − 1) of the final performance over task orders, performances: (orders,).
+    """Return the standard deviation (with n − 1) of the final performance over task orders, performances: (orders,).
 
     MoRAM paper, Table 14, which cites Yoon et al. 2020 for it; theirs is another, the largest difference that an order
     makes to a single task. NaN for one order. Raises ValueError for another shape.
@@ -76,7 +76,7 @@ def forward_transfer(accuracies: ArrayLike, baseline: ArrayLike) -> float:
     """FWT_T = 1/(T − 1) Σ_{j>1} (A[j − 1, j] − b_j): what earlier tasks teach of one not yet seen. NaN for one task.
 
     baseline: (T,) accuracies on each task before any training, or of chance; the first is not used.
-    Paper 002, B.6, compares with "a suitable baseline"; the formula is that of Lopez-Paz & Ranzato 2017, whose b is
+    Lillo & Cheney, B.6, compare with "a suitable baseline"; the formula is that of Lopez-Paz & Ranzato 2017, whose b is
     the accuracy at initialisation. Raises ValueError for a baseline of another length.
     """
     A, b = _matrix(accuracies, "forward_transfer"), np.asarray(baseline, dtype=np.float64)
@@ -86,7 +86,7 @@ def forward_transfer(accuracies: ArrayLike, baseline: ArrayLike) -> float:
 
 
 def average_online_accuracy(batches: ArrayLike) -> float:
-    """AOA(T_i) = (1/M) Σ_j a_j over one task's batches, each measured *before* its update (paper 002, eq. 4).
+    """AOA(T_i) = (1/M) Σ_j a_j over one task's batches, each measured *before* its update (Lillo & Cheney, eq. 4).
 
     Raises ValueError when there is no batch.
     """
@@ -97,7 +97,7 @@ def average_online_accuracy(batches: ArrayLike) -> float:
 
 
 def total_average_online_accuracy(tasks: Sequence[ArrayLike]) -> float:
-    """TAOA: the mean over *all* batches of all tasks (paper 002, eqs. 5 and 6), so a longer task weighs more.
+    """TAOA: the mean over *all* batches of all tasks (Lillo & Cheney, eqs. 5 and 6), so a longer task weighs more.
 
     tasks: the batches' accuracies of each task, as for `average_online_accuracy`; with tasks of one length it is the
     mean of their AOA. Raises ValueError when there is no task, or one without a batch.
@@ -109,7 +109,7 @@ def total_average_online_accuracy(tasks: Sequence[ArrayLike]) -> float:
 
 
 def online_generalization_gap(test: ArrayLike, online: ArrayLike) -> float:
-    """GAP = mean over tasks of (test accuracy after the task − AOA of the task) (paper 002, Table E3).
+    """GAP = mean over tasks of (test accuracy after the task − AOA of the task) (Lillo & Cheney, Table E3).
 
     test, online: (tasks,). Positive: the network ends better than it was while learning; negative: what it learned does
     not carry over to the test set. The sign is opposite to `generalization_gap`, the one of reinforcement learning.

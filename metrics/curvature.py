@@ -21,7 +21,7 @@ def hessian_eigenvalues(
     block: int | None = None,
     max_basis: int | None = None,
 ) -> Tensor:
-    """The k largest (algebraic, not in magnitude) eigenvalues of ∇²L, descending, (k,) float64.
+    """Return the k largest (algebraic, not in magnitude) eigenvalues of ∇²L, descending, (k,) float64.
 
     loss_fn: the scalar loss L; called once. parameters: what L is differentiated by; one that L does not touch
         contributes zeros.
@@ -39,7 +39,7 @@ def hessian_eigenvalues(
     max_basis: vectors held at once, at least k + block; default: all of them. With fewer it restarts from the best
         (thick restart), which takes more iterations: three or four times k serve a language model, with block=1.
 
-    FIRE's Figure 5b and paper 002, B.7.1, have λ_max = k of 1; the latter by power iteration, which finds the
+    FIRE's Figure 5b and Lillo & Cheney, B.7.1, have λ_max = k of 1; the latter by power iteration, which finds the
     eigenvalue of largest magnitude, be it negative. Here it is block Lanczos with full reorthogonalisation, on
     Hessian-vector products by double backward. Cost: about three gradients for each vector; memory of block ·
     iterations copies of the parameters (or of `max_basis`, if that is less), and of a few blocks.

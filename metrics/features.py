@@ -12,6 +12,8 @@ from typing import Literal, overload
 import torch
 from torch import Tensor
 
+from ..networks import units
+
 Activations = Tensor | Sequence[Tensor] | Mapping[str, Tensor]
 
 
@@ -93,7 +95,7 @@ def count_resolved(values: Tensor, shape: torch.Size, dtype: torch.dtype) -> Ten
 
 
 def activity_scores(activations: Tensor) -> Tensor:
-    """Each unit's mean |h| over that of its layer, (units,) float64 (Sokar et al. 2023, as FIRE's Theorem 4).
+    """Return each unit's mean |h| over that of its layer, (units,) float64 (Sokar et al. 2023, as FIRE's Theorem 4).
 
     score_i = mean|h_i| / (mean over units of mean|h| + 1e-9). The denominator is the layer's *mean*, as in
     the released code, so that scores average to 1; Sokar et al. can be read as dividing by a sum, which
@@ -119,7 +121,7 @@ def member_scores(activations: Tensor) -> Tensor:
     magnitudes = activations.detach().abs().mean(reduced, dtype=torch.float64)
     if not magnitudes.isfinite().all():
         raise ValueError("activity_scores: activations hold NaN or infinity; they must be finite")
-    return magnitudes / (magnitudes.mean(-1, keepdim=True) + 1e-9)
+    return units.activity_scores(magnitudes)
 
 
 @overload

@@ -18,7 +18,7 @@ def pareto_front(points: ArrayLike) -> NDArray[np.bool_]:
 
 
 def hypervolume(points: ArrayLike, reference: ArrayLike = (0.0, 0.0)) -> float:
-    """The area that a set of points dominates above a reference point (Zitzler & Thiele 1998).
+    """Return the area that a set of points dominates above a reference point (Zitzler & Thiele 1998).
 
     points: (n, 2), both columns to be large; what lies below the reference in a column counts as lying at it. 0 for no
     points. Raises ValueError for another shape or NaN.

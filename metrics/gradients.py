@@ -9,7 +9,7 @@ from .features import count_holding
 
 
 def per_sample_gradients(losses: Tensor, parameters: Iterable[Tensor]) -> Tensor:
-    """The gradient of every sample's loss: (n,) losses → (n, parameters); (members, n) → (members, n, parameters).
+    """Return each sample's gradient: losses (n,) → (n, parameters); (members, n) → (members, n, parameters).
 
     losses: differentiable, one for each sample; of a stack of networks, one row for each member, whose parameters
         have the member first. A parameter that no loss touches has zeros.
@@ -39,7 +39,7 @@ def per_sample_gradients(losses: Tensor, parameters: Iterable[Tensor]) -> Tensor
 def gradient_covariance(gradients: Tensor, normalized: bool = False) -> Tensor:
     """M with entries ⟨g_i, g_j⟩ between the samples' gradients: (…, n, parameters) → (…, n, n) float64.
 
-    Paper 002, B.7.2: M = GᵀG, neither centred nor divided by n, although the field calls it a covariance.
+    Lillo & Cheney, B.7.2: M = GᵀG, neither centred nor divided by n, although the field calls it a covariance.
     normalized: the cosines ⟨g_i, g_j⟩/(‖g_i‖‖g_j‖) of Lyle et al. 2023, in [−1, 1]; 0 where a gradient is zero.
     Raises ValueError for gradients that are not (…, n, parameters), or empty.
     """
@@ -58,7 +58,7 @@ def gradient_covariance(gradients: Tensor, normalized: bool = False) -> Tensor:
 
 @torch.no_grad()
 def gradient_effective_rank(gradients: Tensor, tau: float = 0.99) -> Tensor:
-    """erank_τ of paper 002, B.7.2: smallest k whose k largest singular values of M hold a share τ of their sum.
+    """erank_τ of Lillo & Cheney, B.7.2: smallest k whose k largest singular values of M hold a share τ of their sum.
 
     gradients: (…, n, parameters), as `per_sample_gradients` gives them; result (…), int64, in 1 … min(n, parameters),
     and 0 if all gradients are zero. M = `gradient_covariance(gradients)`, whose singular values are the squares of

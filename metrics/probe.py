@@ -5,22 +5,23 @@ summed or pooled over matrices and layers (dfi, norms, dormant units) is so over
 feature matrix has, is the members' mean.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 
+from ..networks.activations import SATURATED
+from ..networks.learner import Learner
+from ..networks.linear_pairs import LinearPair
+from ..networks.recording import evaluating
+from ..registry import Registry
 from .balance import deviation_of, nearest_lambda
 from .curvature import hessian_eigenvalues
 from .features import count_holding, count_large, count_resolved, entropy_rank, member_scores
 from .gradients import gradient_effective_rank, per_sample_gradients
-from .saturation import THRESHOLD
-from .view import View, evaluating
-
-if TYPE_CHECKING:
-    from ..interventions import Learner, LinearPair
+from .view import View
 
 SAMPLES = 64  # of which per-sample gradients are held at once
 
@@ -37,7 +38,8 @@ class Metric:
     """A number that a network has: what it is, what it can be taken from, and how.
 
     value: of each network that a view looks at, (networks,). pool: what they make together. costly: takes many passes
-    over data, so it is only measured when asked for.
+    over data, so it is only measured when asked for. One of your own is measured, logged and known to `@when` from its
+    registration on: `metrics.register("name")(Metric(…))`.
     """
 
     about: str
@@ -64,7 +66,7 @@ def _norm(view: View, tensors: list[Tensor]) -> Tensor:
     return torch.linalg.vector_norm(torch.stack(norms), dim=0) if norms else torch.zeros(view.networks)
 
 
-def _of_pairs(of: "Callable[[LinearPair], Tensor]", view: View) -> Tensor:
+def _of_pairs(of: Callable[[LinearPair], Tensor], view: View) -> Tensor:
     """Mean over the pairs of consecutive linear maps of a number that each has, or each member's (members,)."""
     values = [of(pair) for pair in view.learner.linear_pairs()]
     return torch.stack([view.apart(view.own(v) if v.ndim else v[None]).mean(1) for v in values]).mean(0)
@@ -84,7 +86,7 @@ def _dormant(view: View, *layers: Tensor) -> Tensor:
 
 
 def _saturated(view: View) -> Tensor:
-    saturated = [view.apart(slopes < THRESHOLD) for slopes in view.slopes.values()]
+    saturated = [view.apart(slopes < SATURATED) for slopes in view.slopes.values()]
     return torch.stack([layer.sum(1) for layer in saturated]).sum(0) / sum(layer.shape[1] for layer in saturated)
 
 
@@ -106,11 +108,11 @@ def _gradient_rank(view: View) -> Tensor:
 
 
 def _rank(rank: Callable[[Tensor, torch.Size, torch.dtype], Tensor]) -> Callable[[View], Tensor]:
-    """A rank of the features, from their singular values, shape and type."""
+    """Return a rank of the features, from their singular values, shape and type."""
     return lambda view: view.apart(rank(*view.spectrum).double()).mean(1)
 
 
-METRICS = {
+metrics: Registry[Metric] = Registry("metric", {
     "dfi": Metric(
         "deviation from isometry (FIRE eq. 2), summed over the weight matrices as they are", "weights", _dfi, "sum"
     ),
@@ -144,7 +146,9 @@ METRICS = {
         lambda v: _dormant(v, *v.outputs.values()),
     ),
     "saturated_fraction": Metric(
-        "share of (sample, unit) pairs of a recent batch with |φ′| < 0.001 (paper 002, Section 4)", "slopes", _saturated
+        "share of (sample, unit) pairs of a recent batch with |φ′| < 0.001 (Lillo & Cheney 2025, Section 4)",
+        "slopes",
+        _saturated,
     ),
     "srank": Metric(
         "smallest k whose singular values hold 99 % of the features' sum (Kumar et al. 2021)",
@@ -172,18 +176,35 @@ METRICS = {
         True,
     ),
     "gradient_effective_rank": Metric(
-        f"how many directions hold 99 % of the energy of {SAMPLES} samples' gradients (paper 002, B.7.2)",
+        f"how many directions hold 99 % of the energy of {SAMPLES} samples' gradients (Lillo & Cheney 2025, B.7.2)",
         "samples",
         _gradient_rank,
         costly=True,
     ),
-}
+})  # fmt: skip
 
-CHEAP_METRICS = {name: metric for name, metric in METRICS.items() if not metric.costly}  # what is measured unasked
+
+class _Cheap(Mapping[str, Metric]):
+    """The metrics that are not costly, as they are registered now."""
+
+    def __getitem__(self, name: str) -> Metric:
+        if METRICS[name].costly:
+            raise KeyError(name)
+        return METRICS[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, metric in METRICS.items() if not metric.costly)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+METRICS = metrics.entries
+CHEAP_METRICS: Mapping[str, Metric] = _Cheap()  # what is measured unasked
 
 
 def measure(
-    learner: "Learner | View", per_layer: bool = False, member: int | None = None, costly: bool = False
+    learner: Learner | View, per_layer: bool = False, member: int | None = None, costly: bool = False
 ) -> dict[str, float]:
     """Every metric of a learner on its recent data: name → number. A `View` is not recorded again.
 
@@ -200,7 +221,7 @@ def measure(
     return {name: float(POOLS[pool](values.double())) for name, (values, pool) in taken.items()}
 
 
-def measure_members(learner: "Learner | View", per_layer: bool = False, costly: bool = False) -> list[dict[str, float]]:
+def measure_members(learner: Learner | View, per_layer: bool = False, costly: bool = False) -> list[dict[str, float]]:
     """`measure` of every member of a stack, in their order, with the work of one: all members at once.
 
     Raises ValueError for a learner that is no stack.
@@ -213,7 +234,7 @@ def measure_members(learner: "Learner | View", per_layer: bool = False, costly: 
 
 
 def _take(view: View, per_layer: bool, costly: bool) -> dict[str, tuple[Tensor, str]]:
-    """The values of every network, (networks,), and how to pool them, by name."""
+    """Return the values of every network, (networks,), and how to pool them, by name."""
     there: dict[str, Callable[[], bool]] = {
         "weights": lambda: True,
         "pairs": lambda: bool(view.learner.linear_pairs()),

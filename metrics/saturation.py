@@ -1,4 +1,4 @@
-"""Saturated units, and how long a network stays saturated after a shock (paper 002, Section 4 and Appendix D).
+"""Saturated units, and how long a network stays saturated after a shock (Lillo & Cheney 2025, Section 4, Appendix D).
 
 The shock protocol multiplies all pre-activations by γ for one epoch in every ten. What follows a shock is one window:
 values per epoch (…, epochs), entry 0 for the epoch of the shock itself, then those of recovery up to the next shock.
@@ -12,10 +12,10 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
+from ..networks.activations import SATURATED, derivative
 from .features import Activations, activity_scores
 
 Array = NDArray[np.float64]
-THRESHOLD = 1e-3  # |φ′| below which a unit is saturated (paper 002, Section 4)
 
 
 def activation_slopes(module: nn.Module, inputs: Tensor) -> Tensor:
@@ -26,22 +26,11 @@ def activation_slopes(module: nn.Module, inputs: Tensor) -> Tensor:
     make one output (SwiGLU), each input has its own |∂|. Randomised slopes are at their mean. The module is called
     without its hooks, and left in the mode it was in.
     """
-    training = module.training
-    module.eval()
-    try:
-        with torch.enable_grad():
-            x = inputs.detach().requires_grad_()
-            outputs = module.forward(x.clone())  # a copy: some activations work in place
-            axis = next((a for a in range(x.dim()) if outputs.shape[a] != x.shape[a]), -1)
-            blocks = outputs.chunk(max(1, outputs.shape[axis] // x.shape[axis]), axis)
-            slopes = [torch.autograd.grad(block.sum(), x, retain_graph=True)[0] for block in blocks]
-    finally:
-        module.train(training)
-    return slopes[0].abs() if len(slopes) == 1 else torch.stack(slopes).norm(dim=0)
+    return derivative(module, inputs).abs()
 
 
-def saturation_fraction(derivatives: Activations, threshold: float = THRESHOLD) -> float:
-    """Share of (sample, unit) pairs with |φ′(x)| < threshold, in [0, 1] (paper 002, Section 4).
+def saturation_fraction(derivatives: Activations, threshold: float = SATURATED) -> float:
+    """Share of (sample, unit) pairs with |φ′(x)| < threshold, in [0, 1] (Lillo & Cheney, Section 4).
 
     derivatives: φ′ at the pre-activations (any shape), for one layer or as a sequence or mapping of layers: each
         sample, unit and, of a convolution, position counts once, so a larger layer weighs more.
@@ -66,9 +55,9 @@ def dead_fraction(
 ) -> float:
     """Share of effectively dead units of a layer, by the criteria of its activation's family, in [0, 1].
 
-    Paper 002 (Sections 3 and C.3) calls a unit dead that is stuck on a saturation plateau of its family, or is
-    negligible beside its layer. A unit is dead here if on every sample its output is within `margin` of a plateau, or
-    if its activity score (see `activity_scores`, whose shapes these are) is at most tau.
+    Lillo & Cheney (2025, Sections 3 and C.3) call a unit dead that is stuck on a saturation plateau of its family, or
+    is negligible beside its layer. A unit is dead here if on every sample its output is within `margin` of a plateau,
+    or if its activity score (see `activity_scores`, whose shapes these are) is at most tau.
 
     plateaus: the outputs at which the activation is flat: (0,) for relu, (−1, 1) for tanh, (0, 1) for sigmoid, (−α,)
         for elu and celu; none for the leaky family, and none for swish and gelu, of which the paper asks magnitude.
@@ -132,7 +121,7 @@ def non_recovery_rate(times: ArrayLike) -> float:
 
 
 def _first(reached: NDArray[np.bool_]) -> Array:
-    """The first epoch at which it is true, or inf."""
+    """Return the first epoch at which it is true, or inf."""
     return np.where(reached.any(-1), reached.argmax(-1), np.inf)
 
 

@@ -4,81 +4,21 @@ Each member of a stack (the critics of SAC, several seeds trained at once) is a 
 all of them in one tensor, members first; of a plain network there is one.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from ..networks.learner import Learner
+from ..networks.members import members_of
+from ..networks.recording import Recording, evaluating, record
+from ..networks.scale import isometry_scale
 from .features import feature_matrices
 from .saturation import activation_slopes
-from .weights import deviations, gram_matrices, isometry_scale, member_taps
-
-if TYPE_CHECKING:  # a metric reads a learner; it needs nothing of the interventions room at run time
-    from ..interventions.learner import Layer, Learner
-
-
-@contextmanager
-def evaluating(module: nn.Module) -> Iterator[None]:
-    """Evaluation mode for a while; every part is put back into the mode that it was in.
-
-    A random activation would draw from the generator that training draws from, and normalisation would move.
-    """
-    modes = [(part, part.training) for part in module.modules()]
-    module.eval()
-    try:
-        yield
-    finally:
-        for part, mode in modes:
-            part.training = mode
-
-
-@dataclass(frozen=True)
-class Recording:
-    """One forward pass: what the named modules put out, and what went into them, in forward order."""
-
-    units: dict[str, Tensor]
-    inputs: dict[str, Tensor]
-
-    @property
-    def features(self) -> Tensor:
-        """The last hidden layer's units, (rows, units): what the heads see; of a stack (members, rows, units)."""
-        return self.units[next(reversed(self.units))]
-
-
-@torch.no_grad()
-def record(module: nn.Module, names: Sequence[str], inputs: Sequence[Any]) -> Recording:
-    """Run `module(*inputs)` in evaluation mode and keep what the named submodules put out, and what they were given."""
-    outputs: dict[str, Tensor] = {}
-    given: dict[str, Tensor] = {}
-
-    def keep(name: str) -> Callable[[nn.Module, Any, Tensor], None]:
-        return lambda _module, _inputs, output: outputs.__setitem__(name, output.detach())
-
-    def note(name: str) -> Callable[[nn.Module, Any], None]:
-        def hook(part: nn.Module, args: Any) -> None:
-            if args and isinstance(args[0], Tensor):  # one that works in place will overwrite it
-                given[name] = args[0].clone() if getattr(part, "inplace", False) else args[0]
-
-        return hook
-
-    parts = {name: module.get_submodule(name) for name in names}
-    handles = [part.register_forward_hook(keep(name)) for name, part in parts.items()]
-    handles += [part.register_forward_pre_hook(note(name)) for name, part in parts.items()]
-    try:
-        with evaluating(module):
-            module(*inputs)
-    finally:
-        for handle in handles:
-            handle.remove()
-    return Recording({name: outputs[name] for name in names}, {name: given[name] for name in names if name in given})
-
-
-def _stacked(layer: "Layer") -> bool:
-    return layer.weight.dim() > layer.weights[0].dim()
+from .weights import deviations, gram_matrices, member_taps
 
 
 @dataclass
@@ -89,7 +29,7 @@ class View:
         that is no stack.
     """
 
-    learner: "Learner"
+    learner: Learner
     member: int | None = None
 
     def __post_init__(self) -> None:
@@ -103,12 +43,9 @@ class View:
     @cached_property
     def members(self) -> int | None:
         """How many networks the stack has, where all layers and parameters are stacked alike; None: no stack."""
-        layers, parameters = self.learner.layers, list(self.learner.module.parameters())
-        counts = {len(layer.weights) if _stacked(layer) else 0 for layer in layers}
-        if len(counts) != 1 or 0 in counts:
-            return None
-        (count,) = counts
-        return count if all(p.dim() > 0 and len(p) == count for p in parameters) else None
+        count = members_of(self.learner)
+        alike = all(p.dim() > 0 and len(p) == count for p in self.learner.module.parameters())
+        return count if count and alike else None
 
     @property
     def networks(self) -> int:
@@ -162,7 +99,7 @@ class View:
         return self._members(self.recording.units[self.learner.features or last], of=last)
 
     def _members(self, values: Tensor, of: str) -> Tensor:
-        """A module's values (members, n, …), members being those of the stack that the units `of` belong to."""
+        """Return a module's values (members, n, …), members being those of the stack that the units `of` belong to."""
         return self.own(values) if self.learner.is_stacked(of) else values[None]
 
     @cached_property
@@ -194,7 +131,7 @@ class View:
         of singular values of a member's. One Gram product serves both. Parts of a fused layer are matrices apart."""
         found = []
         for layer in self.learner.layers:
-            weight = self.own(layer.weight) if _stacked(layer) else layer.weight[None]
+            weight = self.own(layer.weight) if layer.stacked else layer.weight[None]
             parts = member_taps(weight).unflatten(2, (layer.split, -1)).flatten(1, 2)
             gram = gram_matrices(parts)
             unscaled = gram / isometry_scale(weight[0, : parts.shape[2]]) ** 2
@@ -202,7 +139,7 @@ class View:
         return found
 
     def parameters(self) -> list[nn.Parameter]:
-        """What the learner trains."""
+        """Return what the learner trains."""
         return [p for p in self.learner.module.parameters() if p.requires_grad]
 
     @cached_property

@@ -4,12 +4,13 @@ Both are from FIRE (Section 3). They need no data, and are accumulated in float6
 NaN and infinity in the weights come out as NaN or infinity; they are not an error here.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
+
+from ..networks.scale import isometry_scale
 
 Weights = Tensor | Mapping[str, Tensor] | Sequence[Tensor] | nn.Module
 Side = Literal["smaller", "columns", "rows"]
@@ -81,7 +82,7 @@ def dfi(W: Tensor, side: Side = "smaller", per_dimension: bool = False) -> float
 
 
 def gram_matrices(matrices: Tensor, side: Side = "smaller") -> Tensor:
-    """The Gram matrix of one side of each matrix, float64: (…, m, n) → (…, n, n) of its columns, or (…, m, m)."""
+    """Return each matrix's Gram matrix of one side, float64: (…, m, n) → (…, n, n) of its columns, or (…, m, m)."""
     m, n = matrices.shape[-2:]
     vectors = matrices.detach().double()
     if side == "rows" or (side == "smaller" and m < n):
@@ -92,16 +93,6 @@ def gram_matrices(matrices: Tensor, side: Side = "smaller") -> Tensor:
 def deviations(gram: Tensor) -> Tensor:
     """‖G − I‖²_F of each Gram matrix: (…, d, d) → (…)."""
     return (gram - torch.eye(gram.shape[-1], dtype=gram.dtype, device=gram.device)).square().sum((-2, -1))
-
-
-def isometry_scale(W: Tensor) -> float:
-    """The factor FIRE multiplies the orthogonalised W by (FIRE, Appendix C).
-
-    √(d_out/d_in) for a Linear's weight (d_out, d_in); √(C_out/C_in) / ∏ kernel sizes for a convolution's
-    (C_out, C_in, *kernel). Positive; depends on the shape only.
-    """
-    kernel_size, out_size, in_size = _taps(W, "isometry_scale").shape
-    return math.sqrt(out_size / in_size) / kernel_size
 
 
 def dfi_unscaled(W: Tensor, per_dimension: bool = True) -> float:

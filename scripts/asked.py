@@ -10,7 +10,7 @@ import tyro
 
 from supple.experiments.errors import UsageError
 from supple.experiments.kinds import Kind, Preset, all_kinds, presets_of
-from supple.interventions.registry import did_you_mean
+from supple.registry import did_you_mean
 
 S = TypeVar("S")
 

@@ -33,7 +33,7 @@ import tyro
 from supple.envs.humanoid_assets import NAME, manifest
 from supple.experiments.cache import cache_folder
 from supple.experiments.errors import RunError, UsageError
-from supple.interventions import did_you_mean
+from supple.registry import did_you_mean
 from supple.scripts.console import parse, progress_display, run, screen
 from supple.tracks.language.corpora import published as english
 from supple.tracks.vision.data.published import PUBLISHED

@@ -17,7 +17,7 @@ from typing import Any
 from supple.experiments import files
 from supple.experiments.errors import UsageError
 from supple.experiments.rundir import versions
-from supple.interventions import did_you_mean
+from supple.registry import did_you_mean
 from supple.scripts import resume, train
 from supple.scripts.asked import resumed
 from supple.scripts.console import parse, run, screen, typed

@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from supple.experiments.errors import UsageError
-from supple.interventions import did_you_mean
+from supple.registry import did_you_mean
 from supple.scripts.console import run, screen
 
 Rows = Iterable[tuple[str, str]]

@@ -19,7 +19,7 @@ import importlib
 from collections.abc import Sequence
 
 from supple.experiments.errors import UsageError
-from supple.interventions import did_you_mean
+from supple.registry import did_you_mean
 from supple.scripts.console import run
 
 COMMANDS = ("train", "compare", "resume", "report", "list", "fetch", "linear", "language", "vision")

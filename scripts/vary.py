@@ -8,7 +8,7 @@ from typing import Any
 
 from supple.experiments.errors import UsageError
 from supple.experiments.settings import RunSettings
-from supple.interventions.registry import did_you_mean
+from supple.registry import did_you_mean
 from supple.scripts.console import parse
 
 VALUE = re.compile(r"""(?:"[^"]*"|'[^']*'|\([^()]*\)|[^,])+""")  # commas in quotes and brackets part nothing

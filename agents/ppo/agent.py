@@ -22,7 +22,7 @@ from ...experiments.hooks import HookDriver
 from ...experiments.learner_state import learner_state, load_learner_state
 from ...experiments.seeding import generator
 from ...interventions import Learner
-from ...metrics.view import evaluating
+from ...networks import evaluating
 from ..normalize import RewardScale, RunningMeanStd
 from .network import MultiHead
 from .rollout import Batch, Rollout

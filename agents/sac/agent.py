@@ -19,8 +19,7 @@ from ...experiments.hooks import HookDriver
 from ...experiments.learner_state import learner_state, load_learner_state
 from ...experiments.seeding import generator
 from ...interventions import Learner, snapshot
-from ...interventions.contract import copy_module_
-from ...metrics.view import evaluating
+from ...networks import copy_module_, evaluating
 from ..normalize import RunningMeanStd
 from ..offpolicy.experience import Experience
 from ..offpolicy.graph import Captured

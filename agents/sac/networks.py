@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ...interventions import Layer, StackedLayerNorm, StackedLinear, Units, Wiring
-from ...interventions.learner import Role
+from ...networks import Role
 
 EPSILON = 1e-6  # of SimBa's layer normalisation: Flax's default
 TRUNCATED = 0.87962566  # standard deviation of N(0, 1) cut off at ±2

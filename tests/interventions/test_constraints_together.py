@@ -13,7 +13,7 @@ from supple.experiments import checkpoint
 from supple.experiments.hooks import HookDriver
 from supple.experiments.learner_state import learner_state, load_learner_state
 from supple.interventions import Learner, StackedLinear, learner_for, parse_hook
-from supple.interventions.stacked import StackedConv2d
+from supple.networks.stacked import StackedConv2d
 
 MEMBERS, UPDATES = 3, 12
 TEXTS = [

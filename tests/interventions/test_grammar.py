@@ -1,23 +1,14 @@
-"""Grammar and registry: what is written is read, what is read is written back, errors point at themselves."""
+"""The grammar of hooks: what is written is read, what is read is written back, errors point at themselves."""
 
 import string
-from typing import Any, Literal
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from supple.interventions.grammar import (
-    Call,
-    HookSyntaxError,
-    HookText,
-    format_value,
-    parse_call,
-    parse_hook_text,
-    parse_schedule,
-)
-from supple.interventions.registry import Registry, UnknownName, bind
+from supple.interventions.grammar import HookSyntaxError, HookText, parse_hook_text, parse_schedule
 from supple.interventions.schedule import AtFraction, AtStart, AtStep, AtTask, Every, When
+from supple.registry import Call, parse_call
 
 quick = settings(max_examples=150, deadline=None)
 
@@ -98,15 +89,6 @@ def test_the_name_behind_a_learner_knows_its_place():
 
 def test_none_is_the_hook_that_does_nothing():
     assert parse_hook_text(" none ") == HookText(None, None)
-
-
-def test_values_have_the_documented_types():
-    params = parse_call(
-        """f(a=1_000,b=1e3,c=true,d=None,e=as_released,g=[conv,2],h='x, "y"',i=[],j=head+encoder)"""
-    ).params
-    expected = [1000, 1000.0, True, None, "as_released", ("conv", 2), 'x, "y"', (), "head+encoder"]
-    assert list(params.values()) == expected
-    assert [type(v) for v in params.values()] == [type(v) for v in expected]
 
 
 @quick
@@ -198,92 +180,8 @@ def test_errors_point_at_the_offending_character(text, position, words):
     assert words in str(caught.value)
 
 
-def test_calls_know_their_place():
-    assert parse_call("  relu").position == 2
-
-
-def test_what_the_grammar_cannot_write_is_refused():
-    with pytest.raises(ValueError, match="inf has no text form"):
-        format_value(float("inf"))
-
-
 def test_a_hook_that_never_fires_says_why():
     assert parse_hook_text("fire@900").problem(total=500) == "fire@900 never fires: the run has 500 steps"
     assert parse_hook_text("q/fire@900").problem(total=500) == "q/fire@900 never fires: the run has 500 steps"
     assert parse_hook_text("fire@500").problem(total=500) is None
     assert parse_hook_text("l2_init").problem(total=500) is None
-
-
-def test_unknown_names_suggest_the_nearest():
-    table: Registry[Any] = Registry("intervention")
-    table.register("fire")(dict)
-    table.register("snp")(list)
-    assert table.get("fire") is dict
-    assert table.names() == ["fire", "snp"]
-    with pytest.raises(UnknownName) as caught:
-        table.get("fier")
-    assert str(caught.value) == "unknown intervention 'fier': did you mean 'fire'? (known: fire, snp)"
-    with pytest.raises(UnknownName) as caught:
-        table.get("xyz")
-    assert str(caught.value) == "unknown intervention 'xyz' (known: fire, snp)"
-    with pytest.raises(ValueError, match="'fire' is registered twice"):
-        table.register("fire")(dict)
-
-
-def fire(
-    steps: int = 10,
-    ratio: float = 1.0,
-    scope: Literal["all", "conv"] | tuple[str, ...] = "all",
-    tolerance: float | None = None,
-    fresh: bool = False,
-) -> None:
-    """A factory with one parameter of each kind."""
-
-
-@pytest.mark.parametrize(
-    "params",
-    [
-        {},
-        {"steps": 3, "ratio": 2, "scope": "conv", "tolerance": None, "fresh": True},
-        {"ratio": 2.5, "scope": ("a", "b"), "tolerance": 1},
-    ],
-)
-def test_bind_passes_what_fits(params):
-    assert bind(fire, params, "fire") == params
-
-
-@pytest.mark.parametrize(
-    ("params", "message"),
-    [
-        (
-            {"stepz": 5},
-            "fire has no parameter 'stepz': did you mean 'steps'? (parameters: steps, ratio, scope, tolerance, fresh)",
-        ),
-        ({"steps": "abc"}, "fire: steps must be int, not 'abc'"),
-        ({"steps": 1.0}, "fire: steps must be int, not 1.0"),
-        ({"steps": True}, "fire: steps must be int, not True"),
-        ({"ratio": True}, "fire: ratio must be float, not True"),
-        ({"ratio": None}, "fire: ratio must be float, not None"),
-        ({"fresh": 1}, "fire: fresh must be bool, not 1"),
-        ({"tolerance": "x"}, "fire: tolerance must be float or None, not 'x'"),
-        (
-            {"scope": "cnov"},
-            "fire: scope must be 'all' or 'conv' or tuple[str, ...], not 'cnov': did you mean 'conv'?",
-        ),
-        ({"scope": ("a", 1)}, "fire: scope must be 'all' or 'conv' or tuple[str, ...], not ('a', 1)"),
-    ],
-)
-def test_bind_refuses_what_does_not_fit(params, message):
-    with pytest.raises(ValueError) as caught:  # noqa: PT011 - the whole message is compared
-        bind(fire, params, "fire")
-    assert str(caught.value) == message
-
-
-def test_bind_asks_for_required_parameters():
-    class Needy:
-        def __init__(self, target: str, extra: int = 0) -> None: ...
-
-    with pytest.raises(ValueError, match="needy needs a value for 'target'"):
-        bind(Needy, {"extra": 1}, "needy")
-    with pytest.raises(ValueError, match=r"plain has no parameter 'x' \(it takes no parameters\)"):
-        bind(lambda: None, {"x": 1}, "plain")

@@ -18,7 +18,7 @@ from supple.interventions import (
     zero_slots_,
 )
 from supple.interventions.schedule import AtStart, AtTask
-from supple.interventions.stacked import StackedConv2d
+from supple.networks.stacked import StackedConv2d
 
 X = torch.randn(16, 6, generator=torch.Generator().manual_seed(0))
 MEMBERS = 3

@@ -8,7 +8,7 @@ import transformers
 from torch import Tensor, nn
 
 from supple.interventions import learner_for, make, scale_pairs, sib_
-from supple.interventions.symmetry import FAMILIES
+from supple.networks.symmetry import FAMILIES
 
 SIZE = {
     "vocab_size": 53,

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from supple.experiments.learner_state import learner_state, load_learner_state
 from supple.interventions import Learner, StackedLinear, Units, learner_for, make, parse_hook, snapshot
-from supple.interventions.stacked import StackedConv2d
+from supple.networks.stacked import StackedConv2d
 
 IMAGES = torch.randn(3, 5, 2, 6, 6, generator=torch.Generator().manual_seed(1))
 

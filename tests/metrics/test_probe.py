@@ -8,6 +8,7 @@ from supple.interventions import Learner, learner_for
 from supple.metrics import (
     CHEAP_METRICS,
     METRICS,
+    Metric,
     View,
     activation_slopes,
     dfi,
@@ -17,6 +18,7 @@ from supple.metrics import (
     gradient_effective_rank,
     hessian_eigenvalues,
     measure,
+    metrics,
     numerical_rank,
     per_sample_gradients,
     record,
@@ -83,6 +85,19 @@ def test_measured_values_are_those_of_the_functions():
 def test_costly_metrics_are_taken_only_when_asked_for():
     target = learner(network())
     assert measure(target).keys() == CHEAP_METRICS.keys() == METRICS.keys() - {"lambda_max", "gradient_effective_rank"}
+
+
+@pytest.mark.parametrize("costly", [False, True])
+def test_a_metric_of_ones_own_is_measured_from_its_registration_on(costly):
+    module = network()
+    metrics.register("largest")(Metric("largest weight", "weights", lambda view: module[0].weight.detach().max()[None],
+                                       costly=costly))  # fmt: skip
+    try:
+        assert ("largest" in CHEAP_METRICS) is not costly
+        assert measure(learner(module), costly=True)["largest"] == module[0].weight.max()
+        assert ("largest" in measure(learner(module))) is not costly
+    finally:
+        del metrics._entries["largest"]
 
 
 def test_without_losses_of_samples_there_is_no_rank_of_their_gradients():

@@ -13,7 +13,7 @@ import torch
 
 from ...experiments.errors import RunError, UsageError
 from ...experiments.seeding import derive, generator
-from ...interventions import did_you_mean
+from ...registry import did_you_mean
 
 GENERATED, CHOICE_ONLY = "reasoning-gym:", "mcq:"
 SPLITS = ("train", "test")

@@ -19,9 +19,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...interventions import Layer, Learner, Wiring
-from ...interventions.activations import Units
-from ...interventions.learner import no_batches
-from ...interventions.symmetry import ScalePair
+from ...networks import no_batches
+from ...networks.activations import Units
+from ...networks.symmetry import ScalePair
 
 STD = 0.02  # of all weights at the start; of those that end in the residual stream 0.02/√(2·layers) (GPT-2)
 IGNORED = -100  # a target that does not count

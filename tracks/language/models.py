@@ -18,7 +18,7 @@ from ...experiments import files
 from ...experiments.cache import cache_folder
 from ...experiments.errors import RunError, UsageError
 from ...interventions import Layer, Learner
-from ...interventions.learner import no_batches
+from ...networks import no_batches
 
 SMOLLM2 = "smollm2"
 GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"

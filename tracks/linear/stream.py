@@ -4,7 +4,7 @@ import numpy as np
 
 from ...experiments.errors import UsageError
 from ...experiments.seeding import derive
-from ...interventions import did_you_mean
+from ...registry import did_you_mean
 from . import tasks
 from .tasks import Task
 

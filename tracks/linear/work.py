@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from ...experiments.seeding import derive, generator
 from ...experiments.work import Numbers, Task
 from ...interventions import Learner
-from ...interventions.learner import chain
+from ...networks import chain
 from ..supervised import SupervisedWork
 from .representations import gram, ntk_distance
 from .settings import LinearSettings

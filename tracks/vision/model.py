@@ -8,8 +8,8 @@ from torch import Tensor
 
 from ...experiments.seeding import derive, generator
 from ...interventions import Learner
-from ...interventions.activations import set_generators
-from ...metrics.view import evaluating
+from ...networks import evaluating
+from ...networks.activations import set_generators
 from .adam import StackedAdam
 from .data import DataSet
 from .feed import Feed

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from ...experiments.compile import compiled as compile_step
 from ...experiments.hooks import HookDriver
-from ...interventions.activations import Random
+from ...networks.activations import Random
 from .model import Model
 
 

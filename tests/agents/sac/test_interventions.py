@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from supple.interventions import Learner
-from supple.interventions.learner import LINEAR
 from supple.metrics import measure
+from supple.networks import LINEAR
 
 D, A = 5, 2
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ....interventions.registry import Registry
+from ....registry import Registry
 
 
 class Adapter(nn.Module, ABC):

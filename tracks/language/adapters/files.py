@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from ....experiments import files
 from ....experiments.errors import CheckpointError, UsageError
-from ....interventions.registry import did_you_mean
+from ....registry import did_you_mean
 from .base import Adapter, adapters_by_kind
 from .wrap import adapters, as_it_was_on_error, maker, place
 

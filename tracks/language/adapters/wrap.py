@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ....interventions.learner import chain
-from ....interventions.registry import bind, did_you_mean
-from ....interventions.wiring import STACKED
+from ....networks import chain
+from ....networks.wiring import STACKED
+from ....registry import bind, did_you_mean
 from .base import Adapter, adapters_by_kind
 
 Targets = str | Sequence[str]

@@ -13,7 +13,7 @@ from torch import Tensor
 from ....experiments.seeding import generator
 from ....experiments.work import Numbers, Task
 from ....interventions import Learner
-from ....metrics.view import evaluating
+from ....networks import evaluating
 from ...supervised import SupervisedWork
 from ..adapters import Adapter, adapters, add_task, maker, penalty, save_adapters, wrap
 from ..models import model_type

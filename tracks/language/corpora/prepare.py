@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ....experiments.cache import cache_folder
 from ....experiments.errors import UsageError
-from ....interventions import did_you_mean
+from ....registry import did_you_mean
 from .published import ENGLISH, PUBLISHED
 from .tokenizers import FILE, Bytes, Tokenizer, read_tokenizer, train_bpe
 from .tokens import TokenFile, write_tokens

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from ....experiments import files
 from ....experiments.errors import RunError, UsageError
-from ....metrics.view import evaluating
+from ....networks import evaluating
 from ..models import first_line, from_hub, on_the_hub, quiet, require
 
 NEW = "clip:"  # begins the name of a model with new weights

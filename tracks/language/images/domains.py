@@ -18,7 +18,7 @@ from torch import Tensor
 from ....experiments.cache import cache_folder
 from ....experiments.errors import UsageError
 from ....experiments.seeding import generator
-from ....interventions import did_you_mean
+from ....registry import did_you_mean
 from ...vision.data import NAMES, DataSet, load
 
 FOLDER = "folder:"

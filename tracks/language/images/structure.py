@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from ....interventions import Layer, Wiring
-from ....interventions.learner import Role
+from ....networks import Role
 
 FEATURES = "vision_model.post_layernorm"  # what the image encoder's projection reads
 PARTS = {"q_proj": "query", "k_proj": "key", "v_proj": "value", "out_proj": "out", "fc1": "mlp", "fc2": "mlp"}

@@ -13,7 +13,7 @@ from ....experiments.seeding import generator
 from ....experiments.settings import device_here
 from ....experiments.work import Task
 from ....interventions import Learner
-from ....metrics.view import evaluating
+from ....networks import evaluating
 from ...supervised import SupervisedWork
 from ..gpt import adamw
 from ..schedule import cosine

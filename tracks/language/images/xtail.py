@@ -19,7 +19,7 @@ from torch import Tensor
 from ....experiments.errors import UsageError
 from ....experiments.seeding import generator
 from ....experiments.settings import device_here
-from ....metrics.view import evaluating
+from ....networks import evaluating
 from ..continual.settings import ContinualSettings
 from ..continual.stream import TaskStream
 from .captions import TEMPLATES

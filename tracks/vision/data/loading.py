@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ....experiments.cache import cache_folder
 from ....experiments.errors import UsageError
-from ....interventions import did_you_mean
+from ....registry import did_you_mean
 from .cifar import read_cifar
 from .dataset import DataSet
 from .folders import read_folders

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from ....interventions import Layer
-from ....interventions.activations import Units
+from ....networks.activations import Units
 from .structure import CHANNELS, Network, Shape, channels_last_, layers_by_depth
 
 BLOCKS = 2  # in each of the four stages of ResNet-18

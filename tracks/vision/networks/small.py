@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from ....interventions import StackedConv2d, StackedLinear, balance_layers_
-from ....interventions.activations import Units, initial_gain
+from ....networks.activations import Units, initial_gain
 from .structure import Network, Shape, check_size
 
 

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from ....interventions import Layer, chain, unit_names
-from ....interventions.learner import Role, Scope
+from ....networks import Role, Scope
 
 Shape = tuple[int, int, int]  # channels, height, width
 CHANNELS = -3  # the axis of the units of images

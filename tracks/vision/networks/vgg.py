@@ -11,7 +11,7 @@ has [1024, 1024] and no dropout, and Table 2 names none. `hidden=4096` on 224² 
 import torch
 from torch import Tensor, nn
 
-from ....interventions.activations import Units
+from ....networks.activations import Units
 from .structure import CHANNELS, Network, Shape, channels_last_, check_sides
 
 STAGES = ((1, 2), (2, 2), (4, 3), (8, 3), (8, 3))  # (channels in units of `width`, convolutions) before each pooling

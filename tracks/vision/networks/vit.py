@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ....interventions import Layer
-from ....interventions.activations import Units
-from ....interventions.learner import Scope
+from ....networks import Scope
+from ....networks.activations import Units
 from .structure import Network, Shape, check_sides, layers_by_depth
 
 STD = 0.02  # of the learned positions at the start (ViT's released code)

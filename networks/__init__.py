@@ -1,0 +1,54 @@
+"""What networks are made of, and how they are looked at; interventions and metrics both stand on this."""
+
+from .activations import Units, activation, derivative, initial_gain, parse_activation, properties, set_generators
+from .activations import activations as activation_registry
+from .capabilities import no_batches
+from .layers import Layer, Role, Scope, chain
+from .learner import Learner, learner_for
+from .linear_pairs import LinearPair
+from .members import members_of, normal_like
+from .parameters import copy_module_, restore_, snapshot
+from .recording import Recording, evaluating, record
+from .redraw import redraw
+from .scale import isometry_scale
+from .stacked import StackedConv2d, StackedLayerNorm, StackedLinear
+from .symmetry import NoSymmetry, ScalePair, scale_pairs
+from .wiring import Wiring, trace_wiring, unit_names
+
+__all__ = [
+    "Layer",
+    "Learner",
+    "LinearPair",
+    "NoSymmetry",
+    "Recording",
+    "Role",
+    "ScalePair",
+    "Scope",
+    "StackedConv2d",
+    "StackedLayerNorm",
+    "StackedLinear",
+    "Units",
+    "Wiring",
+    "activation",
+    "activation_registry",
+    "chain",
+    "copy_module_",
+    "derivative",
+    "evaluating",
+    "initial_gain",
+    "isometry_scale",
+    "learner_for",
+    "members_of",
+    "no_batches",
+    "normal_like",
+    "parse_activation",
+    "properties",
+    "record",
+    "redraw",
+    "restore_",
+    "scale_pairs",
+    "set_generators",
+    "snapshot",
+    "trace_wiring",
+    "unit_names",
+]

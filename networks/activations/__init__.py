@@ -1,0 +1,31 @@
+"""Activation functions by name, what they ask of a network, and what they are like.
+
+The leaky family is the subject of "Activation Function Design Sustains Plasticity in Continual Learning"
+(Lillo & Cheney 2025, arXiv 2509.22562): a derivative that stays away from zero on the negative side keeps units
+trainable. Each factory states its derivative floor, inf |f′(x)| over all x (the paper's footnote 2): 0 means that some
+inputs, or the far tails, pass no gradient; `properties` computes it, and the rest of the paper's Table A1. Swapping the
+activation in a living network is an intervention like any other.
+
+No forward pass synchronises with the host, and each compiles into one graph. Bad parameters raise ValueError.
+"""
+
+from . import exponential, leaky, rational, smooth, widths  # noqa: F401 - they fill the table
+from .base import Activation, Random, activations
+from .properties import Properties, properties
+from .slopes import SATURATED, derivative, initial_gain
+from .units import Units, activation, parse_activation, set_generators
+
+__all__ = [
+    "SATURATED",
+    "Activation",
+    "Properties",
+    "Random",
+    "Units",
+    "activation",
+    "activations",
+    "derivative",
+    "initial_gain",
+    "parse_activation",
+    "properties",
+    "set_generators",
+]

@@ -1,0 +1,117 @@
+"""What the activations of this package share: their table, their layout, their randomness, their checks."""
+
+import copy
+import math
+from collections.abc import Callable, Sequence
+from typing import Self
+
+import torch
+from torch import Tensor, nn
+
+from ...registry import Registry
+
+activations: Registry[Callable[..., nn.Module]] = Registry("activation")
+Shared = dict[str, nn.Parameter]  # parameters that all activations of one network have in common, by name
+
+
+class Activation(nn.Module):
+    """An activation that is no plain elementwise function, or is not one of torch's.
+
+    Tensors are (…, features), with `axis` = −1, or images (…, channels, height, width), with `axis` = −3; in a stack
+    of networks the first dimension is its `members`. `settle` says which; until then a module is one for features
+    outside a stack.
+    """
+
+    axis: int = -1
+    members: int = 0  # 0: not stacked
+    homogeneous: bool = False  # each unit for itself: φ(c·x) = c·φ(x) for c > 0
+
+    def __init__(self) -> None:  # nn.Module's own would let any parameter pass the check against the signature
+        super().__init__()
+
+    def settle(self, width: int | None, axis: int, members: int, shared: Shared) -> None:
+        """Take a place in a network. width: of the layer (None: unknown); shared: the network's common parameters."""
+        self.axis, self.members = axis, members
+
+    def preactivations(self, width: int) -> int:
+        """Return the outputs of the layer before, for a hidden layer that is called `width` wide."""
+        return width
+
+    def features(self, width: int) -> int:
+        """Return the inputs of the layer after, for a hidden layer that is called `width` wide."""
+        return width
+
+    def alone(self) -> Self:
+        """Return a copy for one unit outside a stack, in float64 and eval mode; learned values are averaged."""
+        unit = copy.deepcopy(self).to("cpu", torch.float64).eval()
+        if self.members:
+            for name, value in unit.named_parameters():
+                setattr(unit, name, nn.Parameter(value.detach().mean(0)))
+        unit.axis, unit.members = -1, 0
+        return unit
+
+    def inputs(self, x: Tensor) -> Tensor:
+        """Return the input of an `alone` module at the pre-activations x: (n,) → (n, 1)."""
+        return x[:, None]
+
+    def along(self, values: Tensor, x: Tensor) -> Tensor:
+        """Values of each unit, or one for all, (units or 1,) or (members, units or 1), shaped to go with x."""
+        shape = [1] * x.ndim
+        shape[self.axis] = values.shape[-1]
+        if self.members:
+            shape[0] = self.members
+        return values.reshape(shape)
+
+
+class Random(Activation):
+    """An activation that draws in training mode, and takes the mean in eval mode.
+
+    generators: where its draws come from: one torch.Generator for each member of a stack (outside a stack one), so
+        that a stack of seeds draws what separate runs draw, however many members it has. None: torch's global
+        generator of the input's device. With generators, compiled code needs `draw_ahead` before each pass.
+    """
+
+    generators: Sequence[torch.Generator] | None = None
+    ahead: Tensor | None = None  # what the next pass will draw, while draws are made ahead of it
+
+    def draw(self, x: Tensor, shape: Sequence[int] = ()) -> Tensor:
+        """Numbers of U(0, 1) of this shape, and of x's type; in a stack (members, *shape)."""
+        if self.ahead is not None:
+            return self.ahead
+        if self.generators is None:
+            size = (self.members, *shape) if self.members else tuple(shape)
+            return torch.rand(size, device=x.device, dtype=x.dtype)
+        draws = [torch.rand(tuple(shape), generator=g, device=x.device, dtype=x.dtype) for g in self.generators]
+        self.last = torch.stack(draws) if self.members else draws[0]
+        return self.last
+
+    def draw_ahead(self) -> None:
+        """Draw now what the next pass needs, in the shape of the last one: compiled code cannot use generators."""
+        if self.generators is None:
+            return
+        if self.ahead is None:
+            self.ahead = self.last
+        for drawn, generator in zip(self.ahead if self.members else (self.ahead,), self.generators, strict=True):
+            torch.rand(drawn.shape, generator=generator, out=drawn)
+
+
+def finite(where: str, **param: float) -> float:
+    [(name, value)] = param.items()
+    if not math.isfinite(value):
+        raise ValueError(f"{where}: {name} must be finite, not {value}")
+    return value
+
+
+def positive(where: str, **param: float) -> float:
+    [(name, value)] = param.items()
+    if not 0 < value < math.inf:
+        raise ValueError(f"{where}: {name} must be positive and finite, not {value}")
+    return value
+
+
+def ordered(where: str, lower: float, upper: float) -> tuple[float, float]:
+    finite(where, lower=lower)
+    finite(where, upper=upper)
+    if lower > upper:
+        raise ValueError(f"{where}: lower must not exceed upper, but {lower} > {upper}")
+    return lower, upper

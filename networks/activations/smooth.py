@@ -1,0 +1,109 @@
+"""Smooth activations: the sigmoids, the gated rectifiers, and the smooth leaky family of Lillo & Cheney."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from .base import Activation, Random, activations, finite, ordered, positive
+
+
+@activations.register("sigmoid")
+def sigmoid() -> nn.Module:
+    """f(x) = 1/(1 + e⁻ˣ). Slope at most 1/4; floor 0, in both tails."""
+    return nn.Sigmoid()
+
+
+@activations.register("tanh")
+def tanh() -> nn.Module:
+    """f(x) = tanh x. Floor 0, in both tails."""
+    return nn.Tanh()
+
+
+@activations.register("swish")
+class Swish(Activation):
+    """f(x) = x·σ(βx) (Ramachandran et al. 2017). Slope from −0.0998 to 1.0998, any β ≠ 0; floor 0."""
+
+    def __init__(self, beta: float = 1.0) -> None:
+        super().__init__()
+        self.beta = finite("swish", beta=beta)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.silu(x) if self.beta == 1 else x * torch.sigmoid(self.beta * x)
+
+    def extra_repr(self) -> str:
+        return f"beta={self.beta}"
+
+
+@activations.register("gelu")
+class GELU(Activation):
+    """f(x) = x·Φ(βx), exact (Hendrycks & Gimpel 2016). Slope from −0.1289 to 1.1289, any β; floor 0.
+
+    Lillo & Cheney sweep β (Table B1) and give no formula. This one is Hendrycks & Gimpel's x·P(X ≤ x) for X ~ N(0, σ²)
+    with β = 1/σ, and goes from x/2 (β → 0) to ReLU (β → ∞), as swish does with the β beside it in that table.
+    """
+
+    def __init__(self, beta: float = 1.0) -> None:
+        super().__init__()
+        self.beta = positive("gelu", beta=beta)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.gelu(x) if self.beta == 1 else F.gelu(self.beta * x) / self.beta
+
+    def extra_repr(self) -> str:
+        return f"beta={self.beta}"
+
+
+@activations.register("smooth_leaky")
+class SmoothLeaky(Activation):
+    """f(x) = αx + (1 − α)·x·σ(cx/p) (Lillo & Cheney, eq. 1); defaults of their Figure 5.
+
+    αx far to the left, x far to the right; c/p sets how sharply one becomes the other.
+
+    Derivative floor: min(1.0998α − 0.0998, 1.0998 − 0.0998α) where that is positive, i.e. for
+    0.0908 < α < 11.02, else 0; c and p do not matter, since the slope of z·σ(z) spans [−0.0998, 1.0998].
+    The paper takes α itself for the floor, but left of 0 the slope dips below its limit α: at α = 0.1 it
+    falls to 0.0101, and for smaller α it crosses zero.
+    """
+
+    def __init__(self, alpha: float = 0.1, c: float = 5.0, p: float = 3.0) -> None:
+        super().__init__()
+        self.alpha = finite("smooth_leaky", alpha=alpha)
+        self.c = positive("smooth_leaky", c=c)
+        self.p = positive("smooth_leaky", p=p)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return _smooth_leaky(x, self.alpha, self.c / self.p)
+
+    def extra_repr(self) -> str:
+        return f"alpha={self.alpha}, c={self.c}, p={self.p}"
+
+
+@activations.register("rand_smooth_leaky")
+class RandSmoothLeaky(Random):
+    """f(x) = rx + (1 − r)·x·σ(cx/p), r ~ U(lower, upper) (Lillo & Cheney, eq. 2).
+
+    In training one r is drawn for each forward pass, the same for the whole tensor (in a stack one for each member),
+    from torch's global generator of the input's device, or from `generators`; in eval mode r = (lower + upper)/2.
+    So the paper's eq. 2 and Section 5.1; its Table B1 says "per element", which would be another function (that of
+    rrelu, smoothed). Defaults: Table E2, Permuted MNIST. Derivative floor: that of `SmoothLeaky` at the worst r in
+    range.
+    """
+
+    def __init__(self, lower: float = 0.3, upper: float = 0.6, c: float = 0.8, p: float = 1.0) -> None:
+        super().__init__()
+        self.lower, self.upper = ordered("rand_smooth_leaky", lower, upper)
+        self.c = positive("rand_smooth_leaky", c=c)
+        self.p = positive("rand_smooth_leaky", p=p)
+
+    def forward(self, x: Tensor) -> Tensor:
+        slope: Tensor | float = (self.lower + self.upper) / 2
+        if self.training:
+            slope = self.along(self.lower + (self.upper - self.lower) * self.draw(x, (1,)), x)
+        return _smooth_leaky(x, slope, self.c / self.p)
+
+    def extra_repr(self) -> str:
+        return f"lower={self.lower}, upper={self.upper}, c={self.c}, p={self.p}"
+
+
+def _smooth_leaky(x: Tensor, slope: Tensor | float, sharpness: float) -> Tensor:
+    return x * (slope + (1 - slope) * torch.sigmoid(sharpness * x))

@@ -1,0 +1,101 @@
+"""Activations by name, for a network: what they ask of the layers around them, and a module for each layer."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from ...registry import Call, bind, parse_call
+from .base import Activation, Random, Shared, activations
+
+
+def activation(name: str, **params: Any) -> nn.Module:
+    """Return a new activation module, e.g. `activation("smooth_leaky", alpha=0.3)`, for (…, features) outside a stack.
+
+    In a network, `Units` gives one for each layer: with slopes of its own for each unit or member, for images too.
+
+    Raises:
+        UnknownName: no such activation; the message suggests the nearest.
+        ValueError: an unknown parameter, a value of the wrong type or out of range, or one that needs `Units`.
+    """
+    return _settled(name, params, None, -1, 0, {})
+
+
+def parse_activation(text: str) -> nn.Module:
+    """`activation` from its text form, e.g. `relu` or `smooth_leaky(alpha=0.3,c=0.3,p=0.1)`.
+
+    Raises CallSyntaxError for the form, otherwise as `activation`; all are ValueErrors.
+    """
+    call = parse_call(text)
+    return activation(call.name, **call.params)
+
+
+class Units:
+    """The hidden units of one network, by the text of their activation.
+
+        units = Units("crelu")
+        net = nn.Sequential(nn.Linear(784, units.preactivations(100)), units(100), nn.Linear(units.features(100), 10))
+
+    A builder asks for the widths on either side, since crelu, deep_fourier and swiglu make of the pre-activations
+    another number of features, and calls the object for a new module at each layer. One object belongs to one
+    network: `prelu(granularity=global)` has one slope for all modules that come from it.
+    """
+
+    def __init__(self, text: str, members: int = 0) -> None:
+        """text: as for `parse_activation`. members: of a stack of networks, whose tensors are (members, batch, …),
+        each with parameters and draws of its own; 0: not stacked.
+
+        Raises ValueError as `activation` does, and for a negative number of members.
+        """
+        if members < 0:
+            raise ValueError(f"a stack has 1 member or more (0: not stacked), not {members}")
+        self.text, self.members = text, members
+        self._call: Call = parse_call(text)
+        self._shared: Shared = {}
+        self._kind = _make(self._call.name, self._call.params)
+
+    def preactivations(self, width: int) -> int:
+        """Outputs of the layer before the units, where they stand for a hidden layer of `width`.
+
+        Raises ValueError, in one line, for a width that the activation cannot have (an odd one for crelu).
+        """
+        return self._kind.preactivations(width) if isinstance(self._kind, Activation) else width
+
+    def features(self, width: int) -> int:
+        """Inputs of the layer after the units, where they stand for a hidden layer of `width`."""
+        return self._kind.features(width) if isinstance(self._kind, Activation) else width
+
+    def __call__(self, width: int, axis: int = -1) -> nn.Module:
+        """Return a new module for a layer of that width: (…, preactivations) → (…, features).
+
+        axis: of the features: −1 where they come last, −3 for the channels of images (batch, C, H, W); counted from
+        the end, so that a stack, (members, batch, …), has the same.
+        """
+        self.preactivations(width)
+        return _settled(self._call.name, self._call.params, width, axis, self.members, self._shared)
+
+
+def set_generators(module: nn.Module, generators: Sequence[torch.Generator]) -> None:
+    """Let all randomised activations in `module` draw from these, one for each member (one alone outside a stack).
+
+    The draws of a member are then those of a network of its own with the same generator. The caller keeps the
+    generators, and their states in checkpoints. Raises ValueError for another number of generators.
+    """
+    for name, part in module.named_modules():
+        if isinstance(part, Random):
+            if len(generators) != max(part.members, 1):
+                raise ValueError(f"'{name}' needs {max(part.members, 1)} generators, not {len(generators)}")
+            part.generators = generators
+
+
+def _make(name: str, params: Any) -> nn.Module:
+    factory = activations.get(name)
+    return factory(**bind(factory, params, name))
+
+
+def _settled(name: str, params: Any, width: int | None, axis: int, members: int, shared: Shared) -> nn.Module:
+    module = _make(name, params)
+    if isinstance(module, Activation):
+        module.settle(width, axis, members, shared)
+    return module

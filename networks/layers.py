@@ -1,0 +1,51 @@
+"""Layers with weights, and the part that each plays in its network."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import Tensor, nn
+
+from .wiring import CONV, LINEAR, STACKED
+
+Role = Literal["encoder", "hidden", "head"]
+Scope = str | tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer with weights. `depth` counts from the input; layers side by side share a depth. `part` is the word
+    for what it does in a larger design, such as `query`; a scope may name it. `split`: number of equal parts along its
+    outputs that are matrices of their own, such as 3 for a fused query, key and value."""
+
+    name: str
+    module: nn.Module
+    role: Role
+    depth: int
+    part: str = ""
+    split: int = 1
+
+    @property
+    def stacked(self) -> bool:
+        """Whether it is the layers of several networks, its weight's first dimension."""
+        return isinstance(self.module, STACKED)
+
+    @property
+    def weight(self) -> Tensor:
+        """The layer's weight matrix or kernel; of a stacked layer those of all members, (members, …)."""
+        return self.module.get_parameter("weight")
+
+    @property
+    def weights(self) -> tuple[Tensor, ...]:
+        """The weight of each network that the layer belongs to: its own, or one matrix for each member of a stack."""
+        return self.weight.unbind() if self.stacked else (self.weight,)
+
+
+def chain(module: nn.Module, prefix: str = "") -> tuple[Layer, ...]:
+    """Return the Linear and Conv layers (stacked or not) of a plain feed-forward module, in the order in which
+    they were defined: the first is the encoder, the last the head, those between are hidden."""
+    found = [(n, m) for n, m in module.named_modules() if isinstance(m, (*LINEAR, *CONV))]
+    last = len(found) - 1
+    roles: list[Role] = ["head" if i == last else "encoder" if i == 0 else "hidden" for i in range(len(found))]
+    return tuple(
+        Layer(prefix + n, m, role, depth) for depth, ((n, m), role) in enumerate(zip(found, roles, strict=True))
+    )

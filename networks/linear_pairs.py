@@ -1,0 +1,192 @@
+"""Consecutive linear maps of a network: the pairs between which weight can move while the function stays.
+
+    y = W2·W1·x          "linear": nothing lies in between, so any invertible map of the hidden units cancels
+    y = W2·φ(W1·x + b)   "homogeneous": φ elementwise with φ(c·z) = c·φ(z) for c > 0; a positive factor a unit cancels
+
+Found are: what modules declare by a method `linear_pairs()` (LoRA's A and B); Linear layers that follow each other in
+the traced network with nothing, dropout or positive-homogeneous activations (relu, leaky_relu, prelu, rrelu) between
+them; and, where a track names the wiring itself, units of such an activation between layers that it names. Several
+layers that read the same units are one map together. Convolutions form no pairs. Neither do layers that are tied, used
+twice, frozen or parametrized, nor those around a module with hooks, which may do anything (nap's normalisation).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+from torch import Tensor, fx, nn
+
+from .activations import Activation
+from .wiring import LINEAR, Paths, Shared, Untraceable, Wiring, operation, readers, trace
+
+Between = Literal["linear", "homogeneous"]
+
+HOMOGENEOUS = (nn.ReLU, nn.LeakyReLU, nn.PReLU, nn.RReLU)
+_DROPOUT = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)  # not AlphaDropout, which adds something
+_FUNCTIONS = {"relu", "relu_", "leaky_relu", "leaky_relu_", "dropout", "dropout1d", "dropout2d", "dropout3d"}
+
+
+@dataclass(frozen=True)
+class LinearPair:
+    """Two consecutive linear maps with h hidden units between them; in a stack members come first (…).
+
+    first: the maps into the hidden units, (…, h, i) each, side by side: W1 is all of them as one (…, h, Σi).
+    second: those that read the hidden units, (…, o, h) each, one below the other: W2 is (…, Σo, h).
+    bias: of `first`, (…, h) each; one more column of W1, a weight from an input that is 1.
+    parameters: names of the learner's parameters that they are, or are views of, in the order of `tensors`.
+    Whoever declares a pair vouches for what lies between the two, and that nothing else reads the hidden units.
+    """
+
+    name: str
+    first: tuple[Tensor, ...]
+    second: tuple[Tensor, ...]
+    bias: tuple[Tensor, ...] = ()
+    between: Between = "linear"
+    parameters: tuple[str, ...] = ()
+
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """All that is written where weight moves between the two."""
+        return (*self.first, *self.second, *self.bias)
+
+    def matrices(self) -> tuple[Tensor, Tensor]:
+        """W1 with the biases, (…, h, Σi), and W2, (…, Σo, h)."""
+        return torch.cat([*self.first, *(b[..., None] for b in self.bias)], -1), torch.cat(self.second, -2)
+
+    @property
+    def hidden(self) -> int:
+        return self.first[0].shape[-2]
+
+    @property
+    def inputs(self) -> int:
+        """Columns of W1, those of the biases included."""
+        return sum(w.shape[-1] for w in self.first) + len(self.bias)
+
+    @property
+    def outputs(self) -> int:
+        return sum(w.shape[-2] for w in self.second)
+
+    def on(self, copies: Mapping[Tensor, Tensor]) -> "LinearPair":
+        """Return the same pair with other tensors in the place of its own."""
+        first, second, bias = (tuple(copies[t] for t in part) for part in (self.first, self.second, self.bias))
+        return replace(self, first=first, second=second, bias=bias)
+
+
+def pair_of(name: str, first: Sequence[nn.Module], second: Sequence[nn.Module], between: Between) -> LinearPair:
+    """Return the pair of these layers (Linear or StackedLinear), with the biases of the first."""
+    biases = tuple(layer.get_parameter("bias") for layer in first if getattr(layer, "bias", None) is not None)
+    weights = [tuple(layer.get_parameter("weight") for layer in side) for side in (first, second)]
+    return LinearPair(name, weights[0], weights[1], biases, between)
+
+
+@dataclass(frozen=True)
+class Joint:
+    """A pair by the names of its modules: layers before and after, and what lies between them."""
+
+    first: str
+    second: tuple[str, ...]
+    through: tuple[str, ...]
+    between: Between
+
+
+def declared_pairs(module: nn.Module) -> Iterator[LinearPair]:
+    """Yield what the module and its parts declare, with the names that their parameters have in it."""
+    for prefix, part in module.named_modules():
+        if callable(declare := getattr(part, "linear_pairs", None)):
+            for pair in declare():
+                names = tuple(_join(prefix, name) for name in pair.parameters)
+                yield replace(pair, name=_join(prefix, pair.name), parameters=names)
+
+
+def find_joints(module: nn.Module, wiring: Mapping[str, Wiring] | None) -> tuple[list[Joint], list[str]]:
+    """Return the pairs of a network by name, and why other layers begin none, a sentence each.
+
+    wiring: between which layers its units lie, where somebody named that; None: the network is traced.
+    """
+    if not any(isinstance(part, LINEAR) for part in module.modules()):
+        return [], ["it has no Linear layers, and convolutions form no pairs"]
+    try:
+        starts = list(_traced(module)) if wiring is None else list(_wired(module, wiring))
+    except Untraceable as error:
+        return [], [f"it {error}"]
+    return [x for x in starts if isinstance(x, Joint)], [x for x in starts if isinstance(x, str)]
+
+
+def pair_at(module: nn.Module, joint: Joint) -> LinearPair | str:
+    """Return the pair at a joint as the modules are now, or why it is none."""
+    parts = {name: module.get_submodule(name) for name in (joint.first, *joint.second, *joint.through)}
+    for name, part in parts.items():
+        if part._forward_hooks or part._forward_pre_hooks:
+            return f"'{name}' has a hook, which may do anything"
+    second = [parts[name] for name in joint.second]
+    for name in (joint.first, *joint.second):
+        if type(parts[name]) not in LINEAR or parts[name]._parameters.get("weight") is None:
+            return f"'{name}' is no plain Linear layer, but {type(parts[name]).__name__}"
+    pair = pair_of(" and ".join((joint.first, *joint.second)), [parts[joint.first]], second, joint.between)
+    if not all(tensor.requires_grad for tensor in pair.tensors):
+        return f"some weights of {pair.name} are frozen"
+    hidden = pair.first[0].shape
+    for name, w2 in zip(joint.second, pair.second, strict=True):
+        if (*w2.shape[:-2], w2.shape[-1]) != tuple(hidden[:-1]):
+            return f"'{name}' reads {w2.shape[-1]} units, and '{joint.first}' feeds {hidden[-2]}"
+    biases = [f"{joint.first}.bias"] if pair.bias else []
+    return replace(pair, parameters=(*(f"{name}.weight" for name in (joint.first, *joint.second)), *biases))
+
+
+def _join(prefix: str, name: str) -> str:
+    return ".".join(part for part in (prefix, name) if part)
+
+
+def is_homogeneous(module: nn.Module) -> bool:
+    """Return whether an activation is elementwise with φ(c·z) = c·φ(z) for c > 0, with the same draws if it has any."""
+    return type(module) in HOMOGENEOUS or (isinstance(module, Activation) and module.homogeneous)
+
+
+def _traced(module: nn.Module) -> Iterator[Joint | str]:
+    """Yield what begins at each Linear layer of the graph: a joint, or the reason why there is none."""
+    graph, _ = trace(module)
+    paths = Paths(module, graph)
+    for node in graph.nodes:
+        if node.op == "call_module" and isinstance(paths.modules[str(node.target)], LINEAR):
+            second: list[str] = []
+            through: list[str] = []
+            try:
+                direct = _follow(node, paths, second, through)
+                if not second:
+                    raise Shared("is read by nothing")
+                paths.check_private(str(node.target), *second)
+                yield Joint(str(node.target), tuple(second), tuple(through), "linear" if direct else "homogeneous")
+            except Shared as shared:
+                yield f"'{node.target}' {shared}"
+
+
+def _follow(node: fx.Node, paths: Paths, second: list[str], through: list[str]) -> bool:
+    """Collect the layers that read this node, and the modules on the way; whether nothing but them is on the way."""
+    nothing = True
+    for reader in readers(node):
+        part = paths.modules[str(reader.target)] if reader.op == "call_module" else None
+        if isinstance(part, LINEAR):
+            second.append(str(reader.target))
+            continue
+        if part is not None and (type(part) in (nn.Identity, *_DROPOUT) or is_homogeneous(part)):
+            through.append(str(reader.target))
+        elif reader.op == "output":
+            raise Shared("is read by the network's output")
+        elif operation(reader) not in _FUNCTIONS:
+            raise Shared(f"is followed by {paths.describe(reader)}, which is neither linear nor positive-homogeneous")
+        nothing &= _follow(reader, paths, second, through) and isinstance(part, nn.Identity)
+    return nothing
+
+
+def _wired(module: nn.Module, wiring: Mapping[str, Wiring]) -> Iterator[Joint | str]:
+    """Yield the same of the layers that a wiring names before units, trusting that nothing else is around these."""
+    for unit, wires in wiring.items():
+        kind = type(module.get_submodule(unit)).__name__
+        alike = [other for other, others in wiring.items() if set(others.incoming) & set(wires.incoming)]
+        if not is_homogeneous(module.get_submodule(unit)):
+            yield f"'{unit}' ({kind}) is not positive-homogeneous"
+        elif wires.norms or len(wires.incoming) != 1 or len(alike) != 1 or not wires.outgoing:
+            yield f"'{unit}' has more than one layer before it, a norm around it, or no layer after it"
+        else:
+            yield Joint(wires.incoming[0], wires.outgoing, (unit,), "homogeneous")

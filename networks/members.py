@@ -1,0 +1,61 @@
+"""Stacks of networks: what belongs to one member, and draws that no other member moves."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from .layers import Layer
+from .learner import Learner
+
+Source = torch.Generator | Sequence[torch.Generator] | None
+
+
+def members_of(learner: Learner) -> int:
+    """Return how many networks the learner's stack has; 0 where it is no stack."""
+    sizes = {len(layer.weight) if layer.stacked else 0 for layer in learner.layers}
+    return sizes.pop() if len(sizes) == 1 else 0
+
+
+def own_axes(layer: Layer) -> tuple[int, ...]:
+    """Return the axes of a layer's weight that lie within one network."""
+    return tuple(range(int(layer.stacked), layer.weight.ndim))
+
+
+class AtStart:
+    """A number of each layer's weight at step 0, one for each network: () or (members,). It is computed once, and anew
+    where the learner's step-0 values were replaced: a checkpoint was loaded, or a head was added."""
+
+    def __init__(self, statistic: Callable[[Tensor, tuple[int, ...]], Tensor]) -> None:
+        """statistic: of a weight, over these axes."""
+        self.statistic = statistic
+        self._known: dict[str, tuple[Mapping[str, Tensor], dict[str, Tensor]]] = {}
+
+    def __call__(self, learner: Learner, layer: Layer) -> Tensor:
+        if self._known.get(learner.name, (None,))[0] is not learner.initial:
+            self._known[learner.name] = learner.initial, {}
+        values = self._known[learner.name][1]
+        if layer.name not in values:
+            values[layer.name] = self.statistic(learner.initial[f"{layer.name}.weight"], own_axes(layer))
+        return values[layer.name]
+
+
+def fit(values: Tensor, like: Tensor) -> Tensor:
+    """One value for each network, () or (members,), broadcastable to a parameter of theirs."""
+    return values.view(*values.shape, *[1] * (like.ndim - values.ndim))
+
+
+def normal_like(tensor: Tensor, source: Source) -> Tensor:
+    """Standard normal noise of the shape, type and device of a tensor.
+
+    source: one generator (None: torch's own of the CPU), or one for each member of a stack: a member's noise is then
+    what a network of its own would draw from that generator.
+    """
+
+    def draw(shape: torch.Size, generator: torch.Generator | None) -> Tensor:
+        device = "cpu" if generator is None else generator.device
+        return torch.randn(shape, generator=generator, dtype=tensor.dtype, device=device)
+
+    if source is None or isinstance(source, torch.Generator):
+        return draw(tensor.shape, source).to(tensor.device)
+    return torch.stack([draw(tensor.shape[1:], generator) for generator in source]).to(tensor.device)

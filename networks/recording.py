@@ -1,0 +1,74 @@
+"""Looking at a network: evaluation mode for a while, and what its modules put out in one forward pass."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+After = Callable[[nn.Module, Any, Tensor], None]
+Before = Callable[[nn.Module, Any], None]
+
+
+@contextmanager
+def evaluating(module: nn.Module) -> Iterator[None]:
+    """Put a module into evaluation mode for a while; every part is put back into the mode that it was in.
+
+    A random activation would draw from the generator that training draws from, and normalisation would move.
+    """
+    modes = [(part, part.training) for part in module.modules()]
+    module.eval()
+    try:
+        yield
+    finally:
+        for part, mode in modes:
+            part.training = mode
+
+
+def run_hooked(
+    module: nn.Module, inputs: Sequence[Any], after: Mapping[str, After], before: Mapping[str, Before] = {}
+) -> None:
+    """Run `module(*inputs)` in evaluation mode, with hooks on its submodules, by name, that are gone afterwards."""
+    handles = [module.get_submodule(name).register_forward_hook(hook) for name, hook in after.items()]
+    handles += [module.get_submodule(name).register_forward_pre_hook(hook) for name, hook in before.items()]
+    try:
+        with evaluating(module):
+            module(*inputs)
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@dataclass(frozen=True)
+class Recording:
+    """One forward pass: what the named modules put out, and what went into them, in forward order."""
+
+    units: dict[str, Tensor]
+    inputs: dict[str, Tensor]
+
+    @property
+    def features(self) -> Tensor:
+        """The last hidden layer's units, (rows, units): what the heads see; of a stack (members, rows, units)."""
+        return self.units[next(reversed(self.units))]
+
+
+@torch.no_grad()
+def record(module: nn.Module, names: Sequence[str], inputs: Sequence[Any]) -> Recording:
+    """Run `module(*inputs)` in evaluation mode and keep what the named submodules put out, and what they were given."""
+    outputs: dict[str, Tensor] = {}
+    given: dict[str, Tensor] = {}
+
+    def keep(name: str) -> After:
+        return lambda _module, _inputs, output: outputs.__setitem__(name, output.detach())
+
+    def note(name: str) -> Before:
+        def hook(part: nn.Module, args: Any) -> None:
+            if args and isinstance(args[0], Tensor):  # one that works in place will overwrite it
+                given[name] = args[0].clone() if getattr(part, "inplace", False) else args[0]
+
+        return hook
+
+    run_hooked(module, inputs, {name: keep(name) for name in names}, {name: note(name) for name in names})
+    return Recording({name: outputs[name] for name in names}, {name: given[name] for name in names if name in given})

@@ -1,0 +1,182 @@
+"""Scale symmetries of transformers: where a factor moves from one weight to the next and the function stays.
+
+    W_O·diag(α)·diag(1/α)·W_V = W_O·W_V            value and output projection, a factor for each channel of each head
+    W_down(σ(W_gate·x) ⊙ W_up·x)                   up and down projection of a gated MLP, a factor for each neuron
+
+(the SIB paper, 4.1 and Appendix B). Attention mixes positions, not channels, so a factor on a channel of the values
+passes through it. With grouped-query attention a key/value head is read by every query head of its group, and so are
+its factors. Of the gated MLP only `up` is linear; the gate passes through σ and is no part of a pair.
+
+Architectures of `transformers` are known by `config.model_type`, and only those whose code was read (5.23): a norm on
+the values, a clamp, a fused projection or an ungated MLP would break the symmetry without a sign in the weights. A
+module of one's own says itself what it has: a method `scale_symmetries()` that returns a list of `ScalePair`.
+Only torch is imported here; modules are told apart by the names of their parts.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+FAMILIES = (
+    *("gemma", "gemma2", "gemma3_text", "granite", "llama", "mistral"),
+    *("olmo", "olmo2", "olmo3", "qwen2", "qwen3", "smollm3"),
+)
+DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+DECLARE = "a module of one's own declares its pairs by a method scale_symmetries()"
+
+# The name of a part that tells why an architecture has no such pairs, the first that fits. Parts of the attention
+# come first: gpt2 has neither separate values nor a gate.
+OBSTACLES = {
+    "c_attn": "it fuses queries, keys and values in c_attn",
+    "qkv_proj": "it fuses queries, keys and values in qkv_proj",
+    "query_key_value": "it fuses queries, keys and values in query_key_value",
+    "Wqkv": "it fuses queries, keys and values in Wqkv",
+    "v_norm": "a norm follows its value projection",
+    "experts": "its experts are fused in one tensor",
+    "gate_up_proj": "it fuses gate and up projection in gate_up_proj",
+    "fc1": "its MLP has no gate",
+    "c_fc": "its MLP has no gate",
+    "dense_h_to_4h": "its MLP has no gate",
+}
+
+
+class NoSymmetry(ValueError):
+    """A module without scale symmetries that are known; the message says which, and why."""
+
+
+@dataclass(frozen=True)
+class ScalePair:
+    """Two linear layers between which a positive factor for each channel can move: div ← div/α, mul ← mul·α.
+
+    div: its output features from `first` on, `channels` of them, are the channels; a bias is scaled with the rows.
+    mul: its input features are the channels, `heads` × groups × (channels/heads) of them: each of `heads` blocks of
+        channels is read by as many blocks of columns as the group has query heads. groups: mul.in_features/channels.
+    name: for messages, such as "model.layers.0.self_attn".
+    Whoever declares a pair vouches that what lies between the two is linear in each channel.
+    """
+
+    name: str
+    div: nn.Linear
+    mul: nn.Linear
+    channels: int
+    heads: int = 1
+    first: int = 0
+
+    @property
+    def groups(self) -> int:
+        return self.mul.in_features // self.channels
+
+    @property
+    def weights(self) -> tuple[Tensor, ...]:
+        """What is written: both weights, and the bias of `div` where it has one."""
+        bias = () if self.div.bias is None else (self.div.bias,)
+        return (self.div.weight, self.mul.weight, *bias)
+
+    def rows(self, of_div: Tensor) -> Tensor:
+        """Return the channels' part of a tensor shaped as div's weight or bias: a view (channels, …)."""
+        return of_div[self.first : self.first + self.channels]
+
+    def columns(self, of_mul: Tensor) -> Tensor:
+        """Return a tensor (…, mul.in_features), such as its weight, as a view (…, heads, groups, channels/heads)."""
+        return of_mul.unflatten(-1, (self.heads, self.groups, -1))
+
+    def check(self) -> None:
+        """Raise NoSymmetry for layers that are not plain Linear layers of floating-point numbers, or do not fit."""
+        for role, layer in (("div", self.div), ("mul", self.mul)):
+            # a subclass or a wrapper (adapters, quantised layers) may do more than multiply by its weight
+            if type(layer) is not nn.Linear:
+                kind = f"{type(layer).__module__.split('.')[0]}'s {type(layer).__name__}"
+                hint = "merge adapters into it and load it unquantised first"
+                raise NoSymmetry(f"{self.name}: its {role} layer is {kind}, not a plain nn.Linear: {hint}")
+            if layer.weight.dtype not in DTYPES:
+                raise NoSymmetry(
+                    f"{self.name}: its {role} weight is quantised ({layer.weight.dtype}), not floating point"
+                )
+        groups, rest = divmod(self.mul.in_features, self.channels)
+        in_range = 0 <= self.first <= self.div.out_features - self.channels
+        if rest or not groups or self.channels % self.heads or not in_range:
+            raise NoSymmetry(
+                f"{self.name}: {self.channels} channels in {self.heads} heads do not fit "
+                f"{self.div.out_features} outputs and {self.mul.in_features} inputs"
+            )
+
+
+def scale_pairs(model: nn.Module) -> list[ScalePair]:
+    """Return the scale-symmetric pairs of a model, in the order of its layers.
+
+    Raises NoSymmetry (a ValueError), in one line: for an architecture that is unknown or has no such symmetry, by name
+    and with the reason; for layers that are wrapped or quantised; for a weight of a pair that is used anywhere else.
+    """
+    if callable(declared := getattr(model, "scale_symmetries", None)):
+        pairs = list(declared())
+        if not pairs:
+            raise NoSymmetry(f"{type(model).__name__}.scale_symmetries() returned no pairs")
+    else:
+        _check_family(model)
+        pairs = [pair for name, module in model.named_modules() for pair in _pairs_of(name, module)]
+        if not pairs:
+            raise NoSymmetry(f"{_model_type(model)}: no v_proj and o_proj, nor up_proj and down_proj in its modules")
+    for pair in pairs:
+        pair.check()
+    _check_private(model, pairs)
+    return pairs
+
+
+def may_have_pairs(model: nn.Module) -> bool:
+    """Return whether `scale_pairs` would look at this model's layers at all: a cheap question."""
+    return hasattr(model, "scale_symmetries") or _model_type(model) in FAMILIES
+
+
+def _model_type(model: nn.Module) -> str:
+    """Return the architecture's name in `transformers`, or "" for any other module."""
+    return str(getattr(getattr(model, "config", None), "model_type", ""))
+
+
+def _check_family(model: nn.Module) -> None:
+    family, kind = _model_type(model), type(model).__name__
+    if not family:
+        raise NoSymmetry(f"{kind} is no language model of transformers: {DECLARE}")
+    if family not in FAMILIES:
+        parts = {name.rpartition(".")[2] for name, _ in model.named_modules()}
+        reason = next((why for part, why in OBSTACLES.items() if part in parts), "its code was not checked for it")
+        if hasattr(model.config, "vision_config"):
+            reason = "it is more than a language model"
+        raise NoSymmetry(f"{family} ({kind}) has no known scale symmetry: {reason} (known: {', '.join(FAMILIES)})")
+    if getattr(model.config, "clip_qkv", None) is not None:
+        raise NoSymmetry(f"{family} ({kind}) has no scale symmetry here: clip_qkv clamps its values")
+
+
+def _pairs_of(name: str, module: nn.Module) -> Iterator[ScalePair]:
+    parts = dict(module.named_children())
+    if {"v_proj", "o_proj"} <= parts.keys():
+        value, output = parts["v_proj"], parts["o_proj"]
+        width = int(getattr(module, "head_dim", 0))
+        channels = int(getattr(value, "out_features", 0))
+        if not width or channels % width:
+            raise NoSymmetry(f"{name}: its values cannot be divided into heads of {width} channels")
+        yield ScalePair(name, value, output, channels, heads=channels // width)  # type: ignore[arg-type]
+    if {"gate_proj", "up_proj", "down_proj"} <= parts.keys():
+        up, down = parts["up_proj"], parts["down_proj"]
+        yield ScalePair(name, up, down, int(getattr(up, "out_features", 0)))  # type: ignore[arg-type]
+
+
+def _check_private(model: nn.Module, pairs: list[ScalePair]) -> None:
+    """Every written tensor must be a parameter of the model, under one name, and in one pair."""
+    names: dict[Tensor, list[str]] = {}
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        names.setdefault(parameter, []).append(name)
+    taken: dict[Tensor, list[ScalePair]] = {}
+    for pair in pairs:
+        for weight in pair.weights:
+            found = names.get(weight, [])
+            if len(found) != 1:
+                where = f"shared by {' and '.join(found)}" if found else "no parameter of this model"
+                raise NoSymmetry(
+                    f"{pair.name}: a weight of its pair is {where}: it cannot be scaled for one place alone"
+                )
+            if weight in taken:
+                other = taken[weight][0].name
+                raise NoSymmetry(f"{pair.name} and {other} both scale {found[0]}")
+            taken.setdefault(weight, []).append(pair)

@@ -1,0 +1,157 @@
+"""Hidden units that belong to a network's layers alone: which there are, and what they do.
+
+Units are (units,), or (members, units) in a stack, where every member is a network of its own: all of what follows is
+batched over members, and no member has an influence on another.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .activations import Activation
+from .activations.leaky import LearnedSlope
+from .learner import Learner
+from .recording import run_hooked
+from .wiring import CONV, LAYER_NORM, LINEAR, NORMS, STACKED, Wiring
+
+
+@dataclass(frozen=True)
+class Hidden:
+    """The units that one module puts out.
+
+    shape: (units,) or (members, units). spatial: they are channels, and each is read at many places."""
+
+    name: str
+    wires: Wiring
+    shape: tuple[int, ...]
+    spatial: bool
+
+    @property
+    def width(self) -> int:
+        return self.shape[-1]
+
+    @property
+    def stacked(self) -> bool:
+        return len(self.shape) == 2
+
+    def rows(self, output: Tensor) -> Tensor:
+        """Return what the module put out, as (rows, units) or (members, rows, units); a place in space is a row.
+
+        Raises ValueError where that has another width than the layer before."""
+        first = int(self.stacked)
+        if self.spatial and output.ndim == first + 2 and output.shape[-1] % self.width == 0:
+            output = output.unflatten(-1, (self.width, -1))  # flattened before the activation
+        output = output.movedim(first + 1, -1) if self.spatial else output
+        if output.shape[-1] != self.width:
+            layers = ", ".join(self.wires.incoming)
+            raise ValueError(
+                f"'{self.name}' has {output.shape[-1]} units, but {layers} has {times(self.shape)} outputs"
+            )
+        return output.flatten(first, -2).float()
+
+
+def hidden_units(learner: Learner, who: str) -> dict[str, Hidden]:
+    """Return the units that can be rewritten alone, by name, in forward order; others are left out.
+
+    Raises ValueError, with the reasons, where there are none at all."""
+    found: dict[str, Hidden] = {}
+    reasons: list[str] = []
+    for unit in learner.units:
+        try:
+            if unit in learner.unwired:
+                raise ValueError(f"'{unit}' {learner.unwired[unit]}")
+            found[unit] = hidden(learner.module, unit, learner.wiring[unit])
+        except ValueError as error:
+            reasons.append(str(error))
+    if not learner.units:
+        raise ValueError(f"{who}: '{learner.name}' has no hidden units: name them (Learner.units)")
+    if not found:
+        more = f" (and {len(reasons) - 3} more)" if len(reasons) > 3 else ""
+        raise ValueError(f"{who}: '{learner.name}' has no private units: {'; '.join(reasons[:3])}{more}")
+    return found
+
+
+def hidden(module: nn.Module, unit: str, wires: Wiring) -> Hidden:
+    """Return the units of one module, after checking that the layers around them fit; else ValueError."""
+    incoming, outgoing = ([module.get_submodule(n) for n in names] for names in (wires.incoming, wires.outgoing))
+    if not incoming or not outgoing:
+        raise ValueError(f"'{unit}' has no layer {'after' if incoming else 'before'} it: name it in the wiring")
+    activation = module.get_submodule(unit)
+    if isinstance(activation, nn.GLU) or (
+        isinstance(activation, Activation) and activation.preactivations(12) != activation.features(12)
+    ):
+        kind = type(activation).__name__
+        raise ValueError(f"'{unit}' ({kind}) has not one unit for each output of '{wires.incoming[0]}'")
+    shapes = {sizes(layer)[:-1] for layer in incoming}
+    shape = shapes.pop()
+    *members, width = shape
+    if shapes:
+        raise ValueError(f"the layers before '{unit}' have different widths: {', '.join(wires.incoming)}")
+    for name, layer in zip(wires.outgoing, outgoing, strict=True):
+        if getattr(layer, "groups", 1) > 1:
+            raise ValueError(f"'{name}', which reads '{unit}', is a grouped convolution")
+        *readers, _, inputs = sizes(layer)
+        if members and readers != members:
+            raise ValueError(f"'{name}', which reads '{unit}', is no stack of {members[0]} members, as that is")
+        flattened = isinstance(incoming[0], CONV) and isinstance(layer, LINEAR)
+        if inputs % width if flattened else inputs != width:
+            raise ValueError(f"'{name}' has {inputs} inputs, which do not fit the {width} units of '{unit}'")
+    spatial = isinstance(incoming[0], CONV)
+    for name in wires.norms:
+        norm = module.get_submodule(name)
+        if any(gain.shape != shape for gain in own_tensors(norm)) or (spatial and isinstance(norm, LAYER_NORM)):
+            raise ValueError(f"'{name}', before '{unit}', has not one gain and shift for each of the {width} units")
+    return Hidden(unit, wires, shape, spatial)
+
+
+@torch.no_grad()
+def observe(
+    learner: Learner, groups: Mapping[str, Hidden], inputs: Sequence[Any], statistic: Callable[[Tensor], Tensor]
+) -> dict[str, Tensor]:
+    """One forward pass in evaluation mode, and a statistic of each module's units in it, by name.
+
+    statistic: activations (…, rows, units) → any tensor. Units that the inputs do not pass through are left out."""
+    seen: dict[str, Tensor] = {}
+
+    def keep(group: Hidden) -> Callable[[nn.Module, Any, Tensor], None]:
+        return lambda _module, _inputs, output: seen.__setitem__(group.name, statistic(group.rows(output)))
+
+    run_hooked(learner.module, inputs, after={name: keep(each) for name, each in groups.items()})
+    return seen
+
+
+def activity_scores(magnitudes: Tensor) -> Tensor:
+    """Return each unit's mean |h| over that of its layer (Sokar et al. 2023, as released): 1 on average, 0 of a dead
+    layer. magnitudes: mean |h| of each unit, (…, units)."""
+    return magnitudes / (magnitudes.mean(-1, keepdim=True) + 1e-9)
+
+
+def outgoing_weights(module: nn.Module, group: Hidden) -> Iterator[tuple[nn.Module, Tensor]]:
+    """Yield each layer that reads these units, and its weight by unit: (outputs, units, taps or places), or
+    (members, outputs, units, taps or places)."""
+    for layer in map(module.get_submodule, group.wires.outgoing):
+        weight = layer.get_parameter("weight").detach()
+        *outer, _ = sizes(layer)
+        yield layer, weight.reshape(*outer, group.width, -1)
+
+
+def own_tensors(part: nn.Module) -> list[Tensor]:
+    """Return what a norm, or an activation with a slope for each unit, has for single units."""
+    if isinstance(part, NORMS):
+        found = [getattr(part, name, None) for name in ("weight", "bias", "running_mean", "running_var")]
+    else:
+        found = [part.get_parameter("weight")] if isinstance(part, (nn.PReLU, LearnedSlope)) else []
+    return [tensor for tensor in found if tensor is not None]
+
+
+def sizes(layer: nn.Module) -> tuple[int, ...]:
+    """(outputs, inputs) of a layer, or (members, outputs, inputs) of a stacked one."""
+    return tuple(layer.get_parameter("weight").shape[: 3 if isinstance(layer, STACKED) else 2])
+
+
+def times(shape: Sequence[int]) -> str:
+    """Return a shape in words: "3 × 8"."""
+    return " × ".join(map(str, shape))

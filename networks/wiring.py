@@ -1,0 +1,258 @@
+"""How hidden units are connected, found by tracing a network with `torch.fx`.
+
+A method on single units rewrites the rows of the layer before them and the columns of the layers after. It may do so
+where both belong to these units alone: where one layer, used once, feeds them and nothing else, and where every way
+on from them ends in a Linear or Conv layer. A sum (the residual stream), a product, a softmax, a concatenation or the
+network's output on the way makes others depend on the units, and they are left out, with the reason.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor, fx, nn
+
+from .activations import Activation
+from .recording import evaluating
+from .stacked import StackedConv2d, StackedLayerNorm, StackedLinear
+
+LINEAR = (nn.Linear, StackedLinear)
+CONV = (nn.Conv1d, nn.Conv2d, nn.Conv3d, StackedConv2d)
+STACKED = (StackedLinear, StackedConv2d)
+BATCH_NORM = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
+INSTANCE_NORM = (nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d)
+LAYER_NORM = (nn.LayerNorm, nn.RMSNorm, StackedLayerNorm)
+NORMS = (*BATCH_NORM, *INSTANCE_NORM, nn.GroupNorm, *LAYER_NORM)
+# What torch files under its activations and is no elementwise nonlinearity.
+NO_UNITS = (nn.MultiheadAttention, nn.Softmax, nn.Softmax2d, nn.Softmin, nn.LogSoftmax)
+
+_ACTIVATIONS = nn.modules.activation.__name__
+# Modules through which every unit keeps to itself: by the file in which torch defines them.
+_TRANSPARENT = tuple(f"torch.nn.modules.{kind}" for kind in ("dropout", "pooling", "flatten"))
+# Functions and methods of which the same is true; of any other it is not known.
+_APART = {
+    *("relu", "relu_", "relu6", "leaky_relu", "elu", "celu", "selu", "gelu", "silu", "mish", "softplus", "hardtanh"),
+    *("tanh", "sigmoid", "hardswish", "hardsigmoid", "sin", "cos", "abs"),
+    *("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout"),
+    *(f"{pool}{d}d" for pool in ("max_pool", "avg_pool", "adaptive_max_pool", "adaptive_avg_pool") for d in (1, 2, 3)),
+    *("flatten", "unflatten", "view", "reshape", "contiguous", "clone", "float", "to"),
+}  # fmt: skip
+_NAMED = {"add": "the residual addition", "cat": "the concatenation", "mul": "the product", "matmul": "the product"}
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """How hidden units are connected: the layers whose outputs pass through them, and those that read them.
+
+    norms: the normalisations in between that have a gain, a shift or running statistics for each of the units."""
+
+    incoming: tuple[str, ...]
+    outgoing: tuple[str, ...]
+    norms: tuple[str, ...] = ()
+
+
+def is_activation(module: nn.Module) -> bool:
+    """Return whether a module is an activation, one of torch's or of this package's."""
+    return isinstance(module, Activation) or (
+        type(module).__module__ == _ACTIVATIONS and not isinstance(module, NO_UNITS)
+    )
+
+
+def unit_names(module: nn.Module) -> tuple[str, ...]:
+    """Return the activation modules (torch's and this package's) that have a Linear or Conv layer after them, in the
+    order in which they were defined: a squashing of the output is no hidden unit."""
+    found: list[str] = []
+    hidden = 0
+    for name, part in module.named_modules():
+        if isinstance(part, (*LINEAR, *CONV)):
+            hidden = len(found)
+        elif is_activation(part):
+            found.append(name)
+    return tuple(found[:hidden])
+
+
+def layer_before(module: nn.Module, unit: str) -> nn.Module | None:
+    """Return the last Linear or Conv layer that is defined before `unit`, or in it; None where there is none."""
+    found, seen = None, False
+    for name, part in module.named_modules():
+        inside = name == unit or name.startswith(f"{unit}.")
+        if seen and not inside:
+            break
+        seen = inside
+        found = part if isinstance(part, (*LINEAR, *CONV)) else found
+    return found
+
+
+def trace_wiring(module: nn.Module, units: Sequence[str]) -> tuple[dict[str, Wiring], dict[str, str]]:
+    """Return the wiring of those of `units` whose weights are private, and for each other one why it has none: the
+    rest of a sentence that begins with its name.
+
+    units: names of activation modules, or of any others whose outputs count as units. Widths are not looked at.
+    """
+    try:
+        graph, outputs = trace(module)
+    except Untraceable as error:
+        return {}, dict.fromkeys(units, f"lies in a network that {error}: name the wiring (Learner.wiring)")
+    paths = Paths(module, graph)
+    wiring, reasons = {}, {}
+    for unit in units:
+        try:
+            wiring[unit] = paths.around(outputs.get(unit, []))
+        except Shared as shared:
+            reasons[unit] = str(shared)
+    return wiring, reasons
+
+
+class Untraceable(ValueError):
+    """Why a network has no graph, as the rest of a sentence that begins with it."""
+
+
+def trace(module: nn.Module) -> tuple[fx.Graph, dict[str, list[fx.Node]]]:
+    """Return the graph of a forward pass in evaluation mode, with layers, norms and activations as they are, and
+    what each module put out, by name. Raises Untraceable."""
+    tracer = _Tracer()
+    try:
+        with evaluating(module):
+            return tracer.trace(module), tracer.outputs
+    except Exception as error:  # whatever a forward pass does with what is no tensor
+        why = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise Untraceable(f"cannot be traced ({why})") from error
+
+
+class Shared(Exception):
+    """Why units are not private, as the rest of a sentence that begins with their name."""
+
+
+class _Tracer(fx.Tracer):
+    """Takes layers, norms and activations as they are, and remembers what each module put out."""
+
+    proxy_buffer_attributes = True  # else an update of running statistics would happen while tracing
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.outputs: dict[str, list[fx.Node]] = {}
+
+    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
+        known = isinstance(m, (*LINEAR, *CONV, *NORMS)) or is_activation(m) or _is_transparent(m)
+        return known or super().is_leaf_module(m, module_qualified_name)
+
+    def call_module(self, m: nn.Module, forward: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        output = super().call_module(m, forward, args, kwargs)
+        if isinstance(output, fx.Proxy):
+            self.outputs.setdefault(self.path_of_module(m), []).append(output.node)
+        return output
+
+
+class Paths:
+    """The ways through a traced network, from units back to the layer before them and on to those after."""
+
+    def __init__(self, module: nn.Module, graph: fx.Graph) -> None:
+        self.modules: dict[str, nn.Module] = dict(module.named_modules())
+        self.calls = Counter(str(node.target) for node in graph.nodes if node.op == "call_module")
+        self.owners: Counter[Tensor] = Counter(
+            p for part in self.modules.values() for p in part.parameters(recurse=False)
+        )
+        self.loose = {str(node.target) for node in graph.nodes if node.op == "get_attr"}  # tensors read by functions
+
+    def around(self, outputs: list[fx.Node]) -> Wiring:
+        """Return the wiring of the units that are put out there; raises Shared where they are not private."""
+        if len(outputs) != 1:
+            uses = f"{len(outputs)} times in one pass: each use needs a module of its own" if outputs else "nowhere"
+            raise Shared(f"is used {uses}")
+        (node,) = outputs
+        incoming, norms = self._back(node)
+        outgoing = list(dict.fromkeys(self._on(node, norms, self._width(incoming))))
+        if not outgoing:
+            raise Shared("has no layer after it")
+        self.check_private(incoming, *outgoing)
+        return Wiring((incoming,), tuple(outgoing), tuple(norms))
+
+    def check_private(self, *layers: str) -> None:
+        """Raise Shared for a layer that is tied to another one, used more than once, or of which something else reads a
+        parameter."""
+        for name in layers:
+            own = dict(self.modules[name].named_parameters(recurse=False))
+            why = ""
+            if any(self.owners[p] > 1 for p in own.values()):
+                why = "they are tied"
+            elif self.calls[name] > 1:
+                why = "it is used repeatedly"
+            elif any(f"{name}.{p}" in self.loose for p in own):
+                why = "something else reads them too"
+            if why:
+                raise Shared(f"shares the weights of '{name}': {why}")
+
+    def _back(self, node: fx.Node) -> tuple[str, list[str]]:
+        """Return the layer that feeds this node and nothing else, and the norms on the way."""
+        norms: list[str] = []
+        while not self._is(node, (*LINEAR, *CONV)):
+            if self._is(node, NORMS):
+                norms.append(str(node.target))
+            elif not self._keeps_apart(node):
+                if node.op in ("placeholder", "get_attr"):
+                    raise Shared("has no layer before it")
+                raise Shared(f"has no private incoming weights: its inputs come from {self.describe(node)}")
+            node = node.all_input_nodes[0]
+            if len(reading := list(readers(node))) > 1:
+                others = " and ".join(map(self.describe, reading))
+                raise Shared(f"has no private incoming weights: {self.describe(node)} is read by {others}")
+        return str(node.target), norms
+
+    def _on(self, node: fx.Node, norms: list[str], width: int) -> Iterator[str]:
+        """Yield the layers where the ways on from this node end; norms of that width on the way join `norms`."""
+        for reader in readers(node):
+            if self._is(reader, (*LINEAR, *CONV)):
+                yield str(reader.target)
+                continue
+            if self._is(reader, NORMS):
+                if self._width(name := str(reader.target)) == width:
+                    norms.append(name)
+            elif not self._keeps_apart(reader):
+                where = "are the network's output" if reader.op == "output" else f"reach {self.describe(reader)}"
+                raise Shared(f"has no private outgoing weights: its outputs {where}")
+            yield from self._on(reader, norms, width)
+
+    def _is(self, node: fx.Node, kinds: tuple[type[nn.Module], ...]) -> bool:
+        return node.op == "call_module" and isinstance(self.modules[str(node.target)], kinds)
+
+    def _keeps_apart(self, node: fx.Node) -> bool:
+        if node.op == "call_module":
+            part = self.modules[str(node.target)]
+            return is_activation(part) or _is_transparent(part)
+        return operation(node) in _APART
+
+    def describe(self, node: fx.Node) -> str:
+        if node.op == "call_module":
+            return f"'{node.target}' ({type(self.modules[str(node.target)]).__name__})"
+        word = _NAMED.get(operation(node).strip("_").removeprefix("i"))
+        return f"{word} '{node.name}'" if word else f"'{node.name}'"
+
+    def _width(self, name: str) -> int:
+        """Return the outputs of a layer, or the gains of a norm; 0 of a norm that has nothing of its own for a unit."""
+        part = self.modules[name]
+        own = getattr(part, "weight", None)
+        if own is None:
+            own = getattr(part, "running_mean", None)
+        if own is None:
+            return 0
+        return int(own.shape[-1] if isinstance(part, NORMS) else own.shape[isinstance(part, STACKED)])
+
+
+def _is_transparent(part: nn.Module) -> bool:
+    return type(part) is nn.Identity or any(kind.__module__ in _TRANSPARENT for kind in type(part).__mro__)
+
+
+def operation(node: fx.Node) -> str:
+    """Return the name of the function or method that a node calls; of other nodes what they are."""
+    if node.op == "call_method":
+        return str(node.target)
+    return str(getattr(node.target, "__name__", "")) if node.op == "call_function" else node.op
+
+
+def readers(node: fx.Node) -> Iterator[fx.Node]:
+    """Yield the nodes that read a node's values, and not merely its shape."""
+    for user in node.users:
+        shape = user.op == "call_method" and user.target in ("size", "dim", "numel")
+        if not shape and not (operation(user) == "getattr" and user.args[1] in ("shape", "ndim", "dtype", "device")):
+            yield user

@@ -1,0 +1,21 @@
+"""How texts name things: registries, the call syntax `name(parameter=value)`, and near names for what was mistyped.
+
+The standard library alone is imported here, so that help, lists and error messages need no torch.
+"""
+
+from .calls import Call, CallSyntaxError, Value, format_value, parse_call
+from .names import Registry, UnknownName, did_you_mean, near_names
+from .parameters import bind
+
+__all__ = [
+    "Call",
+    "CallSyntaxError",
+    "Registry",
+    "UnknownName",
+    "Value",
+    "bind",
+    "did_you_mean",
+    "format_value",
+    "near_names",
+    "parse_call",
+]

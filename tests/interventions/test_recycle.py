@@ -1,0 +1,171 @@
+import copy
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from supple.interventions import (
+    Learner,
+    Units,
+    Wiring,
+    learner_for,
+    make,
+    recycle_,
+    redraw,
+    snapshot,
+    trace_wiring,
+    unit_names,
+    zero_slots_,
+)
+
+
+def normed() -> nn.Sequential:
+    """Convolution → norm → units → pooling → linear → norm → units → linear, trained a little."""
+    torch.manual_seed(0)
+    module = nn.Sequential(
+        nn.Conv2d(1, 5, 3), nn.BatchNorm2d(5), Units("prelu(granularity=neuron)")(5, axis=-3), nn.MaxPool2d(2),
+        nn.Flatten(), nn.Linear(20, 6), nn.LayerNorm(6), nn.ReLU(), nn.Linear(6, 2),
+    )  # fmt: skip
+    optimizer = torch.optim.Adam(module.parameters(), lr=0.05)
+    for _ in range(5):
+        optimizer.zero_grad()
+        (module(torch.randn(16, 1, 6, 6)) - 1).square().mean().backward()
+        optimizer.step()
+    return module
+
+
+def recycle(module: nn.Module, masks: dict[str, list[bool]]) -> dict[str, Tensor]:
+    wiring, _ = trace_wiring(module, unit_names(module))
+    fresh = {**snapshot(module), **redraw(module)} | {
+        name: torch.full_like(p, 0.25) for name, p in module.named_parameters() if name == "2.weight"
+    }
+    return recycle_(module, {unit: torch.tensor(mask) for unit, mask in masks.items()}, wiring, fresh)
+
+
+# -- rewriting -----------------------------------------------------------------------------------------------
+
+
+def test_the_norm_and_the_slope_of_a_recycled_unit_are_as_at_the_start_and_those_of_others_are_kept():
+    module, mask = normed(), [True, False, False, True, False]
+    before = copy.deepcopy(module.state_dict())
+    assert all((before[f"1.{name}"] != start).all() for name, start in [("weight", 1), ("bias", 0)])
+    written = recycle(module, {"2": mask, "7": [False] * 5 + [True]})
+    starts = {"1.weight": 1, "1.bias": 0, "1.running_mean": 0, "1.running_var": 1, "2.weight": 0.25}
+    for name, start in starts.items():
+        value, chosen = module.state_dict()[name], torch.tensor(mask)
+        assert value[chosen].eq(start).all(), name
+        assert torch.equal(value[~chosen], before[name][~chosen]), name
+    assert (module[6].weight[5], module[6].bias[5]) == (1, 0)
+    assert torch.equal(module[6].weight[:5], before["6.weight"][:5])
+    assert {"1.weight", "1.bias", "2.weight", "6.weight", "6.bias"} <= set(written)
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_recycling_a_unit_that_is_always_0_changes_no_output(training):
+    module = normed().train(training)
+    x = torch.randn(16, 1, 6, 6)
+    with torch.no_grad():
+        for name in ("weight", "bias"):
+            getattr(module[1], name)[2] = 0  # the norm's gain has died
+    before = copy.deepcopy(module)(x)
+    recycle(module, {"2": [False, False, True, False, False]})
+    assert module[5].weight[:, 8:12].eq(0).all()
+    torch.testing.assert_close(module(x), before)
+
+
+def test_a_slope_for_a_whole_layer_is_no_units_own():
+    module = nn.Sequential(nn.Linear(3, 4), Units("prelu")(4), nn.Linear(4, 2))
+    assert list(recycle(module, {"1": [True] * 4})) == ["0.weight", "0.bias", "2.weight"]
+
+
+def test_counters_of_members_are_zeroed_where_entries_of_the_member_were_rewritten():
+    weight, other = nn.Parameter(torch.zeros(3, 4, 2)), nn.Parameter(torch.zeros(4))
+    optimizer = torch.optim.Adam([weight, other])
+    optimizer.state[weight] = {"step": torch.tensor([5.0, 6.0, 7.0]), "exp_avg": torch.ones(3, 4, 2)}
+    optimizer.state[other] = {"step": torch.tensor(5.0), "exp_avg": torch.ones(4)}
+    mask = torch.zeros(3, 4, 1, dtype=torch.bool)
+    mask[1, 2] = True
+    zero_slots_(optimizer, [weight, other], [mask, mask[1, :, 0]])
+    assert optimizer.state[weight]["step"].tolist() == [5.0, 0.0, 7.0]
+    assert optimizer.state[weight]["exp_avg"].sum(-1).tolist() == [[2.0] * 4, [2.0, 2.0, 0.0, 2.0], [2.0] * 4]
+    assert optimizer.state[other]["step"] == 0
+    zero_slots_(optimizer, [weight], [mask.new_ones(3, 1, 1)], counters=False)
+    assert optimizer.state[weight]["step"].tolist() == [5.0, 0.0, 7.0]
+    zero_slots_(optimizer, [weight])
+    assert optimizer.state[weight]["step"].tolist() == [0.0] * 3
+
+
+# -- which units ---------------------------------------------------------------------------------------------
+
+
+def learner(module: nn.Module, x: Tensor) -> Learner:
+    return learner_for(module, probe=lambda: (x,), loss=lambda: module(x).mean())
+
+
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.wide, self.inner, self.narrow, self.outer = nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 4), nn.ReLU()
+        self.head = nn.Linear(4, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.outer(self.narrow(self.inner(self.wide(x))) + x))
+
+
+INTERVENTIONS = [
+    ("redo", {"tau": 0.0}),
+    ("cbp", {"replacement_rate": 0.5, "maturity": 0}),
+    ("snr", {"window": 1, "eta": 0.5}),
+]
+
+
+@pytest.mark.parametrize(("name", "params"), INTERVENTIONS)
+def test_units_that_are_not_private_are_left_alone_and_reports_say_so(name, params):
+    module, x = Block(), torch.randn(8, 4)
+    with torch.no_grad():
+        module.wide.bias[1] = module.narrow.bias[2] = -100.0
+    one, before = learner(module, x), snapshot(module)
+    intervention = make(name, **params)
+    intervention.attach(one)
+    assert intervention.contract(one)["weights"].endswith("(private units alone: 1 of 2 modules)")
+    for _ in range(4):
+        intervention.apply(one) if intervention.has("apply") else intervention.after_update(one)
+    after = snapshot(module)
+    assert not torch.equal(after["wide.weight"], before["wide.weight"])
+    assert torch.equal(after["head.weight"], before["head.weight"])
+    assert after["narrow.bias"][2] < -50
+
+
+@pytest.mark.parametrize(("name", "params"), INTERVENTIONS)
+def test_a_network_without_private_units_is_refused_with_the_reasons(name, params):
+    module = Block()
+    one = learner_for(module, units=("outer",))
+    message = f"^{name}: 'model' has no private units: 'outer' has no private incoming weights: .* addition 'add'$"
+    with pytest.raises(ValueError, match=message):
+        make(name, **params).attach(one)
+    many = replace(learner_for(nn.Sequential(*[nn.ReLU()] * 2, nn.Linear(2, 2))), units=("0",), wiring={}, unwired={})
+    with pytest.raises(ValueError, match="'0' is used 2 times in one pass"):
+        make(name, **params).attach(many)
+    with pytest.raises(ValueError, match="'model' has no hidden units"):
+        make(name, **params).attach(learner_for(nn.Sequential(nn.Linear(2, 2))))
+
+
+def test_norms_that_have_not_one_gain_for_each_unit_are_refused():
+    module = nn.Sequential(nn.Conv2d(1, 4, 3), nn.LayerNorm(4), nn.ReLU(), nn.Conv2d(4, 1, 3))
+    with pytest.raises(ValueError, match="'1', before '2', has not one gain and shift for each of the 4 units"):
+        make("redo").attach(learner_for(module))
+
+
+def test_an_optimizer_whose_state_does_not_start_at_zero_is_refused():
+    module = nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 2))
+    for name, params in INTERVENTIONS:
+        with pytest.raises(ValueError, match="NAdam does not start at zero"):
+            make(name, **params).attach(learner_for(module, torch.optim.NAdam(module.parameters())))
+
+
+def test_a_wiring_may_name_norms():
+    module = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2), nn.ReLU(), nn.Linear(2, 2))
+    assert learner_for(module, wiring={"2": Wiring(("0",), ("3",), ("1",))}).wiring == learner_for(module).wiring
+    with pytest.raises(ValueError, match="the wiring of '2' names no module: '9'"):
+        learner_for(module, wiring={"2": Wiring(("0",), ("3",), ("9",))})
