@@ -18,8 +18,8 @@ positive factor for each hidden unit:
 The diagonal ‖W2[:, j]‖² − ‖W1[j]‖² − b[j]² becomes λ, and gradient flow conserves that much; what lies beside the
 diagonal is out of its reach, and of ours. A bias is a weight from an input that is always 1: one more column of W1.
 
-Cost: of directly linear maps two QR decompositions, and SVDs of matrices no larger than the hidden units are many (of
-larger ones where a direction is lacking); of others a pass over the weights, repeated where pairs share a layer until all of them are balanced: some 25 times with
+Cost: of directly linear maps two QR decompositions, and SVDs of matrices no larger than the hidden units are many; of
+others a pass over the weights, repeated where pairs share a layer until all of them are balanced: some 25 times with
 two hidden layers, 300 with eight (a second), and on with the square of the depth.
 """
 
@@ -54,9 +54,9 @@ def rebalance_(
     bias: b (…, h) of `first`, where that is a tensor; a layer has its own.
     between: "linear": nothing lies between the two, W2ᵀW2 − W1W1ᵀ − bbᵀ = λI is reached to rounding. Hidden units
         beyond the rank of the product have S = 0, and their larger map gets √|λ| in directions near its present ones
-        (where it has none, near the coordinate axes); the other map becomes zero there. So LoRA's A becomes zero where B
-        is zero and λ > 0. "homogeneous": an activation like relu lies between, and factors of the units reach the
-        diagonal.
+        (where it has none, near the coordinate axes); the other map becomes zero there. So LoRA's A becomes zero
+        where B is zero and λ > 0. "homogeneous": an activation like relu lies between, and factors of the units reach
+        the diagonal.
 
     Computed in float64, rounded once. Returns which hidden units have the balance now, (…, h), boolean. Not those whose
     weights on one side are all zero where no factor could help; they are left as they are.
