@@ -7,7 +7,8 @@ Linear Networks", Appendix D.4 and Theorem C.2).
 Then W2ᵀW2 − W1W1ᵀ = λI, which gradient flow conserves, and the product W2·W1 is what it was. λ > 0 makes W2 the large
 map, λ < 0 W1 (the main text of the paper has it the other way round); its experiments fine-tune at −10 ≤ λ ≤ 10.
 R is free; the orthogonal one is taken that moves the weights least: ‖U·S2·Rᵀ − W2‖² + ‖R·S1·Vᵀ − W1‖² is least where
-tr(Rᵀ·M) is largest, M = W2ᵀ·U·S2 + W1·V·S1, that is for the polar factor of M (Procrustes).
+tr(Rᵀ·M) is largest, M = W2ᵀ·U·S2 + W1·V·S1, that is for the polar factor of M (Procrustes). Hidden units that both maps
+lack have no part in M: their U·Rᵀ is the one nearest to the coordinate axes, so that no basis of LAPACK's shows.
 
 Between the layers of an MLP lies an activation. Where that is positive-homogeneous, all that keeps the function is a
 positive factor for each hidden unit:
@@ -31,6 +32,7 @@ from torch import Tensor, nn
 
 from ..networks.linear_pairs import Between, LinearPair, pair_of
 from ..networks.wiring import LINEAR
+from .orthogonalize import completed, polar
 
 SWEEPS = 10_000  # over pairs that share layers
 TOLERANCE = 1e-12  # of their balance, relative to the largest squared norm of a unit's weights
@@ -52,9 +54,9 @@ def rebalance_(
     bias: b (…, h) of `first`, where that is a tensor; a layer has its own.
     between: "linear": nothing lies between the two, W2ᵀW2 − W1W1ᵀ − bbᵀ = λI is reached to rounding. Hidden units
         beyond the rank of the product have S = 0, and their larger map gets √|λ| in directions near its present ones
-        (where it is zero, along coordinate axes); the other map becomes zero there. So LoRA's A becomes zero where B
-        is zero and λ > 0. "homogeneous": an activation like relu lies between, and factors of the units reach the
-        diagonal.
+        (where it has none, near the coordinate axes); the other map becomes zero there. So LoRA's A becomes zero
+        where B is zero and λ > 0. "homogeneous": an activation like relu lies between, and factors of the units reach
+        the diagonal.
 
     Computed in float64, rounded once. Returns which hidden units have the balance now, (…, h), boolean. Not those whose
     weights on one side are all zero where no factor could help; they are left as they are.
@@ -202,38 +204,25 @@ def _linear_(pair: LinearPair, lam: float) -> Tensor:
 
 def _factors(w1: Tensor, w2: Tensor, lam: float) -> tuple[Tensor, Tensor]:
     """Return the λ-balanced factors of the product W2·W1 that are nearest to W1 (…, h, i) and W2 (…, o, h)."""
-    hidden = w1.shape[-2]
+    if lam < 0:  # the same of the transposed maps
+        second, first = _factors(w2.mT, w1.mT, -lam)
+        return first.mT, second.mT
     (q2, r2), (q1, r1) = torch.linalg.qr(w2), torch.linalg.qr(w1.mT)
-    u, s, vt = torch.linalg.svd(r2 @ r1.mT, full_matrices=False)
+    u, s, vt = torch.linalg.svd(r2 @ r1.mT)
+    sizes = torch.linalg.matrix_norm(w1), torch.linalg.matrix_norm(w2)
+    rounding = max(*w1.shape[-2:], *w2.shape[-2:]) * torch.finfo(s.dtype).eps
     # what is smaller than the rounding of the product is no singular value of it
-    norms = torch.linalg.matrix_norm(w1) * torch.linalg.matrix_norm(w2)
-    there = s > norms[..., None] * (max(*w1.shape[-2:], *w2.shape[-2:]) * torch.finfo(s.dtype).eps)
-    missing = (0, hidden - s.shape[-1])  # units beyond the smallest side
-    s = nn.functional.pad(s * there, missing)
-    u = nn.functional.pad(q2 @ u * there[..., None, :], missing)
-    v = nn.functional.pad(q1 @ vt.mT * there[..., None, :], missing)
-    large = ((torch.hypot(s.new_tensor(lam), 2 * s) + abs(lam)) / 2).sqrt()
-    small = torch.where(large > 0, s / large, 0.0)
-    if lam > 0:
-        u = _completed(u, there.sum(-1), w2)
-    elif lam < 0:
-        v = _completed(v, there.sum(-1), w1.mT)
-    s1, s2 = (small, large) if lam >= 0 else (large, small)
-    p, _, qt = torch.linalg.svd(w2.mT @ (u * s2[..., None, :]) + w1 @ (v * s1[..., None, :]))
-    r = p @ qt
-    return (r * s1[..., None, :]) @ v.mT, (u * s2[..., None, :]) @ r.mT
-
-
-def _completed(basis: Tensor, count: Tensor, weight: Tensor) -> Tensor:
-    """Orthonormal columns, (…, d, h): the first `count` of `basis` (its others are zero), then those directions that
-    the weight (…, d, h) has besides. A rotation among the latter makes no difference: R absorbs it."""
-    hidden = basis.shape[-1]
-    rest = torch.linalg.svd(weight - basis @ (basis.mT @ weight), full_matrices=False)[0]
-    place = torch.arange(hidden, device=basis.device)
-    source = torch.where(place < count[..., None], place, hidden + place - count[..., None])
-    columns = torch.cat([basis, rest], -1).gather(-1, source[..., None, :].expand(basis.shape))
-    q, r = torch.linalg.qr(columns)  # directions that the weight lacks need not be orthogonal to the basis
-    return q * torch.where(r.diagonal(dim1=-2, dim2=-1) < 0, -1.0, 1.0)[..., None, :]
+    s = torch.where(s > (sizes[0] * sizes[1] * rounding)[..., None], s, 0.0)
+    s = nn.functional.pad(s, (0, u.shape[-1] - s.shape[-1]))
+    u, v = q2 @ u, q1 @ nn.functional.pad(vt.mT, (0, u.shape[-1] - vt.shape[-1]))
+    s2 = ((torch.hypot(s.new_tensor(lam), 2 * s) + lam) / 2).sqrt()
+    s1 = torch.where(s2 > 0, s / s2, 0.0)
+    pull = w2.mT @ (u * s2[..., None, :]) + w1 @ (v * s1[..., None, :])
+    r = polar(pull, 10 * rounding * (sizes[1] * s2.amax(-1) + sizes[0] * s1.amax(-1)))
+    new1, new2 = (r * s1[..., None, :]) @ v.mT, (u * s2[..., None, :]) @ r.mT
+    if lam:
+        new2 = new2 + lam**0.5 * (completed(u @ r.mT) - u @ r.mT)
+    return new1, new2
 
 
 def _off(pair: LinearPair, lam: float, reached: Tensor) -> float:

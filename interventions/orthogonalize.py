@@ -113,7 +113,8 @@ def orthogonalize(W: Tensor, method: str = "newton_schulz", steps: int = 10, tol
 
     Returns a tensor of W's shape, dtype and device. No gradient flows through it.
 
-    A singular value of exactly 0 has no nearest direction: `polar` picks one, the iterations leave it at 0.
+    A singular value of 0 has no nearest direction: `polar` takes one near the coordinate axes (`completed`), the
+    iterations leave it at 0.
 
     Raises ValueError for fewer than two dimensions, a tensor that is not floating point, an empty one, a zero
     or non-finite matrix, an unknown method, steps < 1, and a tolerance that is not met.
@@ -134,16 +135,39 @@ def orthogonalize(W: Tensor, method: str = "newton_schulz", steps: int = 10, tol
     wide = W.shape[-1] > W.shape[-2]
     X = X.mT if wide else X  # (B, N, k) with N ≥ k: the Gram matrix is the small one, k×k
     try:
-        X = _polar(X) if method == "polar" else iterate(X / _bound(X, method), method, steps, tolerance)
+        X = _exact(X) if method == "polar" else iterate(X / _bound(X, method), method, steps, tolerance)
     except MatrixError as error:
         position = torch.unravel_index(torch.tensor(error.index[0]), W.shape[:-2])
         raise MatrixError(tuple(int(i) for i in position), error.reason) from None
     return (X.mT if wide else X).reshape(W.shape).to(W.dtype)
 
 
-def _polar(X: Tensor) -> Tensor:
-    U, _, Vh = torch.linalg.svd(X, full_matrices=False)
-    return U @ Vh
+def _exact(X: Tensor) -> Tensor:
+    return completed(polar(X, torch.linalg.matrix_norm(X) * (max(X.shape[-2:]) * torch.finfo(X.dtype).eps)))
+
+
+def polar(X: Tensor, rounding: Tensor) -> Tensor:
+    """Return UVᵀ of every X (…, N, k) = UΣVᵀ: a partial isometry, 0 where Σ is no larger than `rounding` (…)."""
+    U, s, Vh = torch.linalg.svd(X, full_matrices=False)
+    return (U * (s > rounding[..., None])[..., None, :]) @ Vh
+
+
+def completed(partial: Tensor) -> Tensor:
+    """Return the isometries (…, N, k), N ≥ k, nearest to the coordinate axes among those that continue partial ones.
+
+    Where the axes leave a direction open, being at right angles to what is lacking, a fixed Gaussian matrix replaces
+    them. So the result follows from the argument alone, and not from the bases that LAPACK chose.
+    """
+    n, k = partial.shape[-2:]
+    generator = torch.Generator().manual_seed(0)
+    target = torch.eye(n, k, dtype=torch.float64)
+    while (partial.square().sum((-2, -1)) < k - 0.5).any():
+        rest = target.to(partial)
+        rest = rest - partial @ (partial.mT @ rest)
+        rest = rest - (rest @ partial.mT) @ partial
+        partial = partial + polar(rest, rest.new_tensor(1e-3))
+        target = torch.randn(n, k, generator=generator, dtype=torch.float64)
+    return partial
 
 
 def iterate(X: Tensor, method: str, steps: int, tolerance: float | None = None) -> Tensor:

@@ -115,6 +115,7 @@ grammar_soup = st.lists(
 @example("fire(x=" + "9" * 5000 + ")")
 @example("fire@when:x>" + "9" * 400)
 @example("fire@1e999")
+@example("1E100")
 @example("fire(x=" + "[" * 5000)
 def test_any_text_parses_or_is_a_syntax_error_within_the_text(text):
     for parse in (parse_hook_text, parse_call, parse_schedule):

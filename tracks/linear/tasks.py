@@ -115,13 +115,18 @@ def semantic_hierarchy(perturbation: float = 0.1) -> Task:
 def reversal(task: Task, columns: ArrayLike = (0,)) -> Task:
     """The task with the sign of some directions reversed: ũ_i → −ũ_i, counted from the largest singular value (D.2).
 
-    columns: i, from 0. Raises ValueError for directions that the task does not have."""
+    columns: i, from 0. Raises ValueError for directions that the task does not have, and for one of several with equal
+    singular values, among which none is the first."""
     left, values, right = np.linalg.svd(task.sigma_yx, full_matrices=False)
     turned = np.asarray(columns, int)
     if (turned < 0).any() or (turned >= len(values)).any():
         raise ValueError(f"columns must be among 0 … {len(values) - 1}, the task's directions, got {turned.tolist()}")
     signs = np.ones(len(values))
     signs[turned] = -1.0
+    tied = (np.diff(signs) != 0) & (-np.diff(values) <= 1e-12 * values[0]) & (values[1:] > 1e-12 * values[0])
+    if tied.any():
+        first = int(tied.argmax())
+        raise ValueError(f"directions {first} and {first + 1} have equal singular values: reverse both of them or none")
     # what no linear map can fit stays as it was
     return replace(task, y=task.y + ((left * values * (signs - 1)) @ right) @ task.x)
 

@@ -10,7 +10,10 @@ import math
 from typing import Literal
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
+
+from ...interventions.orthogonalize import completed
 
 Array = NDArray[np.float64]
 Random = np.random.Generator | int | None
@@ -99,8 +102,10 @@ def balanced_factors(function: ArrayLike, n_hidden: int, lam: float, rotation: A
     """The λ-balanced (W₁, W₂) whose product is `function`, (N_o, N_i), of rank N_h at most.
 
     rotation: R, (N_h, N_h), orthogonal: all that the product and λ leave free, but for directions that the product
-    has no part in. Raises ValueError for sizes that λ does not allow, a product of higher rank, and one that is not
-    finite.
+    has no part in, which lie near the coordinate axes. The signs of the product's singular vectors, which are LAPACK's
+    choice, count as a part of R: QQᵀ does not show them.
+
+    Raises ValueError for sizes that λ does not allow, a product of higher rank, and one that is not finite.
     """
     function = np.asarray(function, float)
     if not np.isfinite(function).all():
@@ -108,17 +113,17 @@ def balanced_factors(function: ArrayLike, n_hidden: int, lam: float, rotation: A
     n_out, n_in = function.shape
     check_sizes(lam, n_in, n_hidden, n_out)
     left, values, right = np.linalg.svd(function)
-    rank = min(n_in, n_hidden, n_out)
-    if values[rank:].max(initial=0.0) > 1e-12 * values[0]:
-        raise ValueError(f"a product of rank above {rank} does not pass through {n_hidden} hidden units")
-    first, second = np.zeros((n_hidden, n_in)), np.zeros((n_out, n_hidden))
+    rank = int((values > 1e-12 * values[0]).sum())
+    if rank > n_hidden:
+        raise ValueError(f"a product of rank above {n_hidden} does not pass through {n_hidden} hidden units")
     # of the hidden units beyond the rank, one layer has √|λ| and the other one 0
-    beyond = np.zeros(n_hidden)
-    beyond[:rank] = values[:rank]
-    small, large = singular_pair(beyond, lam)
-    np.fill_diagonal(first, small[: min(n_hidden, n_in)])
-    np.fill_diagonal(second, large[: min(n_hidden, n_out)])
-    return rotation @ first @ right, left @ second @ rotation.T
+    small, large = singular_pair(np.pad(values[:rank], (0, n_hidden - rank)), lam)
+    u, v = (np.pad(basis[:, :rank], ((0, 0), (0, n_hidden - rank))) for basis in (left, right.T))
+    if lam > 0:
+        u = completed(torch.from_numpy(u)).numpy()
+    elif lam < 0:
+        v = completed(torch.from_numpy(v)).numpy()
+    return (rotation * small) @ v.T, (u * large) @ rotation.T
 
 
 def singular_pair(values: ArrayLike, lam: ArrayLike) -> tuple[Array, Array]:

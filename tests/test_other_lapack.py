@@ -1,0 +1,246 @@
+"""Results do not hang on what LAPACK is free to choose, and what differs from one processor to the next.
+
+A decomposition leaves open the signs of its vectors, any rotation among those of equal singular values or eigenvalues,
+and all vectors of a null space; each library rounds in its own way, which alone turns the last two. `another_lapack`
+makes those choices at random.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from supple.agents.multihead import orthogonal_
+from supple.interventions import fire_, orthogonalize, rebalance_
+from supple.metrics import hessian_eigenvalues
+from supple.tracks.linear import Exact, aligned_init, balanced_init, random_regression, reversal, semantic_hierarchy
+from supple.tracks.linear.figures.fig4 import _signed_svd
+from supple.tracks.linear.representations import converged, lazy_limit
+from supple.tracks.linear.weights import balanced_factors, random_rotation
+
+svd_of, qr_of, eigh_of = torch.linalg.svd, torch.linalg.qr, torch.linalg.eigh
+
+
+def rounding(values: Tensor, size: int) -> float:
+    """Two values that are no farther apart are equal."""
+    return 20 * size * torch.finfo(values.dtype).eps * float(values.abs().max()) if len(values) else 0.0
+
+
+class Chooser:
+    """Decompositions of torch.linalg and np.linalg with every free choice made by a generator."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed, self.generator = seed, torch.Generator()
+
+    def normal(self, *shape: int) -> Tensor:
+        return torch.randn(*shape, generator=self.generator, dtype=torch.float64)
+
+    def rotation(self, size: int) -> Tensor:
+        return qr_of(self.normal(size, size)).Q * self.normal(size).sign()
+
+    def rounded(self, a: Tensor) -> Tensor:
+        """A backward error, relative to each column, as every library has one; the same for the same matrix."""
+        self.generator.manual_seed(self.seed)
+        return a + torch.finfo(a.dtype).eps / 4 * torch.linalg.vector_norm(a, dim=0) * self.normal(*a.shape).to(a)
+
+    def groups(self, values: Tensor, size: int) -> Iterator[slice]:
+        """Places of equal values."""
+        near = rounding(values, size)
+        cuts = [0, *(1 + i for i in range(len(values) - 1) if abs(values[i] - values[i + 1]) > near), len(values)]
+        yield from (slice(*pair) for pair in pairwise(cuts))
+
+    def svd(self, a: Tensor, full_matrices: bool = True) -> tuple[Tensor, Tensor, Tensor]:
+        if a.ndim > 2:
+            return self.each(a, lambda part: self.svd(part, full_matrices))
+        u, s, vt = svd_of(self.rounded(a), full_matrices=True)
+        m, n = a.shape
+        rank = int((s > rounding(s, max(m, n))).sum())
+        u, vt = u.clone(), vt.clone()
+        for group in self.groups(s[:rank], max(m, n)):
+            turn = self.rotation(group.stop - group.start).to(a)
+            u[:, group], vt[group] = u[:, group] @ turn, turn.T @ vt[group]
+        u[:, rank:] = u[:, rank:] @ self.rotation(m - rank).to(a)
+        vt[rank:] = self.rotation(n - rank).to(a) @ vt[rank:]
+        k = len(s)
+        return torch.return_types.linalg_svd((u, s, vt) if full_matrices else (u[:, :k], s, vt[:k]))
+
+    def eigh(self, a: Tensor) -> tuple[Tensor, Tensor]:
+        if a.ndim > 2:
+            return self.each(a, self.eigh)
+        values, vectors = eigh_of(self.rounded(a))
+        for group in self.groups(values, len(a)):
+            vectors[:, group] = vectors[:, group] @ self.rotation(group.stop - group.start).to(a)
+        return torch.return_types.linalg_eigh((values, vectors))
+
+    def qr(self, a: Tensor, mode: str = "reduced") -> tuple[Tensor, Tensor]:
+        if a.ndim > 2:
+            return self.each(a, lambda part: self.qr(part, mode))
+        q, r = qr_of(self.rounded(a), mode=mode)
+        signs = self.normal(len(r)).sign().to(a)
+        return torch.return_types.linalg_qr((q * signs if mode != "r" else q, r * signs[:, None]))
+
+    def each(self, a: Tensor, decompose: Callable[[Tensor], tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
+        found = [decompose(part) for part in a.flatten(0, -3)]
+        kind = type(found[0])
+        return kind([torch.stack(parts).unflatten(0, a.shape[:-2]) for parts in zip(*found, strict=True)])
+
+    def of_arrays(self, decompose: Callable[..., tuple[Tensor, ...]]) -> Callable[..., tuple[np.ndarray, ...]]:
+        return lambda a, *rest, **named: tuple(
+            part.numpy() for part in decompose(torch.as_tensor(np.array(a, float)), *rest, **named)
+        )
+
+
+@contextmanager
+def another_lapack(seed: int) -> Iterator[None]:
+    """Let torch.linalg and np.linalg make other choices than LAPACK's own, all of them valid."""
+    chooser = Chooser(seed)
+
+    def np_svd(a: np.ndarray, full_matrices: bool = True, compute_uv: bool = True) -> object:
+        u, s, vt = chooser.of_arrays(chooser.svd)(a, full_matrices=full_matrices)
+        return (u, s, vt) if compute_uv else s
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.linalg, "svd", chooser.svd)
+        patch.setattr(torch.linalg, "qr", chooser.qr)
+        patch.setattr(torch.linalg, "eigh", chooser.eigh)
+        patch.setattr(np.linalg, "svd", np_svd)
+        patch.setattr(np.linalg, "qr", chooser.of_arrays(chooser.qr))
+        patch.setattr(np.linalg, "eigh", chooser.of_arrays(chooser.eigh))
+        yield
+
+
+# -- what the library makes of them ----------------------------------------------------------------------------------
+
+Parts = Callable[[], tuple[Tensor, ...]]
+
+
+def draw(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+def of_rank(rank: int, *shape: int) -> Tensor:
+    return draw(*shape[:-1], rank, seed=2) @ draw(*shape[:-2], rank, shape[-1], seed=3)
+
+
+def rebalanced(lam: float, w1: Tensor, w2: Tensor) -> tuple[Tensor, ...]:
+    w1, w2 = w1.clone(), w2.clone()
+    rebalance_(w1, w2, lam)
+    return w1, w2
+
+
+PAIRS = {
+    "full rank": (draw(4, 6), draw(5, 4)),
+    "a stack": (draw(3, 4, 6), draw(3, 5, 4)),
+    "few inputs": (draw(4, 2), draw(6, 4)),
+    "low rank": (of_rank(2, 4, 6), draw(5, 4)),
+    "low rank twice": (of_rank(1, 4, 6), of_rank(2, 5, 4)),
+    "dead units": (draw(4, 6) * torch.tensor([[0.0], [1], [0], [1]]), draw(5, 4) * torch.tensor([0.0, 1, 1, 0])),
+    "equal singular values": (torch.eye(4, 6).double(), 2 * torch.eye(5, 4).double()),
+    "a fresh LoRA": (draw(4, 6), torch.zeros(5, 4).double()),
+    "nothing": (torch.zeros(4, 6).double(), torch.zeros(5, 4).double()),
+    "no axis left": (torch.zeros(2, 2).double(), torch.tensor([[0.0, 1], [0, 0]]).double()),
+}
+
+
+def fired() -> tuple[Tensor, ...]:
+    net = nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 3)).double()
+    for layer in (net[0], net[2]):
+        layer.weight.data = draw(*layer.weight.shape)
+    net[2].weight.data[:, :4] = 0  # as after a reset of units
+    fire_(net, method="polar")
+    return net[0].weight.detach(), net[2].weight.detach()
+
+
+def curvature() -> tuple[Tensor, ...]:
+    net = nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.Linear(8, 3)).double()
+    for p in net.parameters():
+        p.data = draw(*p.shape)
+    x, y = draw(30, 5), torch.arange(30) % 3
+    return (hessian_eigenvalues(lambda: nn.functional.cross_entropy(net(x), y), net.parameters(), 4, tolerance=1e-7),)
+
+
+def similarities(*weights: np.ndarray) -> tuple[Tensor, ...]:
+    """QQᵀ."""
+    q = np.concatenate([weights[0].T, weights[1]])
+    return (torch.from_numpy(q @ q.T),)
+
+
+def tensors(*arrays: np.ndarray) -> tuple[Tensor, ...]:
+    return tuple(map(torch.from_numpy, arrays))
+
+
+def solution(lam: float, n_in: int, n_out: int, sigma: np.ndarray) -> tuple[Tensor, ...]:
+    hidden = min(n_in, n_out)
+    exact = Exact(*balanced_factors(draw(n_out, n_in).numpy(), hidden, lam, np.eye(hidden)), sigma)
+    factor = exact.factor([0.0, 1.0, 3.0])
+    return tensors(exact.qq([0.0, 0.5, 2.0]), exact.function([1.0, 9.0]), factor @ factor.mT, exact.limit())
+
+
+SIGMA, HIERARCHY = draw(5, 3).numpy(), semantic_hierarchy(0.0).sigma_yx
+RESULTS: dict[str, Parts] = {
+    **{
+        f"rebalance, {name}, {lam}": lambda lam=lam, pair=pair: rebalanced(lam, *pair)
+        for name, pair in PAIRS.items()
+        for lam in (-0.7, 0.0, 0.7)
+        if lam > 0 or pair[0].shape[-1] >= pair[0].shape[-2]
+    },
+    "polar": lambda: (orthogonalize(draw(3, 6, 4), "polar"),),
+    "polar, low rank": lambda: (orthogonalize(of_rank(2, 3, 4, 6), "polar"),),
+    "polar, a dead unit": lambda: (orthogonalize(torch.diag(torch.tensor([1.0, 0.0, 2.0]).double()), "polar"),),
+    "fire, polar": fired,
+    "curvature": curvature,
+    "orthogonal layer": lambda: (
+        orthogonal_(nn.Linear(7, 4).double(), 2**0.5, torch.Generator().manual_seed(0)).weight.detach(),
+    ),
+    "random_rotation": lambda: tensors(random_rotation(5, 1)),
+    "whitened": lambda: tensors(random_regression(4, 3, 9, rng=0).x),
+    "reversal": lambda: tensors(reversal(random_regression(4, 3, 9, rng=0), (0, 2)).y),
+    "reversal of both": lambda: tensors(reversal(semantic_hierarchy(0.0), (0, 1)).y),
+    "_signed_svd": lambda: tensors(*_signed_svd(SIGMA[:3])),
+    "aligned_init": lambda: similarities(*aligned_init(SIGMA, [0.5, -0.2, 0.1], -2.0, 1)),
+    **{
+        f"balanced_init {sizes} {lam}": lambda lam=lam, sizes=sizes: similarities(*balanced_init(lam, *sizes, rng=1))
+        for lam, sizes in [(0.0, (5, 9, 4)), (2.0, (3, 3, 5)), (2.0, (2, 4, 6)), (-2.0, (6, 4, 2)), (-2.0, (3, 2, 3))]
+    },
+    **{
+        f"Exact {lam}": lambda lam=lam: (*solution(lam, 3, 5, SIGMA), *solution(lam, 8, 8, HIERARCHY))
+        for lam in (-2.0, 0.0, 2.0)
+    },
+    "converged": lambda: tensors(*converged(HIERARCHY, 0.5), *converged(SIGMA, 2.0), *lazy_limit(SIGMA, -2.0)),
+}
+
+
+@pytest.mark.parametrize("result", RESULTS)
+def test_results_are_the_same_with_another_lapack(result: str) -> None:
+    expected = RESULTS[result]()
+    for seed in range(3):
+        with another_lapack(seed):
+            found = RESULTS[result]()
+        torch.testing.assert_close(found, expected, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("a", [draw(4, 6), of_rank(2, 6, 4), torch.eye(3, 5).double(), torch.zeros(4, 3).double()])
+def test_the_other_lapack_is_one_and_is_another(a: Tensor) -> None:
+    u, s, vt = svd_of(a)
+    with another_lapack(1):
+        for left, values, right in (torch.linalg.svd(a), tensors(*np.linalg.svd(a.numpy()))):
+            torch.testing.assert_close(left[:, : len(values)] * values @ right[: len(values)], a)
+            torch.testing.assert_close(
+                (left.T @ left, right @ right.T), (torch.eye(len(a)).double(), torch.eye(a.shape[1]).double())
+            )
+            torch.testing.assert_close(values, s)
+            assert (left - u).abs().max() > 0.1
+            assert (right - vt).abs().max() > 0.1
+        q, r = torch.linalg.qr(a)
+        torch.testing.assert_close(q @ r, a)
+        values, vectors = torch.linalg.eigh(a @ a.T)
+        torch.testing.assert_close((vectors * values) @ vectors.T, a @ a.T)
+
+
+def test_one_of_two_equal_directions_is_not_reversed() -> None:
+    with pytest.raises(ValueError, match="directions 0 and 1 have equal singular values: reverse both of them or none"):
+        reversal(semantic_hierarchy(0.0))
