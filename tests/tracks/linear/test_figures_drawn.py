@@ -10,7 +10,7 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from supple.experiments.report.linear import parts
+from supple.tracks.linear.figures import drawing
 
 SMALL: dict[str, dict[str, Any]] = {
     "fig1": {"learning_rate": 0.01, "end": 20.0},
@@ -28,9 +28,9 @@ def drawn() -> dict[str, tuple[dict[str, Any], Figure]]:
     """Numbers as a file holds them, and the figure."""
     figures = {}
     for name, settings in SMALL.items():
-        numbers = importlib.import_module(f"supple.tracks.linear.figures.{name}").numbers(0, **settings)
-        numbers = json.loads(json.dumps(numbers))
-        figures[name] = (numbers, importlib.import_module(f"supple.experiments.report.linear.{name}").draw(numbers))
+        module = importlib.import_module(f"supple.tracks.linear.figures.{name}")
+        numbers = json.loads(json.dumps(module.numbers(0, **settings)))
+        figures[name] = (numbers, module.draw(numbers))
     return figures
 
 
@@ -40,7 +40,7 @@ def texts(figure: Figure) -> str:
 
 def dotted_and_coloured(axes: Axes) -> tuple[list[Any], list[Any]]:
     curves = [line for line in axes.lines if len(line.get_xdata()) > 2]
-    dotted = [line for line in curves if line.get_color() == parts.THEORY["color"]]
+    dotted = [line for line in curves if line.get_color() == drawing.THEORY["color"]]
     return dotted, [line for line in curves if line not in dotted]
 
 
@@ -86,7 +86,7 @@ def test_maps_show_the_numbers_white_at_zero(drawn: dict[str, Any]) -> None:
 
 
 def test_lambda_has_one_colour_everywhere_and_signs_differ() -> None:
-    low, zero, high = (parts.lambda_colour(lam) for lam in (-2.0, 0.0, 2.0))
+    low, zero, high = (drawing.lambda_colour(lam) for lam in (-2.0, 0.0, 2.0))
     assert len({low, zero, high}) == 3
-    assert parts.lambda_colour(-9.0, most=9.0) == low == parts.lambda_colour(-5.0)
-    assert parts.lambda_title(-2.0) == "λ = −2"
+    assert drawing.lambda_colour(-9.0, most=9.0) == low == drawing.lambda_colour(-5.0)
+    assert drawing.lambda_title(-2.0) == "λ = −2"
