@@ -12,7 +12,7 @@ LIBRARIES = {
     "metrics": {"torch", "numpy", "scipy", "rliable"},
     "envs": {"numpy", "gymnasium", "mujoco", "ale_py"},
     "experiments": {"torch", "numpy", "scipy", "safetensors", "tensorboard", "tyro", "rich", "matplotlib", "jinja2"},
-    "agents": {"torch", "numpy", "gymnasium", "tyro", "stable_baselines3"},
+    "agents": {"torch", "numpy", "gymnasium", "tyro", "matplotlib", "stable_baselines3"},
     "tracks": {
         "torch",
         "numpy",
@@ -20,6 +20,7 @@ LIBRARIES = {
         "safetensors",
         "PIL",
         "tyro",
+        "matplotlib",
         "jinja2",
         "huggingface_hub",
         "transformers",

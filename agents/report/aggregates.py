@@ -2,10 +2,10 @@
 
 from matplotlib.figure import Figure
 
+from ...experiments.report.collect import ComparisonData
+from ...experiments.report.style import INK, Plot, arm_styles, new_figure, tidy
 from ...metrics import Score
-from .collect import ComparisonData
 from .scores import Scores, interval
-from .style import INK, Plot, arm_styles, new_figure, tidy
 from .tables import human_source
 
 

@@ -9,9 +9,9 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
-from .collect import ComparisonData, RunData, Segment
-from .scores import Scores, mean
-from .style import (
+from ...experiments.report.collect import ComparisonData, RunData, Segment
+from ...experiments.report.numbers import mean
+from ...experiments.report.style import (
     FAINT,
     INK,
     SHADE,
@@ -27,6 +27,7 @@ from .style import (
     step_unit,
     tidy,
 )
+from .scores import Scores
 from .tables import bare
 
 Array = NDArray[np.float64]

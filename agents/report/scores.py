@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...experiments.report.collect import ComparisonData, RunData, Segment
+from ...experiments.report.numbers import mean, means_at_events, strict
 from ...metrics import (
     Score,
     final_window_return,
@@ -16,7 +18,6 @@ from ...metrics import (
     iqm,
     plasticity_score,
 )
-from .collect import ComparisonData, Row, RunData, Segment
 
 Array = NDArray[np.float64]
 Masks = Mapping[str, NDArray[np.bool_]]  # of each arm, over its seeds
@@ -95,7 +96,7 @@ def score(data: ComparisonData) -> Scores:
     labels = position_labels(data.first.tasks)
     cycles = 1 + max(task.cycle for task in data.first.tasks)
     arms = {label: _score_arm(runs, (len(runs), cycles, len(labels))) for label, runs in data.arms.items()}
-    scores = Scores(labels, cycles, arms, list(data.notes))
+    scores = Scores(labels, cycles, arms, [*data.notes, *_unfinished(data)])
     finished = {label: _finished(runs) for label, runs in data.arms.items()}
     _add_plasticity(scores, data, finished)
     _add_human(scores, data, finished)
@@ -141,7 +142,7 @@ def _score_arm(runs: Sequence[RunData], shape: tuple[int, int, int]) -> ArmScore
         exploded=exploded,
         explosions=sum(_explosions(run) for run in runs),
         interventions=len(events),
-        at_events=_event_means(events),
+        at_events=means_at_events(events, ("dfi_unscaled",)),
     )
 
 
@@ -150,6 +151,17 @@ def _last_evaluation(run: RunData, name: str, task: Segment) -> float:
     steps, values = run.series(name, task.index)
     late = values[steps > _window(task)]
     return float(late[-1]) if late.size else float("nan")
+
+
+def _unfinished(data: ComparisonData) -> list[str]:
+    """Which runs did not come into the final window of their last task, in words."""
+    return [
+        f"{label}, seed {run.seed}: unfinished, its logs end at step {run.last_step:,} of {run.total_steps:,}; it "
+        f"enters no final score (those begin at step {_window(run.tasks[-1]):,.0f})"
+        for label, runs in data.arms.items()
+        for run in runs
+        if run.last_step < _window(run.tasks[-1])
+    ]
 
 
 def _window(task: Segment) -> float:
@@ -214,32 +226,31 @@ def interval(score: Score | None) -> list[float] | None:
     return [score.low, score.high] if score is not None and len(score.normalized) > 1 else None
 
 
-def _event_means(events: Sequence[Row]) -> dict[str, float]:
-    """Mean SFE of the interventions, and mean DfI of the scale-free weights before and after."""
-    columns = {
-        "sfe": [event.get("change", {}).get("sfe") for event in events],
-        "sfe_normalized": [event.get("change", {}).get("sfe_normalized") for event in events],
-        "dfi_unscaled_before": [event.get("before", {}).get("dfi_unscaled") for event in events],
-        "dfi_unscaled_after": [event.get("after", {}).get("dfi_unscaled") for event in events],
-    }
-    known = {name: [v for v in values if v is not None] for name, values in columns.items()}
-    return {name: float(np.mean(values)) if values else float("nan") for name, values in known.items()}
-
-
 def _explosions(run: RunData) -> int:
     """Explosions are logged as events and on their episodes; an old log may have only one of the two."""
     return max(len(run.of_kind("explosion")), int(run.episodes.exploded.sum()))
 
 
-def mean(values: Array, axis: int | None = None) -> Any:
-    """Mean of what was measured; NaN, without a warning, where nothing was."""
-    count = np.isfinite(values).sum(axis=axis)
-    total = np.where(np.isfinite(values), values, 0.0).sum(axis=axis)
-    return np.divide(total, count, out=np.full(np.shape(total), np.nan), where=count > 0)
-
-
 def to_json(data: ComparisonData, scores: Scores) -> dict[str, Any]:
-    """What scores.json holds; its keys are described in `build_report`. NaN becomes None."""
+    """Return what scores.json holds of agents; NaN becomes null.
+
+    Keys:
+    `supple`, `algorithm`, `total_steps`, `fork_step` (null for a single run), `environments` (a label for each
+    position in the sequence), `cycles`, `notes` (what is missing, in words), `human_normalized_from` ("evaluation"
+    or "training", the returns that were human-normalised, see `scores.score`), and `arms`: label →
+        `seeds`: the seeds, in the order of every list below;
+        `plasticity_score`, `plasticity_score_interval`: IQM and [low, high] at 95 % (null with one seed);
+        `human_normalized`, `human_normalized_interval`: the same of the human-normalised scores, and their
+        `human_normalized_per_seed`: (seeds, environments), null for a run that did not enter;
+        `final_return`: last cycle's mean training return in the final 15 % of each environment, mean over seeds;
+        `final_return_per_seed`: (seeds, environments);
+        `train_return`, `evaluation_return`, `test_return`: (seeds, cycles, environments), training in the final 15 %,
+        the last evaluation there, and the same on the held-out friction;
+        `generalization_gap`: (cycles, environments), train − test, mean over seeds, failures 0;
+        `gap_change_iqm`: ΔGAP, last − first cycle, IQM over seeds and environments;
+        `explosions`, `interventions`: counts over all seeds;
+        `at_interventions`: means of `sfe`, `sfe_normalized`, `dfi_unscaled_before`, `dfi_unscaled_after`.
+    """
     config = data.first.config
     body = {
         "supple": data.first.supple,
@@ -275,16 +286,3 @@ def _arm_json(arm: ArmScores) -> dict[str, Any]:
         "interventions": arm.interventions,
         "at_interventions": arm.at_events,
     }
-
-
-def strict(value: Any) -> Any:
-    """What strict JSON can hold of it: arrays and tuples as lists, None for what is not finite."""
-    if isinstance(value, dict):
-        return {key: strict(item) for key, item in value.items()}
-    if isinstance(value, np.ndarray):
-        return strict(value.tolist())
-    if isinstance(value, (list, tuple)):
-        return [strict(item) for item in value]
-    if isinstance(value, float) and not np.isfinite(value):
-        return None
-    return value

@@ -1,4 +1,4 @@
-"""From runs of language models to numbers: what they evaluated, at the start, at the end and at its best, per arm."""
+"""From the runs of a study to numbers: what they evaluated, at the start, at the end and at its best, per arm."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,13 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .classifiers import Spread, means_at_events
 from .collect import RunData
-from .language import Group, Study
-from .scores import strict
+from .numbers import NAN, Spread, means_at_events, strict
+from .study import Group, Study
 
 Array = NDArray[np.float64]
-NAN = float("nan")
 PLACE = {"step", "time", "task"}  # in a line of metrics.jsonl, what is no number of the network's
 BASELINE = "none"
 
@@ -112,8 +110,20 @@ def gaps(study: Study, cells: Sequence[Cell], name: str = "val_loss") -> list[Ga
 
 
 def to_json(study: Study, cells: Sequence[Cell], more: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
-    """What scores.json holds for language models; its keys are described in `build_report`. more: further keys of each
-    cell's arm."""
+    """Return what scores.json holds of a study. more: further keys of each cell's arm.
+
+    Keys: `supple`, `algorithm` (pretrain, sft, clip, continual or linear), `data`,
+    `tasks`, `notes`, and `variants`, one for each variant of the settings: `variant` (setting → value) and
+    `arms`: label →
+        `seeds`, `updates` (as planned, from where the run began), `start_step`, `finished`, `interventions`,
+        `at_interventions`; for every number that was evaluated its `base` (the model before anything was done to it: of
+        the arm `none`, where there is one), `first` (before the first update, after what intervened then), `final`,
+        `best`, `gain` (final − base) and `minus_none` (final − that of `none`, paired by seed); and of continual
+        learning `tasks`, `scores` (seeds, after task, of task), `scores_before`, `op`, `bwt` (eq. 10: positive is
+        forgotten), `transfer`, `average`, `last` and the last three `by_task`.
+        Each is `mean`, `sd` (unbiased) and `per_seed`; null for runs that are not at their end.
+    `gaps`: for each variant of a pretraining, `none` − the `best_arm`'s final validation loss.
+    """
     extra = list(more) or [{} for _ in cells]
     variants = [
         {
@@ -132,7 +142,7 @@ def to_json(study: Study, cells: Sequence[Cell], more: Sequence[dict[str, Any]] 
             "supple": study.first.supple,
             "algorithm": study.kind,
             "data": config.get("data"),
-            "tasks": [task.env for task in study.first.tasks],
+            "tasks": [task.name for task in study.first.tasks],
             "notes": study.notes,
             "variants": variants,
             "gaps": [

@@ -1,4 +1,4 @@
-"""Figures of language models: losses from each start, the phase before, and whatever was evaluated over time."""
+"""Figures of a study: the phase that its arms share, and whatever was evaluated over time."""
 
 import re
 from collections import defaultdict
@@ -10,12 +10,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from .classifier_plots import sd_phrase
+from .cell_tables import is_share
+from .cells import evaluated, short_names
 from .collect import ComparisonData
 from .diagnostics import before_and_after, metrics_over_time
-from .language import Study
-from .language_scores import evaluated, short_names
-from .language_tables import is_share
+from .study import Study
 from .style import (
     BASELINE,
     FORK,
@@ -29,6 +28,7 @@ from .style import (
     mean_and_sd,
     new_figure,
     on_common_steps,
+    sd_phrase,
     step_unit,
     tidy,
 )
@@ -40,20 +40,21 @@ ABRUPT = 0.25  # share of a run whose losses may leave the panel: a reset begins
 CUT = "Losses that leave a panel are cut there. "
 
 
-def views(study: Study) -> list[tuple[str, ComparisonData]]:
-    """(variant, its arms): what shares a panel. Only pretraining, and more lines than can be told apart, part them."""
+def views(study: Study, apart: bool = False) -> list[tuple[str, ComparisonData]]:
+    """Return (variant, its arms): what shares a panel. apart: each variant has its own, as it has where there are more
+    lines than can be told apart."""
     if len(study.groups) == 1:
         return [("", study.groups[0].data)]
-    if study.kind == "pretrain" or len(study.cells) > MOST_LINES:
+    if apart or len(study.cells) > MOST_LINES:
         return [(group.words, group.data) for group in study.groups]
     arms = {study.name(group, arm): runs for group, arm, runs in study.cells}
     return [("", ComparisonData(study.path, arms))]
 
 
-def of_views(study: Study) -> list[Plot]:
-    """What was evaluated, what was measured inside, and interventions before and after, of each view."""
+def of_views(study: Study, apart: bool = False) -> list[Plot]:
+    """Return what was evaluated, what was measured inside, and interventions before and after, of each view."""
     plots = []
-    for words, data in views(study):
+    for words, data in views(study, apart):
         for make in (curves, metrics_over_time, before_and_after):
             if (plot := make(data)) is not None:
                 short = re.sub(r"[^a-z0-9]+", "_", f"_{words}".lower()).rstrip("_")
@@ -61,36 +62,6 @@ def of_views(study: Study) -> list[Plot]:
                     replace(plot, name=plot.name + short, title=f"{plot.title}: {words}" if words else plot.title)
                 )
     return plots
-
-
-def validation_loss(study: Study, name: str = "val_loss") -> Plot | None:
-    """One panel a start: the loss over the updates since, a line an arm (FIRE, Figure 3). None without several starts,
-    whose curves `of_views` has."""
-    if study.kind != "pretrain" or len(study.groups) < 2:
-        return None
-    columns = min(3, len(study.groups))
-    rows = -(-len(study.groups) // columns)
-    figure = new_figure(0.4 + 3.2 * rows)
-    grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True).ravel()
-    divisor, label, _ = step_unit(max(group.data.total_steps for group in study.groups), "updates")
-    tops, bottoms = zip(
-        *(_draw(axes, g.data, name, divisor) for axes, g in zip(grid, study.groups, strict=False)), strict=True
-    )
-    for axes, group in zip(grid, study.groups, strict=False):
-        tidy(axes, group.words)
-        axes.set_xlim(0, None)
-        axes.set_xlabel(label, fontsize=9.5, color=INK)
-        axes.tick_params(labelbottom=True)
-    for axes in grid[len(study.groups) :]:
-        axes.set_axis_off()
-    cut = _limit(grid[0], max(tops), min(bottoms))
-    grid[0].set_ylabel("validation loss", fontsize=9.5, color=INK)
-    legend(figure, list(study.arms))
-    caption = (
-        "Updates since the start of the second phase; a line begins right after what intervened there. "
-        f"{CUT if cut else ''}" + sd_phrase(study.groups[0].data)
-    )
-    return Plot("validation_loss", "Validation loss from each start", caption, figure)
 
 
 def first_phase(study: Study) -> Plot | None:
@@ -109,7 +80,7 @@ def first_phase(study: Study) -> Plot | None:
         steps, values = on_common_steps([trunk.series(name) for trunk in trunks])
         draw_band(axes, steps / divisor, values, {"color": color, "label": name.replace("_", " ")}, False, mean_and_sd)
         drawn.append((steps, values))
-    cut = _limit(axes, *_ends(drawn, end))
+    cut = limit(axes, *_ends(drawn, end))
     marks: dict[float, list[str]] = defaultdict(list)
     for group in study.groups:
         starts = [int(run.config.get("start_step", 0)) for runs in group.data.arms.values() for run in runs]
@@ -124,8 +95,7 @@ def first_phase(study: Study) -> Plot | None:
     axes.set_xlim(0, 1.01 * end / divisor)
     axes.set_xlabel(label, fontsize=9.5, color=INK)
     axes.legend(frameon=False, fontsize=9.5, loc="lower left")
-    shared = ComparisonData(study.path, {"trunk": trunks})
-    caption = f"Dashed: where second phases start. {CUT if cut else ''}" + sd_phrase(shared)
+    caption = f"Dashed: where second phases start. {CUT if cut else ''}" + sd_phrase(len(trunks))
     return Plot("first_phase", "The first phase", caption, figure)
 
 
@@ -142,14 +112,14 @@ def curves(data: ComparisonData) -> Plot | None:
         whole = name.split("/")[0].replace("_", " ") + (" (%)" if is_share(name) else "")
         tidy(axes, f"{whole}: {short[name]}" if name in short else whole)
         mark_stream(axes, data.first, divisor, None)
-        top, bottom = _draw(axes, data, name, divisor, 100.0 if is_share(name) else 1.0)
+        top, bottom = draw_arms(axes, data, name, divisor, 100.0 if is_share(name) else 1.0)
         if "loss" in name:
-            cut |= _limit(axes, top, bottom)
+            cut |= limit(axes, top, bottom)
         axes.set_xlim(0, data.total_steps / divisor)
         axes.set_xlabel(label, fontsize=9.5, color=INK)
     legend(figure, list(data.arms), among=data.labels)
     switches = "Hairlines are task switches. " if len(data.first.tasks) > 1 else ""
-    caption = f"Evaluations while training. {switches}{CUT if cut else ''}" + sd_phrase(data)
+    caption = f"Evaluations while training. {switches}{CUT if cut else ''}" + sd_phrase(data.seeds)
     return Plot("evaluations", "Evaluations", caption, figure)
 
 
@@ -164,7 +134,7 @@ def _panels(count: int) -> tuple[Figure, Sequence[Axes]]:
     return figure, grid[:count]
 
 
-def _draw(axes: Axes, data: ComparisonData, name: str, divisor: float, scale: float = 1.0) -> tuple[float, float]:
+def draw_arms(axes: Axes, data: ComparisonData, name: str, divisor: float, scale: float = 1.0) -> tuple[float, float]:
     """Every arm's curve; returns (largest value but for the abrupt beginning, smallest of all)."""
     styles, drawn = arm_styles(data.labels), []
     for label, runs in data.arms.items():
@@ -183,7 +153,7 @@ def _ends(drawn: Sequence[tuple[Array, Array]], total: int) -> tuple[float, floa
     return max(tops, default=np.nan), min(bottoms, default=np.nan)
 
 
-def _limit(axes: Axes, top: float, bottom: float) -> bool:
+def limit(axes: Axes, top: float, bottom: float) -> bool:
     """Cut a panel of losses above `top`, if that leaves out most of it; whether it was cut."""
     highest = axes.dataLim.y1
     if not np.isfinite([top, bottom]).all() or top <= bottom or highest - bottom < 2 * (top - bottom):

@@ -1,11 +1,11 @@
-"""Reading what runs of language models left on the disk: one, several of a kind, or a comparison over variants."""
+"""Runs of one kind in variants of their settings: one, several side by side, or a comparison."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from .collect import ComparisonData, Row, RunData, Segment, load_runs, read_object
+from .collect import ComparisonData, Row, RunData, load_runs, read_object
 from .side_by_side import gather
 
 Variant = Mapping[str, Any]  # fields of the settings → values
@@ -66,7 +66,7 @@ class Study:
 
 
 def read_study(paths: Sequence[Path]) -> Study:
-    """The runs in these directories: those of one comparison, or single ones of one kind side by side.
+    """Read the runs in these directories: those of one comparison, or single ones of one kind side by side.
 
     Raises ValueError, in one line, for what cannot go side by side, and for damaged files.
     """
@@ -135,9 +135,7 @@ def _counted(run: RunData) -> RunData:
         return [{**row, "step": row["step"] - start} for row in rows]
 
     tasks = [
-        Segment(task.index, task.cycle, task.env, max(0, task.start - start), task.end - start, task.size)
-        for task in run.tasks
-        if task.end > start
+        replace(task, start=max(0, task.start - start), end=task.end - start) for task in run.tasks if task.end > start
     ]
     return replace(
         run,

@@ -160,3 +160,10 @@ def seeds_phrase(seeds: int) -> str:
     if seeds == 2:
         return "2 seeds: bands and bars span the two, which is no interval."
     return f"Bands and bars: 95 % Student-t interval over {seeds} seeds, cut where it leaves the panel."
+
+
+def sd_phrase(seeds: int) -> str:
+    """Return what a caption says about bands of standard deviations."""
+    if seeds == 1:
+        return "1 seed: no band, and no evidence beyond these very runs."
+    return f"Bands: ± one standard deviation over {seeds} seeds (unbiased), not an interval for the mean."

@@ -11,8 +11,8 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 from safetensors import safe_open
 
-from .language import Study
-from .style import INK, Plot, new_figure, tidy
+from ....experiments.report.study import Study
+from ....experiments.report.style import INK, Plot, new_figure, tidy
 
 Weights = NDArray[np.float32]
 STORED = Path("model/activation_maps.safetensors")  # of a run of `supple language continual --activation-maps True`

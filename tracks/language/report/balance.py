@@ -1,4 +1,4 @@
-"""Figures of language models: what scale-invariant balancing did to curvature and gradients (the SIB paper, 2 and 3).
+"""Figures of what scale-invariant balancing did to curvature and gradients (the SIB paper, Figures 2 and 3).
 
 They draw what `tracks.language.balance` reports, by the models' names.
 """
@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from .style import BASELINE, FORK, INK, PALETTE, Plot, new_figure, tidy
+from ....experiments.report.style import BASELINE, FORK, INK, PALETTE, Plot, new_figure, tidy
 
 Reports = Mapping[str, Mapping[str, Any]]
 Array = NDArray[np.float64]

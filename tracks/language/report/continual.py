@@ -8,7 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...metrics import (
+from ....experiments.report.cell_tables import spread_text, table_of
+from ....experiments.report.cells import Cell, spread_json
+from ....experiments.report.collect import RunData
+from ....experiments.report.numbers import NAN, Spread, mean
+from ....experiments.report.study import Study
+from ....experiments.report.tables import Table
+from ....metrics import (
     domain_average,
     domain_last,
     domain_transfer,
@@ -16,16 +22,8 @@ from ...metrics import (
     order_disparity,
     overall_performance,
 )
-from .classifiers import Spread
-from .collect import RunData
-from .language import Study
-from .language_scores import Cell, spread_json
-from .language_tables import spread_text, table_of
-from .scores import mean
-from .tables import Table
 
 Array = NDArray[np.float64]
-NAN = float("nan")
 BY_TASK: dict[str, Callable[[Array], Array]] = {
     "transfer": domain_transfer,
     "average": domain_average,
@@ -81,7 +79,7 @@ def learned(cells: Sequence[Cell]) -> list[Learned]:
     found = []
     for cell in cells:
         pairs = [_matrix(run) for run in cell.runs]
-        tasks = tuple(task.env for task in cell.runs[0].tasks)
+        tasks = tuple(task.name for task in cell.runs[0].tasks)
         found.append(Learned(cell, tasks, np.stack([A for _, A in pairs]), np.stack([before for before, _ in pairs])))
     return found
 

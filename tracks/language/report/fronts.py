@@ -7,10 +7,10 @@ import numpy as np
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
-from ...metrics import hypervolume, pareto_front
-from .language_scores import Cell
-from .style import INK, Plot, arm_styles, new_figure, tidy
-from .tables import Table, number
+from ....experiments.report.cells import Cell
+from ....experiments.report.style import INK, Plot, arm_styles, new_figure, tidy
+from ....experiments.report.tables import Table, number
+from ....metrics import hypervolume, pareto_front
 
 Array = NDArray[np.float64]
 LEARN, RETAIN = "learn_", "retain_"

@@ -6,13 +6,22 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from .classifier_plots import sd_phrase
-from .collect import ComparisonData
-from .language import Study
-from .language_continual import Learned
-from .scores import mean
-from .style import FORK, INK, Plot, arm_styles, draw_band, legend, mean_and_sd, new_figure, tidy
-from .tables import MISSING
+from ....experiments.report.numbers import mean
+from ....experiments.report.study import Study
+from ....experiments.report.style import (
+    FORK,
+    INK,
+    Plot,
+    arm_styles,
+    draw_band,
+    legend,
+    mean_and_sd,
+    new_figure,
+    sd_phrase,
+    tidy,
+)
+from ....experiments.report.tables import MISSING
+from .continual import Learned
 
 Array = NDArray[np.float64]
 
@@ -81,10 +90,8 @@ def along_the_stream(study: Study, found: Sequence[Learned]) -> Plot | None:
     figure.supylabel("score (%)", fontsize=9.5, color=INK)
     legend(figure, list(names.values()))
     marks = "Dashed: when the task was learned. " if one_order else ""
-    runs = {names[id(each)]: each.cell.runs for each in found}
-    caption = f"Test scores after each task; 0 is the model before any. {marks}" + sd_phrase(
-        ComparisonData(study.path, runs)
-    )
+    seeds = max(len(each.cell.runs) for each in found)
+    caption = f"Test scores after each task; 0 is the model before any. {marks}" + sd_phrase(seeds)
     return Plot("scores_by_task", "Scores along the stream", caption, figure)
 
 

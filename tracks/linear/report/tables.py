@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .classifiers import Spread
-from .collect import RunData, Segment
-from .language import Study
-from .language_scores import Cell
-from .language_tables import arrow, intervened, interventions, table_of
-from .tables import MISSING, Table, number
+from ....experiments.report.cell_tables import arrow, intervened, interventions, table_of
+from ....experiments.report.cells import Cell
+from ....experiments.report.collect import RunData, Segment
+from ....experiments.report.numbers import Spread
+from ....experiments.report.study import Study
+from ....experiments.report.tables import MISSING, Table, number
 
 EXCESS = "excess_loss"
 ROUNDING = 1e-12  # below it a loss in float64 has no digits that mean anything
@@ -47,7 +47,7 @@ def _tasks(study: Study, cells: Sequence[Cell]) -> Table:
     for cell in cells:
         for task in cell.runs[0].tasks:
             spreads = [Spread(np.array(each)) for each in zip(*(_in_task(run, task) for run in cell.runs), strict=True)]
-            place = f"{task.index} {task.env}"
+            place = f"{task.index} {task.name}"
             rows.append((task.index, [place, study.name(cell.group, cell.arm), *map(_text, spreads)]))
     rows.sort(key=lambda row: row[0])
     words = (

@@ -3,13 +3,13 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from .classifier_tables import grid, shock_table, summary
-from .classifiers import ClassifierScores
-from .collect import ComparisonData, RunData
-from .page import command_text, flat, limits, page
-from .side_by_side import differing
-from .style import Plot
-from .tables import Table
+from ....experiments.report.collect import ComparisonData, RunData
+from ....experiments.report.page import command_text, flat, limits, page, range_text
+from ....experiments.report.side_by_side import differing
+from ....experiments.report.style import Plot
+from ....experiments.report.tables import Table
+from .scores import ClassifierScores
+from .tables import grid, shock_table, summary
 
 Studies = Mapping[str, ComparisonData]
 Results = Mapping[str, ClassifierScores]
@@ -67,11 +67,6 @@ def _facts(studies: Studies) -> list[tuple[str, str]]:
     if first.fork_step:
         facts.append((f"{first.fork_step:,}", "update of the fork: arms share all before it"))
     return facts
-
-
-def range_text(numbers: set[int]) -> str:
-    low, high = min(numbers), max(numbers)
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
 def _settings(arms: Mapping[str, list[RunData]]) -> list[tuple[str, str]]:

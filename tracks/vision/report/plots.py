@@ -9,10 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from .classifiers import accuracies_between, outcomes
-from .collect import ComparisonData, RunData, Segment
-from .shocks import Window, windows
-from .style import (
+from ....experiments.report.collect import ComparisonData, RunData, Segment
+from ....experiments.report.style import (
     FAINT,
     FORK,
     INK,
@@ -25,9 +23,12 @@ from .style import (
     mean_and_sd,
     new_figure,
     on_common_steps,
+    sd_phrase,
     step_unit,
     tidy,
 )
+from .scores import accuracies_between, outcomes
+from .shocks import Window, windows
 
 Array = NDArray[np.float64]
 Curve = Callable[[RunData, float, float], tuple[Array, Array]]  # of what happened at low < step ≤ high
@@ -50,7 +51,7 @@ def accuracy_by_task(data: ComparisonData) -> Plot | None:
     legend(figure, list(data.arms), bool(data.fork_step), data.labels)
     caption = (
         "Online: mean over a task's batches, each before its update. Test: after the task's last update"
-        f"{_tested_on(data)}. Every arm sees the same tasks with the same seed. " + sd_phrase(data)
+        f"{_tested_on(data)}. Every arm sees the same tasks with the same seed. " + sd_phrase(data.seeds)
     )
     return Plot("accuracy_by_task", "Accuracy by task", caption, figure)
 
@@ -87,7 +88,7 @@ def accuracy_within_tasks(data: ComparisonData) -> Plot | None:
     legend(figure, list(data.arms), bool(data.fork_step), data.labels)
     caption = (
         f"Accuracy on the task's test images{_tested_on(data)} as it is learned; a value at the very start of a task "
-        "is that of the network before its first update there, after whatever intervened. " + sd_phrase(data)
+        "is that of the network before its first update there, after whatever intervened. " + sd_phrase(data.seeds)
     )
     return Plot("test_accuracy", "Test accuracy within tasks", caption, figure)
 
@@ -124,16 +125,9 @@ def around_shocks(data: ComparisonData) -> Plot | None:
     caption = (
         "For one epoch (shaded) all pre-activations are multiplied by γ, in training and in the test at its end. "
         "Saturated: (sample, unit) pairs of a recent batch with |φ′| < 0.001. Means over all shocks of a factor. "
-        + sd_phrase(data)
+        + sd_phrase(data.seeds)
     )
     return Plot("shocks", "Around shocks", caption, figure)
-
-
-def sd_phrase(data: ComparisonData) -> str:
-    """What a caption says about the bands."""
-    if data.seeds == 1:
-        return "1 seed: no band, and no evidence beyond these very runs."
-    return f"Bands: ± one standard deviation over {data.seeds} seeds (unbiased), not an interval for the mean."
 
 
 def _by_task(name: str, run: RunData, low: float, high: float) -> tuple[Array, Array]:

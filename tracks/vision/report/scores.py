@@ -1,55 +1,24 @@
 """From histories of classifiers to numbers: accuracy online and on tests, what is kept and transferred, per arm."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...metrics import (
-    Score,
+from ....experiments.report.collect import ComparisonData, Row, RunData, Segment
+from ....experiments.report.numbers import NAN, Spread, mean_of_known, means_at_events, strict
+from ....metrics import (
     average_accuracy,
     backward_transfer,
-    bootstrap_interval,
     forward_transfer,
-    iqm,
     online_generalization_gap,
 )
-from .collect import ComparisonData, Row, RunData, Segment
-from .scores import strict
 from .shocks import ShockScores, score_shocks
 
 Array = NDArray[np.float64]
-NAN = float("nan")
-
-
-@dataclass(frozen=True, eq=False)
-class Spread:
-    """A number of each seed, (seeds,); NaN where it was not measured."""
-
-    values: Array
-
-    @property
-    def known(self) -> Array:
-        return self.values[np.isfinite(self.values)]
-
-    @property
-    def mean(self) -> float:
-        return float(self.known.mean()) if self.known.size else NAN
-
-    @property
-    def sd(self) -> float:
-        """Unbiased standard deviation over seeds (ddof 1); NaN with fewer than two."""
-        return float(self.known.std(ddof=1)) if self.known.size > 1 else NAN
-
-    @cached_property
-    def score(self) -> Score | None:
-        """Interquartile mean over seeds and its 95 % bootstrap interval; None with fewer than two."""
-        cells = self.known[:, None]
-        return Score(iqm(cells), *bootstrap_interval(cells), normalized=cells) if len(cells) > 1 else None
 
 
 @dataclass(eq=False)
@@ -174,17 +143,6 @@ def _kept(run: RunData) -> dict[str, float]:
     }
 
 
-def means_at_events(events: Sequence[Row]) -> dict[str, float]:
-    """Means over all interventions."""
-    change = {name: [event.get("change", {}).get(name) for event in events] for name in ("sfe", "sfe_normalized")}
-    sides = {
-        f"{name}_{side}": [event.get(side, {}).get(name) for event in events]
-        for name in ("dfi_unscaled", "lambda_max", "lambda_balance")
-        for side in ("before", "after")
-    }
-    return {name: _mean(values) for name, values in (change | sides).items()}
-
-
 def _curvature(runs: Sequence[RunData], events: Sequence[Row], fork: int) -> dict[str, float]:
     """λ_max around the fork, the last measurement before it and the first after, where events do not tell."""
     if not fork or any("lambda_max" in event.get("before", {}) for event in events):
@@ -195,19 +153,14 @@ def _curvature(runs: Sequence[RunData], events: Sequence[Row], fork: int) -> dic
             steps, values = run.series(name)
             before += values[steps <= fork][-1:].tolist()
             after += values[steps > fork][:1].tolist()
-    return {"lambda_max_before": _mean(before), "lambda_max_after": _mean(after)}
+    return {"lambda_max_before": mean_of_known(before), "lambda_max_after": mean_of_known(after)}
 
 
 def _replaced(runs: Sequence[RunData]) -> dict[str, float]:
     """Units replaced by the last measurement, by method: mean over seeds."""
     names = sorted({name for run in runs for row in run.metrics for name in row if name.endswith("_replaced")})
     last = {name: [run.series(name)[1][-1:] for run in runs] for name in names}
-    return {name.split("/")[-1].removesuffix("_replaced"): _mean(np.concatenate(v)) for name, v in last.items()}
-
-
-def _mean(values: Iterable[Any]) -> float:
-    known = [value for value in values if value is not None and np.isfinite(value)]
-    return float(np.mean(known)) if known else NAN
+    return {name.split("/")[-1].removesuffix("_replaced"): mean_of_known(np.concatenate(v)) for name, v in last.items()}
 
 
 def _unfinished(run: RunData) -> str:
@@ -221,7 +174,15 @@ def _unfinished(run: RunData) -> str:
 
 
 def to_json(studies: dict[str, ComparisonData], scores: dict[str, ClassifierScores]) -> dict[str, Any]:
-    """What scores.json holds for classifiers; its keys are described in `build_report`."""
+    """Return what scores.json holds of classifiers.
+
+    Keys: `supple`, `algorithm`, and `benchmarks`: stream and data set →
+        `fork_step`, `total_updates`, `tasks`: as planned; `data`: the source in words; `notes`; and
+        `arms`: label → `seeds`, `tasks` (finished ones), the measures of `classifiers.measures_of` and, by factor
+        γ, those of `shocks.ShockScores`, each with `mean`, `sd` (unbiased), `iqm`, `interval` (bootstrap, 95 %; null
+        with one seed) and `per_seed`; `interventions`, `at_interventions`, `units_replaced`.
+    Accuracies are shares in [0, 1].
+    """
     body = {
         name: {
             "fork_step": data.fork_step,

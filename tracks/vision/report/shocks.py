@@ -7,14 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ...metrics import (
+from ....experiments.report.collect import Row, RunData, Segment
+from ....metrics import (
     accuracy_recovery_time,
     non_recovery_rate,
     peak_saturation,
     saturation_area,
     saturation_recovery_time,
 )
-from .collect import Row, RunData, Segment
 
 Array = NDArray[np.float64]
 

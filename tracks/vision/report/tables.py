@@ -4,9 +4,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from .classifiers import ClassifierArm, ClassifierScores, Spread
-from .collect import ComparisonData
-from .tables import MISSING, Table, number
+from ....experiments.report.collect import ComparisonData
+from ....experiments.report.numbers import Spread
+from ....experiments.report.tables import MISSING, Table, number
+from .scores import ClassifierArm, ClassifierScores
 
 # name of a measure → heading, what it means
 COLUMNS = {
