@@ -1,8 +1,16 @@
 """What there is by kinds of runs, in rooms that do not import each other."""
 
-from supple.experiments.report.collect import LOOPED
+import pytest
+
+from supple.experiments.report.kind import Report
+from supple.experiments.report.registry import REPORTS, report_of
 from supple.tracks.kinds import KINDS
 
 
-def test_reports_know_every_kind_of_run() -> None:
-    assert set(KINDS) == LOOPED
+@pytest.mark.parametrize("kind", REPORTS)
+def test_every_kind_of_run_brings_its_report(kind: str) -> None:
+    assert isinstance(report_of(kind), Report)
+
+
+def test_no_kind_of_run_is_without_a_report() -> None:
+    assert REPORTS.keys() >= KINDS.keys() | {"ppo", "dqn", "sac", "vision"}

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from supple.experiments.report import build_report, load, score, summary_table
+from supple.agents.report import score
+from supple.experiments.report import build_report, load, summary_table
 from supple.experiments.report.diagnostics import before_and_after
 from supple.metrics import human_normalized, iqm
 
@@ -215,5 +216,5 @@ def test_caption_says_that_injection_changes_what_is_measured(tmp_path, name, wa
     run = write_run(tmp_path / "run")
     write_lines(run / "events.jsonl", [intervention(f"{name}@{FORK}", name, np.random.default_rng(0))])
     data = load(run)
-    plot = before_and_after(data, score(data))
+    plot = before_and_after(data)
     assert ("frozen heads" in plot.caption) == warned

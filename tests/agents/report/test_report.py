@@ -11,7 +11,8 @@ import pytest
 import scipy.stats
 from rich.console import Console
 
-from supple.experiments.report import build_report, load, score, summary_table
+from supple.agents.report import score
+from supple.experiments.report import build_report, load, summary_table
 from supple.experiments.report.style import arm_styles, mean_and_interval, on_common_steps
 
 ENVS = {"HalfCheetah-v5": 1800.0, "Hopper-v5": 1100.0, "Walker2d-v5": 700.0, "Ant-v5": 400.0}
@@ -110,7 +111,7 @@ def intervention(step, hook, rng):
 
 def write_comparison(folder, seeds=(0,), fork=60_000, **stream):
     folder.mkdir(parents=True)
-    plan = {"arms": list(ARMS), "seeds": list(seeds), "fork_step": fork}
+    plan = {"algorithm": "ppo", "arms": list(ARMS), "seeds": list(seeds), "fork_step": fork}
     (folder / "comparison.json").write_text(json.dumps(plan))
     for seed in seeds:
         write_run(folder / f"seed-{seed}" / "trunk", seed=seed, stop=fork, **stream)
@@ -276,7 +277,7 @@ def test_second_report_replaces_the_first_and_leaves_nothing_beside_it(tmp_path)
 def test_failing_report_leaves_the_old_one(tmp_path, monkeypatch):
     run = write_run(tmp_path / "run", envs=("Hopper-v5",), cycles=1, stop=0)
     before = build_report(run).html.read_bytes()
-    monkeypatch.setattr("supple.experiments.report.page.render", lambda *_: 1 / 0)
+    monkeypatch.setattr("supple.agents.report.page.render", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         build_report(run)
     assert (run / "report" / "index.html").read_bytes() == before

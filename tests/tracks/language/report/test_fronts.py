@@ -4,15 +4,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from supple.experiments.report.classifiers import Spread
-from supple.experiments.report.fronts import Point, TradeOff, fronts, fronts_table, trade_off
+from supple.experiments.report.numbers import Spread
 from supple.experiments.report.tables import MISSING
+from supple.tracks.language.report.fronts import Point, TradeOff, fronts, fronts_table, trade_off
 
 NAN = float("nan")
 
 
 def cell(arm: str, words: str, **numbers: tuple[list[float], list[float]]) -> Any:
-    """As `language_scores.Cell`: name=(of the base model, at the end), one number a seed."""
+    """As `cells.Cell`: name=(of the base model, at the end), one number a seed."""
     found = {
         name: SimpleNamespace(base=Spread(np.array(base)), final=Spread(np.array(final)))
         for name, (base, final) in numbers.items()

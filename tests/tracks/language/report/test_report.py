@@ -9,11 +9,12 @@ from rich.console import Console
 
 from supple.experiments.compare import folder_of_arm
 from supple.experiments.report import build_report, summary_table
-from supple.experiments.report.language import read_study
-from supple.experiments.report.language_continual import learned
-from supple.experiments.report.language_plots import first_phase, of_views, validation_loss
-from supple.experiments.report.language_scores import score, short_names, to_json
+from supple.experiments.report.cells import score, short_names, to_json
+from supple.experiments.report.evaluations import first_phase, of_views
+from supple.experiments.report.study import read_study
 from supple.experiments.rundir import OF_CLASSIFIERS, RunDirectory
+from supple.tracks.language.report.continual import learned
+from supple.tracks.language.report.losses import validation_loss
 
 EVENT = {
     "event": "intervention", "hook": "fire@start", "intervention": "fire", "learner": "model", "written": 1,

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from supple.experiments.report import build_report, classifiers, summary_table
+from supple.experiments.report import build_report, summary_table
 from supple.experiments.report.side_by_side import gather
 from supple.metrics import accuracy_recovery_time, peak_saturation, saturation_area
 from supple.scripts.report import main as report_command
+from supple.tracks.vision.report.scores import score, to_json
 from supple.tracks.vision.runs import create, train
 from supple.tracks.vision.settings import VisionSettings
 
@@ -63,7 +64,7 @@ def strict_json(file):
 def arms_of(*folders, benchmark="permuted mnist"):
     """What scores.json says of each arm, without the figures that a report takes its time for."""
     studies = gather(folders)
-    body = classifiers.to_json(studies, {name: classifiers.score(data) for name, data in studies.items()})
+    body = to_json(studies, {name: score(data) for name, data in studies.items()})
     return json.loads(json.dumps(body, allow_nan=False))["benchmarks"][benchmark]["arms"]
 
 
