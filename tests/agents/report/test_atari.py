@@ -82,7 +82,8 @@ def intervention(hook, arm, rng):
 
 def write_comparison(folder, seeds=(0, 1, 2), **run):
     folder.mkdir(parents=True)
-    (folder / "comparison.json").write_text(json.dumps({"arms": list(ARMS), "seeds": seeds, "fork_step": FORK}))
+    plan = {"algorithm": "dqn", "arms": list(ARMS), "seeds": seeds, "fork_step": FORK}
+    (folder / "comparison.json").write_text(json.dumps(plan))
     for seed in seeds:
         write_run(folder / f"seed-{seed}" / "trunk", seed=seed, stop=FORK, **run)
         for arm in ARMS:
