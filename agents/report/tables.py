@@ -38,7 +38,7 @@ def summary_rows(scores: Scores) -> tuple[list[str], list[list[str]]]:
 
 
 def summary_words(scores: Scores) -> str:
-    """What the columns of the summary mean, those that are there."""
+    """Return what the columns of the summary mean, those that are there."""
     header, _ = summary_rows(scores)
     words = {
         PLASTICITY: "Plasticity score: interquartile mean of min–max normalised final returns [95 % interval over "
@@ -54,7 +54,7 @@ def summary_words(scores: Scores) -> str:
 
 
 def human_source(scores: Scores) -> str:
-    """Which returns were human-normalised."""
+    """Return in words which returns were human-normalised."""
     if scores.human_from == "evaluation":
         return f"the last evaluation in {scores.end}"
     return f"training episodes in {scores.end}, so of the exploring policy (not every run has an evaluation there)"

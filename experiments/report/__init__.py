@@ -21,7 +21,7 @@ __all__ = ["ComparisonData", "ReportPaths", "RunData", "build_report", "load", "
 
 @dataclass(frozen=True)
 class ReportPaths:
-    """Where a report lies."""
+    """Name the files of a report."""
 
     html: Path
     figures: tuple[Path, ...]

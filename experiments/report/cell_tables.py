@@ -52,7 +52,7 @@ def table_of(study: Study, cells: Sequence[Cell], title: str, columns: dict[str,
 def interventions(
     study: Study, cells: Sequence[Cell], more: dict[str, list[str]] | None = None, about: str = ""
 ) -> Table:
-    """What interventions did to the weights, after `more` columns, which `about` explains."""
+    """Return the table of what interventions did to the weights, after `more` columns, which `about` explains."""
     columns = {
         **(more or {}),
         "SFE": [number(cell.at_events["sfe"]) for cell in cells],

@@ -19,7 +19,7 @@ BASELINE = "none"
 
 @dataclass(frozen=True, eq=False)
 class Number:
-    """What the runs of a cell evaluated under one name, one a seed; NaN for runs that are not at their end.
+    """Hold what the runs of a cell evaluated under one name, one a seed; NaN for runs that are not at their end.
 
     base: of the model before anything was done to it. first: when the run began, after what intervened then.
     best: the smallest of all evaluations, or the largest of what is no loss. minus_none: final − that of the arm `none`
@@ -55,7 +55,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Gap:
-    """How much lower the best other arm of a variant ends than `none`, mean over the seeds that both have."""
+    """Hold how much lower the best other arm of a variant ends than `none`, mean over the seeds that both have."""
 
     group: Group
     arm: str
@@ -83,7 +83,7 @@ def evaluated(runs: Sequence[RunData]) -> list[str]:
 
 
 def short_names(names: Sequence[str]) -> dict[str, str]:
-    """What to call the parts of a number, `val_loss/brown` → `brown`; of files their names, where these differ."""
+    """Return what to call the parts of a number, `val_loss/brown` → `brown`; files by name, where these differ."""
     parts = {name: name.partition("/")[2] for name in names if "/" in name}
     files = {name: Path(part).name for name, part in parts.items()}
     return files if len(set(files.values())) == len(files) else parts

@@ -138,7 +138,7 @@ class ComparisonData:
 
     @property
     def unit(self) -> str:
-        """What a step is."""
+        """Return what a step is."""
         return report_of(self.first.kind).unit
 
 

@@ -59,7 +59,7 @@ def _template() -> Template:
 
 
 def limits(data: ComparisonData) -> str:
-    """What these runs cannot show, in one sentence."""
+    """Return what these runs cannot show, in one sentence."""
     if len(data.arms) == 1 and data.seeds == 1:
         return "One run: it shows what happened, not what usually happens, and compares with nothing."
     if data.seeds == 1:

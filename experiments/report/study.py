@@ -60,7 +60,7 @@ class Study:
         return [(group, arm, runs) for group in self.groups for arm, runs in group.data.arms.items()]
 
     def name(self, group: Group, arm: str) -> str:
-        """What to call a cell: its variant, its arm, or both, as far as they tell anything apart."""
+        """Return what to call a cell: its variant, its arm, or both, as far as they tell anything apart."""
         words = [group.words if len(self.groups) > 1 else "", arm if len(self.arms) > 1 else ""]
         return ", ".join(filter(None, words)) or arm
 

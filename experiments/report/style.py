@@ -154,7 +154,7 @@ def mark_stream(axes: Axes, run: RunData, divisor: float, fork: int | None) -> N
 
 
 def seeds_phrase(seeds: int) -> str:
-    """What a caption says about the uncertainty shown."""
+    """Return what a caption says about the uncertainty shown."""
     if seeds == 1:
         return "1 seed: no interval, and no evidence beyond these very runs."
     if seeds == 2:

@@ -31,7 +31,7 @@ def number(value: Any, digits: int = 3) -> str:
 
 @dataclass(frozen=True)
 class Contract:
-    """What one arm's intervention resets in one learner, as its own events say."""
+    """Hold what one arm's intervention resets in one learner, as its own events say."""
 
     arm: str
     intervention: str

@@ -61,8 +61,8 @@ def mean_map(maps: Mapping[str, Weights], sizes: Sequence[int], title: str = "")
 
 
 def stored_maps(study: Study) -> Plot | None:
-    """How much each task uses each atom, in the first, the middle and the last layer that has any, of the first run
-    that left maps (Figure 5); None where none did."""
+    """Draw how much each task uses each atom, in the first, the middle and the last layer that has any, of the first
+    run that left maps (Figure 5); None where none did."""
     runs = [(study.name(group, arm), run) for group, arm, of_arm in study.cells for run in of_arm]
     found = [(name, run) for name, run in runs if (run.path / STORED).is_file()]
     if not found:

@@ -41,7 +41,7 @@ HEADINGS = {
 
 @dataclass(frozen=True, eq=False)
 class Learned:
-    """What became of every task in the runs of one cell.
+    """Hold what became of every task in the runs of one cell.
 
     tasks: their names, in the order in which they were learned. scores: (seeds, tasks, tasks), A[i, j] of task j after
     task i; before: (seeds, tasks), before any was learned; NaN for what is not there (yet).
@@ -85,7 +85,7 @@ def learned(cells: Sequence[Cell]) -> list[Learned]:
 
 
 def to_json(each: Learned) -> dict[str, Any]:
-    """What a cell's arm has in scores.json besides."""
+    """Return what a cell's arm has in scores.json besides."""
     return {
         "tasks": each.tasks,
         "scores": each.scores,

@@ -18,7 +18,7 @@ LEARN, RETAIN = "learn_", "retain_"
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """What the runs of an arm in one variant of the settings ended with, one a seed: both are to be large.
+    """Hold what the runs of an arm in one variant ended with, one a seed: both are to be large.
 
     words: the variant, such as `learning rate 1e-05, epochs 3`."""
 

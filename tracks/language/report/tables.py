@@ -38,7 +38,7 @@ def pretraining(study: Study, cells: Sequence[Cell]) -> list[Table]:
 
 
 def tuning(study: Study, cells: Sequence[Cell]) -> list[Table]:
-    """What was learned and what was retained, at the end and against the model as it was."""
+    """Return tables of what was learned and what was retained, at the end and against the model as it was."""
     names = dict.fromkeys(name for cell in cells for name in cell.numbers if name != "train_loss")
     tables = []
     for title, prefix in (("Learned", "learn_"), ("Retained", "retain_")):

@@ -133,7 +133,7 @@ def _signed_svd(matrix: Array) -> tuple[Array, Array, Array]:
 
 
 def draw(numbers: Mapping[str, Any]) -> Figure:
-    """Of `tracks.linear.figures.fig4.numbers`; below each map is the value at which its colours end."""
+    """Return the figure of these numbers; below each map is the value at which its colours end."""
     figure = new_figure(8.4)
     task, learnt, robust = split(figure, 3, 1, heights=(1.3, 1.9, 1.3))
     _task(task, numbers)

@@ -68,7 +68,7 @@ def score(data: ComparisonData) -> ClassifierScores:
 def measures_of(run: RunData, fork: int = 0) -> dict[str, float]:
     """A seed's numbers, of the tasks that ended after step `fork`; NaN for what was not measured.
 
-    online: total average online accuracy (paper 002, eq. 5), the mean over all batches before their updates.
+    online: total average online accuracy (Lillo & Cheney, eq. 5), the mean over all batches before their updates.
     test, last_test: test accuracy at the ends of tasks, mean over them and the last. gap: its mean excess over
     online accuracy, task by task (Table E3). acc, bwt, fwt: of a split stream (B.6), over all tasks up to the last
     finished one; fwt where tests at the start of a task tell (--eval-every), against chance among all classes.
@@ -91,7 +91,7 @@ def measures_of(run: RunData, fork: int = 0) -> dict[str, float]:
 
 
 def outcomes(run: RunData) -> list[Row]:
-    """What became of each finished task, in their order; of alternating tasks the hard ones (paper 002, Appendix E)."""
+    """Return the rows of finished tasks in order; of alternating tasks the hard ones (Lillo & Cheney, App. E)."""
     alternating = run.config.get("settings", {}).get("stream") == "alternating"
     rows = [row for row in run.outcomes if not (alternating and int(row["task"]) % 2)]
     return sorted(rows, key=lambda row: int(row["task"]))

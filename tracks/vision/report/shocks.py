@@ -1,4 +1,7 @@
-"""What followed the shocks of a run (paper 002, Section 4 and Appendix D): one window a shock, one entry an epoch."""
+"""Recovery from the shocks of a run: one window a shock, one entry an epoch.
+
+Lillo & Cheney, "Activation Function Design Sustains Plasticity in Continual Learning", Section 4 and Appendix D.
+"""
 
 from collections import defaultdict
 from collections.abc import Sequence

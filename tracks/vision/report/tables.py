@@ -65,7 +65,7 @@ def summary(data: ComparisonData, scores: ClassifierScores, title: str = "Summar
 
 
 def grid(studies: Mapping[str, ComparisonData], scores: Mapping[str, ClassifierScores]) -> Table:
-    """Total average online accuracy, arms down and benchmarks across (paper 002, Table 2)."""
+    """Return total average online accuracy, arms down and benchmarks across (Lillo & Cheney, Table 2)."""
     labels = list(dict.fromkeys(label for data in studies.values() for label in data.labels))
     rows = []
     for label in labels:
