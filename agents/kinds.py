@@ -12,7 +12,7 @@ add(
             about,
             settings=f"supple.agents.{name}.settings:{name.upper()}Settings",
             build=f"supple.agents.{name}.work:{name.upper()}Work",
-            report="supple.agents.report:REPORT",
+            report="supple.agents.report:AGENTS",
             unit="environment steps",
             fork_at=0.5,
             arms=ARMS,

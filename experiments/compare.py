@@ -19,7 +19,7 @@ import torch
 from .denormals import flushing_denormals
 from .errors import RunError, UsageError
 from .fork import fork
-from .kinds import Kind, kind_of
+from .kinds import Kind, find_kind
 from .loop import Warn
 from .rundir import RunDirectory, read_json, start_folder
 from .runs import build, configuration, drive, plain, settings_of, train
@@ -45,7 +45,7 @@ class Comparison:
 
     @property
     def kind(self) -> Kind:
-        return kind_of(self.algorithm)
+        return find_kind(self.algorithm)
 
     @property
     def trunks(self) -> tuple[Variant, ...]:

@@ -65,7 +65,7 @@ class Kind:
         found: type[Forks] = resolve_name(self.forking)
         return found()
 
-    def report_of(self) -> "Report":
+    def reports(self) -> "Report":
         found: Report = resolve_name(self.report)
         return found
 
@@ -107,7 +107,7 @@ def load() -> None:
         point.load()
 
 
-def kind_of(name: str) -> Kind:
+def find_kind(name: str) -> Kind:
     """Return the kind of runs that has this name. Raises UnknownName."""
     load()
     return kinds.get(name)

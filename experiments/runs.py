@@ -12,7 +12,7 @@ from . import distributed
 from .denormals import flushing_denormals
 from .errors import RunError, UsageError
 from .hooks import HookDriver
-from .kinds import Kind, kind_of
+from .kinds import Kind, find_kind
 from .loop import Loop, Progress, Warn
 from .read_hooks import read_hooks
 from .rundir import RunDirectory
@@ -74,7 +74,7 @@ def settings_of(config: Mapping[str, Any], file: Path) -> tuple[Kind, RunSetting
     """Return the kind and the settings that the contents of a file describe. Raises RunError if this version cannot
     read it."""
     try:
-        kind = kind_of(config["algorithm"])
+        kind = find_kind(config["algorithm"])
         known = kind.settings_class()
         values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in config["settings"].items()}
         for name, wanted in get_type_hints(known).items():
@@ -101,7 +101,7 @@ def drive(work: Work, hooks: Sequence[str], start: int = 0, run: RunDirectory | 
 
 def create(path: Path, kind: str, settings: RunSettings, command: str, warn: Warn = print) -> None:
     """Check everything that can be checked before training, then make the run directory. Raises UsageError."""
-    row = kind_of(kind)
+    row = find_kind(kind)
     settings.check_single()
     with flushing_denormals(settings.threads):
         work = build(row, settings, warn)

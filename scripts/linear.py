@@ -78,11 +78,11 @@ def _draw(args: Sequence[str]) -> None:
 
 def make_figure(name: str, seed: int, folder: Path, command: str) -> dict[str, Any]:
     """Compute a figure and write its numbers and its picture into a folder; returns the numbers."""
-    computed: dict[str, Any] = importlib.import_module(f"supple.tracks.linear.figures.{name}").numbers(seed)
+    figure = importlib.import_module(f"supple.tracks.linear.figures.{name}")
+    computed: dict[str, Any] = figure.numbers(seed)
     numbers = {"figure": name, "seed": seed, "command": command, "versions": versions(), **computed}
-    figure = importlib.import_module(f"supple.experiments.report.linear.{name}").draw(numbers)
     picture = io.BytesIO()
-    figure.savefig(picture, format="png")
+    figure.draw(numbers).savefig(picture, format="png")
     files.replace(folder / f"{name}.json", json.dumps(numbers, allow_nan=False, ensure_ascii=False).encode() + b"\n")
     files.replace(folder / f"{name}.png", picture.getvalue())
     return numbers

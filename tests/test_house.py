@@ -14,7 +14,7 @@ LIBRARIES: dict[str, set[str]] = {
     "metrics": {"torch", "numpy", "scipy", "rliable"},
     "envs": {"numpy", "gymnasium", "mujoco", "ale_py"},
     "experiments": {"torch", "numpy", "scipy", "safetensors", "tensorboard", "tyro", "rich", "matplotlib", "jinja2"},
-    "agents": {"torch", "numpy", "gymnasium", "tyro"},
+    "agents": {"torch", "numpy", "gymnasium", "tyro", "matplotlib"},
     "integrations": {"torch", "numpy", "gymnasium", "stable_baselines3"},
     "tracks": {
         "torch",
@@ -23,6 +23,7 @@ LIBRARIES: dict[str, set[str]] = {
         "safetensors",
         "PIL",
         "tyro",
+        "matplotlib",
         "jinja2",
         "huggingface_hub",
         "transformers",

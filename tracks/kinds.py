@@ -14,7 +14,7 @@ add(
         "classifiers through the changing tasks of a benchmark, many seeds at once",
         settings="supple.tracks.vision.settings:VisionSettings",
         build="supple.tracks.vision.work:build",
-        report="supple.tracks.vision.report:REPORT",
+        report="supple.tracks.vision.report:VISION",
         words="vision",
         fork_at_task=1,
         arms=("none", "fire", "snp", "reset"),
@@ -25,7 +25,7 @@ add(
         "a GPT on one corpus, then on others, from a state of the first",
         settings=f"{LANGUAGE}.pretrain.settings:PretrainSettings",
         build=f"{LANGUAGE}.pretrain.work:build",
-        report=f"{LANGUAGE}.report:REPORT",
+        report=f"{LANGUAGE}.report:PRETRAIN",
         words="language pretrain",
         shared=True,
         forking=f"{LANGUAGE}.pretrain.starts:Starts",
@@ -35,7 +35,7 @@ add(
         "supervised fine-tuning of a causal language model, and what it forgets",
         settings=f"{LANGUAGE}.finetune.settings:SFTSettings",
         build=f"{LANGUAGE}.finetune.work:build",
-        report=f"{LANGUAGE}.report:REPORT",
+        report=f"{LANGUAGE}.report:SFT",
         words="language sft",
     ),
     Kind(
@@ -43,7 +43,7 @@ add(
         "a small image–text model on captions",
         settings=f"{LANGUAGE}.images.settings:ClipSettings",
         build=f"{LANGUAGE}.images.work:build",
-        report=f"{LANGUAGE}.report:REPORT",
+        report=f"{LANGUAGE}.report:CLIP",
         words="language clip",
     ),
     Kind(
@@ -51,7 +51,7 @@ add(
         "one task after the other with adapters (MoRAM, LoRA, …)",
         settings=f"{LANGUAGE}.continual.settings:ContinualSettings",
         build=f"{LANGUAGE}.continual.work:build",
-        report=f"{LANGUAGE}.report:REPORT",
+        report=f"{LANGUAGE}.report:CONTINUAL",
         words="language continual",
     ),
     Kind(
@@ -59,7 +59,7 @@ add(
         "deep linear networks, one task after the other",
         settings="supple.tracks.linear.settings:LinearSettings",
         build="supple.tracks.linear.work:build",
-        report="supple.tracks.linear.report:REPORT",
+        report="supple.tracks.linear.report:LINEAR",
         words="linear train",
     ),
 )

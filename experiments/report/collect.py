@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -10,28 +10,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..kinds import find_kind
+
 Array = NDArray[np.float64]
 Row = dict[str, Any]
 
 RUN_FILES = "config.json, episodes.jsonl (or tasks.jsonl), metrics.jsonl and events.jsonl"
-CLASSIFIERS = "vision"  # in config.json, where agents have their algorithm's name
-LOOPED = {"pretrain", "sft", "clip", "continual", "linear"}  # likewise, the kinds of runs in tracks/kinds.py
-OUTCOME = {"step", "task", "updates", "online_accuracy", "test_accuracy"}
-POOLED = {"dfi": 1.0, "weight_norm": 0.5, "gradient_norm": 0.5}  # power of a stack's members in what it pools
 
 
 @dataclass(frozen=True)
 class Segment:
-    """One task of the stream: `env` from step `start` (exclusive for episode ends) to `end`.
+    """One task of the stream, from step `start` (exclusive for episode ends) to `end`.
 
-    size: training images of a classifier's task; 0 for agents.
+    cycle, env: of agents' tasks. size: training images of a classifier's.
     """
 
     index: int
-    cycle: int
-    env: str
     start: int
     end: int
+    name: str
+    cycle: int = 0
+    env: str = ""
     size: int = 0
 
 
@@ -49,8 +48,9 @@ class Episodes:
 class RunData:
     """One run's history from step 0: the trunk's rows, if it was forked from one, and its own.
 
-    Classifiers have no episodes but `outcomes`, what became of each finished task, and a run of them trains several
-    seeds side by side: each is a history of its own here. An intervention is one event of all, kept by the first.
+    episodes: of agents. outcomes: what became of each finished task, of other kinds. together: the seeds whose events
+    these are, where a run trains several side by side; each is a history of its own here, and the first keeps the
+    events.
     """
 
     path: Path
@@ -60,6 +60,7 @@ class RunData:
     metrics: list[Row]
     events: list[Row]
     outcomes: list[Row] = field(default_factory=list)
+    together: tuple[int, ...] = ()
 
     @property
     def seed(self) -> int:
@@ -76,14 +77,9 @@ class RunData:
         return str(self.config.get("algorithm", ""))
 
     @property
-    def classifies(self) -> bool:
-        return self.kind == CLASSIFIERS
-
-    @property
     def whose_events(self) -> str:
         """The seeds that this run's events are of, in words."""
-        together = self.config.get("settings", {}).get("seeds", []) if self.classifies else []
-        return ", ".join(map(str, together or [self.seed]))
+        return ", ".join(map(str, self.together or [self.seed]))
 
     @property
     def total_steps(self) -> int:
@@ -142,45 +138,33 @@ class ComparisonData:
 
     @property
     def unit(self) -> str:
-        """What a step is."""
-        return "updates" if self.first.classifies or self.first.kind in LOOPED else "environment steps"
+        """Return what a step is."""
+        return find_kind(self.first.kind).unit
 
 
 def kind_of(path: Path) -> str:
-    """The algorithm, or the kind of run, that a run or a comparison is of; "" for a directory that is neither.
+    """Return the kind of run that a run or a comparison is of.
 
-    Raises ValueError, in one line, for a damaged file in it."""
-    files = (path / name for name in ("comparison.json", "config.json"))
-    return next((str(read_object(file).get("algorithm", "")) for file in files if file.is_file()), "")
+    Raises ValueError, in one line, for a directory that is neither, or for a damaged file in it."""
+    for name in ("comparison.json", "config.json"):
+        if (path / name).is_file():
+            return str(read_object(path / name).get("algorithm", ""))
+    raise ValueError(f"{path} is neither a run directory ({RUN_FILES}) nor a comparison directory (comparison.json)")
 
 
 def load(path: Path) -> ComparisonData:
-    """Read a run directory or a comparison directory, of agents or of classifiers.
+    """Read a run directory, or a comparison directory without variants.
 
-    Runs that are still going, or were killed, are read as far as they came, which `notes` says.
+    Runs that are still going, or were killed, are read as far as they came; `notes` names those that have not begun.
     Raises ValueError, in one line, for a directory that is neither, or for a damaged file in it.
     """
     path = Path(path)
+    kind_of(path)
     if (path / "comparison.json").is_file():
-        data = _load_comparison(path)
-    elif (path / "config.json").is_file():
-        runs = load_runs(path)
-        label = runs[0].config.get("arm") or ", ".join(runs[0].config.get("hooks", [])) or "none"
-        data = ComparisonData(path, {label: runs})
-    else:
-        raise ValueError(
-            f"{path} is neither a run directory ({RUN_FILES}) nor a comparison directory (comparison.json)"
-        )
-    for label, runs in data.arms.items():
-        for run in runs:
-            if run.classifies:
-                continue  # its numbers are of each task by itself, finished run or not: `classifiers.score` tells
-            if run.last_step < (window := run.tasks[-1].end - 0.15 * _length(run.tasks[-1])):
-                data.notes.append(
-                    f"{label}, seed {run.seed}: unfinished, its logs end at step {run.last_step:,} "
-                    f"of {run.total_steps:,}; it enters no final score (those begin at step {window:,.0f})"
-                )
-    return data
+        return _load_comparison(path)
+    runs = load_runs(path)
+    label = runs[0].config.get("arm") or ", ".join(runs[0].config.get("hooks", [])) or "none"
+    return ComparisonData(path, {label: runs})
 
 
 def read_jsonl(path: Path) -> list[Row]:
@@ -247,58 +231,14 @@ def load_runs(path: Path, trunk: Path | None = None, fork: int = 0) -> list[RunD
         logs[name] = shared + _log(path, name)
     episodes = _episodes(path / "episodes.jsonl", logs["episodes"], len(tasks))
     run = RunData(path, config, tasks, episodes, logs["metrics"], logs["events"], logs["tasks"])
-    return _by_seed(run) if run.classifies else [run]
+    return find_kind(run.kind).reports().split(run)
 
 
 def _segment(config: Row, task: Row) -> Segment:
-    """A task of config.json. Those of classifiers are all of one kind, and come once, as others do."""
-    if config.get("algorithm") in LOOPED:
-        task = {"cycle": 0, "env": task["name"], **task}
-    if config.get("algorithm") == CLASSIFIERS:
-        task = {"cycle": 0, "env": str(config.get("settings", {}).get("dataset", "")), **task}
-    return Segment(**{key: task[key] for key in ("index", "cycle", "env", "start", "end")}, size=task.get("size", 0))
-
-
-def _by_seed(run: RunData) -> list[RunData]:
-    """A run of several seeds as one of each. Each keeps its own rows, the first the events, as of one network."""
-    for row in run.outcomes:
-        if missing := OUTCOME - row.keys():
-            raise ValueError(f"{run.path / 'tasks.jsonl'}: a finished task without {sorted(missing)[0]!r}")
-    seeds = [int(seed) for seed in run.config.get("settings", {}).get("seeds", [])] or [run.seed]
-    events = [_of_one(event, len(seeds)) for event in run.events]
-
-    def own(rows: list[Row], seed: int) -> list[Row]:
-        return [row for row in rows if row.get("seed", seed) == seed]
-
-    return [
-        replace(
-            run,
-            config={**run.config, "seed": seed},
-            metrics=own(run.metrics, seed),
-            events=events if seed == seeds[0] else [],
-            outcomes=own(run.outcomes, seed),
-        )
-        for seed in seeds
-    ]
-
-
-def _of_one(event: Row, members: int) -> Row:
-    """An intervention in a stack, with what was summed over its members as of one: SFE, DfI, and norms as their root
-    mean square."""
-    if event.get("event") != "intervention" or members == 1:
-        return event
-    sides = {
-        side: {
-            name: value / members ** POOLED.get(name, 0.0)
-            for name, value in event.get(side, {}).items()
-            if value is not None
-        }
-        for side in ("before", "after")
-    }
-    change = dict(event.get("change", {}))
-    if change.get("sfe") is not None:
-        change["sfe"] /= members
-    return {**event, **sides, "change": change}
+    """A task of config.json, as runs before now wrote it too: without names, of agents and of classifiers."""
+    name = task.get("name") or task.get("env") or config.get("settings", {}).get("dataset", "")
+    rest = {key: task[key] for key in ("cycle", "env", "size") if key in task}
+    return Segment(task["index"], task["start"], task["end"], str(name), **rest)
 
 
 def _log(run: Path, name: str) -> list[Row]:
@@ -331,7 +271,3 @@ def read_object(file: Path) -> Row:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and bool(np.isfinite(value))
-
-
-def _length(task: Segment) -> int:
-    return task.end - task.start

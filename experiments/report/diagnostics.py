@@ -1,15 +1,14 @@
-"""Figures of what happened inside: metrics over time, interventions before and after, the generalization gap."""
+"""Figures of what happened inside: metrics over time, interventions before and after."""
 
 from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
-from matplotlib.colors import TwoSlopeNorm
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from .collect import ComparisonData, Row, RunData
-from .scores import Scores, mean
+from .numbers import mean
 from .style import (
     FAINT,
     INK,
@@ -25,7 +24,6 @@ from .style import (
     step_unit,
     tidy,
 )
-from .tables import MISSING, bare
 
 Array = NDArray[np.float64]
 
@@ -53,7 +51,7 @@ INJECTED = (
 MOST_ROWS = 24  # of the before/after figure; more are averaged per arm
 
 
-def metrics_over_time(data: ComparisonData, _scores: object = None) -> Plot | None:
+def metrics_over_time(data: ComparisonData) -> Plot | None:
     """Small multiples of every learner's metrics, in a fixed order."""
     names = _metric_names([run for runs in data.arms.values() for run in runs])
     if not names:
@@ -124,7 +122,7 @@ def _metric_names(runs: Sequence[RunData]) -> list[str]:
     return [name for name in names if any(run.series(name)[0].size for run in runs)]
 
 
-def before_and_after(data: ComparisonData, _scores: object = None) -> Plot | None:
+def before_and_after(data: ComparisonData) -> Plot | None:
     """Dumbbells: each metric right before (hollow) and right after (filled) each intervention."""
     rows = _event_rows(data)
     found = [m for m in COMPARED if any(m in pair for *_, pairs in rows for pair in pairs)]
@@ -191,44 +189,3 @@ def _mean_metrics(events: Sequence[Row]) -> tuple[Row, Row]:
         numbers = {m: np.array([v for v in vs if v is not None], dtype=float) for m, vs in values.items()}
         sides.append({m: float(mean(v)) for m, v in numbers.items() if np.isfinite(v).any()})
     return sides[0], sides[1]
-
-
-def gap_heatmap(data: ComparisonData, scores: Scores) -> Plot | None:
-    """One panel an arm: train minus held-out return, cycles down, environments across."""
-    gaps = {label: mean(arm.gaps, axis=0) for label, arm in scores.arms.items()}
-    everything = np.abs(np.stack(list(gaps.values())))
-    if not np.isfinite(everything).any():
-        return None
-    # Environments differ in scale by orders of magnitude, so each column is coloured by its own largest gap.
-    largest = np.nanmax(np.where(np.isfinite(everything), everything, 0.0), axis=(0, 1))
-    cycles, envs = everything.shape[1:]
-    columns = max(1, min(len(gaps), 8 // envs if envs > 2 else 4))
-    rows = -(-len(gaps) // columns)
-    figure = new_figure(0.3 + rows * (0.75 + 0.42 * cycles), width=min(11.0, 1.0 + columns * (0.8 + 1.05 * envs)))
-    grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True).ravel()
-    for (label, gap), axes in zip(gaps.items(), grid, strict=False):
-        shares = np.divide(gap, largest, out=np.zeros_like(gap), where=largest > 0)
-        shares = np.where(np.isfinite(gap), shares, np.nan)
-        axes.imshow(shares, cmap="PuOr_r", norm=TwoSlopeNorm(0, -1.25, 1.25), aspect="auto")
-        for (cycle, env), value in np.ndenumerate(gap):
-            text = f"{value:+,.0f}".replace("-", "−") if np.isfinite(value) else MISSING
-            if value == 0:
-                text = "0"
-            dark = np.isfinite(value) and abs(shares[cycle, env]) > 0.85
-            axes.text(env, cycle, text, ha="center", va="center", fontsize=9, color="white" if dark else INK)
-        axes.set_title(
-            label, loc="left", fontsize=10.5, fontweight="bold", color=arm_styles(list(gaps))[label]["color"]
-        )
-        axes.set_xticks(range(envs), [bare(env) for env in scores.environments], fontsize=8.5)
-        axes.set_yticks(range(cycles), [f"cycle {c + 1}" for c in range(cycles)], fontsize=8.5)
-        axes.tick_params(length=0, labelbottom=True)
-        axes.spines[:].set_visible(False)
-    for axes in grid[len(gaps) :]:
-        axes.set_axis_off()
-    over = f"mean over {data.seeds} seeds" if data.seeds > 1 else "1 seed"
-    caption = (
-        f"Training return minus return on the held-out friction at the end of each task, in return units ({over}; "
-        "failed runs count 0; – was not measured). Colour is relative to each environment's largest gap. Training "
-        "returns come from the exploring policy and tests from the greedy one, so a gap below 0 is possible."
-    )
-    return Plot("generalization_gap", "Generalization gap", caption, figure)

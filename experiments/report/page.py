@@ -7,27 +7,8 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from .collect import ComparisonData
-from .scores import Scores
 from .style import Plot
-from .tables import Table, bare, contracts, event_rows, summary_rows, summary_words
-
-TIMES = {1: "once", 2: "twice"}
-
-
-def render(data: ComparisonData, scores: Scores, plots: Sequence[Plot]) -> str:
-    """The page of agents as text."""
-    config = data.first.config
-    return page(
-        data,
-        plots,
-        [Table("Summary", *summary_rows(scores), summary_words(scores))],
-        scores.notes,
-        title=_title(data, scores),
-        facts=_facts(data),
-        limits=limits(data),
-        settings=flat(config.get("settings", {})),
-        command=command_text(config.get("command")),
-    )
+from .tables import Table, contracts, event_rows
 
 
 def page(
@@ -77,29 +58,8 @@ def _template() -> Template:
     return environment.get_template("template.html")
 
 
-def _title(data: ComparisonData, scores: Scores) -> str:
-    algorithm = str(data.first.config.get("algorithm", "run")).upper()
-    cycle = " → ".join(bare(env) for env in scores.environments)
-    times = f", {TIMES.get(scores.cycles, f'{scores.cycles} times')}" if scores.cycles > 1 else ""
-    return f"{algorithm} on {cycle}{times}"
-
-
-def _facts(data: ComparisonData) -> list[tuple[str, str]]:
-    first = data.first
-    lengths = {task.end - task.start for task in first.tasks}
-    facts = [(f"{first.total_steps:,}", "environment steps a run")]
-    if len(first.tasks) > 1:
-        text = f"{min(lengths):,}" if len(lengths) == 1 else f"{min(lengths):,} to {max(lengths):,}"
-        facts.append((text, f"steps a task, {len(first.tasks)} tasks"))
-    facts.append((str(len(data.arms)), "arm" if len(data.arms) == 1 else "arms"))
-    facts.append((str(data.seeds), "seed" if data.seeds == 1 else "seeds an arm"))
-    if data.fork_step:
-        facts.append((f"{data.fork_step:,}", "step of the fork: arms share all before it"))
-    return facts
-
-
 def limits(data: ComparisonData) -> str:
-    """What these runs cannot show, in one sentence."""
+    """Return what these runs cannot show, in one sentence."""
     if len(data.arms) == 1 and data.seeds == 1:
         return "One run: it shows what happened, not what usually happens, and compares with nothing."
     if data.seeds == 1:
@@ -107,6 +67,12 @@ def limits(data: ComparisonData) -> str:
     if data.seeds < 5:
         return f"{data.seeds} seeds an arm: intervals are wide, and only large differences can be told from chance."
     return "Intervals are over seeds of this stream and these settings; they say nothing of others."
+
+
+def range_text(numbers: set[int]) -> str:
+    """`1,000`, or `1,000 to 2,000` where they differ."""
+    low, high = min(numbers), max(numbers)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
 def flat(values: Any) -> list[tuple[str, str]]:

@@ -1,12 +1,13 @@
-"""Runs side by side: of classifiers, benchmarks across, arms down, the seeds of one arm joined; of one kind of runs of
-language models or linear networks likewise."""
+"""Runs of one kind side by side: benchmarks across, arms down, the seeds of one arm joined."""
 
 from collections import defaultdict
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 
-from .collect import LOOPED, ComparisonData, Row, RunData, load, load_runs
+from ..kinds import find_kind
+from .collect import ComparisonData, Row, RunData, load, load_runs
+from .kind import Beside
 
 Entry = list[RunData]  # the runs of one directory, one a seed
 # Settings that change no result, or only how often one looks.
@@ -17,29 +18,28 @@ INCIDENTAL = {
 
 
 def gather(paths: Sequence[Path]) -> dict[str, ComparisonData]:
-    """Benchmark → its arms, from the directories of runs of classifiers, or of one comparison of them; or from the
-    directories of runs of one other kind, of language models or linear networks.
+    """Return benchmark → its arms, from the directories of runs of one kind, or of one comparison of them.
 
-    A benchmark is a stream of tasks over a data set, or such a kind of runs. An arm is named after its hooks (of
-    classifiers its activation and hooks), and where one benchmark has several such, after the parameters and settings
-    in which they differ as well. Runs that differ only in their seeds are one arm.
+    What a benchmark is, and what an arm is called by besides its hooks, the kind says; where one benchmark has several
+    such, they are named after the parameters and settings in which they differ as well. Runs that differ only in their
+    seeds are one arm.
     Raises ValueError, in one line, for what cannot go side by side, and for damaged files.
     """
     if len(paths) == 1 and (paths[0] / "comparison.json").is_file():
         data = load(paths[0])
-        return {benchmark(data.first): data}
+        return {_beside(data.first).benchmark(data.first): data}
     entries = [_entry(path) for path in dict.fromkeys(paths)]
     if len(kinds := dict.fromkeys(entry[0].kind for entry in entries)) > 1:
         raise ValueError(f"runs of {' and '.join(kinds)} do not go side by side: each kind has a report of its own")
     by_arm: dict[str, list[Entry]] = defaultdict(list)
     for entry in entries:
-        by_arm[_arm(entry[0].config, bare=True)].append(entry)
+        by_arm[_arm(entry[0], bare=True)].append(entry)
     labels: dict[Path, str] = {}
     for name, group in by_arm.items():
         labels |= _labels(name, group)
     found: dict[str, dict[str, Entry]] = defaultdict(lambda: defaultdict(list))
     for entry in entries:
-        found[benchmark(entry[0])][labels[entry[0].path]] += entry
+        found[_beside(entry[0]).benchmark(entry[0])][labels[entry[0].path]] += entry
     palette = tuple(dict.fromkeys(labels.values()))
     place = paths[0] if len(paths) == 1 else Path("side by side")
     return {
@@ -52,20 +52,18 @@ def gather(paths: Sequence[Path]) -> dict[str, ComparisonData]:
     }
 
 
-def benchmark(run: RunData) -> str:
-    """What a run was trained on: `permuted mnist`, `split cifar-100, shocks`; of other runs their kind."""
-    if not run.classifies:
-        return run.kind
-    settings = run.config.get("settings", {})
-    shocks = ", shocks" if settings.get("shock_every") else ""
-    return f"{settings.get('stream', 'tasks')} {settings.get('dataset', '')}".strip() + shocks
-
-
 def differing(entries: Sequence[Entry]) -> list[str]:
-    """The settings, beyond incidental ones, in which these runs are not all the same."""
-    settings = [entry[0].config.get("settings", {}) for entry in entries]
+    """Return the settings, beyond incidental ones, in which these runs are not all the same."""
+    settings = [_settings(entry[0]) for entry in entries]
     names = dict.fromkeys(chain.from_iterable(settings))
     return [n for n in names if n not in INCIDENTAL and any(s.get(n) != settings[0].get(n) for s in settings)]
+
+
+def alone(paths: Sequence[Path]) -> Path:
+    """Return the one directory, of a kind whose runs do not go side by side. Raises ValueError for several."""
+    if len(paths) > 1:
+        _entry(paths[0])
+    return paths[0]
 
 
 def _entry(path: Path) -> Entry:
@@ -74,43 +72,45 @@ def _entry(path: Path) -> Entry:
     if not (path / "config.json").is_file():
         raise ValueError(f"{path} is no run directory: it has no config.json")
     runs = load_runs(path)
-    if not runs[0].classifies and runs[0].kind not in LOOPED:
-        kind = runs[0].kind or "another algorithm"
-        raise ValueError(
-            f"{path} is a run of {kind}: only runs of `supple vision`, `supple language` or `supple linear` go side by "
-            "side"
-        )
+    _beside(runs[0])
     return runs
 
 
-def _arm(config: Row, bare: bool = False) -> str:
-    """Activation and hooks, or the arm's own name where a run has one. bare: without the activation's parameters. Of
-    runs that are not of classifiers the hooks, and the method of continual learning."""
-    if config.get("arm"):
-        return str(config["arm"])
-    settings = config.get("settings", {})
-    if config.get("algorithm") in LOOPED:
-        return " + ".join(filter(None, [settings.get("method"), *config.get("hooks", [])])) or "none"
-    activation = str(settings.get("activation", "?"))
-    return " + ".join([activation.split("(")[0] if bare else activation, *config.get("hooks", [])])
+def _beside(run: RunData) -> Beside:
+    """How runs of this kind are named. Raises ValueError, in one line, if they do not go side by side."""
+    if (found := find_kind(run.kind).reports().beside) is None:
+        raise ValueError(f"{run.path} is a run of {run.kind}: these do not go side by side")
+    return found
+
+
+def _arm(run: RunData, bare: bool = False) -> str:
+    """The setting that names an arm and its hooks, or the arm's own name where a run has one. bare: without the
+    setting's parameters."""
+    if run.config.get("arm"):
+        return str(run.config["arm"])
+    called = str(_settings(run).get(_beside(run).named, ""))
+    return " + ".join(filter(None, [called.split("(")[0] if bare else called, *run.config.get("hooks", [])])) or "none"
+
+
+def _settings(run: RunData) -> Row:
+    settings: Row = run.config.get("settings", {})
+    return settings
 
 
 def _labels(name: str, entries: Sequence[Entry], level: int = 0) -> dict[Path, str]:
     """Run directory → label: `name`, or as much more as tells apart what one benchmark has of it."""
     columns: dict[str, list[Entry]] = defaultdict(list)
     for entry in entries:
-        columns[benchmark(entry[0])].append(entry)
+        columns[_beside(entry[0]).benchmark(entry[0])].append(entry)
     if all(_same_arm(column) for column in columns.values()):
         return {entry[0].path: name for entry in entries}
     if level == 3:  # even their folders have one name
         return {entry[0].path: str(entry[0].path) for entry in entries}
     apart: dict[str, list[Entry]] = defaultdict(list)
     for column in columns.values():
-        named = {"hook", "activation"} if column[0][0].classifies else {"hook", "method"}
-        names = [n for n in differing(column) if n not in named]
+        names = [n for n in differing(column) if n not in ("hook", _beside(column[0][0]).named)]
         for entry in column:
-            settings = entry[0].config.get("settings", {})
-            words = [_arm(entry[0].config), *(f"{n} {settings.get(n)}" for n in names)]
+            words = [_arm(entry[0]), *(f"{n} {_settings(entry[0]).get(n)}" for n in names)]
             label = (words[0], ", ".join(words), f"{', '.join(words)} ({entry[0].path.name})")[level]
             apart[label].append(entry)
     labels: dict[Path, str] = {}

@@ -154,9 +154,16 @@ def mark_stream(axes: Axes, run: RunData, divisor: float, fork: int | None) -> N
 
 
 def seeds_phrase(seeds: int) -> str:
-    """What a caption says about the uncertainty shown."""
+    """Return what a caption says about the uncertainty shown."""
     if seeds == 1:
         return "1 seed: no interval, and no evidence beyond these very runs."
     if seeds == 2:
         return "2 seeds: bands and bars span the two, which is no interval."
     return f"Bands and bars: 95 % Student-t interval over {seeds} seeds, cut where it leaves the panel."
+
+
+def sd_phrase(seeds: int) -> str:
+    """Return what a caption says about bands of standard deviations."""
+    if seeds == 1:
+        return "1 seed: no band, and no evidence beyond these very runs."
+    return f"Bands: ± one standard deviation over {seeds} seeds (unbiased), not an interval for the mean."

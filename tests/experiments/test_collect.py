@@ -4,7 +4,9 @@ import json
 
 import pytest
 
-from supple.experiments.report import load, read_jsonl
+from supple.agents.report import score
+from supple.experiments.kinds import all_kinds
+from supple.experiments.report import build_report, load, read_jsonl
 
 TASKS = [
     {"index": 0, "cycle": 0, "env": "Hopper-v5", "start": 0, "end": 100},
@@ -18,7 +20,7 @@ def episode(step, value, task=0):
 
 def write_run(folder, episodes, arm=None, seed=0, events=(), metrics=()):
     folder.mkdir(parents=True)
-    config = {"seed": seed, "arm": arm, "hooks": [], "total_steps": 200, "tasks": TASKS}
+    config = {"algorithm": "ppo", "seed": seed, "arm": arm, "hooks": [], "total_steps": 200, "tasks": TASKS}
     (folder / "config.json").write_text(json.dumps(config))
     for name, rows in (("episodes", episodes), ("metrics", metrics), ("events", events)):
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -27,7 +29,9 @@ def write_run(folder, episodes, arm=None, seed=0, events=(), metrics=()):
 
 def write_comparison(folder, arms, seeds, fork=100):
     folder.mkdir()
-    (folder / "comparison.json").write_text(json.dumps({"arms": arms, "seeds": seeds, "fork_step": fork}))
+    (folder / "comparison.json").write_text(
+        json.dumps({"algorithm": "ppo", "arms": arms, "seeds": seeds, "fork_step": fork})
+    )
     return folder
 
 
@@ -88,7 +92,7 @@ def test_missing_arms_and_seeds_are_noted(tmp_path):
     assert list(data.arms) == ["none", "fire"]
     assert "none: no run yet for seed 1" in data.notes
     assert "snp: no run yet for seed 0, 1" in data.notes
-    assert next(note for note in data.notes if "unfinished" in note).startswith("fire, seed 0: ")
+    assert next(note for note in score(data).notes if "unfinished" in note).startswith("fire, seed 0: ")
 
 
 def test_single_run_is_named_by_its_hooks(tmp_path):
@@ -120,6 +124,31 @@ def test_other_directory_is_refused_with_what_a_run_contains(tmp_path):
     assert "\n" not in str(caught.value)
     with pytest.raises(ValueError, match="neither a run directory"):
         load(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("kind", ["pppo", ""])
+def test_unknown_kind_of_runs_is_refused_with_those_that_there_are(tmp_path, kind):
+    run = write_run(tmp_path / "run", [episode(50, 1.0)])
+    config = json.loads((run / "config.json").read_text())
+    (run / "config.json").write_text(json.dumps({**config, "algorithm": kind}))
+    with pytest.raises(ValueError, match=f"unknown kind of runs '{kind}'") as caught:
+        build_report(run)
+    assert "\n" not in str(caught.value)
+    assert all(known in str(caught.value) for known in all_kinds())
+    assert not (run / "report").exists()
+
+
+def test_tasks_are_named_as_older_runs_named_them(tmp_path):
+    def names(**changes):
+        config = {**json.loads((run / "config.json").read_text()), **changes}
+        (run / "config.json").write_text(json.dumps(config))
+        return [task.name for task in load(run).first.tasks]
+
+    run = write_run(tmp_path / "run", [])
+    assert names() == ["Hopper-v5", "Ant-v5"]
+    assert names(tasks=[{**task, "name": f"task {task['index']}"} for task in TASKS]) == ["task 0", "task 1"]
+    spans = [{"index": 0, "start": 0, "end": 10, "size": 5}]
+    assert names(algorithm="vision", settings={"dataset": "mnist", "seeds": [0]}, tasks=spans) == ["mnist"]
 
 
 def test_comparison_without_a_run_is_refused(tmp_path):

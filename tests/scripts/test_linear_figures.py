@@ -3,7 +3,7 @@
 import json
 import sys
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +14,7 @@ from supple.scripts import linear
 
 @pytest.fixture
 def figure(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """fig2 in the place of its own modules: what it was given, and what it drew from."""
+    """A module in the place of fig2: what it was given, and what it drew from."""
     seen: dict[str, Any] = {}
 
     def numbers(seed: int = 0) -> dict[str, Any]:
@@ -24,13 +24,8 @@ def figure(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         seen.update(found)
         return new_figure(1.0)
 
-    for name, function in (
-        ("supple.tracks.linear.figures.fig2", numbers),
-        ("supple.experiments.report.linear.fig2", draw),
-    ):
-        module = ModuleType(name)
-        setattr(module, function.__name__, function)
-        monkeypatch.setitem(sys.modules, name, module)
+    module = SimpleNamespace(numbers=numbers, draw=draw)
+    monkeypatch.setitem(sys.modules, "supple.tracks.linear.figures.fig2", module)
     return seen
 
 
@@ -60,8 +55,8 @@ def test_a_figure_replaces_its_own_files_only(
     linear.main(["fig2", "--out", str(tmp_path)])
     assert json.loads((tmp_path / "fig2.json").read_text())["figure"] == "fig2"
     assert [(tmp_path / name).read_text() for name in ("fig3.json", "notes.txt")] == ["old", "old"]
-    broken = SimpleNamespace(draw=lambda found: 1 / 0)
-    monkeypatch.setitem(sys.modules, "supple.experiments.report.linear.fig2", broken)
+    module = sys.modules["supple.tracks.linear.figures.fig2"]
+    monkeypatch.setattr(module, "draw", lambda found: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         linear.main(["fig2", "--seed", "1", "--out", str(tmp_path)])
     assert json.loads((tmp_path / "fig2.json").read_text())["seed"] == 0, "what was there stays until all is made"

@@ -92,7 +92,7 @@ def balance(
 def write_balance(reports: Mapping[str, Mapping[str, Any]], folder: Path) -> list[Path]:
     """Write the reports of models, by name, to `folder`: sib.json, and the two figures sib_eigenvalues.png (where
     eigenvalues were measured) and sib_gradient_norms.png. Returns the paths."""
-    from ...experiments.report.language_figures import eigenvalue_ratios, gradient_norms
+    from .report.balance import eigenvalue_ratios, gradient_norms
 
     folder.mkdir(parents=True, exist_ok=True)
     written = [folder / "sib.json"]

@@ -45,7 +45,7 @@ def test_numbers_depend_on_the_seed_alone(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "panels"), list(zip(NAMES, (2, 3, 3, 12), strict=True)))
 def test_drawing_needs_only_the_json_and_draws_every_panel(name: str, panels: int) -> None:
-    drawn = import_module(f"supple.experiments.report.linear.{name}").draw(figure(name))
+    drawn = import_module(f"supple.tracks.linear.figures.{name}").draw(figure(name))
     assert len(drawn.get_axes()) == panels
     drawn.canvas.draw()  # text and layout that cannot be drawn fail here
 

@@ -181,10 +181,9 @@ def test_a_killed_run_goes_on_to_the_same_bytes(process: Any, whole: Path, tmp_p
 def test_arms_and_variants_are_compared_and_reported(
     tmp_path: Path, here: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from supple.experiments import report
     from supple.scripts.main import dispatch
 
-    monkeypatch.setattr(report, "_language_plots", lambda *_: [])  # those of every kind of run, which take seconds
+    monkeypatch.setattr("supple.experiments.report.of_studies._plots", lambda *_: [])  # which take seconds
 
     out = tmp_path / "compared"
     arms = ("--arm", "none", "--arm", "fire@task", "--vary", "lam=0,1", "--seeds", "0", "1", "--jobs", "1")

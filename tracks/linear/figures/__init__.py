@@ -1,1 +1,1 @@
-"""The numbers of the figures of Dominé et al. (2025), a module each: `figN.numbers(seed)`, plain for JSON."""
+"""The figures of Dominé et al. (2025), a module each: `figN.numbers(seed)`, plain for JSON; `figN.draw(numbers)`."""

@@ -9,13 +9,17 @@ starts from the Σyx of another regression, which is not aligned with the task; 
 theorem asks, and from one function, s(0) = 0.0009², so that λ is all that differs.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
+from ....experiments.report.style import FAINT, new_figure, tidy
 from ..singular_values import singular_values
 from ..tasks import random_regression
 from ..weights import aligned_init
+from .drawing import TIME, both, key, labels, lambda_colour, lambda_title, legend, shades
 from .runs import LAMBDAS, difference, flow_difference, plain, train
 
 SIZE = 3
@@ -48,3 +52,22 @@ def numbers(seed: int = 0, learning_rate: float = 2e-4, end: float = 12.0) -> di
         "difference": difference(simulated, theory),
         "difference_flow": flow_difference(task.sigma_yx, starts, runs),
     }
+
+
+def draw(numbers: Mapping[str, Any]) -> Figure:
+    """Return the figure of these numbers: a panel for each λ; hairlines are the task's singular values."""
+    figure = new_figure(3.3)
+    panels = figure.subplots(1, len(numbers["lambdas"]), sharex=True, sharey=True)
+    for i, (axes, lam) in enumerate(zip(panels, numbers["lambdas"], strict=True)):
+        tidy(axes)
+        for target in numbers["targets"]:
+            axes.axhline(target, color=FAINT, linewidth=0.8, zorder=1)
+        simulated, theory = numbers["simulated"][i], numbers["theory"][i]
+        both(axes, numbers["times"], simulated, theory, shades(lambda_colour(lam), len(simulated[0])))
+        axes.set_xlim(0, numbers["times"][-1])
+        title = rf"$\bf{{{'ABC'[i]}}}$   {lambda_title(lam)}"
+        axes.set_title(title, loc="left", fontsize=11, color=lambda_colour(lam))
+        labels(axes, TIME)
+    labels(panels[0], TIME, r"singular values $s_\alpha$ of $W_2W_1$")
+    legend(figure, key())
+    return figure

@@ -5,7 +5,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from supple.experiments.report.atom_maps import mean_map, token_map
 from supple.tracks.language import wrap_moram
 from supple.tracks.language.adapters import (
     activation_maps,
@@ -16,6 +15,7 @@ from supple.tracks.language.adapters import (
     prune,
     wrap,
 )
+from supple.tracks.language.report.atom_maps import mean_map, token_map
 
 
 def model(tasks: int = 3, kind: str = "moram", **params) -> nn.Sequential:

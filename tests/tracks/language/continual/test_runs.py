@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from safetensors.torch import load_file
 
-from supple.experiments.report.atom_maps import stored_maps
-from supple.experiments.report.language import read_study
+from supple.experiments.report.study import read_study
 from supple.tracks.language.adapters import load_adapters
 from supple.tracks.language.continual.presets import METHODS
 from supple.tracks.language.models import load_model
+from supple.tracks.language.report.atom_maps import stored_maps
 
 RUNS: dict[str, dict[str, Any]] = {
     **{method: {} for method in METHODS},

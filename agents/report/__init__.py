@@ -1,0 +1,47 @@
+"""Reports of agents: returns along the stream and from cycle to cycle, plasticity and human-normalised scores."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...experiments.report.collect import ComparisonData, load
+from ...experiments.report.kind import Content, Report
+from ...experiments.report.side_by_side import alone
+from ...experiments.report.tables import Table
+from .scores import ArmScores, Scores, score, to_json
+from .tables import summary_rows
+
+if TYPE_CHECKING:
+    from ...experiments.report.style import Plot
+
+__all__ = ["AGENTS", "ArmScores", "Scores", "score"]
+
+
+def compose(paths: Sequence[Path]) -> Content:
+    """Return the report of one run, or of one comparison."""
+    from .page import render
+
+    data = load(alone(paths))
+    scores = score(data)
+    table = Table("Summary", *summary_rows(scores))
+    return Content([table], to_json(data, scores), lambda: _plots(data, scores), partial(render, data, scores))
+
+
+def _plots(data: ComparisonData, scores: Scores) -> list["Plot"]:
+    """Every figure that the data allow, in the order of the page."""
+    from ...experiments.report.diagnostics import before_and_after, metrics_over_time
+    from .aggregates import human, plasticity
+    from .gaps import gap_heatmap
+    from .returns import by_cycle, evaluation_curves, final_returns, learning_curves
+
+    makers: list[Callable[[], Plot | None]] = [
+        *(partial(make, data, scores) for make in (plasticity, human, learning_curves, evaluation_curves)),
+        *(partial(make, data, scores) for make in (final_returns, by_cycle)),
+        *(partial(make, data) for make in (metrics_over_time, before_and_after)),
+        partial(gap_heatmap, data, scores),
+    ]
+    return [plot for make in makers if (plot := make()) is not None]
+
+
+AGENTS = Report(compose)

@@ -1,0 +1,48 @@
+"""The page of a report on agents."""
+
+from collections.abc import Sequence
+
+from ...experiments.report.collect import ComparisonData
+from ...experiments.report.page import command_text, flat, limits, page, range_text
+from ...experiments.report.style import Plot
+from ...experiments.report.tables import Table
+from .scores import Scores
+from .tables import bare, summary_rows, summary_words
+
+TIMES = {1: "once", 2: "twice"}
+
+
+def render(data: ComparisonData, scores: Scores, plots: Sequence[Plot]) -> str:
+    """Return the page as text."""
+    config = data.first.config
+    return page(
+        data,
+        plots,
+        [Table("Summary", *summary_rows(scores), summary_words(scores))],
+        scores.notes,
+        title=_title(data, scores),
+        facts=_facts(data),
+        limits=limits(data),
+        settings=flat(config.get("settings", {})),
+        command=command_text(config.get("command")),
+    )
+
+
+def _title(data: ComparisonData, scores: Scores) -> str:
+    algorithm = str(data.first.config.get("algorithm", "run")).upper()
+    cycle = " → ".join(bare(env) for env in scores.environments)
+    times = f", {TIMES.get(scores.cycles, f'{scores.cycles} times')}" if scores.cycles > 1 else ""
+    return f"{algorithm} on {cycle}{times}"
+
+
+def _facts(data: ComparisonData) -> list[tuple[str, str]]:
+    first = data.first
+    lengths = {task.end - task.start for task in first.tasks}
+    facts = [(f"{first.total_steps:,}", "environment steps a run")]
+    if len(first.tasks) > 1:
+        facts.append((range_text(lengths), f"steps a task, {len(first.tasks)} tasks"))
+    facts.append((str(len(data.arms)), "arm" if len(data.arms) == 1 else "arms"))
+    facts.append((str(data.seeds), "seed" if data.seeds == 1 else "seeds an arm"))
+    if data.fork_step:
+        facts.append((f"{data.fork_step:,}", "step of the fork: arms share all before it"))
+    return facts

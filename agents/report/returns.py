@@ -1,0 +1,255 @@
+"""Figures of returns: learning curves along the stream, and what each visit ended with."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from numpy.typing import NDArray
+
+from ...experiments.report.collect import ComparisonData, RunData, Segment
+from ...experiments.report.numbers import mean
+from ...experiments.report.style import (
+    FAINT,
+    INK,
+    SHADE,
+    Plot,
+    arm_styles,
+    draw_band,
+    legend,
+    mark_stream,
+    mean_and_interval,
+    new_figure,
+    on_common_steps,
+    seeds_phrase,
+    step_unit,
+    tidy,
+)
+from .scores import Scores
+from .tables import bare
+
+Array = NDArray[np.float64]
+Curve = Callable[[RunData, Segment, int, int], tuple[Array, Array]]  # (steps, values) between two steps of a task
+WINDOW, POINTS = 0.10, 40  # trailing window of the curves as a share of a task; points along a task
+# Events worth a mark: title, marker, size.
+MARKS = {"intervention": ("Interventions  |", "|", 60), "explosion": ("explosions  ×", "x", 22)}
+
+
+def learning_curves(data: ComparisonData, scores: Scores) -> Plot | None:
+    """Training returns: one row an environment, each with its own scale; steps run through all rows."""
+    if not any(run.episodes.steps.size for runs in data.arms.values() for run in runs):
+        return None
+    figure = _along_the_stream(data, scores, _training, marks=_marks(data), dots=False)
+    burst = " and leave out episodes that ended in exploding physics (×)" if "explosion" in _marks(data) else ""
+    rows = "; each row has its own scale" if len(scores.environments) > 1 else ""
+    caption = (
+        f"Mean training return of the episodes that ended in the preceding {100 * WINDOW:.0f} % of a task{rows}. "
+        f"These are returns of the exploring policy, not an evaluation{',' if burst else ''}{burst}. "
+        + seeds_phrase(data.seeds)
+    )
+    return Plot("learning_curves", "Learning curves", caption, figure)
+
+
+def evaluation_curves(data: ComparisonData, scores: Scores) -> Plot | None:
+    """The same of the evaluations, if a task has more than one: alone, the one at its end makes no curve."""
+    runs = [run for arm in data.arms.values() for run in arm]
+    if not any(run.series("eval/return", task.index)[0].size > 1 for run in runs for task in run.tasks):
+        return None
+    figure = _along_the_stream(data, scores, _evaluations, marks=[], dots=True)
+    settings = data.first.config.get("settings", {})
+    episodes = f" of {n} episodes" if (n := settings.get("eval_episodes")) else ""
+    policy = f"ε = {epsilon:g}" if (epsilon := settings.get("eval_epsilon")) else "no exploration"
+    caption = (
+        f"Mean return{episodes} with {policy}, on environments of their own, at each dot; the lines only join the "
+        "dots. One checkpoint and few episodes each, so part of the ups and downs is chance, which the intervals over "
+        "seeds contain but do not tell apart. " + seeds_phrase(data.seeds)
+    )
+    return Plot("evaluation", "Evaluation", caption, figure)
+
+
+def _along_the_stream(data: ComparisonData, scores: Scores, curve: Curve, marks: list[str], dots: bool) -> Figure:
+    """One row an environment, and below them the marks of the named events if there are any."""
+    run = data.first
+    divisor, steps_label, _ = step_unit(run.total_steps)
+    rows, extra = len(scores.environments), bool(marks)
+    strip = 0.35 + 0.2 * len(data.arms) if marks else 0.0
+    height = 1.55 if rows > 1 else 3.4
+    figure = new_figure(0.75 + rows * height + strip)
+    grid = figure.subplots(
+        rows + extra, 1, sharex=True, squeeze=False, height_ratios=[height] * rows + [strip] * extra
+    )[:, 0]
+
+    for position, axes in enumerate(grid[:rows]):
+        tidy(axes, scores.environments[position])
+        mark_stream(axes, run, divisor, data.fork_step)
+        for task in run.tasks:
+            if task.index % rows == position:
+                if len(run.tasks) > 1:
+                    _shade(axes, task, divisor, label=scores.cycles > 1)
+                _draw_task(axes, data, task, divisor, curve, dots)
+        axes.margins(y=0.12)
+    grid[rows // 2 if rows > 1 else 0].set_ylabel("episode return", fontsize=9.5, color=INK)
+    if marks:
+        _draw_marks(grid[-1], data, divisor, marks)
+        mark_stream(grid[-1], run, divisor, data.fork_step)
+    grid[-1].set_xlabel(steps_label, fontsize=9.5, color=INK)
+    legend(figure, list(data.arms), fork=bool(data.fork_step))
+    return figure
+
+
+def _draw_task(axes: Axes, data: ComparisonData, task: Segment, divisor: float, curve: Curve, dots: bool) -> None:
+    fork, styles = data.fork_step, arm_styles(list(data.arms))
+    split = fork is not None and task.start < fork
+    if split and fork is not None:
+        # Up to the fork all arms of a seed are the same run: it is drawn once.
+        trunks = {run.seed: run for runs in data.arms.values() for run in runs}
+        steps, values = on_common_steps([curve(r, task, task.start, min(fork, task.end)) for r in trunks.values()])
+        draw_band(axes, steps / divisor, values, {"color": FAINT, "linestyle": "-"}, dots)
+    begin = max(task.start, fork or 0)
+    if begin < task.end:
+        for label, runs in data.arms.items():
+            steps, values = on_common_steps([curve(run, task, begin, task.end) for run in runs])
+            draw_band(axes, steps / divisor, values, styles[label], dots)
+
+
+def _training(run: RunData, task: Segment, start: int, end: int) -> tuple[Array, Array]:
+    """Windowed mean return of training episodes, where the window holds one."""
+    own = (run.episodes.tasks == task.index) & ~run.episodes.exploded
+    own &= (run.episodes.steps > start) & (run.episodes.steps <= end)
+    at, returns = run.episodes.steps[own], run.episodes.returns[own]
+    length = task.end - task.start
+    points = max(2, round(POINTS * (end - start) / length))
+    grid = np.linspace(start, min(end, run.last_step), points + 1)[1:]
+    order = np.argsort(at, kind="stable")
+    sums = np.concatenate([[0.0], np.cumsum(returns[order])])
+    upto = np.searchsorted(at[order], grid, side="right")
+    since = np.searchsorted(at[order], grid - WINDOW * length, side="right")
+    count = upto - since
+    return grid[count > 0], (sums[upto] - sums[since])[count > 0] / count[count > 0]
+
+
+def _evaluations(run: RunData, task: Segment, start: int, end: int) -> tuple[Array, Array]:
+    """What evaluations returned."""
+    steps, values = run.series("eval/return", task.index)
+    inside = (steps > start) & (steps <= end)
+    return steps[inside], values[inside]
+
+
+def _shade(axes: Axes, task: Segment, divisor: float, label: bool) -> None:
+    start, end = task.start / divisor, task.end / divisor
+    axes.add_patch(
+        Rectangle((start, 0), end - start, 1, transform=axes.get_xaxis_transform(), color=SHADE, zorder=-1, lw=0)
+    )
+    if label:
+        axes.annotate(
+            f"cycle {task.cycle + 1}",
+            (end, 0),
+            xycoords=axes.get_xaxis_transform(),
+            xytext=(-5, 5),
+            textcoords="offset points",
+            ha="right",
+            fontsize=8.5,
+            color=FAINT,
+        )
+
+
+def _marks(data: ComparisonData) -> list[str]:
+    """The kinds of events to mark that any run has."""
+    return [kind for kind in MARKS if any(run.of_kind(kind) for runs in data.arms.values() for run in runs)]
+
+
+def _draw_marks(axes: Axes, data: ComparisonData, divisor: float, kinds: list[str]) -> None:
+    """When each arm was intervened in, and where physics exploded: one thin row an arm."""
+    styles, labels = arm_styles(list(data.arms)), list(data.arms)
+    for row, label in enumerate(labels):
+        for kind in kinds:
+            _, marker, size = MARKS[kind]
+            steps = {event["step"] / divisor for run in data.arms[label] for event in run.of_kind(kind)}
+            look = {"color": styles[label]["color"], "s": size, "linewidths": 1.6, "clip_on": False}
+            axes.scatter(list(steps), [row] * len(steps), marker=marker, zorder=3, **look)
+    tidy(axes, "   ".join(MARKS[kind][0] for kind in kinds), grid="x")
+    axes.title.set_fontsize(9)
+    axes.grid(False)
+    axes.set_yticks(range(len(labels)), labels, fontsize=8)
+    axes.set_ylim(len(labels) - 0.4, -0.6)
+    axes.spines["left"].set_visible(False)
+    axes.tick_params(axis="y", length=0)
+
+
+def by_cycle(data: ComparisonData, scores: Scores) -> Plot | None:
+    """Small multiples: what each visit of an environment ended with, cycle after cycle."""
+    if scores.cycles < 2 or not any(np.isfinite(arm.finals).any() for arm in scores.arms.values()):
+        return None
+    panels = len(scores.environments)
+    columns = min(panels, 4)
+    figure = new_figure(0.4 + 2.5 * -(-panels // columns))
+    grid = figure.subplots(-(-panels // columns), columns, squeeze=False).ravel()
+    styles, cycles = arm_styles(list(data.arms)), np.arange(1, scores.cycles + 1)
+    for position, axes in enumerate(grid[:panels]):
+        tidy(axes, bare(scores.environments[position]))
+        for i, (label, arm) in enumerate(scores.arms.items()):
+            shift = 0.07 * (i - (len(scores.arms) - 1) / 2)
+            values = arm.finals[:, :, position]
+            middle = mean(values, axis=0)
+            axes.plot(cycles + shift, middle, marker="o", markersize=4.5, linewidth=1.4, **styles[label])
+            _error_bars(axes, cycles + shift, values, styles[label]["color"])
+        axes.set_xticks(cycles, [str(c) for c in cycles])
+        axes.set_xlim(0.6, scores.cycles + 0.4)
+        axes.set_xlabel("cycle", fontsize=9)
+        if position % columns == 0:
+            axes.set_ylabel("mean final return", fontsize=9)
+    for axes in grid[panels:]:
+        axes.set_axis_off()
+    legend(figure, list(scores.arms))
+    caption = (
+        "Mean training return in the last 15 % of each visit. A fall from one cycle to the next is a loss of the "
+        "ability to learn, of memory, or of both: this figure cannot tell them apart. " + seeds_phrase(data.seeds)
+    )
+    return Plot("by_cycle", "From cycle to cycle", caption, figure)
+
+
+def _error_bars(axes: Axes, at: NDArray[np.floating[Any]], values: Array, color: str) -> None:
+    """The spread at the columns that every seed has; values: (seeds, columns)."""
+    whole = np.isfinite(values).all(axis=0)
+    if len(values) > 1 and whole.any():
+        _, low, high = mean_and_interval(values[:, whole])
+        axes.vlines(at[whole], low, high, color=color, linewidth=1.2, alpha=0.7)
+
+
+def final_returns(data: ComparisonData, scores: Scores) -> Plot | None:
+    """Bars with a dot for each seed; every environment has its own scale."""
+    if not any(np.isfinite(arm.last).any() for arm in scores.arms.values()):
+        return None
+    panels, arms = len(scores.environments), list(scores.arms.items())
+    columns = min(panels, 4)
+    figure = new_figure(0.5 + (0.75 + 0.32 * len(arms)) * -(-panels // columns))
+    grid = figure.subplots(-(-panels // columns), columns, squeeze=False, sharey=True).ravel()
+    styles = arm_styles([label for label, _ in arms])
+    for position, axes in enumerate(grid[:panels]):
+        tidy(axes, bare(scores.environments[position]), grid="x")
+        for row, (label, arm) in enumerate(arms):
+            values = arm.last[:, position]
+            values = values[np.isfinite(values)]
+            if not values.size:
+                axes.text(0, row, " no finished episode", va="center", fontsize=8, color=FAINT)
+                continue
+            color = styles[label]["color"]
+            axes.barh(row, values.mean(), height=0.62, color=color, alpha=0.35 if values.size > 1 else 0.75)
+            if values.size > 1:
+                offsets = np.linspace(-0.16, 0.16, values.size)
+                axes.scatter(values, row + offsets, s=16, color=color, edgecolor="white", linewidth=0.5, zorder=3)
+        axes.axvline(0, color="#bbbbbb", linewidth=0.8)
+        axes.set_yticks(range(len(arms)), [label for label, _ in arms], fontsize=9)
+        axes.set_ylim(len(arms) - 0.5, -0.5)
+        axes.locator_params(axis="x", nbins=4)
+        axes.set_xlabel("return", fontsize=9)
+    for axes in grid[panels:]:
+        axes.set_axis_off()
+    dots = "dots: seeds" if data.seeds > 1 else "1 seed: no interval, and no evidence beyond these very runs"
+    scales = "; scales differ between environments" if panels > 1 else ""
+    caption = (
+        f"Mean training return in {scores.end}{scales}; {dots}. It does not show how quickly that level was reached."
+    )
+    return Plot("final_returns", "Final returns", caption, figure)

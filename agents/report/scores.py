@@ -1,0 +1,288 @@
+"""From histories to numbers: plasticity score, final returns, generalization gap, interventions, per arm."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...experiments.report.collect import ComparisonData, RunData, Segment
+from ...experiments.report.numbers import mean, means_at_events, strict
+from ...metrics import (
+    Score,
+    final_window_return,
+    generalization_gap,
+    human_normalized,
+    human_normalized_score,
+    iqm,
+    plasticity_score,
+)
+
+Array = NDArray[np.float64]
+Masks = Mapping[str, NDArray[np.bool_]]  # of each arm, over its seeds
+FINAL = 0.15  # share of a task's steps that counts as its steady state (activations paper, section 7)
+
+
+@dataclass(eq=False)
+class ArmScores:
+    """One arm's numbers. Shapes are (seeds, cycles, environments); NaN where nothing was measured.
+
+    finals: mean return of the episodes that ended in the last 15 % of a task. evaluations: mean return of the last
+    evaluation in those 15 %. tests: the same on the held-out friction. gaps: finals − tests, 0 for failures.
+    gap_change: IQM of the last minus the first cycle's gap over seeds and environments. exploded: physics exploded
+    at least once in the task. at_events: mean over all interventions. plasticity, human: None where they cannot be
+    told (see `score`). human_cells: the human-normalised scores behind `human`, (seeds, environments).
+    """
+
+    seeds: tuple[int, ...]
+    finals: Array
+    evaluations: Array
+    tests: Array
+    gaps: Array
+    gap_change: float
+    exploded: NDArray[np.bool_]
+    explosions: int
+    interventions: int
+    at_events: dict[str, float]
+    plasticity: Score | None = None
+    human: Score | None = None
+    human_cells: Array = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.human_cells = np.full_like(self.last, np.nan)
+
+    @property
+    def last(self) -> Array:
+        """Final returns of the last cycle, (seeds, environments)."""
+        return self.finals[:, -1]
+
+
+@dataclass(eq=False)
+class Scores:
+    """All arms of a report. environments: one label for each position in the sequence.
+
+    human_from: what the human-normalised scores were taken from, "evaluation" or "training"; None without any.
+    end: in words, the steps that final returns are of.
+    """
+
+    environments: tuple[str, ...]
+    cycles: int
+    arms: dict[str, ArmScores]
+    notes: list[str] = field(default_factory=list)
+    human_from: str | None = None
+
+    @property
+    def end(self) -> str:
+        of = "the last cycle" if self.cycles > 1 else "each environment" if len(self.environments) > 1 else "the run"
+        return f"the last {100 * FINAL:.0f} % of {of}"
+
+
+def score(data: ComparisonData) -> Scores:
+    """Score every arm.
+
+    An explosion anywhere in a (run, task) makes that cell a failure: the paper filters "any run resulting in a
+    physics explosion" without saying how a run that recovered counts; this is the strict reading, one task wide.
+
+    The plasticity score is relative to the runs shown: it is left out with fewer than two finished runs, whose
+    returns span no scale. Unfinished runs do not enter it, and neither do environments in which no run finished
+    an episode in its final window; a single run without one counts as a failure there. `notes` says all this.
+
+    The human-normalised score is of the last cycle and of finished runs too, and only where every environment is in
+    the table of `human_normalized`. It is taken from the last evaluation in the final 15 % if every finished run has
+    one in every environment, else from the training returns of those 15 %: one source for all arms, since the
+    exploring policy scores lower. A run that finished no episode there has no such score, which `notes` says.
+    """
+    labels = position_labels(data.first.tasks)
+    cycles = 1 + max(task.cycle for task in data.first.tasks)
+    arms = {label: _score_arm(runs, (len(runs), cycles, len(labels))) for label, runs in data.arms.items()}
+    scores = Scores(labels, cycles, arms, [*data.notes, *_unfinished(data)])
+    finished = {label: _finished(runs) for label, runs in data.arms.items()}
+    _add_plasticity(scores, data, finished)
+    _add_human(scores, data, finished)
+    return scores
+
+
+def position_labels(tasks: Sequence[Segment]) -> tuple[str, ...]:
+    """A label for each position in the sequence: the environment, numbered where it comes more than once."""
+    names = [task.env for task in tasks if task.cycle == tasks[0].cycle]
+    return tuple(
+        name if names.count(name) == 1 else f"{name} ({names[: i + 1].count(name)})" for i, name in enumerate(names)
+    )
+
+
+def _score_arm(runs: Sequence[RunData], shape: tuple[int, int, int]) -> ArmScores:
+    finals, evaluations, tests = (np.full(shape, np.nan) for _ in range(3))
+    exploded = np.zeros(shape, dtype=bool)
+    for seed, run in enumerate(runs):
+        burst = {event.get("task") for event in run.of_kind("explosion")}
+        for task in run.tasks:
+            cell = seed, task.cycle, task.index % shape[2]
+            own = run.episodes.tasks == task.index
+            finals[cell] = final_window_return(
+                run.episodes.steps[own], run.episodes.returns[own], task.start, task.end, FINAL
+            )
+            evaluations[cell] = _last_evaluation(run, "eval/return", task)
+            tests[cell] = _last_evaluation(run, "eval/return_friction", task)
+            exploded[cell] = task.index in burst or run.episodes.exploded[own].any()
+    # Where nothing was tested there is no gap, not even the 0 of a failure.
+    tested = np.isfinite(tests)
+    trained = np.where(tested, finals, np.nan)
+    gaps = [generalization_gap(*cells) for cells in zip(trained, tests, exploded & tested, strict=True)]
+    changes = np.concatenate([gap.change for gap in gaps])
+    changes = changes[~np.isnan(changes)]
+    events = [event for run in runs for event in run.of_kind("intervention")]
+    return ArmScores(
+        seeds=tuple(run.seed for run in runs),
+        finals=finals,
+        evaluations=evaluations,
+        tests=tests,
+        gaps=np.stack([gap.gap for gap in gaps]),
+        gap_change=iqm(changes) if changes.size else float("nan"),
+        exploded=exploded,
+        explosions=sum(_explosions(run) for run in runs),
+        interventions=len(events),
+        at_events=means_at_events(events, ("dfi_unscaled",)),
+    )
+
+
+def _last_evaluation(run: RunData, name: str, task: Segment) -> float:
+    """The task's last logged value, if it lies in the final 15 %; NaN otherwise."""
+    steps, values = run.series(name, task.index)
+    late = values[steps > _window(task)]
+    return float(late[-1]) if late.size else float("nan")
+
+
+def _unfinished(data: ComparisonData) -> list[str]:
+    """Which runs did not come into the final window of their last task, in words."""
+    return [
+        f"{label}, seed {run.seed}: unfinished, its logs end at step {run.last_step:,} of {run.total_steps:,}; it "
+        f"enters no final score (those begin at step {_window(run.tasks[-1]):,.0f})"
+        for label, runs in data.arms.items()
+        for run in runs
+        if run.last_step < _window(run.tasks[-1])
+    ]
+
+
+def _window(task: Segment) -> float:
+    return task.end - FINAL * (task.end - task.start)
+
+
+def _finished(runs: Sequence[RunData]) -> NDArray[np.bool_]:
+    """Which runs came into the final window of their last task."""
+    return np.array([run.last_step >= _window(run.tasks[-1]) for run in runs])
+
+
+def _add_plasticity(scores: Scores, data: ComparisonData, finished: Masks) -> None:
+    seen = np.stack([np.isfinite(row) for arm in scores.arms.values() for row in arm.last]).any(axis=0)
+    if sum(mask.sum() for mask in finished.values()) < 2:
+        scores.notes.append("no plasticity score: it places runs on a common scale, and needs two finished ones")
+        return
+    if not seen.all():
+        missing = ", ".join(np.array(scores.environments)[~seen])
+        scores.notes.append(f"no run finished an episode in the last 15 % of {missing}: left out of the scores")
+    if not seen.any():
+        return
+    arms = {label: arm for label, arm in scores.arms.items() if finished[label].any()}
+    # So low a return means broken physics; a game may count down from far below (Skiing: −17,098 at random).
+    games = all(task.env.startswith("ALE/") for task in data.first.tasks)
+    floor = -np.inf if games else -500.0
+    finals = np.concatenate([arm.last[finished[label]][:, seen].ravel() for label, arm in arms.items()])
+    if low := int((finals < floor).sum()):
+        scores.notes.append(
+            f"{low} of {finals.size} final returns lie below {floor:g} and are failures to the plasticity score (0): "
+            "so low a return means broken physics in MuJoCo's tasks; where it is an ordinary one, look at the returns"
+        )
+    result = plasticity_score(
+        {label: arm.last[finished[label]][:, seen] for label, arm in arms.items()},
+        {label: arm.exploded[finished[label], -1][:, seen] for label, arm in arms.items()},
+        floor,
+    )
+    for label, arm in arms.items():
+        arm.plasticity = result[label]
+
+
+def _add_human(scores: Scores, data: ComparisonData, finished: Masks) -> None:
+    games = [task.env for task in data.first.tasks[: len(scores.environments)]]
+    if any(human_normalized(game, 0.0) is None for game in games) or not any(m.any() for m in finished.values()):
+        return
+    arms = scores.arms.items()
+    evaluated = all(np.isfinite(arm.evaluations[finished[label], -1]).all() for label, arm in arms)
+    scores.human_from = "evaluation" if evaluated else "training"
+    for label, arm in arms:
+        returns = arm.evaluations[:, -1] if evaluated else arm.last
+        usable = finished[label] & np.isfinite(returns).all(axis=1)
+        for i in np.flatnonzero(finished[label] & ~usable):
+            scores.notes.append(
+                f"{label}, seed {arm.seeds[i]}: no episode ended in the last 15 %, so no human-normalised score"
+            )
+        if usable.any():
+            arm.human = human_normalized_score(returns[usable], games)
+            arm.human_cells[usable] = arm.human.normalized
+
+
+def interval(score: Score | None) -> list[float] | None:
+    """[low, high] at 95 %; None where one run, or none, gives no interval."""
+    return [score.low, score.high] if score is not None and len(score.normalized) > 1 else None
+
+
+def _explosions(run: RunData) -> int:
+    """Explosions are logged as events and on their episodes; an old log may have only one of the two."""
+    return max(len(run.of_kind("explosion")), int(run.episodes.exploded.sum()))
+
+
+def to_json(data: ComparisonData, scores: Scores) -> dict[str, Any]:
+    """Return what scores.json holds of agents; NaN becomes null.
+
+    Keys:
+    `supple`, `algorithm`, `total_steps`, `fork_step` (null for a single run), `environments` (a label for each
+    position in the sequence), `cycles`, `notes` (what is missing, in words), `human_normalized_from` ("evaluation"
+    or "training", the returns that were human-normalised, see `scores.score`), and `arms`: label →
+        `seeds`: the seeds, in the order of every list below;
+        `plasticity_score`, `plasticity_score_interval`: IQM and [low, high] at 95 % (null with one seed);
+        `human_normalized`, `human_normalized_interval`: the same of the human-normalised scores, and their
+        `human_normalized_per_seed`: (seeds, environments), null for a run that did not enter;
+        `final_return`: last cycle's mean training return in the final 15 % of each environment, mean over seeds;
+        `final_return_per_seed`: (seeds, environments);
+        `train_return`, `evaluation_return`, `test_return`: (seeds, cycles, environments), training in the final 15 %,
+        the last evaluation there, and the same on the held-out friction;
+        `generalization_gap`: (cycles, environments), train − test, mean over seeds, failures 0;
+        `gap_change_iqm`: ΔGAP, last − first cycle, IQM over seeds and environments;
+        `explosions`, `interventions`: counts over all seeds;
+        `at_interventions`: means of `sfe`, `sfe_normalized`, `dfi_unscaled_before`, `dfi_unscaled_after`.
+    """
+    config = data.first.config
+    body = {
+        "supple": data.first.supple,
+        "algorithm": config.get("algorithm"),
+        "total_steps": data.first.total_steps,
+        "fork_step": data.fork_step,
+        "environments": scores.environments,
+        "cycles": scores.cycles,
+        "human_normalized_from": scores.human_from,
+        "notes": scores.notes,
+        "arms": {label: _arm_json(arm) for label, arm in scores.arms.items()},
+    }
+    plain: dict[str, Any] = strict(body)
+    return plain
+
+
+def _arm_json(arm: ArmScores) -> dict[str, Any]:
+    return {
+        "seeds": arm.seeds,
+        "plasticity_score": arm.plasticity and arm.plasticity.iqm,
+        "plasticity_score_interval": interval(arm.plasticity),
+        "human_normalized": arm.human and arm.human.iqm,
+        "human_normalized_interval": interval(arm.human),
+        "human_normalized_per_seed": arm.human_cells,
+        "final_return": mean(arm.last, axis=0),
+        "final_return_per_seed": arm.last,
+        "train_return": arm.finals,
+        "evaluation_return": arm.evaluations,
+        "test_return": arm.tests,
+        "generalization_gap": mean(arm.gaps, axis=0),
+        "gap_change_iqm": arm.gap_change,
+        "explosions": arm.explosions,
+        "interventions": arm.interventions,
+        "at_interventions": arm.at_events,
+    }

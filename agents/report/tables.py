@@ -1,0 +1,73 @@
+"""Numbers of agents as words: the summary of the page and of the terminal."""
+
+import numpy as np
+
+from ...experiments.report.numbers import mean
+from ...experiments.report.tables import MISSING, number
+from ...metrics import Score
+from .scores import ArmScores, Scores, interval
+
+PLASTICITY, HUMAN, GAP, EXPLOSIONS = "plasticity score", "human-normalised score", "ΔGAP (IQM)", "explosions"
+SFE, DFI = "SFE", "DfI (scale-free)"
+# Cells that say nothing: a column of them alone is left out.
+NOTHING = {name: {MISSING} for name in (PLASTICITY, HUMAN, GAP, SFE, DFI)} | {EXPLOSIONS: {"0"}}
+
+
+def bare(env: str) -> str:
+    """An environment's name without the version, for narrow places."""
+    return env.removeprefix("ALE/").replace("-v5", "").replace("-v4", "")
+
+
+def summary_rows(scores: Scores) -> tuple[list[str], list[list[str]]]:
+    """(header, one row an arm), ready to print; a measure that no arm has anything of is left out."""
+    arms = list(scores.arms.values())
+    returns = np.stack([mean(arm.last, axis=0) for arm in arms])
+    columns: list[tuple[str, list[str]]] = [
+        ("arm", list(scores.arms)),
+        ("seeds", [str(len(arm.seeds)) for arm in arms]),
+        (PLASTICITY, [score_text(arm.plasticity, 2) for arm in arms]),
+        (HUMAN, [score_text(arm.human, 3) for arm in arms]),
+        *((bare(env), [number(float(v)) for v in returns[:, i]]) for i, env in enumerate(scores.environments)),
+        (GAP, [number(arm.gap_change) for arm in arms]),
+        (EXPLOSIONS, [str(arm.explosions) for arm in arms]),
+        (SFE, [number(arm.at_events["sfe"]) for arm in arms]),
+        (DFI, [_dfi_text(arm) for arm in arms]),
+    ]
+    shown = [(name, cells) for name, cells in columns if set(cells) - NOTHING.get(name, set())]
+    return [name for name, _ in shown], [list(row) for row in zip(*(cells for _, cells in shown), strict=True)]
+
+
+def summary_words(scores: Scores) -> str:
+    """Return what the columns of the summary mean, those that are there."""
+    header, _ = summary_rows(scores)
+    words = {
+        PLASTICITY: "Plasticity score: interquartile mean of min–max normalised final returns [95 % interval over "
+        "seeds], relative to the runs in this table.",
+        HUMAN: f"Human-normalised score: interquartile mean of (return − random) / (human − random) "
+        f"[95 % interval over seeds]; returns of {human_source(scores)}.",
+        "arm": f"{', '.join(map(bare, scores.environments))}: mean training return in {scores.end}.",
+        GAP: "ΔGAP: change of the train–test gap from the first cycle to the last; positive means it widened.",
+        SFE: "SFE (squared change of the weights, those that are there before and after) and DfI before → after: "
+        "means over the arm’s interventions.",
+    }
+    return " ".join([text for name, text in words.items() if name in header] + [f"{MISSING} was not measured."])
+
+
+def human_source(scores: Scores) -> str:
+    """Return in words which returns were human-normalised."""
+    if scores.human_from == "evaluation":
+        return f"the last evaluation in {scores.end}"
+    return f"training episodes in {scores.end}, so of the exploring policy (not every run has an evaluation there)"
+
+
+def _dfi_text(arm: ArmScores) -> str:
+    before, after = (number(arm.at_events[f"dfi_unscaled_{side}"], 2) for side in ("before", "after"))
+    return MISSING if before == after == MISSING else f"{before} → {after}"
+
+
+def score_text(score: Score | None, digits: int) -> str:
+    """`0.61 [0.52, 0.70]`, with so many digits after the point, and no interval where one seed gives none."""
+    if score is None:
+        return MISSING
+    ends = ", ".join(f"{end:.{digits}f}" for end in interval(score) or [])
+    return (f"{score.iqm:.{digits}f}" + (f" [{ends}]" if ends else "")).replace("-", "−")

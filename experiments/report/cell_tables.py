@@ -1,0 +1,94 @@
+"""Numbers of a study as words: one row an arm in a variant of the settings."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from .cells import Cell, Number
+from .numbers import Spread
+from .study import Study
+from .tables import MISSING, Table, number
+
+SHARES = ("accuracy", "score", "rouge_l", "sari", "similarity")  # of names whose numbers are shares, shown in %
+
+
+def plain(study: Study, cells: Sequence[Cell]) -> list[Table]:
+    """All that was evaluated, at the start and at the end."""
+    names = dict.fromkeys(name for cell in cells for name in cell.numbers)
+    columns: dict[str, list[str]] = {}
+    for name in names:
+        columns[f"{heading(name)}, at the start"] = [number_text(cell, name, "first") for cell in cells]
+        columns[f"{heading(name)}, final"] = [number_text(cell, name, "final") for cell in cells]
+    table = table_of(study, cells, "Summary", columns, "Before the first update and after the last.")
+    return [table, *([interventions(study, cells)] if intervened(cells) else [])]
+
+
+def spread_text(spread: Spread, percent: bool = False, digits: int = 3) -> str:
+    """`3.123 ± 0.004`, mean and unbiased deviation over seeds; shares in %."""
+    scale, digits = (100.0, 2) if percent else (1.0, digits)
+    if not np.isfinite(spread.mean):
+        return MISSING
+    text = f"{round(scale * spread.mean, digits) + 0.0:.{digits}f}"
+    if np.isfinite(spread.sd):
+        text += f" ± {scale * spread.sd:.{digits}f}"
+    return text.replace("-", "−")
+
+
+def table_of(study: Study, cells: Sequence[Cell], title: str, columns: dict[str, list[str]], words: str) -> Table:
+    """A row a cell: the settings that vary, the arm, its seeds, and those columns that have anything in them."""
+    settings = {
+        name.replace("_", " "): [_value(cell.group.variant.get(name)) for cell in cells] for name in study.varied
+    }
+    arms = {"arm": [cell.arm for cell in cells]}
+    lead = settings | arms if len(study.arms) > 1 or not settings else settings
+    shown = {heading: texts for heading, texts in columns.items() if set(texts) != {MISSING}}
+    header = {**lead, "seeds": [str(len(cell.runs)) for cell in cells], **shown}
+    spread = "± is one standard deviation over seeds (unbiased)."
+    single = "1 seed: no deviation; differences may be chance."
+    rows = [list(row) for row in zip(*header.values(), strict=True)]
+    return Table(title, list(header), rows, f"{words} {single if study.seeds == 1 else spread}".strip())
+
+
+def interventions(
+    study: Study, cells: Sequence[Cell], more: dict[str, list[str]] | None = None, about: str = ""
+) -> Table:
+    """Return the table of what interventions did to the weights, after `more` columns, which `about` explains."""
+    columns = {
+        **(more or {}),
+        "SFE": [number(cell.at_events["sfe"]) for cell in cells],
+        "DfI (scale-free)": [arrow(cell, "dfi_unscaled") for cell in cells],
+    }
+    words = "SFE (squared change of the weights) and DfI before → after: means over the interventions, listed below."
+    return table_of(study, cells, "What intervened", columns, f"{about} {words}".strip())
+
+
+def intervened(cells: Sequence[Cell]) -> bool:
+    return any(run.of_kind("intervention") for cell in cells for run in cell.runs)
+
+
+def number_text(cell: Cell, name: str, which: str) -> str:
+    found = cell.numbers.get(name)
+    return MISSING if found is None else spread_text(_of(found, which), is_share(name))
+
+
+def _of(found: Number, which: str) -> Spread:
+    spread: Spread = getattr(found, which)
+    return spread
+
+
+def is_share(name: str) -> bool:
+    return name.split("/")[0].endswith(SHARES)
+
+
+def heading(name: str) -> str:
+    return name.replace("_", " ") + (" (%)" if is_share(name) else "")
+
+
+def _value(value: object) -> str:
+    return number(value) if isinstance(value, float) else str(value)
+
+
+def arrow(cell: Cell, name: str) -> str:
+    """`0.135 → 8.83`: a metric around interventions."""
+    before, after = (number(cell.at_events[f"{name}_{side}"]) for side in ("before", "after"))
+    return MISSING if before == after == MISSING else f"{before} → {after}"

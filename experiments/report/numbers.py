@@ -1,0 +1,80 @@
+"""Numbers over seeds and over interventions, and what strict JSON can hold of them."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...metrics import Score, bootstrap_interval, iqm
+from .collect import Row
+
+Array = NDArray[np.float64]
+NAN = float("nan")
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """A number of each seed, (seeds,); NaN where it was not measured."""
+
+    values: Array
+
+    @property
+    def known(self) -> Array:
+        return self.values[np.isfinite(self.values)]
+
+    @property
+    def mean(self) -> float:
+        return float(self.known.mean()) if self.known.size else NAN
+
+    @property
+    def sd(self) -> float:
+        """Unbiased standard deviation over seeds (ddof 1); NaN with fewer than two."""
+        return float(self.known.std(ddof=1)) if self.known.size > 1 else NAN
+
+    @cached_property
+    def score(self) -> Score | None:
+        """Interquartile mean over seeds and its 95 % bootstrap interval; None with fewer than two."""
+        cells = self.known[:, None]
+        return Score(iqm(cells), *bootstrap_interval(cells), normalized=cells) if len(cells) > 1 else None
+
+
+def mean(values: Array, axis: int | None = None) -> Any:
+    """Return the mean of what was measured; NaN, without a warning, where nothing was."""
+    count = np.isfinite(values).sum(axis=axis)
+    total = np.where(np.isfinite(values), values, 0.0).sum(axis=axis)
+    return np.divide(total, count, out=np.full(np.shape(total), np.nan), where=count > 0)
+
+
+def mean_of_known(values: Iterable[Any]) -> float:
+    """Return the mean of those that are finite numbers; NaN without any."""
+    known = [value for value in values if value is not None and np.isfinite(value)]
+    return float(np.mean(known)) if known else NAN
+
+
+def means_at_events(
+    events: Sequence[Row], around: Sequence[str] = ("dfi_unscaled", "lambda_max", "lambda_balance")
+) -> dict[str, float]:
+    """Return means over all interventions: of the change of the weights, and of metrics before and after."""
+    change = {name: [event.get("change", {}).get(name) for event in events] for name in ("sfe", "sfe_normalized")}
+    sides = {
+        f"{name}_{side}": [event.get(side, {}).get(name) for event in events]
+        for name in around
+        for side in ("before", "after")
+    }
+    return {name: mean_of_known(values) for name, values in (change | sides).items()}
+
+
+def strict(value: Any) -> Any:
+    """Return what strict JSON can hold of a value: arrays and tuples as lists, None for what is not finite."""
+    if isinstance(value, dict):
+        return {key: strict(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray):
+        return strict(value.tolist())
+    if isinstance(value, (list, tuple)):
+        return [strict(item) for item in value]
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    return value

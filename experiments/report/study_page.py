@@ -1,0 +1,57 @@
+"""The page of a report on the runs of a study."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from .collect import ComparisonData, RunData
+from .page import command_text, flat, limits, page, range_text
+from .side_by_side import differing
+from .study import Study
+from .style import Plot
+from .tables import Table
+
+FEW = 4  # task names that a title has room for
+
+
+def render(study: Study, title: str, tables: Sequence[Table], lines: Sequence[str], plots: Sequence[Plot]) -> str:
+    """Return the page as text. lines: what sums the tables up."""
+    by_cell = {f"{group.words} {arm}": runs for group, arm, runs in study.cells}
+    runs = [run for each in study.arms.values() for run in each]
+    first, *others = tables
+    names = [re.sub(r"\S*/", "", task.name) for task in study.first.tasks]  # of files without their folders
+    return page(
+        ComparisonData(study.path, study.arms),
+        plots,
+        [replace(first, words=" ".join([*lines, first.words])), *others],
+        study.notes,
+        title=f"{title}: {' → '.join(names) if len(names) <= FEW else f'{len(names)} tasks'}",
+        facts=_facts(study),
+        limits=limits(ComparisonData(study.path, by_cell)),
+        settings=_settings(runs),
+        command="\n".join(dict.fromkeys(command_text(run.config.get("command")) for run in runs)),
+    )
+
+
+def _facts(study: Study) -> list[tuple[str, str]]:
+    runs = [run for _, _, runs in study.cells for run in runs]
+    facts = [(range_text({run.total_steps for run in runs}), "updates a run")]
+    if (tasks := {len(run.tasks) for run in runs}) != {1}:
+        facts.append((range_text(tasks), "tasks a run"))
+    if len(study.groups) > 1:
+        facts.append((str(len(study.groups)), f"variants of {', '.join(study.varied).replace('_', ' ')}"))
+    facts.append((str(len(study.arms)), "arm" if len(study.arms) == 1 else "arms"))
+    seeds = {len(runs) for _, _, runs in study.cells}
+    facts.append((range_text(seeds), "seed" if seeds == {1} else "seeds an arm"))
+    return facts
+
+
+def _settings(runs: Sequence[RunData]) -> list[tuple[str, str]]:
+    """The data and the settings of all runs; where these differ, all that there are."""
+    different = differing([[run] for run in runs])
+    config = runs[0].config
+    pairs = [(name, text) for name, text in flat(config.get("data")) if text]
+    for name, text in flat(config.get("settings", {})):
+        texts = [dict(flat(run.config.get("settings", {}))).get(name, "") for run in runs]
+        pairs.append((name, "; ".join(dict.fromkeys(texts)) if name in different else text))
+    return pairs

@@ -1,0 +1,342 @@
+"""The report on made-up runs: scores, the page, the swap, and what happens where something is missing."""
+
+import io
+import json
+import math
+import re
+import shutil
+
+import numpy as np
+import pytest
+import scipy.stats
+from rich.console import Console
+
+from supple.agents.report import score
+from supple.experiments.report import build_report, load, summary_table
+from supple.experiments.report.style import arm_styles, mean_and_interval, on_common_steps
+
+ENVS = {"HalfCheetah-v5": 1800.0, "Hopper-v5": 1100.0, "Walker2d-v5": 700.0, "Ant-v5": 400.0}
+ARMS = {"none": 0.55, "fire@task": 1.0, "snp(lam=0.8)@task": 0.85, "reset(what=head)@task": 0.7}
+CONTRACT = {
+    "weights": "all",
+    "optimizer state": "zeroed in place for the tensors that were written",
+    "target network": ":= online network",
+    "temperature": "kept",
+}
+
+
+def write_lines(file, rows):
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def write_run(folder, *, arm=None, hooks=(), seed=0, envs=tuple(ENVS), cycles=2, per_task=60_000, start=0, stop=None):
+    """A plausible run directory from step `start` to `stop`: returns rise in each task, less so in later cycles."""
+    rng = np.random.default_rng([seed, len(arm or ""), start])
+    folder.mkdir(parents=True)
+    tasks = [
+        {
+            "index": i,
+            "cycle": i // len(envs),
+            "env": envs[i % len(envs)],
+            "start": i * per_task,
+            "end": (i + 1) * per_task,
+        }
+        for i in range(cycles * len(envs))
+    ]
+    total = tasks[-1]["end"]
+    stop = total if stop is None else stop
+    config = {
+        "supple": "0.1.0", "algorithm": "ppo", "seed": seed, "total_steps": total, "start_step": start,
+        "hooks": list(hooks), "arm": arm, "versions": {"python": "3.12.1", "torch": "2.13.0"},
+        "settings": {"sequence": ",".join(envs), "cycles": cycles, "steps_per_task": per_task, "hook": list(hooks)},
+        "tasks": tasks, "command": f"supple compare ppo --cycles {cycles} --seed {seed}",
+    }  # fmt: skip
+    (folder / "config.json").write_text(json.dumps(config))
+    talent = ARMS.get(arm or "none", 0.8)
+    episodes, metrics, events = [], [], []
+    for task in tasks:
+        keep = talent ** task["cycle"]
+        peak = ENVS[task["env"]] * keep * rng.uniform(0.85, 1.15)
+        if start <= task["start"] < stop and task["index"] > 0:
+            events.append({"event": "task", "step": task["start"], "task": task["index"]})
+            events += [intervention(task["start"], arm, rng)] if arm and arm != "none" else []
+        at = task["start"]
+        while (at := at + int(rng.integers(250, 1000))) <= task["end"]:
+            progress = (at - task["start"]) / per_task
+            value = peak * (1 - math.exp(-3 * progress)) + 0.1 * peak * rng.normal()
+            if start < at <= stop:
+                episodes.append(
+                    {"step": at, "env": task["env"], "task": task["index"], "cycle": task["cycle"], "return": value}
+                )
+        if start < task["end"] <= stop:
+            metrics.append(
+                {"step": task["end"], "time": 1.0, "task": task["index"], "cycle": task["cycle"],
+                 "eval/return": peak, "eval/return_friction": peak * rng.uniform(0.6, 1.1)}
+            )  # fmt: skip
+        for step in range(task["start"] + per_task // 6, task["end"] + 1, per_task // 6):
+            if start < step <= stop:
+                metrics.append({"step": step, "time": 1.0, "loss/policy": 0.1, **measured(step / total, talent, rng)})
+    if arm and talent == ARMS["none"]:
+        where = tasks[-1]
+        events.append(
+            {"event": "explosion", "step": stop - 5, "env": where["env"], "task": where["index"], "reward": -3e7}
+        )
+    write_lines(folder / "episodes.jsonl", episodes)
+    write_lines(folder / "metrics.jsonl", sorted(metrics, key=lambda row: row["step"]))
+    write_lines(folder / "events.jsonl", events)
+    return folder
+
+
+def measured(progress, talent, rng):
+    fall = (1 - talent) * progress
+    return {
+        "agent/dfi": 900 + 200 * progress, "agent/dfi_unscaled": 0.05 + fall + 0.01 * rng.random(),
+        "agent/dormant_fraction": 0.6 * fall, "agent/srank": 180 * (1 - fall) + rng.normal(),
+        "agent/effective_rank": 60 * (1 - fall) + rng.normal(), "agent/weight_norm": 30 + 40 * fall,
+        "agent/gradient_norm": 0.5 * (1 + fall) * rng.uniform(0.6, 1.6),
+    }  # fmt: skip
+
+
+def intervention(step, hook, rng):
+    before, after = measured(0.6, 0.5, rng), measured(0.1, 0.9, rng)
+    return {
+        "event": "intervention", "step": step, "task": 1, "hook": hook, "intervention": hook.split("@")[0],
+        "learner": "agent", "contract": CONTRACT,
+        "before": {name.split("/")[1]: value for name, value in before.items()},
+        "after": {name.split("/")[1]: value for name, value in after.items()},
+        "change": {"sfe": 40 + rng.random(), "sfe_normalized": 0.3, "feature_covariance_distance": 0.2},
+        "seconds": 0.02,
+    }  # fmt: skip
+
+
+def write_comparison(folder, seeds=(0,), fork=60_000, **stream):
+    folder.mkdir(parents=True)
+    plan = {"algorithm": "ppo", "arms": list(ARMS), "seeds": list(seeds), "fork_step": fork}
+    (folder / "comparison.json").write_text(json.dumps(plan))
+    for seed in seeds:
+        write_run(folder / f"seed-{seed}" / "trunk", seed=seed, stop=fork, **stream)
+        for i, arm in enumerate(ARMS):
+            hooks = [] if arm == "none" else [arm]
+            write_run(folder / f"seed-{seed}" / f"arm-{i}", arm=arm, hooks=hooks, seed=seed, start=fork, **stream)
+    return folder
+
+
+def strict_json(file):
+    def refuse(word):
+        raise AssertionError(f"{word} is not JSON")
+
+    return json.loads(file.read_text(encoding="utf-8"), parse_constant=refuse)
+
+
+@pytest.fixture(scope="module")
+def three_seeds(tmp_path_factory):
+    folder = write_comparison(tmp_path_factory.mktemp("report") / "three", seeds=(0, 1, 2))
+    return folder, build_report(folder)
+
+
+def test_report_holds_every_figure_that_the_page_shows(three_seeds):
+    folder, paths = three_seeds
+    assert paths.html == folder / "report" / "index.html"
+    shown = re.findall(r'src="([^"]+)"', paths.html.read_text(encoding="utf-8"))
+    assert shown == [figure.name for figure in paths.figures]
+    assert {"learning_curves.png", "plasticity_score.png", "generalization_gap.png"} <= set(shown)
+    assert all(figure.read_bytes().startswith(b"\x89PNG") for figure in paths.figures)
+
+
+def test_page_loads_nothing_from_elsewhere(three_seeds):
+    page = three_seeds[1].html.read_text(encoding="utf-8")
+    assert "<script" not in page
+    assert not re.findall(r"https?://", page)
+
+
+def test_page_prints_arms_contracts_and_command(three_seeds):
+    page = three_seeds[1].html.read_text(encoding="utf-8")
+    for words in (*ARMS, CONTRACT["optimizer state"], "supple compare ppo", "Student-t interval over 3 seeds"):
+        assert words in page
+    assert "PPO on HalfCheetah → Hopper → Walker2d → Ant, twice" in page
+
+
+def test_scores_rank_the_arms_by_how_they_were_made(three_seeds):
+    arms = strict_json(three_seeds[1].scores)["arms"]
+    assert list(arms) == list(ARMS)
+    values = {label: arm["plasticity_score"] for label, arm in arms.items()}
+    assert sorted(values, key=values.get) == sorted(ARMS, key=ARMS.get)
+    for arm in arms.values():
+        low, high = arm["plasticity_score_interval"]
+        assert 0 <= low <= arm["plasticity_score"] <= high <= 1
+        assert arm["seeds"] == [0, 1, 2]
+
+
+def test_final_return_is_the_mean_of_the_last_15_percent_of_the_last_cycle(three_seeds):
+    folder, paths = three_seeds
+    rows = [json.loads(line) for line in (folder / "seed-1" / "arm-1" / "episodes.jsonl").read_text().splitlines()]
+    late = [row["return"] for row in rows if row["task"] == 5 and row["step"] > 360_000 - 9_000]
+    finals = strict_json(paths.scores)["arms"]["fire@task"]["final_return_per_seed"]
+    assert finals[1][1] == pytest.approx(np.mean(late))
+
+
+def test_first_task_of_every_arm_is_the_trunks(three_seeds):
+    scores = score(load(three_seeds[0]))
+    firsts = [arm.finals[:, 0, 0] for arm in scores.arms.values()]
+    assert np.isfinite(firsts).all()
+    assert all((first == firsts[0]).all() for first in firsts)
+
+
+def test_gap_is_train_minus_friction_and_zero_where_physics_exploded(three_seeds):
+    scores = score(load(three_seeds[0]))
+    fire, none = scores.arms["fire@task"], scores.arms["none"]
+    np.testing.assert_allclose(fire.gaps, fire.finals - fire.tests)
+    assert none.explosions == 3
+    assert none.exploded[:, 1, 3].all()
+    assert none.exploded.sum() == 3
+    assert (none.gaps[:, 1, 3] == 0).all()
+    assert none.plasticity is not None
+    assert (none.plasticity.normalized[:, 3] == 0).all()
+
+
+def test_one_seed_has_no_interval(tmp_path):
+    paths = build_report(write_comparison(tmp_path / "one", envs=("Hopper-v5",), per_task=20_000, fork=5_000))
+    for arm in strict_json(paths.scores)["arms"].values():
+        assert arm["plasticity_score_interval"] is None
+    page = paths.html.read_text(encoding="utf-8")
+    assert "1 seed: no interval" in page
+    assert "Student-t" not in page
+
+
+def test_single_run_is_reported_as_one_arm_without_a_score(tmp_path):
+    run = write_run(tmp_path / "run", hooks=["fire@task"], envs=("Hopper-v5", "Ant-v5"))
+    body = strict_json(build_report(run).scores)
+    assert list(body["arms"]) == ["fire@task"]
+    assert body["arms"]["fire@task"]["plasticity_score"] is None
+    assert body["arms"]["fire@task"]["final_return"][0] > 0
+    assert body["fork_step"] is None
+    assert any("no plasticity score" in note for note in body["notes"])
+
+
+def test_run_that_has_only_begun_gives_nulls(tmp_path):
+    run = write_run(tmp_path / "run", stop=0)
+    paths = build_report(run)
+    arm = strict_json(paths.scores)["arms"]["none"]
+    assert arm["final_return"] == [None] * 4
+    assert arm["gap_change_iqm"] is None
+    assert paths.figures == ()
+    assert "unfinished" in paths.html.read_text(encoding="utf-8")
+
+
+def test_run_without_evaluation_has_no_gap_but_a_report(tmp_path):
+    run = write_run(tmp_path / "run", envs=("Hopper-v5", "Ant-v5"), per_task=20_000)
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    write_lines(run / "metrics.jsonl", [row for row in rows if "eval/return" not in row])
+    paths = build_report(run)
+    arm = strict_json(paths.scores)["arms"]["none"]
+    assert arm["generalization_gap"] == [[None] * 2] * 2
+    assert "generalization_gap.png" not in {figure.name for figure in paths.figures}
+    assert "learning_curves.png" in {figure.name for figure in paths.figures}
+
+
+def test_environment_that_comes_twice_in_a_cycle_is_scored_twice(tmp_path):
+    run = write_run(tmp_path / "run", envs=("Hopper-v5", "Ant-v5", "Hopper-v5"), per_task=10_000)
+    scores = score(load(run))
+    assert scores.environments == ("Hopper-v5 (1)", "Ant-v5", "Hopper-v5 (2)")
+    assert np.isfinite(scores.arms["none"].finals).all()
+
+
+def test_unfinished_arm_stays_out_of_the_plasticity_score(tmp_path):
+    folder = write_comparison(tmp_path / "c", seeds=(0, 1))
+    late = folder / "seed-1" / "arm-1"
+    shutil.rmtree(late)
+    write_run(late, arm="fire@task", hooks=["fire@task"], seed=1, start=60_000, stop=200_000)
+    scores = score(load(folder))
+    fire = scores.arms["fire@task"]
+    assert fire.seeds == (0, 1)
+    assert fire.plasticity is not None
+    assert fire.plasticity.normalized.shape == (1, 4)
+    assert any("fire@task, seed 1: unfinished" in note for note in scores.notes)
+
+
+def test_returns_so_low_that_they_count_as_failures_are_said_to(tmp_path):
+    folder = write_comparison(tmp_path / "c", seeds=(0, 1))
+    assert not any("failures" in note for note in score(load(folder)).notes)
+    file = folder / "seed-1" / "arm-1" / "episodes.jsonl"
+    rows = [json.loads(line) | {"return": -1000.0} for line in file.read_text().splitlines()]
+    write_lines(file, rows)
+    scores = score(load(folder))
+    assert np.all(scores.arms["fire@task"].plasticity.normalized[1] == 0)
+    assert any(note.startswith("4 of ") and "below -500" in note for note in scores.notes)
+
+
+def test_second_report_replaces_the_first_and_leaves_nothing_beside_it(tmp_path):
+    run = write_run(tmp_path / "run", envs=("Hopper-v5",), cycles=1, stop=0)
+    build_report(run)
+    (run / "report" / "stale.png").touch()
+    build_report(run)
+    assert not (run / "report" / "stale.png").exists()
+    assert {path.name for path in run.iterdir() if path.is_dir()} == {"report"}
+
+
+def test_failing_report_leaves_the_old_one(tmp_path, monkeypatch):
+    run = write_run(tmp_path / "run", envs=("Hopper-v5",), cycles=1, stop=0)
+    before = build_report(run).html.read_bytes()
+    monkeypatch.setattr("supple.agents.report.page.render", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        build_report(run)
+    assert (run / "report" / "index.html").read_bytes() == before
+    assert not (run / "report.tmp").exists()
+
+
+def test_names_from_files_are_escaped(tmp_path):
+    run = write_run(tmp_path / "run", hooks=["<b>bold</b>"], envs=("Hopper-v5",), cycles=1, stop=0)
+    text = build_report(run).html.read_text(encoding="utf-8")
+    assert "<b>bold" not in text
+    assert "&lt;b&gt;bold" in text
+
+
+def printed(folder):
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(summary_table(folder))
+    return console.export_text()
+
+
+def test_summary_table_has_a_row_an_arm_and_a_dash_for_what_is_missing(three_seeds):
+    text = printed(three_seeds[0])
+    assert all(label in text for label in (*ARMS, "ΔGAP", "explosions"))
+    assert "–" in text  # nothing was done to `none`
+
+
+def test_summary_leaves_out_what_no_arm_has_anything_of(tmp_path):
+    folder = write_comparison(tmp_path / "c", envs=("Hopper-v5",), cycles=1, per_task=20_000, fork=10_000)
+    for events in folder.glob("*/*/events.jsonl"):
+        events.write_text("")
+    text = printed(folder)
+    assert "Hopper" in text
+    assert not any(name in text for name in ("ΔGAP", "explosions", "SFE", "DfI", "human-normalised"))
+
+
+@pytest.mark.parametrize("seeds", [1, 2, 3, 5])
+def test_interval_is_students_from_three_seeds_on(seeds):
+    values = np.random.default_rng(0).normal(size=(seeds, 4))
+    middle, low, high = mean_and_interval(values)
+    np.testing.assert_allclose(middle, values.mean(axis=0))
+    if seeds == 1:
+        assert np.isnan(low).all()
+        assert np.isnan(high).all()
+    elif seeds == 2:
+        np.testing.assert_array_equal((low, high), (values.min(axis=0), values.max(axis=0)))
+    else:
+        expected = scipy.stats.t.interval(0.95, seeds - 1, middle, scipy.stats.sem(values, axis=0))
+        np.testing.assert_allclose((low, high), expected)
+
+
+def test_seeds_are_averaged_only_where_all_have_data():
+    first = np.array([0.0, 10, 20, 30]), np.array([0.0, 1, 2, 3])
+    second = np.array([10.0, 30, 40]), np.array([5.0, 7, 9])
+    steps, values = on_common_steps([first, second, (np.empty(0), np.empty(0))])
+    assert steps.tolist() == [10, 20, 30]
+    assert values.tolist() == [[1, 2, 3], [5, 6, 7]]
+
+
+def test_every_arm_keeps_its_own_look_and_none_is_grey():
+    labels = ["none", *[f"arm {i}" for i in range(12)]]
+    styles = arm_styles(labels)
+    assert len({tuple(styles[label].values()) for label in labels}) == len(labels)
+    assert arm_styles(["arm 0", "none"])["none"] == styles["none"]

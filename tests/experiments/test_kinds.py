@@ -1,0 +1,86 @@
+"""The registry of kinds: rows that are whole, presets that belong to them, kinds of one's own."""
+
+import subprocess
+import sys
+from dataclasses import fields
+
+import pytest
+
+from supple.experiments import kinds
+from supple.experiments.fork import Forks
+from supple.experiments.kinds import Kind, Preset, add, all_kinds, find_kind, presets_of
+from supple.experiments.report.kind import Report
+from supple.experiments.settings import RunSettings
+from supple.registry import UnknownName
+
+KINDS = {"ppo", "dqn", "sac", "vision", "pretrain", "sft", "clip", "continual", "linear"}
+
+
+def test_every_kind_of_run_has_a_row() -> None:
+    assert set(all_kinds()) == KINDS
+
+
+@pytest.mark.parametrize("name", sorted(KINDS))
+def test_all_that_a_row_names_is_there(name: str) -> None:
+    kind = find_kind(name)
+    assert issubclass(kind.settings_class(), RunSettings)
+    assert callable(kind.builder())
+    assert isinstance(kind.forks(), Forks)
+    assert isinstance(kind.reports(), Report)
+    assert kind.unit in ("updates", "environment steps")
+
+
+@pytest.mark.parametrize("name", presets_of())
+def test_presets_are_settings_of_their_kind(name: str) -> None:
+    preset = presets_of()[name]
+    known = {field.name for field in fields(find_kind(preset.kind).settings_class())}
+    assert {*preset.settings, *preset.vary} <= known
+    assert preset.seeds and all(isinstance(seed, int) for seed in preset.seeds)
+
+
+def test_a_period_says_its_unit_in_its_help_line() -> None:
+    for kind in all_kinds().values():
+        help_text = subprocess.run(
+            [sys.executable, "-c", "from supple.scripts.main import main; main()", "train", kind.name]
+            + ([next(iter(presets_of(kind.name)))] if kind.benchmark else [])
+            + ["--help"],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={"COLUMNS": "400", "PATH": ""},
+        ).stdout
+        for option in ("--checkpoint-every", "--measure-every", "--eval-every"):
+            line = help_text.split(option, 1)[1].split("(default")[0].lower()
+            assert kind.unit in line, (kind.name, option)
+
+
+def test_a_name_is_taken_once_and_an_unknown_one_meets_its_nearest() -> None:
+    with pytest.raises(ValueError, match="kind of run 'ppo' is registered twice"):
+        add(Kind("ppo", "", "", "", ""))
+    with pytest.raises(ValueError, match="preset 'demo' is registered twice"):
+        add(Preset("demo", "", "ppo"))
+    with pytest.raises(UnknownName, match="unknown kind of run 'pppo': did you mean 'ppo'"):
+        find_kind("pppo")
+
+
+def test_rows_are_read_without_torch() -> None:
+    code = "import sys; from supple.experiments.kinds import load; load(); sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_plug_in_files_its_rows_through_an_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As any distribution may: `[project.entry-points."supple.kinds"]`."""
+    row = Kind("mine", "my own", "m:S", "m:b", "m:R")
+
+    class Point:
+        def load(self) -> None:
+            add(row)
+
+    monkeypatch.setattr(kinds, "entry_points", lambda group: [Point()] if group == "supple.kinds" else [])
+    monkeypatch.setattr(kinds, "kinds", type(kinds.kinds)("kind of run"))
+    kinds.load.cache_clear()
+    try:
+        assert find_kind("mine") is row
+    finally:
+        kinds.load.cache_clear()
+        monkeypatch.undo()

@@ -1,0 +1,327 @@
+"""Reports of language models: numbers by hand from small logs, comparisons over variants, runs side by side."""
+
+import io
+import json
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from supple.experiments.compare import folder_of_arm
+from supple.experiments.report import build_report, summary_table
+from supple.experiments.report.cells import score, short_names, to_json
+from supple.experiments.report.evaluations import first_phase, of_views
+from supple.experiments.report.study import read_study
+from supple.experiments.rundir import OF_CLASSIFIERS, RunDirectory
+from supple.tracks.language.report.continual import learned
+from supple.tracks.language.report.losses import validation_loss
+
+EVENT = {
+    "event": "intervention", "hook": "fire@start", "intervention": "fire", "learner": "model", "written": 1,
+    "contract": {"weights": "made orthogonal"}, "before": {"dfi_unscaled": 2.0}, "after": {"dfi_unscaled": 0.5},
+    "change": {"sfe": 3.0, "sfe_normalized": 0.1}, "seconds": 0.1,
+}  # fmt: skip
+
+
+def write_run(path, kind, tasks, lines, *, seed=0, start=0, arm=None, variant=None, events=(), outcomes=(), stop=None,
+              **settings):  # fmt: skip
+    """A run directory with these lines of metrics, {step: numbers}. tasks: (name, end) of each."""
+    starts = [0, *(end for _, end in tasks)]
+    spans = enumerate(zip(starts, tasks, strict=False))
+    config = {
+        "algorithm": kind, "seed": seed, "total_steps": tasks[-1][1], "start_step": start, "stop_step": stop,
+        "hooks": settings.get("hook", []), "arm": arm, "command": f"supple language {kind}", "data": {"corpus": "here"},
+        "settings": {"seed": seed, "hook": [], **settings},
+        "tasks": [{"index": i, "start": begin, "end": end, "name": name} for i, (begin, (name, end)) in spans],
+    }  # fmt: skip
+    if variant is not None:
+        config["variant"] = variant
+    with RunDirectory.create(path, config) as run:
+        run.start_logs({}, 0.0, OF_CLASSIFIERS)
+        for step, numbers in lines.items():
+            run.metrics(step, {"task": 0, **numbers})
+        for event in events:
+            run.event(**event)
+        for outcome in outcomes:
+            run.task(**outcome)
+    return path
+
+
+def write_plan(path, kind, arms, seeds, variants=({},), fork_step=0):
+    plan = {"algorithm": kind, "settings": {}, "arms": arms, "seeds": seeds, "fork_step": fork_step, "command": "",
+            "variants": list(variants)}  # fmt: skip
+    path.mkdir(parents=True, exist_ok=True)
+    (path / "comparison.json").write_text(json.dumps(plan))
+
+
+FINAL = {  # (start, arm) → final loss of each seed
+    ("best", "none"): (3.0, 3.2), ("best", "fire"): (2.9, 3.0), ("best", "reset"): (3.1, 3.3),
+    ("100", "none"): (3.4, 3.5), ("100", "fire"): (2.9, 3.1), ("100", "reset"): (3.1, 3.3),
+}  # fmt: skip
+
+
+def warm_start(path, seeds=(0, 1), skip=(), short=()):
+    """Two starts × three arms. skip, short: (start, arm, seed) that have not begun, or are not at their end."""
+    variants = [{"start": "best"}, {"start": "100"}]
+    write_plan(path, "pretrain", ["none", "fire", "reset"], list(seeds), variants, fork_step=100)
+    for seed in seeds:
+        folder = path / f"seed-{seed}"
+        trunk = {
+            step: {"val_loss": 5.0 - step / 50, "val_loss/a": 5.0 - step / 50, "train_loss": 4.0}
+            for step in (0, 40, 100)
+        }
+        write_run(folder / "trunk", "pretrain", [("a", 100), ("b", 120)], trunk, seed=seed, stop=100)
+        for (start, arm), finals in FINAL.items():
+            if (start, arm, seed) in skip:
+                continue
+            at = 100 if start == "100" else 40 + 10 * seed
+            first = 9.0 if arm == "reset" else 4.0
+            lines = {
+                at: {"val_loss": first, "val_loss/a": first - 1},
+                at + 10: {"val_loss": finals[seed] - 0.5, "val_loss/a": 3.0, "train_loss": 3.3},
+                at + 20: {"val_loss": finals[seed], "val_loss/a": 3.5, "train_loss": 3.1, "model/srank": 7.0},
+            }
+            if (start, arm, seed) in short:
+                del lines[at + 20]
+            event = {**EVENT, "step": at, "change": {"sfe": 1.0 + seed}}
+            write_run(
+                folder / folder_of_arm(arm, {"start": start}), "pretrain", [("a", at), ("b", at + 20)], lines,
+                seed=seed, start=at, arm=arm, variant={"start": start}, events=[event] if arm == "fire" else (),
+            )  # fmt: skip
+    return path
+
+
+def body_of(*paths):
+    study = read_study(paths)
+    cells = score(study)
+    return json.loads(json.dumps(to_json(study, cells), allow_nan=False))
+
+
+def printed(*paths):
+    console = Console(width=250, record=True, file=io.StringIO())
+    console.print(summary_table(*paths))
+    return console.export_text()
+
+
+def test_every_arm_of_every_start_has_its_first_final_and_best_loss(tmp_path):
+    best, late = body_of(warm_start(tmp_path / "c"))["variants"]
+    assert (best["variant"], late["variant"]) == ({"start": "best"}, {"start": "100"})
+    fire = late["arms"]["fire"]
+    assert fire["val_loss"]["final"]["per_seed"] == pytest.approx([2.9, 3.1])
+    assert fire["val_loss"]["final"]["mean"] == pytest.approx(3.0)
+    assert fire["val_loss"]["final"]["sd"] == pytest.approx(np.std([2.9, 3.1], ddof=1))
+    assert fire["val_loss"]["best"]["per_seed"] == pytest.approx([2.4, 2.6])
+    assert late["arms"]["reset"]["val_loss"]["first"]["per_seed"] == [9.0, 9.0]
+    assert best["arms"]["none"]["start_step"] == [40, 50]
+    assert best["arms"]["none"]["updates"] == [20, 20]
+
+
+def test_difference_to_none_is_paired_by_seed(tmp_path):
+    fire = body_of(warm_start(tmp_path / "c"))["variants"][0]["arms"]["fire"]["val_loss"]["minus_none"]
+    assert fire["per_seed"] == pytest.approx([-0.1, -0.2])
+    assert fire["sd"] == pytest.approx(np.std([-0.1, -0.2], ddof=1))
+
+
+def test_base_is_what_none_began_with_and_the_first_corpus_is_compared_with_it(tmp_path):
+    reset = body_of(warm_start(tmp_path / "c"))["variants"][0]["arms"]["reset"]["val_loss/a"]
+    assert reset["base"]["per_seed"] == [3.0, 3.0]
+    assert reset["first"]["per_seed"] == [8.0, 8.0]
+    assert reset["gain"]["per_seed"] == pytest.approx([0.5, 0.5])
+
+
+def test_gap_of_none_to_the_best_arm_is_told_for_each_start_in_one_line(tmp_path):
+    path = warm_start(tmp_path / "c")
+    gaps = body_of(path)["gaps"]
+    assert [gap["best_arm"] for gap in gaps] == ["fire", "fire"]
+    assert [gap["mean"] for gap in gaps] == pytest.approx([0.15, 0.45])
+    assert "start best: 0.150 ± 0.071 (fire); start 100: 0.450 ± 0.071 (fire)." in printed(path)
+
+
+def test_interventions_are_averaged_over_the_seeds_of_a_start(tmp_path):
+    arms = body_of(warm_start(tmp_path / "c"))["variants"][0]["arms"]
+    assert arms["fire"]["at_interventions"]["sfe"] == pytest.approx(1.5)
+    assert arms["fire"]["at_interventions"]["dfi_unscaled_before"] == 2.0
+    assert arms["none"]["interventions"] == 0
+    assert "2 → 0.5" in printed(tmp_path / "c")
+
+
+def test_unfinished_runs_and_missing_seeds_are_named_and_enter_no_final_number(tmp_path):
+    path = warm_start(tmp_path / "c", skip={("best", "reset", 1)}, short={("100", "fire", 0)})
+    body = body_of(path)
+    assert "start best, reset: no run yet for seed 1" in body["notes"]
+    (unfinished,) = (note for note in body["notes"] if "unfinished" in note)
+    assert unfinished.startswith("start 100, fire, seed 0: unfinished, its logs end at update 10 of 20")
+    fire = body["variants"][1]["arms"]["fire"]
+    assert fire["finished"] == [False, True]
+    assert fire["val_loss"]["final"]["per_seed"] == [None, 3.1]
+    assert fire["val_loss"]["best"]["per_seed"] == [None, 2.6]
+    assert unfinished in printed(path)
+
+
+def test_a_comparison_without_a_begun_arm_is_refused_in_one_line(tmp_path):
+    write_plan(tmp_path / "c", "sft", ["none"], [0])
+    with pytest.raises(ValueError, match="no arm has begun yet"):
+        build_report(tmp_path / "c")
+
+
+def test_losses_are_drawn_by_start_over_the_updates_since(tmp_path):
+    study = read_study([warm_start(tmp_path / "c")])
+    figure = validation_loss(study).figure
+    assert [axes.get_title("left") for axes in figure.axes] == ["start best", "start 100"]
+    for axes in figure.axes:
+        assert [line.get_xdata().tolist() for line in axes.lines] == [[0, 10, 20]] * 3
+    assert figure.axes[1].lines[0].get_ydata()[-1] == pytest.approx(3.45)
+    assert figure.axes[0].get_ylim()[1] < 9  # what a reset begins with does not flatten the rest
+
+
+def test_the_first_phase_shows_where_second_phases_start(tmp_path):
+    axes = first_phase(read_study([warm_start(tmp_path / "c")])).figure.axes[0]
+    starts = {float(line.get_xdata()[0]) for line in axes.lines if len(set(line.get_xdata())) == 1}
+    assert starts == {40.0, 50.0, 100.0}
+    assert axes.lines[0].get_xdata().max() == 100
+
+
+def test_a_report_of_a_comparison_has_page_figures_and_strict_scores(tmp_path):
+    paths = build_report(warm_start(tmp_path / "c"))
+    names = {figure.stem for figure in paths.figures}
+    assert {"validation_loss", "first_phase", "evaluations_start_best", "evaluations_start_100"} <= names
+    assert all(figure.stat().st_size > 1000 for figure in paths.figures)
+    page = paths.html.read_text()
+    assert all(words in page for words in ("Pretraining: a → b", "Gap of none", "made orthogonal"))
+    assert json.loads(paths.scores.read_text())["algorithm"] == "pretrain"
+
+
+def test_corpora_that_are_files_are_called_by_their_names_where_these_differ():
+    assert short_names(["val_loss", "val_loss/kjv", "val_loss//data/a.txt"]) == {
+        "val_loss/kjv": "kjv", "val_loss//data/a.txt": "a.txt"
+    }  # fmt: skip
+    both = ["val_loss/x/a.txt", "val_loss/y/a.txt"]
+    assert list(short_names(both).values()) == ["x/a.txt", "y/a.txt"]
+
+
+def sft(path, rate, arm="none", seed=0, learn=0.8, retain=0.5, **more):
+    lines = {
+        0: {"learn_accuracy": 0.4, "learn_loss": 2.0, "retain_accuracy": 0.7, "retain_loss": 1.0},
+        9: {
+            "learn_accuracy": learn,
+            "learn_loss": 0.5,
+            "retain_accuracy": retain,
+            "retain_loss": 1.5,
+            "train_loss": 0.7,
+        },
+    }
+    return write_run(path, "sft", [("chem", 9)], lines, seed=seed, learning_rate=rate, arm=arm, **more)
+
+
+def test_fine_tuning_is_told_against_the_base_model_by_learning_rate(tmp_path):
+    path = tmp_path / "c"
+    variants = [{"learning_rate": rate} for rate in (1e-5, 1e-4)]
+    write_plan(path, "sft", ["none", "sib@start"], [0], variants)
+    for variant in variants:
+        rate = variant["learning_rate"]
+        for arm, retain in (("none", 0.5), ("sib@start", 0.6)):
+            sft(path / "seed-0" / folder_of_arm(arm, variant), rate, arm, retain=retain - 1000 * rate, variant=variant)
+    body = body_of(path)
+    sib = body["variants"][1]["arms"]["sib@start"]
+    assert sib["retain_accuracy"]["final"]["mean"] == pytest.approx(0.5)
+    assert sib["retain_accuracy"]["gain"]["mean"] == pytest.approx(-0.2)
+    assert sib["retain_accuracy"]["minus_none"]["mean"] == pytest.approx(0.1)
+    text = printed(path)
+    assert all(words in text for words in ("learning rate", "1e−05", "80.00", "−20.00"))
+    assert {"fronts", "evaluations"} <= {figure.stem for figure in build_report(path).figures}
+
+
+def test_single_runs_go_side_by_side_named_after_what_differs(tmp_path):
+    a = sft(tmp_path / "a", 1e-5, None)
+    b = sft(tmp_path / "b", 1e-5, None, seed=1, learn=0.6)
+    c = sft(tmp_path / "c", 1e-4, None)
+    (variant,) = body_of(a, b, c)["variants"]
+    assert list(variant["arms"]) == ["none, learning_rate 1e-05", "none, learning_rate 0.0001"]
+    assert variant["arms"]["none, learning_rate 1e-05"]["learn_accuracy"]["final"]["per_seed"] == [0.8, 0.6]
+    assert build_report(a, b, c, out=tmp_path / "out").html.exists()
+
+
+def test_runs_of_different_kinds_do_not_go_side_by_side(tmp_path):
+    clip = write_run(tmp_path / "clip", "clip", [("mnist", 5)], {0: {"val_loss": 2.0}, 5: {"val_loss": 1.0}})
+    with pytest.raises(ValueError, match="runs of sft and clip do not go side by side"):
+        build_report(sft(tmp_path / "a", 1e-5), clip, out=tmp_path / "out")
+
+
+def test_a_single_run_has_curves_of_all_it_evaluated_and_measured(tmp_path):
+    lines = {
+        step: {"val_loss": 2.0 - step / 10, "zero_shot_accuracy": step / 10, "model/srank": 3.0} for step in (0, 2, 5)
+    }
+    run = write_run(tmp_path / "clip", "clip", [("mnist", 5)], lines)
+    plots = {plot.name: plot for plot in of_views(read_study([run]))}
+    assert [axes.get_title("left") for axes in plots["evaluations"].figure.axes] == [
+        "val loss",
+        "zero shot accuracy (%)",
+    ]
+    assert "metrics" in plots
+    assert plots["evaluations"].figure.axes[1].lines[0].get_ydata().tolist() == [0, 20, 50]
+    assert "50.00" in printed(run)
+
+
+A = [[0.9, 0.2, 0.1], [0.7, 0.8, 0.3], [0.5, 0.6, 0.9]]
+
+
+def continual(path, matrix, rows=3, before=(0.1, 0.2, 0.3), method="moram", tasks="xyz", **more):
+    outcomes = [
+        {"step": 5 * (i + 1), "task": i, "name": tasks[i], "seed": 0, "updates": 5, "score": 0.5, "scores": matrix[i]}
+        for i in range(rows)
+    ]
+    outcomes[0]["before"] = list(before)
+    lines = {5 * i: {"score": 0.1 * i, "train_loss": 1.0} for i in range(rows + 1)}
+    names = [(name, 5 * (i + 1)) for i, name in enumerate(tasks)]
+    return write_run(path, "continual", names, lines, outcomes=outcomes, method=method, **more)
+
+
+def measures_of(path):
+    (each,) = learned(score(read_study([path])))
+    return {name: spread.mean for name, spread in each.measures().items()}
+
+
+def test_continual_learning_has_op_bwt_transfer_average_and_last(tmp_path):
+    found = measures_of(continual(tmp_path / "r", A))
+    assert found["op"] == pytest.approx((0.5 + 0.6 + 0.9) / 3) == found["last"]
+    assert found["bwt"] == pytest.approx(((0.9 - 0.5) + (0.8 - 0.6)) / 2)  # eq. 10: positive is forgotten
+    assert found["transfer"] == pytest.approx((0.2 + (0.1 + 0.3) / 2) / 2)
+    assert found["average"] == pytest.approx(np.mean(A))
+    assert found["before"] == pytest.approx(0.2)
+
+
+def test_a_continual_run_that_has_not_learned_all_tasks_has_no_such_numbers(tmp_path):
+    path = continual(tmp_path / "r", A, rows=2)
+    found = measures_of(path)
+    assert np.isnan([found[name] for name in ("op", "bwt", "transfer", "average", "last")]).all()
+    paths = build_report(path)
+    (variant,) = json.loads(paths.scores.read_text())["variants"]
+    assert variant["arms"]["moram"]["scores"] == [[A[0], A[1], [None] * 3]]
+    assert "unfinished" in paths.html.read_text()
+
+
+def test_methods_share_the_panels_and_orders_have_a_disparity(tmp_path):
+    path, variants = tmp_path / "c", [{"method": m, "order": o} for m in ("moram", "ewc") for o in ("", "1,0")]
+    write_plan(path, "continual", ["none"], [0], variants)
+    ops = {"moram": (0.6, 0.8), "ewc": (0.5, 0.5)}
+    for variant in variants:
+        turned = variant["order"] != ""
+        matrix = [[0.9, 0.1], [ops[variant["method"]][turned]] * 2]
+        folder = path / "seed-0" / folder_of_arm("none", variant)
+        continual(
+            folder, matrix, rows=2, before=(0.0, 0.0), method=variant["method"], tasks="yx" if turned else "xy",
+            arm="none", variant=variant,
+        )  # fmt: skip
+    disparity = 100 * np.std(ops["moram"], ddof=1)
+    assert f"{disparity:.2f} (method moram, none); 0.00 (method ewc, none)" in printed(path)
+    paths = build_report(path)
+    assert {"score_matrix", "scores_by_task", "evaluations"} <= {figure.stem for figure in paths.figures}
+    arms = [variant["arms"]["none"] for variant in json.loads(paths.scores.read_text())["variants"]]
+    assert [arm["op"]["mean"] for arm in arms] == pytest.approx([0.6, 0.8, 0.5, 0.5])
+    assert arms[1]["tasks"] == ["y", "x"]
+
+
+def test_a_task_without_all_scores_is_named(tmp_path):
+    path = continual(tmp_path / "r", [[0.9, 0.2], [0.7, 0.8], [0.5, 0.6]])
+    with pytest.raises(ValueError, match=r"tasks\.jsonl: task 0 without the scores of 3 tasks"):
+        build_report(path)

@@ -1,0 +1,354 @@
+"""Reports of classifiers: numbers by hand from small logs, runs side by side, comparisons, and one real tiny run."""
+
+import io
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from supple.experiments.report import build_report, summary_table
+from supple.experiments.report.side_by_side import gather
+from supple.metrics import accuracy_recovery_time, peak_saturation, saturation_area
+from supple.scripts.report import main as report_command
+from supple.tracks.vision.report.scores import score, to_json
+from supple.tracks.vision.runs import create, train
+from supple.tracks.vision.settings import VisionSettings
+
+SETTINGS = {
+    "dataset": "mnist", "stream": "permuted", "network": "mlp", "activation": "relu", "hook": [], "batch_size": 10,
+    "learning_rate": 1e-3, "eval_every": 0.0, "shock_every": 0, "threads": 1,
+}  # fmt: skip
+
+
+def write_lines(file, rows):
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def write_run(folder, online, *, tests=None, seeds=(0,), updates=(10, 10), metrics=(), events=(), hooks=(), arm=None,
+              data="mnist, 10 classes", more=None, **settings):  # fmt: skip
+    """A run directory. online, tests: (seeds, finished tasks) accuracies; updates: of each planned task."""
+    folder.mkdir(parents=True)
+    ends = np.cumsum(updates).tolist()
+    tasks = [
+        {"index": i, "start": e - n, "end": e, "size": 50} for i, (n, e) in enumerate(zip(updates, ends, strict=True))
+    ]
+    values = {**SETTINGS, "seeds": list(seeds), "hook": list(hooks), **settings}
+    config = {
+        "algorithm": "vision", "seed": seeds[0], "total_steps": ends[-1], "hooks": list(hooks), "arm": arm,
+        "command": f"supple vision --out {folder.name}", "data": data, "settings": values, "tasks": tasks,
+        "versions": {"supple": "0.1.0"},
+    }  # fmt: skip
+    (folder / "config.json").write_text(json.dumps(config))
+    tests = online if tests is None else tests
+    rows = [
+        {"step": ends[t], "task": t, "seed": seed, "updates": updates[t], "online_accuracy": online[s][t],
+         "online_loss": 1.0, "test_accuracy": tests[s][t], **(more[s][t] if more else {})}
+        for s, seed in enumerate(seeds) for t in range(len(online[s])) if online[s][t] is not None
+    ]  # fmt: skip
+    write_lines(folder / "tasks.jsonl", rows)
+    write_lines(folder / "metrics.jsonl", metrics)
+    write_lines(folder / "events.jsonl", events)
+    return folder
+
+
+def strict_json(file):
+    def refuse(word):
+        raise AssertionError(f"{word} is not JSON")
+
+    return json.loads(file.read_text(encoding="utf-8"), parse_constant=refuse)
+
+
+def arms_of(*folders, benchmark="permuted mnist"):
+    """What scores.json says of each arm, without the figures that a report takes its time for."""
+    studies = gather(folders)
+    body = to_json(studies, {name: score(data) for name, data in studies.items()})
+    return json.loads(json.dumps(body, allow_nan=False))["benchmarks"][benchmark]["arms"]
+
+
+def printed(*folders):
+    console = Console(width=220, record=True, file=io.StringIO())
+    console.print(summary_table(*folders))
+    return console.export_text()
+
+
+def test_online_accuracy_weighs_tasks_by_their_updates_and_has_the_unbiased_deviation(tmp_path):
+    run = write_run(tmp_path / "r", [[0.5, 0.9], [0.7, 0.9]], seeds=(3, 4), updates=(30, 10))
+    arm = arms_of(run)["relu"]
+    assert arm["seeds"] == [3, 4]
+    assert arm["online"]["per_seed"] == pytest.approx([0.6, 0.75])
+    assert arm["online"]["sd"] == pytest.approx(np.std([0.6, 0.75], ddof=1))
+    assert "67.50 ± 10.61" in printed(run)
+
+
+def test_gap_is_test_minus_online_as_table_e3_has_it(tmp_path):
+    run = write_run(tmp_path / "r", [[0.5, 0.9]], tests=[[0.8, 0.7]], updates=(30, 10))
+    arm = arms_of(run)["relu"]
+    assert arm["gap"]["mean"] == pytest.approx((0.3 - 0.2) / 2)
+    assert (arm["test"]["mean"], arm["last_test"]["mean"]) == pytest.approx((0.75, 0.7))
+
+
+def test_one_seed_has_neither_deviation_nor_interval(tmp_path):
+    paths = build_report(write_run(tmp_path / "r", [[0.5, 0.9]]))
+    online = arms_of(tmp_path / "r")["relu"]["online"]
+    assert (online["sd"], online["interval"]) == (None, None)
+    page = paths.html.read_text()
+    assert "One run: it shows what happened" in page
+    assert "1 seed: no band" in page
+    assert "±" not in printed(tmp_path / "r")
+
+
+def test_interval_holds_the_mean_of_seeds_that_differ(tmp_path):
+    online = [[0.5 + 0.02 * s, 0.6] for s in range(5)]
+    spread = arms_of(write_run(tmp_path / "r", online, seeds=range(5)))["relu"]["online"]
+    low, high = spread["interval"]
+    assert min(spread["per_seed"]) < low < spread["iqm"] < high < max(spread["per_seed"])
+
+
+def test_split_stream_has_acc_bwt_and_fwt(tmp_path):
+    more = [[{"accuracies": [0.9]}, {"accuracies": [0.6, 0.8]}, {"accuracies": [0.5, 0.7, 0.9]}]]
+    starts = [
+        {"step": 10, "task": 1, "seed": 0, "test_accuracy": 0.3},
+        {"step": 20, "task": 2, "seed": 0, "test_accuracy": 0.2},
+    ]
+    run = write_run(
+        tmp_path / "r", [[0.5] * 3], tests=[[0.9, 0.8, 0.9]], updates=(10,) * 3, more=more, stream="split",
+        metrics=starts, eval_every=1.0,
+    )  # fmt: skip
+    arm = arms_of(run, benchmark="split mnist")["relu"]
+    assert arm["acc"]["mean"] == pytest.approx((0.5 + 0.7 + 0.9) / 3)
+    assert arm["bwt"]["mean"] == pytest.approx(((0.5 - 0.9) + (0.7 - 0.8)) / 2)
+    assert arm["fwt"]["mean"] == pytest.approx(((0.3 - 0.1) + (0.2 - 0.1)) / 2)
+
+
+def test_stream_whose_tasks_are_not_tested_again_has_no_columns_for_it(tmp_path):
+    run = write_run(tmp_path / "r", [[0.5, 0.9]])
+    assert not re.search("ACC|BWT|FWT|SFE|fork", printed(run))
+
+
+def shocked(folder, gammas, saturation, accuracy, finished=1):
+    """One task of 5 updates an epoch; the last epoch of a finished task is not tested within it."""
+    epochs = len(gammas)
+    rows = [
+        {"step": 5 * (e + 1), "task": 0, "seed": 0, "test_accuracy": accuracy[e], "gamma": gammas[e],
+         "saturated_fraction": saturation[e]}
+        for e in range(epochs - finished)
+    ]  # fmt: skip
+    return write_run(
+        folder, [[0.5] * finished], updates=(5 * epochs,), metrics=rows, eval_every=1.0, shock_every=3, stream="split"
+    )
+
+
+GAMMAS = [1, 1, 1, 1.5, 1, 1, 0.5, 1, 1, 1]
+SATURATION = [0.1, 0.1, 0.1, 0.8, 0.6, 0.3, 0.5, 0.4, 0.4, 0.4]
+ACCURACY = [0.2, 0.4, 0.8, 0.5, 0.7, 0.79, 0.1, 0.2, 0.3, 0.4]
+
+
+def test_shocks_are_scored_by_factor_over_the_epochs_up_to_the_next(tmp_path):
+    paths = build_report(shocked(tmp_path / "r", GAMMAS, SATURATION, ACCURACY))
+    shocks = strict_json(paths.scores)["benchmarks"]["split mnist, shocks"]["arms"]["relu"]["shocks"]
+    assert list(shocks) == ["0.5", "1.5"]
+    hard, soft = shocks["1.5"], shocks["0.5"]
+    assert hard["peak"]["mean"] == pytest.approx(peak_saturation(SATURATION[3:6]))
+    assert hard["area"]["mean"] == pytest.approx(saturation_area(SATURATION[3:6]))
+    assert (hard["recovery_time"], hard["non_recovery_rate"]) == (2, 0)
+    assert hard["tau_95"] == accuracy_recovery_time(ACCURACY[3:6], 0.8) == 2
+    assert (soft["recovery_time"], soft["non_recovery_rate"]) == (None, 1)
+    assert (soft["tau_95"], soft["tau_95_non_recovery_rate"]) == (None, 1)
+    assert "shocks.png" in {figure.name for figure in paths.figures}
+    assert "not halved" in printed(tmp_path / "r")
+
+
+def test_shock_whose_window_is_not_over_is_not_scored(tmp_path):
+    run = shocked(tmp_path / "r", GAMMAS[:8], SATURATION, ACCURACY, finished=0)
+    assert list(arms_of(run, benchmark="split mnist, shocks")["relu"]["shocks"]) == ["1.5"]
+
+
+def test_shocks_without_tests_in_each_epoch_are_said_to_be_missing(tmp_path):
+    run = write_run(tmp_path / "r", [[0.5, 0.6]], shock_every=3, stream="split")
+    assert "--eval-every is not 1" in build_report(run).html.read_text()
+
+
+def test_runs_go_side_by_side_activations_down_and_benchmarks_across(tmp_path):
+    for name, stream, value in (("a", "permuted", 0.8), ("b", "random-labels", 0.2)):
+        write_run(tmp_path / f"{name}-relu", [[value, value]], stream=stream)
+        settings = {"stream": stream, "activation": f"leaky_relu(negative_slope={value})"}
+        write_run(tmp_path / f"{name}-leaky", [[0.9, 0.9], [0.8, 0.8]], seeds=(0, 1), **settings)
+    paths = build_report(*sorted(tmp_path.iterdir()), out=tmp_path / "table")
+    assert paths.html == tmp_path / "table" / "report" / "index.html"
+    body = strict_json(paths.scores)["benchmarks"]
+    assert {name: sorted(each["arms"]) for name, each in body.items()} == {
+        "permuted mnist": ["leaky_relu", "relu"], "random-labels mnist": ["leaky_relu", "relu"],
+    }  # fmt: skip
+    text = printed(*sorted(p for p in tmp_path.iterdir() if p.name != "table"))
+    first = text.split("Permuted")[0]
+    assert re.search(r"leaky_relu +relu", first)
+    assert re.search(r"random-labels mnist +85.00 ± 7.07 +20.00", first)
+    assert "Accuracy by task: random-labels mnist" in paths.html.read_text()
+
+
+def test_runs_that_differ_only_in_seeds_are_one_arm(tmp_path):
+    first = write_run(tmp_path / "first", [[0.5, 0.5]], threads=1)
+    second = write_run(tmp_path / "second", [[0.7, 0.7]], seeds=(1,), threads=2)
+    arm = arms_of(second, first)["relu"]
+    assert arm["seeds"] == [0, 1]
+    assert arm["online"]["per_seed"] == pytest.approx([0.5, 0.7])
+
+
+@pytest.mark.parametrize(
+    ("settings", "labels"),
+    [
+        ({"activation": "relu", "hooks": ["fire@task"]}, ["relu", "relu + fire@task"]),
+        ({"learning_rate": 0.1}, ["relu, learning_rate 0.001", "relu, learning_rate 0.1"]),
+        ({}, ["relu (a)", "relu (b)"]),
+    ],
+)
+def test_arms_of_one_benchmark_are_named_after_what_tells_them_apart(tmp_path, settings, labels):
+    runs = [write_run(tmp_path / "a", [[0.5, 0.5]]), write_run(tmp_path / "b", [[0.7, 0.7]], **settings)]
+    assert list(arms_of(*runs)) == labels
+
+
+def test_parameters_of_an_activation_are_named_where_one_benchmark_has_several(tmp_path):
+    names = [f"leaky_relu(negative_slope={slope})" for slope in (0.1, 0.8)]
+    runs = [write_run(tmp_path / str(i), [[0.5, 0.5]], activation=name) for i, name in enumerate(names)]
+    assert list(arms_of(*runs)) == names
+
+
+def test_unfinished_runs_and_several_lengths_are_reported_as_far_as_they_came_and_said_to_be(tmp_path):
+    done = write_run(tmp_path / "done", [[0.5, 0.7]])
+    going = write_run(tmp_path / "going", [[0.9]], updates=(10, 10, 10), activation="tanh")
+    paths = build_report(done, going, out=tmp_path / "t")
+    arms = arms_of(done, going)
+    assert (arms["relu"]["tasks"], arms["tanh"]["tasks"], arms["tanh"]["online"]["mean"]) == (2, 1, 0.9)
+    page = paths.html.read_text()
+    assert "tanh: unfinished, with 1 of 3 tasks done" in page
+    assert "finished different numbers of tasks" in page
+
+
+def test_run_that_has_only_begun_gives_nulls(tmp_path):
+    paths = build_report(write_run(tmp_path / "r", [[]]))
+    assert arms_of(tmp_path / "r")["relu"]["online"]["mean"] is None
+    assert paths.figures == ()
+
+
+def intervention(step, arm):
+    return {
+        "event": "intervention", "step": step, "hook": arm, "intervention": arm, "learner": "model",
+        "contract": {"weights": "all"}, "before": {"dfi_unscaled": 5.0, "weight_norm": 2.0},
+        "after": {"dfi_unscaled": 1.0, "weight_norm": 2.0}, "change": {"sfe": 8.0}, "seconds": 0.1,
+    }  # fmt: skip
+
+
+def accuracies(step, task, value, **more):
+    return [{"step": step, "task": task, "seed": s, "test_accuracy": value + 0.1 * s, **more} for s in (0, 1)]
+
+
+@pytest.fixture
+def comparison(tmp_path):
+    """Two seeds in a stack, forked where the second task begins."""
+    folder = tmp_path / "c"
+    for name, arm, late in (("trunk", None, None), ("none", "none", 0.5), ("fire", "fire", 0.7)):
+        metrics = [{"step": 10, "seed": s, "model/lambda_max": 4.0, "model/weight_norm": 1.0} for s in (0, 1)]
+        metrics += accuracies(5, 0, 0.3)
+        if arm:
+            after = [{"step": 15, "seed": s, "model/lambda_max": 2.0, "model/cbp_replaced": 6.0} for s in (0, 1)]
+            metrics = accuracies(10, 1, 0.1) + accuracies(15, 1, late + 0.1) + after
+        first, second = ([0.2, None], [0.4, None]) if arm is None else ([None, 0.8], [None, 0.6])
+        write_run(
+            folder / "seeds-0-1" / name, [first, second], tests=[[0.6, late], [0.6, late]], seeds=(0, 1), arm=arm,
+            metrics=metrics, events=[intervention(10, arm)] if arm == "fire" else [], eval_every=1.0,
+        )  # fmt: skip
+    plan = {"algorithm": "vision", "arms": ["none", "fire"], "seeds": [0, 1], "fork_step": 10}
+    (folder / "comparison.json").write_text(json.dumps(plan))
+    return folder
+
+
+def test_comparison_scores_what_came_after_the_fork(comparison):
+    paths = build_report(comparison)
+    arms = arms_of(comparison)
+    assert list(arms) == ["none", "fire"]
+    assert arms["none"]["online"]["per_seed"] == pytest.approx([0.8, 0.6])
+    assert arms["fire"]["best_after"]["per_seed"] == pytest.approx([0.8, 0.9])
+    assert arms["fire"]["final_after"]["per_seed"] == pytest.approx([0.7, 0.7])
+    assert {"test_accuracy.png", "before_and_after.png", "metrics.png"} <= {f.name for f in paths.figures}
+    page = paths.html.read_text()
+    assert "unfinished" not in page
+    assert "update of the fork" in page
+    assert "<td>0, 1</td>" in page  # whose the intervention was
+
+
+def test_comparison_tells_what_an_intervention_did_to_one_network_of_the_stack(comparison):
+    fire = arms_of(comparison)["fire"]
+    assert fire["interventions"] == 1
+    assert fire["at_interventions"]["sfe"] == 4.0  # half of what the stack of two changed
+    assert (fire["at_interventions"]["dfi_unscaled_before"], fire["at_interventions"]["dfi_unscaled_after"]) == (5, 1)
+    assert (fire["at_interventions"]["lambda_max_before"], fire["at_interventions"]["lambda_max_after"]) == (4, 2)
+    assert fire["units_replaced"] == {"cbp": 6}
+    assert "5 → 1" in printed(comparison)
+
+
+def test_second_report_replaces_the_first(tmp_path):
+    run = write_run(tmp_path / "r", [[0.5, 0.9]])
+    build_report(run)
+    (run / "report" / "stale.png").touch()
+    build_report(run)
+    assert not (run / "report" / "stale.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("prepare", "words"),
+    [
+        (lambda p: (p / "config.json").write_text('{"algorithm": "ppo", "tasks": [{"index": 0, "cycle": 0, "env": "A", '
+                                                  '"start": 0, "end": 9}]}'), "run of ppo"),
+        (lambda p: (p / "comparison.json").write_text("{}"), "is a comparison"),
+        (lambda p: (p / "config.json").unlink(), "has no config.json"),
+        (lambda p: (p / "tasks.jsonl").write_text('{"step": 10, "task": 0}\n'), "tasks.jsonl: a finished task without"),
+    ],
+)  # fmt: skip
+def test_what_does_not_go_side_by_side_is_refused_in_one_line(tmp_path, prepare, words):
+    good, bad = write_run(tmp_path / "good", [[0.5, 0.9]]), write_run(tmp_path / "bad", [[0.5, 0.9]])
+    prepare(bad)
+    with pytest.raises(ValueError, match=re.escape(words)) as caught:
+        build_report(good, bad, out=tmp_path / "t")
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "t").exists()
+
+
+def test_several_runs_without_a_folder_for_the_report_are_refused(tmp_path):
+    runs = [write_run(tmp_path / name, [[0.5, 0.9]]) for name in "ab"]
+    with pytest.raises(ValueError, match="--out DIR"):
+        build_report(*runs)
+
+
+def idx_file(array):
+    return bytes([0, 0, 8, array.ndim]) + np.array(array.shape, ">u4").tobytes() + array.tobytes()
+
+
+def test_real_run_is_reported_from_the_command_line(tmp_path, capsys):
+    data = tmp_path / "data"
+    data.mkdir()
+    draw = np.random.default_rng(0)
+    for split, n in (("train", 60), ("t10k", 20)):
+        images, labels = draw.integers(0, 256, (n, 28, 28), np.uint8), np.arange(n, dtype=np.uint8) % 10
+        (data / f"{split}-images-idx3-ubyte").write_bytes(idx_file(images))
+        (data / f"{split}-labels-idx1-ubyte").write_bytes(idx_file(labels))
+    run = tmp_path / "run"
+    settings = VisionSettings(
+        dataset="mnist", data=data, stream="permuted", tasks=2, epochs=2, width=8, seeds=(0, 1), hook=("fire@task",),
+        batch_size=10, eval_every=1, measure_every=6, compile="off",
+    )  # fmt: skip
+    create(run, settings, "supple vision …")
+    train(run, lambda step: None, print)
+    report_command([str(run)])
+    assert "relu + fire@task" in capsys.readouterr().out
+    arm = strict_json(run / "report" / "scores.json")["benchmarks"]["permuted mnist"]["arms"]["relu + fire@task"]
+    rows = [json.loads(line) for line in Path(run / "tasks.jsonl").read_text().splitlines()]
+    for member, seed in enumerate((0, 1)):
+        own = [row["online_accuracy"] for row in rows if row["seed"] == seed]
+        assert arm["online"]["per_seed"][member] == pytest.approx(np.mean(own))
+    assert arm["interventions"] == 1
+    assert arm["at_interventions"]["dfi_unscaled_after"] < arm["at_interventions"]["dfi_unscaled_before"]
+    figures = {figure.stem for figure in (run / "report").glob("*.png")}
+    assert {"accuracy_by_task", "test_accuracy", "metrics", "before_and_after"} <= figures

@@ -1,0 +1,98 @@
+"""Which atoms of an adapter answer to which tokens: the MoRAM paper's Figures 3 and 5."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
+from safetensors import safe_open
+
+from ....experiments.report.study import Study
+from ....experiments.report.style import INK, Plot, new_figure, tidy
+
+Weights = NDArray[np.float32]
+STORED = Path("model/activation_maps.safetensors")  # of a run of `supple language continual --activation-maps True`
+COLOURS = "viridis"  # even steps of lightness, also for the colour-blind and in grey
+
+
+def token_map(weights: Weights, sizes: Sequence[int], tokens: Sequence[str] = (), title: str = "") -> Figure:
+    """The mixture weights of every token, an atom a column (Figure 3).
+
+    weights: (tokens, atoms), of `activation_maps`. sizes: atoms that each task added; white lines part them.
+    tokens: words for the rows; default: their numbers. Raises ValueError where the numbers do not fit."""
+    rows, atoms = weights.shape
+    if sum(sizes) != atoms:
+        raise ValueError(f"the tasks added {sum(sizes)} atoms, but the map has {atoms}")
+    if tokens and len(tokens) != rows:
+        raise ValueError(f"{len(tokens)} words for {rows} tokens")
+    figure = new_figure(min(12.0, 1.6 + 0.18 * rows))
+    axes = figure.subplots()
+    _draw(figure, axes, weights, sizes, "mixture weight")
+    axes.set_title(title, loc="left", fontsize=10.5, fontweight="bold", color=INK)
+    if tokens:
+        axes.set_yticks(range(rows), tokens)
+    else:
+        axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.set_ylabel("token", fontsize=9.5, color=INK)
+    return figure
+
+
+def mean_map(maps: Mapping[str, Weights], sizes: Sequence[int], title: str = "") -> Figure:
+    """The mean weight of every atom over the tokens of each of several sets, a set a row (Figure 5).
+
+    maps: label → (tokens, atoms); a set from before later tasks has fewer atoms, and its row ends there.
+    sizes: atoms that each task added. Raises ValueError for a set without tokens, or with more atoms than that."""
+    atoms = sum(sizes)
+    means = np.full((len(maps), atoms), np.nan, dtype=np.float32)
+    for row, (label, weights) in zip(means, maps.items(), strict=True):
+        if not len(weights) or weights.shape[1] > atoms:
+            raise ValueError(f"'{label}' has weights {weights.shape}: tokens × at most {atoms} atoms are needed")
+        row[: weights.shape[1]] = weights.mean(0)
+    figure = new_figure(1.6 + 0.32 * len(maps))
+    axes = figure.subplots()
+    _draw(figure, axes, means, sizes, "mean weight")
+    axes.set_title(title, loc="left", fontsize=10.5, fontweight="bold", color=INK)
+    axes.set_yticks(range(len(maps)), list(maps))
+    return figure
+
+
+def stored_maps(study: Study) -> Plot | None:
+    """Draw how much each task uses each atom, in the first, the middle and the last layer that has any, of the first
+    run that left maps (Figure 5); None where none did."""
+    runs = [(study.name(group, arm), run) for group, arm, of_arm in study.cells for run in of_arm]
+    found = [(name, run) for name, run in runs if (run.path / STORED).is_file()]
+    if not found:
+        return None
+    name, run = found[0]
+    with safe_open(run.path / STORED, "numpy") as file:
+        labels = json.loads(file.metadata()["maps"])
+        tasks, sizes = labels["tasks"], labels["atoms"]
+        layers = list(sizes)
+        some = dict.fromkeys((layers[0], layers[len(layers) // 2], layers[-1]))
+        shown = {layer: file.get_tensor(layer) for layer in some}
+    figure = new_figure((1.3 + 0.28 * len(tasks)) * len(shown))
+    panels = figure.subplots(len(shown), squeeze=False)[:, 0]
+    for axes, (layer, weights) in zip(panels, shown.items(), strict=True):
+        _draw(figure, axes, weights, sizes[layer], "mean weight")
+        axes.set_title(layer, loc="left", fontsize=10.5, fontweight="bold", color=INK)
+        axes.set_yticks(range(len(tasks)), tasks)
+    caption = (
+        f"Mean mixture weight of each atom on the training data of each task, at the end; {name}, seed {run.seed}. A "
+        f"task that lights up another's atoms makes use of what that one learned. White lines part the tasks' atoms."
+    )
+    return Plot("activation_maps", "Which atoms the tasks use", caption, figure)
+
+
+def _draw(figure: Figure, axes: Axes, values: Weights, sizes: Sequence[int], label: str) -> None:
+    tidy(axes)
+    axes.grid(False)
+    image = axes.imshow(values, aspect="auto", interpolation="nearest", cmap=COLOURS, vmin=0.0)
+    for end in np.cumsum(sizes)[:-1]:
+        axes.axvline(end - 0.5, color="white", linewidth=1.4)
+    axes.set_xlabel("atom, the oldest task's first", fontsize=9.5, color=INK)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    figure.colorbar(image, ax=axes, label=label, fraction=0.03, pad=0.01)

@@ -1,0 +1,149 @@
+"""Scores of tasks learned one after the other: what is kept and what is transferred, per method."""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....experiments.report.cell_tables import spread_text, table_of
+from ....experiments.report.cells import Cell, spread_json
+from ....experiments.report.collect import RunData
+from ....experiments.report.numbers import NAN, Spread, mean
+from ....experiments.report.study import Study
+from ....experiments.report.tables import Table
+from ....metrics import (
+    domain_average,
+    domain_last,
+    domain_transfer,
+    forgetting,
+    order_disparity,
+    overall_performance,
+)
+
+Array = NDArray[np.float64]
+BY_TASK: dict[str, Callable[[Array], Array]] = {
+    "transfer": domain_transfer,
+    "average": domain_average,
+    "last": domain_last,
+}
+HEADINGS = {
+    "before": "before (%)",
+    "op": "OP (%)",
+    "bwt": "BWT, eq. 10 (%)",
+    "transfer": "Transfer (%)",
+    "average": "Average (%)",
+    "last": "Last (%)",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """Hold what became of every task in the runs of one cell.
+
+    tasks: their names, in the order in which they were learned. scores: (seeds, tasks, tasks), A[i, j] of task j after
+    task i; before: (seeds, tasks), before any was learned; NaN for what is not there (yet).
+    """
+
+    cell: Cell
+    tasks: tuple[str, ...]
+    scores: Array
+    before: Array
+
+    def measures(self) -> dict[str, Spread]:
+        """OP and BWT (MoRAM paper, eqs. 9 and 10: positive is forgotten), and the means over tasks of Transfer, Average
+        and Last (A.2), of each seed; NaN for runs that have not learned all tasks."""
+        found: dict[str, list[float]] = {name: [] for name in HEADINGS}
+        for before, A in zip(self.before, self.scores, strict=True):
+            known = bool(np.isfinite(A).all())
+            found["before"].append(float(before.mean()))
+            found["op"].append(overall_performance(A) if known else NAN)
+            found["bwt"].append(forgetting(A) if known else NAN)
+            for name, of_tasks in BY_TASK.items():
+                found[name].append(float(mean(of_tasks(A))) if known else NAN)
+        return {name: Spread(np.array(values)) for name, values in found.items()}
+
+    def by_task(self) -> dict[str, Array]:
+        """Transfer, Average and Last of each task, (seeds, tasks); NaN likewise, and Transfer of the first."""
+        unknown = np.full(len(self.tasks), NAN)
+        return {
+            name: np.stack([of_tasks(A) if np.isfinite(A).all() else unknown for A in self.scores])
+            for name, of_tasks in BY_TASK.items()
+        }
+
+
+def learned(cells: Sequence[Cell]) -> list[Learned]:
+    """The scores of every cell. Raises ValueError for rows that do not have a score of each task."""
+    found = []
+    for cell in cells:
+        pairs = [_matrix(run) for run in cell.runs]
+        tasks = tuple(task.name for task in cell.runs[0].tasks)
+        found.append(Learned(cell, tasks, np.stack([A for _, A in pairs]), np.stack([before for before, _ in pairs])))
+    return found
+
+
+def to_json(each: Learned) -> dict[str, Any]:
+    """Return what a cell's arm has in scores.json besides."""
+    return {
+        "tasks": each.tasks,
+        "scores": each.scores,
+        "scores_before": each.before,
+        **{name: spread_json(spread) for name, spread in each.measures().items() if name != "before"},
+        "by_task": {name: mean(values, axis=0) for name, values in each.by_task().items()},
+    }
+
+
+def summary(study: Study, found: Sequence[Learned]) -> Table:
+    """One row a method."""
+    measured = [each.measures() for each in found]
+    columns = {
+        heading: [spread_text(measures[name], percent=True) for measures in measured]
+        for name, heading in HEADINGS.items()
+    }
+    words = (
+        "Before: mean score of the model as it was. OP: mean score of all tasks in the end, as is Last. BWT is eq. 10 "
+        "of the MoRAM paper: positive means forgotten (the field’s BWT has the other sign). Transfer: mean score of "
+        "tasks before they are learned, without the first; Average: over all times."
+    )
+    return table_of(study, [each.cell for each in found], "Continual learning", columns, words)
+
+
+def tasks_table(study: Study, found: Sequence[Learned]) -> Table:
+    """Transfer, Average and Last of every task (MoRAM paper, Table 1)."""
+    tasks = list(dict.fromkeys(task for each in found for task in each.tasks))
+    rows = []
+    for each in found:
+        label = study.name(each.cell.group, each.cell.arm)
+        for name, values in each.by_task().items():
+            cells = dict(zip(each.tasks, values.T, strict=True))
+            texts = [spread_text(Spread(cells.get(task, np.array([NAN]))), percent=True) for task in tasks]
+            rows.append([label, name.capitalize(), *texts])
+    return Table("By task (%)", ["method", "measure", *tasks], rows, "Means over seeds; tasks as first learned.")
+
+
+def order_line(study: Study, found: Sequence[Learned]) -> str:
+    """One line: how much the final performance differs between orders of the tasks; "" where one order was learned."""
+    by_order: dict[str, list[float]] = defaultdict(list)
+    for each in found:
+        rest = [f"{name} {value}" for name, value in each.cell.group.variant.items() if name != "order"]
+        by_order[", ".join([*rest, each.cell.arm])].append(each.measures()["op"].mean)
+    known = {label: values for label, values in by_order.items() if len(values) > 1 and np.isfinite(values).all()}
+    if "order" not in study.varied or not known:
+        return ""
+    parts = [f"{100 * order_disparity(values):.2f} ({label})" for label, values in known.items()]
+    return f"Order disparity (standard deviation of OP over orders, %): {'; '.join(parts)}."
+
+
+def _matrix(run: RunData) -> tuple[Array, Array]:
+    """(scores before any task, A[i, j]) of one run."""
+    count = len(run.tasks)
+    before, A = np.full(count, NAN), np.full((count, count), NAN)
+    for row in run.outcomes:
+        if len(scores := row.get("scores", [])) != count:
+            raise ValueError(f"{run.path / 'tasks.jsonl'}: task {row.get('task')} without the scores of {count} tasks")
+        A[int(row["task"])] = [NAN if value is None else value for value in scores]
+        if row.get("before"):
+            before[:] = [NAN if value is None else value for value in row["before"]]
+    return before, A

@@ -1,0 +1,151 @@
+"""Learning against retention: every variant of an arm as a point, and its Pareto front (SIB paper, Figures 4, 5)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.lines import Line2D
+from numpy.typing import NDArray
+
+from ....experiments.report.cells import Cell
+from ....experiments.report.style import INK, Plot, arm_styles, new_figure, tidy
+from ....experiments.report.tables import Table, number
+from ....metrics import hypervolume, pareto_front
+
+Array = NDArray[np.float64]
+LEARN, RETAIN = "learn_", "retain_"
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """Hold what the runs of an arm in one variant ended with, one a seed: both are to be large.
+
+    words: the variant, such as `learning rate 1e-05, epochs 3`."""
+
+    arm: str
+    words: str
+    learned: Array
+    retained: Array
+
+    @property
+    def mean(self) -> tuple[float, float]:
+        return float(self.learned.mean()), float(self.retained.mean())
+
+
+@dataclass(frozen=True, eq=False)
+class TradeOff:
+    """All points, the model before any of them, and what the axes are called. shares: both are in %, so that the area
+    from 0 means something."""
+
+    points: list[Point]
+    base: tuple[float, float] | None
+    learned: str
+    retained: str
+    shares: bool
+
+    @property
+    def arms(self) -> list[str]:
+        return list(dict.fromkeys(point.arm for point in self.points))
+
+    def of(self, arm: str) -> list[Point]:
+        return [point for point in self.points if point.arm == arm]
+
+
+def trade_off(cells: Sequence[Cell]) -> TradeOff | None:
+    """The final scores of fine-tuning runs, in %; their losses, negative, where scores are missing. None where no run
+    has come to its end, or nothing was to be retained."""
+    names = dict.fromkeys(name for cell in cells for name in cell.numbers)
+    learned, retained = (_examined(names, prefix) for prefix in (LEARN, RETAIN))
+    if not learned or not retained:
+        return None
+    shares = not any(name.endswith("loss") for name in (learned, retained))
+    if not shares:
+        learned, retained = f"{LEARN}loss", f"{RETAIN}loss"
+    sign = 100.0 if shares else -1.0
+    points, bases = [], []
+    for cell in cells:
+        if learned not in cell.numbers or retained not in cell.numbers:
+            continue
+        both = [cell.numbers[name] for name in (learned, retained)]
+        final = sign * np.stack([each.final.values for each in both])
+        final = final[:, np.isfinite(final).all(0)]
+        if final.size:
+            points.append(Point(cell.arm, cell.group.words, final[0], final[1]))
+            bases.append(sign * np.stack([each.base.values for each in both]))
+    if not points:
+        return None
+    base = np.concatenate(bases, axis=1)
+    base = base[:, np.isfinite(base).all(0)]
+    words = [
+        f"{name.replace('_', ' ')} (%)" if shares else f"−{name.replace('_', ' ')}" for name in (learned, retained)
+    ]
+    middle = (float(base[0].mean()), float(base[1].mean())) if base.size else None
+    return TradeOff(points, middle, words[0], words[1], shares)
+
+
+def fronts(found: TradeOff) -> Plot:
+    """Points, fronts as stairs, and the model that all began with."""
+    figure = new_figure(4.6, width=7.4)
+    axes = figure.subplots()
+    tidy(axes, grid="both")
+    styles = arm_styles(found.arms)
+    for arm in found.arms:
+        points, color = found.of(arm), styles[arm]["color"]
+        means = np.array([point.mean for point in points])
+        best = pareto_front(means)
+        stairs = means[best][np.argsort(means[best][:, 0])]
+        axes.plot(*_corners(stairs).T, linewidth=1.6, **styles[arm])
+        for point, (x, y), on in zip(points, means, best, strict=True):
+            axes.scatter(x, y, s=34, zorder=3, color=color if on else "white", edgecolor=color, linewidth=1.2)
+            if len(point.learned) > 1:
+                spread = {"color": color, "linewidth": 0.8, "alpha": 0.6}
+                axes.errorbar(x, y, point.retained.std(ddof=1), point.learned.std(ddof=1), fmt="none", **spread)
+    handles = [Line2D([], [], linewidth=2.2, label=arm, **styles[arm]) for arm in found.arms]
+    if found.base:
+        axes.scatter(*found.base, marker="*", s=150, color=INK, zorder=4)
+        handles.append(Line2D([], [], marker="*", markersize=11, color=INK, linestyle="none", label="base model"))
+    axes.set_xlabel(found.learned, fontsize=9.5, color=INK)
+    axes.set_ylabel(found.retained, fontsize=9.5, color=INK)
+    figure.legend(handles=handles, loc="outside upper left", ncols=len(handles), frameon=False, fontsize=10)
+    seeds = max(len(point.learned) for point in found.points)
+    bars = f"means over {seeds} seeds, bars one standard deviation" if seeds > 1 else "1 seed: no spread is known"
+    caption = (
+        "One point a variant of the settings, at the end of training; filled and joined: no other variant of the arm "
+        f"is better in one and as good in the other. {bars[0].upper()}{bars[1:]}. "
+        "More variants make a front look better by chance alone."
+    )
+    return Plot("fronts", "Learning and retention", caption, figure)
+
+
+def fronts_table(found: TradeOff) -> Table:
+    """Every point, whether it is on its arm's front, and the area under that front."""
+    rows = []
+    for arm in found.arms:
+        points = found.of(arm)
+        means = [point.mean for point in points]
+        area = number(hypervolume(means) / 100**2) if found.shares else ""
+        for point, mean, on in zip(points, means, pareto_front(means), strict=True):
+            numbers = [number(value) for value in mean]
+            rows.append([arm, point.words, *numbers, "yes" if on else "", area])
+    if found.base:
+        rows.append(["base model", "", *(number(value) for value in found.base), "", ""])
+    header = ["arm", "variant", found.learned, found.retained, "on the front"]
+    words = "On the front: no other variant of the arm is better in one and as good in the other."
+    if not found.shares:
+        return Table("Fronts", header, [row[:-1] for row in rows], words)
+    words += " Area: of the square from 0 to 100 % in both, the share that is below the arm's front."
+    return Table("Fronts", [*header, "area"], rows, words)
+
+
+def _examined(names: Sequence[str] | dict[str, None], prefix: str) -> str | None:
+    """What was examined under a prefix: a score, or else the loss."""
+    own = [name for name in names if name.startswith(prefix)]
+    return next((name for name in own if not name.endswith("loss")), own[0] if own else None)
+
+
+def _corners(front: Array) -> Array:
+    """A front that rises in the first number as the edge of what it dominates: stairs, (points, 2)."""
+    between = np.column_stack([front[:-1, 0], front[1:, 1]])
+    stairs = np.empty((2 * len(front) - 1, 2))
+    stairs[::2], stairs[1::2] = front, between
+    return stairs

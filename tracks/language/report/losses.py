@@ -1,0 +1,35 @@
+"""Figure of pretraining: losses from each start."""
+
+from ....experiments.report.evaluations import CUT, draw_arms, limit
+from ....experiments.report.study import Study
+from ....experiments.report.style import INK, Plot, legend, new_figure, sd_phrase, step_unit, tidy
+
+
+def validation_loss(study: Study, name: str = "val_loss") -> Plot | None:
+    """One panel a start: the loss over the updates since, a line an arm (FIRE, Figure 3). None without several starts,
+    whose curves `of_views` has."""
+    if len(study.groups) < 2:
+        return None
+    columns = min(3, len(study.groups))
+    rows = -(-len(study.groups) // columns)
+    figure = new_figure(0.4 + 3.2 * rows)
+    grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True).ravel()
+    divisor, label, _ = step_unit(max(group.data.total_steps for group in study.groups), "updates")
+    tops, bottoms = zip(
+        *(draw_arms(axes, g.data, name, divisor) for axes, g in zip(grid, study.groups, strict=False)), strict=True
+    )
+    for axes, group in zip(grid, study.groups, strict=False):
+        tidy(axes, group.words)
+        axes.set_xlim(0, None)
+        axes.set_xlabel(label, fontsize=9.5, color=INK)
+        axes.tick_params(labelbottom=True)
+    for axes in grid[len(study.groups) :]:
+        axes.set_axis_off()
+    cut = limit(grid[0], max(tops), min(bottoms))
+    grid[0].set_ylabel("validation loss", fontsize=9.5, color=INK)
+    legend(figure, list(study.arms))
+    caption = (
+        "Updates since the start of the second phase; a line begins right after what intervened there. "
+        f"{CUT if cut else ''}" + sd_phrase(study.groups[0].data.seeds)
+    )
+    return Plot("validation_loss", "Validation loss from each start", caption, figure)

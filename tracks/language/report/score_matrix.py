@@ -1,0 +1,107 @@
+"""Figures of tasks learned one after the other: who scores what after which task."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
+
+from ....experiments.report.numbers import mean
+from ....experiments.report.study import Study
+from ....experiments.report.style import (
+    FORK,
+    INK,
+    Plot,
+    arm_styles,
+    draw_band,
+    legend,
+    mean_and_sd,
+    new_figure,
+    sd_phrase,
+    tidy,
+)
+from ....experiments.report.tables import MISSING
+from .continual import Learned
+
+Array = NDArray[np.float64]
+
+
+def matrices(study: Study, found: Sequence[Learned]) -> Plot | None:
+    """A heat map a method: scores of every task (across) after each was learned (down), mean over seeds."""
+    if not found:
+        return None
+    tasks = max(len(each.tasks) for each in found)
+    columns = max(1, min(len(found), 3 if tasks <= 6 else 2))
+    rows = -(-len(found) // columns)
+    figure = new_figure(rows * (1.0 + 0.34 * (tasks + 1)), width=min(11.0, columns * (1.5 + 0.6 * tasks)))
+    grid = figure.subplots(rows, columns, squeeze=False).ravel()
+    for axes, each in zip(grid, found, strict=False):
+        table = 100 * np.concatenate([mean(each.before, axis=0)[None], mean(each.scores, axis=0)])
+        axes.imshow(table, cmap="Blues", vmin=0, vmax=100, aspect="auto")
+        for (row, task), value in np.ndenumerate(table):
+            text = f"{value:.0f}" if np.isfinite(value) else MISSING
+            weight = "bold" if row == task + 1 else "normal"
+            color = "white" if value > 60 else INK
+            axes.text(task, row, text, ha="center", va="center", fontsize=8.5, fontweight=weight, color=color)
+        title = study.name(each.cell.group, each.cell.arm)
+        axes.set_title(title, loc="left", fontsize=10.5, fontweight="bold", color=INK)
+        axes.set_xticks(range(len(each.tasks)), each.tasks, fontsize=8, rotation=30, ha="right")
+        axes.set_yticks(range(len(table)), ["before", *each.tasks], fontsize=8)
+        axes.tick_params(length=0)
+        axes.spines[:].set_visible(False)
+    for axes in grid[len(found) :]:
+        axes.set_axis_off()
+    over = f"mean over {study.seeds} seeds" if study.seeds > 1 else "1 seed"
+    caption = (
+        f"Score of each task (across, in %) after each task was learned (down; {over}). Bold: the task just learned; "
+        "to its right what is not learned yet, to its left what is kept."
+    )
+    return Plot("score_matrix", "Scores after each task", caption, figure)
+
+
+def along_the_stream(study: Study, found: Sequence[Learned]) -> Plot | None:
+    """Mean score of the tasks learned so far, and of each task, over the tasks learned; a line a method."""
+    if not found:
+        return None
+    names = {id(each): study.name(each.cell.group, each.cell.arm) for each in found}
+    styles = arm_styles(list(names.values()))
+    tasks = list(dict.fromkeys(task for each in found for task in each.tasks))
+    one_order = all(each.tasks == found[0].tasks for each in found)
+    columns = min(4, 1 + len(tasks))
+    rows = -(-(1 + len(tasks)) // columns)
+    figure = new_figure(0.4 + 2.2 * rows)
+    grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True).ravel()
+    for axes, title in zip(grid, ["mean of those learned", *tasks], strict=False):
+        tidy(axes, title)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        if one_order and title in found[0].tasks:
+            axes.axvline(1 + found[0].tasks.index(title), **FORK)
+    for each in found:
+        style = styles[names[id(each)]]
+        draw_band(grid[0], *_so_far(each), style, True, mean_and_sd)
+        for task, name in enumerate(each.tasks):
+            values = np.concatenate([each.before[:, None, task], each.scores[:, :, task]], axis=1)
+            draw_band(grid[1 + tasks.index(name)], *_known(100 * values, 0), style, True, mean_and_sd)
+    for axes in grid[1 + len(tasks) :]:
+        axes.set_axis_off()
+    for axes in grid[max(0, 1 + len(tasks) - columns) : 1 + len(tasks)]:
+        axes.set_xlabel("tasks learned", fontsize=9.5, color=INK)
+        axes.tick_params(labelbottom=True)
+    figure.supylabel("score (%)", fontsize=9.5, color=INK)
+    legend(figure, list(names.values()))
+    marks = "Dashed: when the task was learned. " if one_order else ""
+    seeds = max(len(each.cell.runs) for each in found)
+    caption = f"Test scores after each task; 0 is the model before any. {marks}" + sd_phrase(seeds)
+    return Plot("scores_by_task", "Scores along the stream", caption, figure)
+
+
+def _so_far(each: Learned) -> tuple[Array, Array]:
+    """(tasks learned, (seeds, …) mean score of these)."""
+    values = np.stack([each.scores[:, i, : i + 1].mean(axis=1) for i in range(len(each.tasks))], axis=1)
+    return _known(100 * values, 1)
+
+
+def _known(values: Array, first: int) -> tuple[Array, Array]:
+    """(places from `first`, values (seeds, places)) where every seed has one."""
+    known = np.isfinite(values).all(axis=0)
+    return first + np.flatnonzero(known).astype(np.float64), values[:, known]

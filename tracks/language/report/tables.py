@@ -1,0 +1,71 @@
+"""Numbers of language models as words: what was pretrained, and what fine-tuning learned and retained."""
+
+from collections.abc import Sequence
+
+from ....experiments.report.cell_tables import heading, intervened, interventions, number_text, spread_text, table_of
+from ....experiments.report.cells import Cell, Gap, short_names
+from ....experiments.report.study import Study
+from ....experiments.report.tables import MISSING, Table
+
+
+def pretraining(study: Study, cells: Sequence[Cell]) -> list[Table]:
+    """Validation losses of each arm from each start: of the phase, of each corpus, and around what intervened."""
+    losses = {
+        "final val loss": [number_text(cell, "val_loss", "final") for cell in cells],
+        "best": [number_text(cell, "val_loss", "best") for cell in cells],
+        "final − none": [number_text(cell, "val_loss", "minus_none") for cell in cells],
+    }
+    parts = short_names(list(dict.fromkeys(n for cell in cells for n in cell.numbers if n.startswith("val_loss/"))))
+    corpora: dict[str, list[str]] = {}
+    for name, corpus in parts.items():
+        corpora[corpus] = [number_text(cell, name, "final") for cell in cells]
+        corpora[f"{corpus} − before"] = [number_text(cell, name, "gain") for cell in cells]
+    words = "In nats a token, at the end and the lowest of all evaluations; final − none is paired by seed."
+    kept = (
+        "Final validation loss on each corpus alone, and its change since before the intervention (as the arm none "
+        "with the same seed began, where there is one): on the first phase’s corpus, what is kept of it."
+    )
+    around = {
+        "from update": [_start(cell) for cell in cells],
+        "val loss before": [number_text(cell, "val_loss", "base") for cell in cells],
+        "after": [number_text(cell, "val_loss", "first") for cell in cells],
+    }
+    tables = [table_of(study, cells, "Validation loss", losses, words)]
+    if parts:
+        tables.append(table_of(study, cells, "On each corpus", corpora, kept))
+    before = "The loss of the model as it was, and right after what intervened at the start."
+    return [*tables, interventions(study, cells, around, before)]
+
+
+def tuning(study: Study, cells: Sequence[Cell]) -> list[Table]:
+    """Return tables of what was learned and what was retained, at the end and against the model as it was."""
+    names = dict.fromkeys(name for cell in cells for name in cell.numbers if name != "train_loss")
+    tables = []
+    for title, prefix in (("Learned", "learn_"), ("Retained", "retain_")):
+        columns: dict[str, list[str]] = {}
+        for name in (name for name in names if name.startswith(prefix)):
+            columns[heading(name)] = [number_text(cell, name, "final") for cell in cells]
+            columns[f"{heading(name).removesuffix(' (%)')} − base"] = [
+                number_text(cell, name, "gain") for cell in cells
+            ]
+        words = (
+            "At the end of training, and the difference to the base model, evaluated before the first update (of the "
+            "arm none with the same seed, where there is one). Losses are in nats a token of the answers; differences "
+            "of accuracies in percentage points."
+        )
+        tables.append(table_of(study, cells, title, columns, words))
+    return [*tables, *([interventions(study, cells)] if intervened(cells) else [])]
+
+
+def gap_line(gaps: Sequence[Gap]) -> str:
+    """One line: how much lower the best arm ends than none, from start to start; "" without such arms."""
+    parts = [
+        f"{gap.group.words + ': ' if gap.group.variant else ''}{spread_text(gap.spread)} ({gap.arm})" for gap in gaps
+    ]
+    return f"Gap of none to the best other arm (final val loss): {'; '.join(parts)}." if parts else ""
+
+
+def _start(cell: Cell) -> str:
+    """The update at which a cell's runs began, of several the range; a dash for 0."""
+    starts = [int(run.config.get("start_step", 0)) for run in cell.runs]
+    return " to ".join(f"{start:,}" for start in dict.fromkeys((min(starts), max(starts)))) if any(starts) else MISSING

@@ -1,0 +1,121 @@
+"""What the figures of deep linear networks share: theory dotted over simulation, one colour for each λ, heat maps,
+networks drawn as nodes and lines."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap, to_hex, to_rgb
+from matplotlib.figure import Figure, SubFigure
+from matplotlib.image import AxesImage
+from matplotlib.lines import Line2D
+from numpy.typing import ArrayLike
+
+from ....experiments.report.style import BASELINE, INK, PALETTE
+
+# Negative, zero, positive: told apart with any common colour blindness; seen on white, and below black dots.
+DIVERGING = LinearSegmentedColormap.from_list("lambda", [PALETTE[0], "#58a4d6", "#8c8c8c", "#f0944a", PALETTE[1]])
+HEAT = "RdBu_r"  # of signed matrices: blue below 0, white at 0, red above
+SIMULATION: dict[str, Any] = {"linewidth": 2.9, "solid_capstyle": "round"}
+THEORY: dict[str, Any] = {"color": "black", "linewidth": 1.2, "linestyle": (0, (1, 2.6)), "dash_capstyle": "round"}
+TIME = r"time $t/\tau$"
+
+
+def lambda_colour(lam: float, most: float = 2.0) -> str:
+    """Blue below 0, grey at 0, orange above; fully so at ±most."""
+    return to_hex(DIVERGING(0.5 + 0.5 * float(np.clip(lam / most, -1, 1))))
+
+
+def lambda_title(lam: float) -> str:
+    return f"λ = {lam:g}".replace("-", "−")
+
+
+def shades(colour: str, count: int) -> list[str]:
+    """So many tints of a colour, for curves that belong together: from itself to nearly white's half way."""
+    base = np.asarray(to_rgb(colour))
+    return [to_hex(base + (1 - base) * mix) for mix in np.linspace(0.0, 0.55, count)]
+
+
+def both(
+    axes: Axes, x: ArrayLike, simulated: ArrayLike, theory: ArrayLike, colours: Sequence[str], every: ArrayLike = ()
+) -> None:
+    """Simulated curves, coloured, and the theory's dotted over them.
+
+    x: (T,). simulated, theory: (T,) or (T, curves…). every: x of the theory where it is another."""
+    x = np.asarray(x)
+    lines, dots = (np.asarray(values).reshape(len(values), -1) for values in (simulated, theory))  # type: ignore[arg-type]
+    for line, colour in zip(lines.T, colours, strict=True):
+        axes.plot(x, line, color=colour, zorder=2, **SIMULATION)
+    axes.plot(x if np.size(every) == 0 else np.asarray(every), dots, zorder=3, **THEORY)
+
+
+def key(colour: str = BASELINE, marker: bool = False) -> list[Line2D]:
+    """Legend entries of what every such figure tells apart. marker: the simulation is drawn as dots."""
+    how: dict[str, Any] = {"linestyle": "", "marker": "o", "markersize": 5} if marker else SIMULATION
+    return [Line2D([], [], color=colour, label="simulation", **how), Line2D([], [], label="theory", **THEORY)]
+
+
+def split(
+    figure: Figure | SubFigure,
+    rows: int,
+    columns: int,
+    *,
+    heights: ArrayLike | None = None,
+    widths: ArrayLike | None = None,
+) -> list[SubFigure]:
+    """Parts of a figure with letters and legends of their own, row by row. heights, widths: their ratios."""
+    return list(figure.subfigures(rows, columns, False, height_ratios=heights, width_ratios=widths).ravel())
+
+
+def legend(figure: Figure | SubFigure, handles: Sequence[Line2D]) -> None:
+    """In one line at the upper right, level with the panel's letter."""
+    figure.legend(
+        handles=list(handles), loc="outside upper right", ncols=len(handles), frameon=False, fontsize=9.5,
+        handlelength=1.8, columnspacing=1.4, borderaxespad=0.1,
+    )  # fmt: skip
+
+
+def letter(figure: Figure | SubFigure, name: str, title: str = "") -> None:
+    """The panel's letter, and what it shows, at the upper left of its part of the figure."""
+    words = rf"$\bf{{{name}}}$" + (f"   {title}" if title else "")
+    figure.suptitle(words, x=0.01, ha="left", fontsize=11, color=INK)
+
+
+def labels(axes: Axes, x: str = "", y: str = "") -> None:
+    axes.set_xlabel(x, fontsize=9.5, color=INK)
+    axes.set_ylabel(y, fontsize=9.5, color=INK)
+
+
+def heat(axes: Axes, matrix: ArrayLike, title: str = "", limit: float | None = None, below: str = "") -> AxesImage:
+    """A signed matrix; white is 0. limit: where colours end; default: its largest entry, which then stands below."""
+    values = np.asarray(matrix)
+    end = float(np.abs(values).max()) if limit is None else limit
+    image = axes.imshow(values, cmap=HEAT, vmin=-end, vmax=end, interpolation="nearest")
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.spines[:].set_color("#bbbbbb")
+    axes.set_title(title, fontsize=9.5, color=INK, pad=4)
+    note = below or (f"±{float(f'{end:.2g}'):g}" if limit is None else "")
+    axes.set_xlabel(note, fontsize=8, color="#777777", labelpad=2)
+    return image
+
+
+def network(axes: Axes, sizes: Sequence[int], colour: str, widths: tuple[float, float] = (1.2, 1.2)) -> None:
+    """Layers of nodes from left to right, every one joined to every one of the next.
+
+    sizes: nodes of the input, hidden and output layer. widths: of the lines of W₁ and W₂, in points."""
+    columns = [[(i, 0.5 * (n - 1) - j) for j in range(n)] for i, n in enumerate(sizes)]
+    for before, after, width in zip(columns, columns[1:], widths, strict=False):
+        for start in before:
+            for end in after:
+                axes.plot(*zip(start, end, strict=True), color=colour, linewidth=width, alpha=0.55, zorder=1)
+    for column in columns:
+        across, up = zip(*column, strict=True)
+        axes.scatter(across, up, s=95, facecolor="white", edgecolor=INK, linewidth=1.2, zorder=2)
+    tall = 0.5 * (max(sizes) - 1)
+    for x, name in ((0.5, "$W_1$"), (1.5, "$W_2$")):
+        axes.text(x, -tall - 0.55, name, ha="center", va="top", fontsize=10, color=INK)
+    axes.set_xlim(-0.3, 2.3)
+    axes.set_ylim(-tall - 1.25, tall + 0.45)
+    axes.set_axis_off()

@@ -1,0 +1,77 @@
+"""Numbers of deep linear networks as words: what an arm learned, forgot and moved, at the end and task by task."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ....experiments.report.cell_tables import arrow, intervened, interventions, table_of
+from ....experiments.report.cells import Cell
+from ....experiments.report.collect import RunData, Segment
+from ....experiments.report.numbers import Spread
+from ....experiments.report.study import Study
+from ....experiments.report.tables import MISSING, Table, number
+
+EXCESS = "excess_loss"
+ROUNDING = 1e-12  # below it a loss in float64 has no digits that mean anything
+
+
+def linear(study: Study, cells: Sequence[Cell]) -> list[Table]:
+    """The end of the runs; each task; what intervened."""
+    columns = {
+        heading: [_text(cell.numbers[name].final) if name in cell.numbers else MISSING for cell in cells]
+        for heading, name in (
+            ("excess loss", EXCESS),
+            ("forgetting", "forgetting"),
+            ("kernel distance", "kernel_distance"),
+            ("kernel distance, last task", "kernel_distance_task"),
+        )
+    }
+    columns["excess loss − none"] = [
+        _text(cell.numbers[EXCESS].minus_none) if EXCESS in cell.numbers else MISSING for cell in cells
+    ]
+    words = (
+        "After the last update. Excess loss is ½‖W₂W₁ − Σyx‖² on the last task, what is left to learn; forgetting the "
+        "mean over earlier tasks of their loss now minus that at their end; kernel distance, in [0, 1], "
+        "how far the tangent kernel is from where training of the run, or of the last task, began."
+    )
+    tables = [table_of(study, cells, "Summary", columns, words), _tasks(study, cells)]
+    balance = {"λ": [arrow(cell, "lambda_balance") for cell in cells]}
+    about = "λ: how balanced the layers are, W₂ᵀW₂ − W₁W₁ᵀ ≈ λI."
+    return [*tables, *([interventions(study, cells, balance, about)] if intervened(cells) else [])]
+
+
+def _tasks(study: Study, cells: Sequence[Cell]) -> Table:
+    """The excess loss in each task: where it began, on average, and where it ended. A row a task of a cell, whose tasks
+    need not be those of the others where runs stand side by side."""
+    rows = []
+    for cell in cells:
+        for task in cell.runs[0].tasks:
+            spreads = [Spread(np.array(each)) for each in zip(*(_in_task(run, task) for run in cell.runs), strict=True)]
+            place = f"{task.index} {task.name}"
+            rows.append((task.index, [place, study.name(cell.group, cell.arm), *map(_text, spreads)]))
+    rows.sort(key=lambda row: row[0])
+    words = (
+        "Excess loss in each task: before its first update (after what intervened there), the mean of all evaluations, "
+        "which is small where it was learned fast, and after its last update."
+    )
+    return Table("Tasks", ["task", "arm", "first", "mean", "last"], [row for _, row in rows], words)
+
+
+def _in_task(run: RunData, task: Segment) -> tuple[float, float, float]:
+    """(first, mean, last); NaN for a task that the run has not come to the end of."""
+    steps, values = run.series(EXCESS, task.index)
+    if not steps.size or steps[-1] < task.end:
+        return np.nan, np.nan, np.nan
+    return float(values[0]), float(values.mean()), float(values[-1])
+
+
+def _text(spread: Spread) -> str:
+    """`1.23e−05 ± 3e−06`, as losses go down to rounding, which is 0."""
+    if not np.isfinite(spread.mean):
+        return MISSING
+    text = number(_rounded(spread.mean))
+    return f"{text} ± {number(_rounded(spread.sd), 1)}" if np.isfinite(spread.sd) else text
+
+
+def _rounded(value: float) -> float:
+    return value if abs(value) > ROUNDING else 0.0

@@ -1,0 +1,57 @@
+"""Reports of classifiers: accuracy online and on tests, on one benchmark or several, and around shocks."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ....experiments.report.collect import ComparisonData, RunData
+from ....experiments.report.kind import Beside, Content, Report
+from ....experiments.report.side_by_side import gather
+from .scores import score, to_json
+from .stack import by_seed
+
+if TYPE_CHECKING:
+    from ....experiments.report.style import Plot
+
+
+def compose(paths: Sequence[Path]) -> Content:
+    """Return the report of one run or comparison, or of several runs: benchmarks across, arms down."""
+    from .page import render, tables
+
+    studies = gather(paths)
+    scores = {name: score(data) for name, data in studies.items()}
+    return Content(
+        tables(studies, scores),
+        to_json(studies, scores),
+        lambda: _plots(studies),
+        partial(render, studies, scores),
+    )
+
+
+def benchmark(run: RunData) -> str:
+    """Return what a run was trained on: `permuted mnist`, `split cifar-100, shocks`."""
+    settings = run.config.get("settings", {})
+    shocks = ", shocks" if settings.get("shock_every") else ""
+    return f"{settings.get('stream', 'tasks')} {settings.get('dataset', '')}".strip() + shocks
+
+
+def _plots(studies: dict[str, ComparisonData]) -> list["Plot"]:
+    """Every figure that the data allow, benchmark by benchmark."""
+    from ....experiments.report.diagnostics import before_and_after, metrics_over_time
+    from .plots import accuracy_by_task, accuracy_within_tasks, around_shocks
+
+    makers = [accuracy_by_task, accuracy_within_tasks, around_shocks, metrics_over_time, before_and_after]
+    plots = []
+    for name, data in studies.items():
+        found = [plot for make in makers if (plot := make(data)) is not None]
+        if len(studies) > 1:
+            short = re.sub(r"[^a-z0-9]+", "_", name.lower())
+            found = [replace(p, name=f"{short}_{p.name}", title=f"{p.title}: {name}") for p in found]
+        plots += found
+    return plots
+
+
+VISION = Report(compose, split=by_seed, beside=Beside("activation", benchmark))

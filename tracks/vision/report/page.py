@@ -1,0 +1,82 @@
+"""The page of a report on classifiers."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from ....experiments.report.collect import ComparisonData, RunData
+from ....experiments.report.page import command_text, flat, limits, page, range_text
+from ....experiments.report.side_by_side import differing
+from ....experiments.report.style import Plot
+from ....experiments.report.tables import Table
+from .scores import ClassifierScores
+from .tables import grid, shock_table, summary
+
+Studies = Mapping[str, ComparisonData]
+Results = Mapping[str, ClassifierScores]
+
+
+def tables(studies: Studies, scores: Results) -> list[Table]:
+    """Arms × benchmarks if there are several, then each benchmark's summary and shocks."""
+    several = len(studies) > 1
+    found = [grid(studies, scores)] if several else []
+    for name, data in studies.items():
+        found.append(summary(data, scores[name], name.capitalize() if several else "Summary"))
+        if shocks := shock_table(scores[name]):
+            found.append(shocks)
+    return found
+
+
+def render(studies: Studies, scores: Results, plots: Sequence[Plot]) -> str:
+    """The page as text."""
+    several = len(studies) > 1
+    first = next(iter(studies.values()))
+    arms: dict[str, list[RunData]] = defaultdict(list)
+    for data in studies.values():
+        for label, runs in data.arms.items():
+            arms[label] += runs
+    network = first.first.config.get("settings", {}).get("network", "")
+    notes = [f"{name}: {note}" if several else note for name, each in scores.items() for note in each.notes]
+    return page(
+        ComparisonData(first.path, dict(arms), first.fork_step),
+        plots,
+        tables(studies, scores),
+        notes,
+        title=f"Classifiers on {len(studies)} benchmarks"
+        if several
+        else f"Classifiers: {next(iter(studies))}, {network}",
+        facts=_facts(studies),
+        limits=limits(min(studies.values(), key=lambda data: data.seeds)),
+        settings=_settings(arms),
+        command="\n".join(
+            dict.fromkeys(command_text(run.config.get("command")) for runs in arms.values() for run in runs)
+        ),
+    )
+
+
+def _facts(studies: Studies) -> list[tuple[str, str]]:
+    counts = {
+        "updates a run": {run.total_steps for data in studies.values() for runs in data.arms.values() for run in runs},
+        "tasks a run": {len(run.tasks) for data in studies.values() for runs in data.arms.values() for run in runs},
+    }
+    facts = [(range_text(numbers), what) for what, numbers in counts.items()]
+    labels = dict.fromkeys(label for data in studies.values() for label in data.arms)
+    facts.append((str(len(labels)), "arm" if len(labels) == 1 else "arms"))
+    seeds = {len(runs) for data in studies.values() for runs in data.arms.values()}
+    facts.append((range_text(seeds), "seed" if seeds == {1} else "seeds an arm"))
+    first = next(iter(studies.values()))
+    if first.fork_step:
+        facts.append((f"{first.fork_step:,}", "update of the fork: arms share all before it"))
+    return facts
+
+
+def _settings(arms: Mapping[str, list[RunData]]) -> list[tuple[str, str]]:
+    """The settings of all runs; where they differ, what each arm has."""
+    entries = list(arms.values())
+    runs = [run for group in entries for run in group]
+    different = differing([[run] for run in runs])
+    shared = {"data set": runs[0].config.get("data"), **runs[0].config.get("settings", {})}
+    pairs = [(name, value) for name, value in flat(shared) if name not in different]
+    for name in different:
+        values = {label: {str(run.config["settings"].get(name)) for run in group} for label, group in arms.items()}
+        pairs.append((name, "; ".join(f"{label}: {' or '.join(sorted(each))}" for label, each in values.items())))
+    return pairs

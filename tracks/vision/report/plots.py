@@ -1,0 +1,185 @@
+"""Figures of classifiers: accuracy by task and within tasks, and saturation around shocks."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
+
+from ....experiments.report.collect import ComparisonData, RunData, Segment
+from ....experiments.report.style import (
+    FAINT,
+    FORK,
+    INK,
+    MOST_SWITCHES,
+    Plot,
+    arm_styles,
+    draw_band,
+    legend,
+    mark_stream,
+    mean_and_sd,
+    new_figure,
+    on_common_steps,
+    sd_phrase,
+    step_unit,
+    tidy,
+)
+from .scores import accuracies_between, outcomes
+from .shocks import Window, windows
+
+Array = NDArray[np.float64]
+Curve = Callable[[RunData, float, float], tuple[Array, Array]]  # of what happened at low < step ≤ high
+FEW_TASKS = 4  # as many have a panel each, in epochs
+BY_TASK = {"online_accuracy": "online accuracy (%)", "test_accuracy": "test accuracy at the end of the task (%)"}
+
+
+def accuracy_by_task(data: ComparisonData) -> Plot | None:
+    """Online accuracy and test accuracy of each task, along the stream."""
+    if max(len(run.outcomes) for runs in data.arms.values() for run in runs) < 2:
+        return None
+    figure = new_figure(3.6)
+    last = max(len(run.tasks) for runs in data.arms.values() for run in runs)
+    for axes, (name, title) in zip(figure.subplots(1, 2, sharey=True), BY_TASK.items(), strict=True):
+        tidy(axes, title)
+        _draw(axes, data, partial(_by_task, name), dots=last <= 20)
+        axes.set_xlabel("task", fontsize=9.5, color=INK)
+        axes.set_xlim(min(1, last - 1), last)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    legend(figure, list(data.arms), bool(data.fork_step), data.labels)
+    caption = (
+        "Online: mean over a task's batches, each before its update. Test: after the task's last update"
+        f"{_tested_on(data)}. Every arm sees the same tasks with the same seed. " + sd_phrase(data.seeds)
+    )
+    return Plot("accuracy_by_task", "Accuracy by task", caption, figure)
+
+
+def accuracy_within_tasks(data: ComparisonData) -> Plot | None:
+    """Test accuracy while tasks are learned, if it was looked at more than once a task."""
+    runs = [run for arm in data.arms.values() for run in arm]
+    tasks = max((run.tasks for run in runs), key=len)
+    if len(tasks) > MOST_SWITCHES or not any(
+        len(accuracies_between(run, t.start, t.end, t)) > 1 for run in runs for t in tasks
+    ):
+        return None
+    if len(tasks) <= FEW_TASKS:
+        figure = new_figure(3.6)
+        for axes, task in zip(figure.subplots(1, len(tasks), squeeze=False, sharey=True)[0], tasks, strict=True):
+            tidy(axes, f"task {task.index + 1}: {task.size:,} images" if task.size else f"task {task.index + 1}")
+            epoch = _epoch(data.first, task)
+            _draw_tests(axes, data, task, task.start, epoch)
+            if data.fork_step and task.start <= data.fork_step < task.end:
+                axes.axvline((data.fork_step - task.start) / epoch, **FORK)
+            axes.set_xlabel("epochs of the task", fontsize=9.5, color=INK)
+            axes.set_xlim(0, (task.end - task.start) / epoch)
+    else:
+        figure = new_figure(3.6)
+        axes = figure.subplots()
+        tidy(axes)
+        divisor, label, _ = step_unit(data.total_steps, data.unit)
+        mark_stream(axes, data.first, divisor, data.fork_step)
+        for task in tasks:
+            _draw_tests(axes, data, task, 0, divisor)
+        axes.set_xlim(0, data.total_steps / divisor)
+        axes.set_xlabel(label, fontsize=9.5, color=INK)
+    figure.axes[0].set_ylabel("test accuracy (%)", fontsize=9.5, color=INK)
+    legend(figure, list(data.arms), bool(data.fork_step), data.labels)
+    caption = (
+        f"Accuracy on the task's test images{_tested_on(data)} as it is learned; a value at the very start of a task "
+        "is that of the network before its first update there, after whatever intervened. " + sd_phrase(data.seeds)
+    )
+    return Plot("test_accuracy", "Test accuracy within tasks", caption, figure)
+
+
+def around_shocks(data: ComparisonData) -> Plot | None:
+    """Saturated fraction and test accuracy from the epoch before a shock to the one before the next, by factor."""
+    found = {label: [windows(run) for run in runs] for label, runs in data.arms.items()}
+    gammas = sorted({window.gamma for seeds in found.values() for seed in seeds for window in seed})
+    if not gammas:
+        return None
+    styles = arm_styles(data.labels)
+    figure = new_figure(4.9)
+    grid = figure.subplots(2, len(gammas), squeeze=False, sharex=True, sharey="row")
+    for column, gamma in zip(grid.T, gammas, strict=True):
+        tidy(column[0], f"γ = {gamma:g}")
+        tidy(column[1])
+        column[1].set_xlabel("epochs since the shock’s", fontsize=9.5, color=INK)
+        for axes in column:
+            axes.axvspan(-0.5, 0.5, color="#f1f0ec", zorder=0)
+        for label, seeds in found.items():
+            of_gamma = [[window for window in seed if window.gamma == gamma] for seed in seeds]
+            for axes, curves in zip(column, _mean_windows([each for each in of_gamma if each]), strict=True):
+                draw_band(
+                    axes,
+                    np.arange(-1, curves.shape[1] - 1, dtype=np.float64),
+                    100 * curves,
+                    styles[label],
+                    True,
+                    mean_and_sd,
+                )
+    grid[0, 0].set_ylabel("saturated pairs (%)", fontsize=9.5, color=INK)
+    grid[1, 0].set_ylabel("test accuracy (%)", fontsize=9.5, color=INK)
+    legend(figure, list(data.arms), among=data.labels)
+    caption = (
+        "For one epoch (shaded) all pre-activations are multiplied by γ, in training and in the test at its end. "
+        "Saturated: (sample, unit) pairs of a recent batch with |φ′| < 0.001. Means over all shocks of a factor. "
+        + sd_phrase(data.seeds)
+    )
+    return Plot("shocks", "Around shocks", caption, figure)
+
+
+def _by_task(name: str, run: RunData, low: float, high: float) -> tuple[Array, Array]:
+    rows = [(row["task"] + 1, 100 * row[name]) for row in outcomes(run) if low < row["step"] <= high]
+    numbers, values = np.array(rows, dtype=np.float64).reshape(-1, 2).T
+    return numbers, values
+
+
+def _draw_tests(axes: Axes, data: ComparisonData, task: Segment, origin: float, divisor: float) -> None:
+    """One task's tests, over (step − origin) / divisor."""
+
+    def curve(run: RunData, low: float, high: float) -> tuple[Array, Array]:
+        if task.start >= low:
+            low = task.start - 1  # the test at the very start is the task's, and at a fork the arm's
+        pairs = accuracies_between(run, low, high, task) if task.start < high else []
+        steps, values = np.array(pairs, dtype=np.float64).reshape(-1, 2).T
+        return (steps - origin) / divisor, 100 * values
+
+    _draw(axes, data, curve, dots=False)
+
+
+def _draw(axes: Axes, data: ComparisonData, curve: Curve, dots: bool) -> None:
+    """The trunk once, then each arm from the fork on."""
+    fork, styles = data.fork_step, arm_styles(data.labels)
+    pieces: list[tuple[dict[str, Any], list[tuple[Array, Array]]]] = []
+    if fork:
+        trunks = {run.seed: run for runs in data.arms.values() for run in runs}
+        before = [curve(run, -1, fork) for run in trunks.values()]
+        pieces.append(({"color": FAINT, "linestyle": "-"}, before))
+    for label, runs in data.arms.items():
+        pieces.append((styles[label], [curve(run, fork or -1, np.inf) for run in runs]))
+    for style, series in pieces:
+        steps, values = on_common_steps(series)
+        draw_band(axes, steps, values, style, dots, mean_and_sd)
+
+
+def _mean_windows(by_seed: Sequence[Sequence[Window]]) -> tuple[Array, Array]:
+    """Saturation and accuracy, (seeds, epochs) each: means over a seed's windows, from the epoch before the shock, as
+    far as all of them go."""
+    if not by_seed:
+        return np.empty((0, 0)), np.empty((0, 0))
+    length = min(len(w.saturation) for seed in by_seed for w in seed)
+    saturation = [np.mean([[w.saturation_before, *w.saturation[:length]] for w in seed], 0) for seed in by_seed]
+    accuracy = [np.mean([[w.accuracy_before, *w.accuracy[:length]] for w in seed], 0) for seed in by_seed]
+    return np.stack(saturation), np.stack(accuracy)
+
+
+def _epoch(run: RunData, task: Segment) -> float:
+    """Updates in a pass over a task's images."""
+    return max(1.0, task.size / run.config.get("settings", {}).get("batch_size", 1))
+
+
+def _tested_on(data: ComparisonData) -> str:
+    labels = data.first.config.get("settings", {}).get("stream") == "random-labels"
+    return ", on the task’s own images, for random labels have no others" if labels else ""

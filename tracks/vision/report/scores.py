@@ -1,0 +1,235 @@
+"""From histories of classifiers to numbers: accuracy online and on tests, what is kept and transferred, per arm."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....experiments.report.collect import ComparisonData, Row, RunData, Segment
+from ....experiments.report.numbers import NAN, Spread, mean_of_known, means_at_events, strict
+from ....metrics import (
+    average_accuracy,
+    backward_transfer,
+    forward_transfer,
+    online_generalization_gap,
+)
+from .shocks import ShockScores, score_shocks
+
+Array = NDArray[np.float64]
+
+
+@dataclass(eq=False)
+class ClassifierArm:
+    """One arm's numbers; accuracies are shares in [0, 1].
+
+    tasks: finished tasks that the numbers are of, of the seed that finished fewest. measures: by the names of
+    `measures_of`. shocks: by factor γ. at_events: means over interventions, before and after. replaced: units
+    replaced by each method that counts them, mean over seeds.
+    """
+
+    seeds: tuple[int, ...]
+    tasks: int
+    measures: dict[str, Spread]
+    shocks: dict[float, ShockScores]
+    interventions: int
+    at_events: dict[str, float]
+    replaced: dict[str, float]
+
+
+@dataclass(eq=False)
+class ClassifierScores:
+    """All arms on one benchmark."""
+
+    arms: dict[str, ClassifierArm]
+    notes: list[str] = field(default_factory=list)
+
+
+def score(data: ComparisonData) -> ClassifierScores:
+    """Score every arm on what it has finished; in a comparison, on the tasks that ended after the fork."""
+    fork = data.fork_step or 0
+    scores = ClassifierScores({label: _score_arm(runs, fork) for label, runs in data.arms.items()}, list(data.notes))
+    for label, runs in data.arms.items():
+        scores.notes += [f"{label}: {words}" for words in dict.fromkeys(filter(None, map(_unfinished, runs)))]
+    if len({len(run.tasks) for runs in data.arms.values() for run in runs}) > 1:
+        scores.notes.append("the runs were planned with different numbers of tasks")
+    if len({arm.tasks for arm in scores.arms.values()}) > 1:
+        scores.notes.append(
+            "the arms finished different numbers of tasks; each one's numbers are of its own, so they compare only as "
+            "far as later tasks are learned like earlier ones: the curves by task show it"
+        )
+    if data.first.config.get("settings", {}).get("shock_every") and not any(a.shocks for a in scores.arms.values()):
+        scores.notes.append("no shock has been followed by tests up to the next yet, or --eval-every is not 1")
+    return scores
+
+
+def measures_of(run: RunData, fork: int = 0) -> dict[str, float]:
+    """A seed's numbers, of the tasks that ended after step `fork`; NaN for what was not measured.
+
+    online: total average online accuracy (Lillo & Cheney, eq. 5), the mean over all batches before their updates.
+    test, last_test: test accuracy at the ends of tasks, mean over them and the last. gap: its mean excess over
+    online accuracy, task by task (Table E3). acc, bwt, fwt: of a split stream (B.6), over all tasks up to the last
+    finished one; fwt where tests at the start of a task tell (--eval-every), against chance among all classes.
+    best_after, final_after: test accuracy after the fork, with every test within tasks; NaN without a fork.
+    """
+    done = [row for row in outcomes(run) if row["step"] > fork]
+    online, tests = (
+        np.array([row[name] for row in done], dtype=float) for name in ("online_accuracy", "test_accuracy")
+    )
+    late = [value for _, value in accuracies_between(run, fork, np.inf)] if fork else []
+    return {
+        "online": float(np.average(online, weights=[row["updates"] for row in done])) if done else NAN,
+        "test": float(tests.mean()) if done else NAN,
+        "last_test": float(tests[-1]) if done else NAN,
+        "gap": online_generalization_gap(tests, online) if done else NAN,
+        **_kept(run),
+        "best_after": max(late, default=NAN),
+        "final_after": late[-1] if late else NAN,
+    }
+
+
+def outcomes(run: RunData) -> list[Row]:
+    """Return the rows of finished tasks in order; of alternating tasks the hard ones (Lillo & Cheney, App. E)."""
+    alternating = run.config.get("settings", {}).get("stream") == "alternating"
+    rows = [row for row in run.outcomes if not (alternating and int(row["task"]) % 2)]
+    return sorted(rows, key=lambda row: int(row["task"]))
+
+
+def accuracies_between(run: RunData, low: float, high: float, task: Segment | None = None) -> list[tuple[float, float]]:
+    """(step, test accuracy) of all tests at low < step ≤ high, within tasks and at their ends; of one task, if
+    named."""
+    rows = [row for row in (*run.metrics, *run.outcomes) if isinstance(row.get("test_accuracy"), (int, float))]
+    return sorted(
+        (float(row["step"]), float(row["test_accuracy"]))
+        for row in rows
+        if low < row["step"] <= high and (task is None or row.get("task") == task.index)
+    )
+
+
+def _score_arm(runs: Sequence[RunData], fork: int) -> ClassifierArm:
+    found = [measures_of(run, fork) for run in runs]
+    events = [event for run in runs for event in run.of_kind("intervention")]
+    return ClassifierArm(
+        seeds=tuple(run.seed for run in runs),
+        tasks=min(sum(row["step"] > fork for row in run.outcomes) for run in runs),
+        measures={name: Spread(np.array([each[name] for each in found])) for name in found[0]},
+        shocks=score_shocks(runs),
+        interventions=len(events),
+        at_events=means_at_events(events) | _curvature(runs, events, fork),
+        replaced=_replaced(runs),
+    )
+
+
+def _kept(run: RunData) -> dict[str, float]:
+    """ACC, BWT and FWT of a split stream, whose tasks are all tested at the end of each."""
+    rows = [row.get("accuracies") for row in outcomes(run)]
+    if not rows or any(row is None or len(row) != i + 1 for i, row in enumerate(rows)):
+        return {"acc": NAN, "bwt": NAN, "fwt": NAN}
+    matrix = np.full((len(rows), len(rows)), np.nan)
+    for i, row in enumerate(rows):
+        matrix[i, : i + 1] = row
+    starts = {task.start: task.index for task in run.tasks[1 : len(rows)]}
+    for row in run.metrics:
+        if "test_accuracy" in row and row.get("task") == starts.get(row["step"], -1):
+            matrix[row["task"] - 1, row["task"]] = row["test_accuracy"]
+    classes = re.search(r"(\d+) classes", str(run.config.get("data")))
+    chance = 1 / int(classes[1]) if classes else NAN
+    return {
+        "acc": average_accuracy(matrix),
+        "bwt": backward_transfer(matrix),
+        "fwt": forward_transfer(matrix, np.full(len(rows), chance)),
+    }
+
+
+def _curvature(runs: Sequence[RunData], events: Sequence[Row], fork: int) -> dict[str, float]:
+    """λ_max around the fork, the last measurement before it and the first after, where events do not tell."""
+    if not fork or any("lambda_max" in event.get("before", {}) for event in events):
+        return {}
+    before, after = [], []
+    for run in runs:
+        for name in {name for row in run.metrics for name in row if name.endswith("/lambda_max")}:
+            steps, values = run.series(name)
+            before += values[steps <= fork][-1:].tolist()
+            after += values[steps > fork][:1].tolist()
+    return {"lambda_max_before": mean_of_known(before), "lambda_max_after": mean_of_known(after)}
+
+
+def _replaced(runs: Sequence[RunData]) -> dict[str, float]:
+    """Units replaced by the last measurement, by method: mean over seeds."""
+    names = sorted({name for run in runs for row in run.metrics for name in row if name.endswith("_replaced")})
+    last = {name: [run.series(name)[1][-1:] for run in runs] for name in names}
+    return {name.split("/")[-1].removesuffix("_replaced"): mean_of_known(np.concatenate(v)) for name, v in last.items()}
+
+
+def _unfinished(run: RunData) -> str:
+    """How far a run came that is not at its end; "" for one that is."""
+    if len(run.outcomes) >= len(run.tasks):
+        return ""
+    return (
+        f"unfinished, with {len(run.outcomes)} of {len(run.tasks)} tasks done by update {run.last_step:,} of "
+        f"{run.total_steps:,}; its numbers are of those tasks"
+    )
+
+
+def to_json(studies: dict[str, ComparisonData], scores: dict[str, ClassifierScores]) -> dict[str, Any]:
+    """Return what scores.json holds of classifiers.
+
+    Keys: `supple`, `algorithm`, and `benchmarks`: stream and data set →
+        `fork_step`, `total_updates`, `tasks`: as planned; `data`: the source in words; `notes`; and
+        `arms`: label → `seeds`, `tasks` (finished ones), the measures of `classifiers.measures_of` and, by factor
+        γ, those of `shocks.ShockScores`, each with `mean`, `sd` (unbiased), `iqm`, `interval` (bootstrap, 95 %; null
+        with one seed) and `per_seed`; `interventions`, `at_interventions`, `units_replaced`.
+    Accuracies are shares in [0, 1].
+    """
+    body = {
+        name: {
+            "fork_step": data.fork_step,
+            "total_updates": data.total_steps,
+            "tasks": len(data.first.tasks),
+            "data": data.first.config.get("data"),
+            "notes": scores[name].notes,
+            "arms": {label: _arm_json(arm) for label, arm in scores[name].arms.items()},
+        }
+        for name, data in studies.items()
+    }
+    first = next(iter(studies.values())).first
+    plain: dict[str, Any] = strict(
+        {"supple": first.supple, "algorithm": first.config.get("algorithm"), "benchmarks": body}
+    )
+    return plain
+
+
+def _arm_json(arm: ClassifierArm) -> dict[str, Any]:
+    return {
+        "seeds": arm.seeds,
+        "tasks": arm.tasks,
+        **{name: spread_json(spread) for name, spread in arm.measures.items()},
+        "shocks": {
+            f"{gamma:g}": {
+                "windows": shock.windows,
+                "peak": spread_json(Spread(shock.peak)),
+                "area": spread_json(Spread(shock.area)),
+                "recovery_time": shock.recovery_time,
+                "non_recovery_rate": shock.non_recovery_rate,
+                "tau_95": shock.tau_95,
+                "tau_95_non_recovery_rate": shock.tau_95_non_recovery_rate,
+            }
+            for gamma, shock in arm.shocks.items()
+        },
+        "interventions": arm.interventions,
+        "at_interventions": arm.at_events,
+        "units_replaced": arm.replaced,
+    }
+
+
+def spread_json(spread: Spread) -> dict[str, Any]:
+    score = spread.score
+    return {
+        "mean": spread.mean,
+        "sd": spread.sd,
+        "iqm": score and score.iqm,
+        "interval": [score.low, score.high] if score else None,
+        "per_seed": spread.values,
+    }

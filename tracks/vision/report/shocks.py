@@ -1,0 +1,125 @@
+"""Recovery from the shocks of a run: one window a shock, one entry an epoch.
+
+Lillo & Cheney, "Activation Function Design Sustains Plasticity in Continual Learning", Section 4 and Appendix D.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....experiments.report.collect import Row, RunData, Segment
+from ....metrics import (
+    accuracy_recovery_time,
+    non_recovery_rate,
+    peak_saturation,
+    saturation_area,
+    saturation_recovery_time,
+)
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Window:
+    """From a shock's epoch (entry 0) to the epoch before the next shock, and what was before. Shapes (epochs,)."""
+
+    gamma: float
+    saturation: Array
+    accuracy: Array
+    saturation_before: float
+    accuracy_before: float
+
+
+@dataclass(frozen=True, eq=False)
+class ShockScores:
+    """All shocks of one factor γ in an arm.
+
+    peak, area: (seeds,), a seed's mean over its shocks of the peak saturated fraction and of the area under the
+    saturation curve, in epochs. recovery_time, tau_95: mean epochs until the saturated fraction is halved, and until
+    95 % of the accuracy before is regained, over those shocks that were recovered from; NaN where none was. Rates: the
+    share of those that were not.
+    """
+
+    windows: int
+    peak: Array
+    area: Array
+    recovery_time: float
+    non_recovery_rate: float
+    tau_95: float
+    tau_95_non_recovery_rate: float
+
+
+def score_shocks(runs: Sequence[RunData]) -> dict[float, ShockScores]:
+    """The scores of each factor, in their order as numbers; {} for runs without shocks."""
+    by_gamma: dict[float, list[list[Window]]] = defaultdict(list)
+    for run in runs:
+        mine = defaultdict(list)
+        for window in windows(run):
+            mine[window.gamma].append(window)
+        for gamma, found in mine.items():
+            by_gamma[gamma].append(found)
+    return {gamma: _score(by_gamma[gamma]) for gamma in sorted(by_gamma)}
+
+
+def windows(run: RunData) -> list[Window]:
+    """All windows of a run that are over: another shock followed in the task, or the task is finished.
+
+    Tests at the end of each epoch make them, so --eval-every must be 1 or a fraction of it; without, there are none.
+    A shock with no epoch after it in its task shows no recovery, and one in the first epoch has nothing before it:
+    neither counts.
+    """
+    settings = run.config.get("settings", {})
+    if not settings.get("shock_every") or not 0 < settings.get("eval_every", 0) <= 1:
+        return []
+    finished = {row["task"] for row in run.outcomes}
+    rows: dict[int, list[Row]] = defaultdict(list)
+    for row in run.metrics:
+        if "saturated_fraction" in row and "gamma" in row:
+            rows[row["task"]].append(row)
+    found = []
+    for task in run.tasks:
+        epochs = _epochs(rows[task.index], task, settings["batch_size"])
+        starts = [i for i, row in enumerate(epochs) if row["gamma"] != 1 and i > 0]
+        ends = [*starts[1:], len(epochs) if task.index in finished else None]
+        for start, end in zip(starts, ends, strict=False):
+            if end is not None and end - start > 1:
+                found.append(_window(epochs[start - 1], epochs[start:end]))
+    return found
+
+
+def _epochs(rows: Sequence[Row], task: Segment, batch_size: int) -> list[Row]:
+    """Of each epoch the row of the first test after its last update."""
+    ends: dict[int, Row] = {}
+    for row in rows:
+        passes = (row["step"] - task.start) * batch_size // task.size
+        if passes > 0:
+            ends.setdefault(passes, row)
+    return list(ends.values())
+
+
+def _window(before: Row, rows: Sequence[Row]) -> Window:
+    saturation, accuracy = (np.array([row[n] for row in rows]) for n in ("saturated_fraction", "test_accuracy"))
+    return Window(rows[0]["gamma"], saturation, accuracy, before["saturated_fraction"], before["test_accuracy"])
+
+
+def _score(by_seed: Sequence[Sequence[Window]]) -> ShockScores:
+    every = [window for found in by_seed for window in found]
+    halved = np.array([saturation_recovery_time(w.saturation) for w in every])
+    regained = np.array([accuracy_recovery_time(w.accuracy, w.accuracy_before) for w in every])
+    return ShockScores(
+        windows=len(every),
+        peak=np.array([np.mean([peak_saturation(w.saturation) for w in found]) for found in by_seed]),
+        area=np.array([np.mean([saturation_area(w.saturation) for w in found]) for found in by_seed]),
+        recovery_time=_mean_of_finite(halved),
+        non_recovery_rate=non_recovery_rate(halved),
+        tau_95=_mean_of_finite(regained),
+        tau_95_non_recovery_rate=non_recovery_rate(regained),
+    )
+
+
+def _mean_of_finite(times: Array) -> float:
+    finite = times[np.isfinite(times)]
+    return float(finite.mean()) if finite.size else float("nan")

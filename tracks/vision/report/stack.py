@@ -1,0 +1,51 @@
+"""A run of several classifiers side by side as one history of each."""
+
+from dataclasses import replace
+
+from ....experiments.report.collect import Row, RunData
+
+OUTCOME = {"step", "task", "updates", "online_accuracy", "test_accuracy"}
+POWERS = {"dfi": 1.0, "weight_norm": 0.5, "gradient_norm": 0.5}  # of the number of members, in what a stack pools
+
+
+def by_seed(run: RunData) -> list[RunData]:
+    """Return a run of several seeds as one of each. Each keeps its own rows, the first the events."""
+    for row in run.outcomes:
+        if missing := OUTCOME - row.keys():
+            raise ValueError(f"{run.path / 'tasks.jsonl'}: a finished task without {sorted(missing)[0]!r}")
+    seeds = [int(seed) for seed in run.config.get("settings", {}).get("seeds", [])] or [run.seed]
+    events = [_of_one(event, len(seeds)) for event in run.events]
+
+    def own(rows: list[Row], seed: int) -> list[Row]:
+        return [row for row in rows if row.get("seed", seed) == seed]
+
+    return [
+        replace(
+            run,
+            config={**run.config, "seed": seed},
+            metrics=own(run.metrics, seed),
+            events=events if seed == seeds[0] else [],
+            outcomes=own(run.outcomes, seed),
+            together=tuple(seeds),
+        )
+        for seed in seeds
+    ]
+
+
+def _of_one(event: Row, members: int) -> Row:
+    """An intervention in a stack, with what was summed over its members as of one: SFE, DfI, and norms as their root
+    mean square."""
+    if event.get("event") != "intervention" or members == 1:
+        return event
+    sides = {
+        side: {
+            name: value / members ** POWERS.get(name, 0.0)
+            for name, value in event.get(side, {}).items()
+            if value is not None
+        }
+        for side in ("before", "after")
+    }
+    change = dict(event.get("change", {}))
+    if change.get("sfe") is not None:
+        change["sfe"] /= members
+    return {**event, **sides, "change": change}

@@ -1,0 +1,147 @@
+"""Numbers of classifiers as words: the summary of each benchmark, arms × benchmarks, and shocks by factor."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ....experiments.report.collect import ComparisonData
+from ....experiments.report.numbers import Spread
+from ....experiments.report.tables import MISSING, Table, number
+from .scores import ClassifierArm, ClassifierScores
+
+# name of a measure → heading, what it means
+COLUMNS = {
+    "online": (
+        "online accuracy (%)",
+        "Online accuracy: mean over all batches, each before its update (total average online accuracy).",
+    ),
+    "test": ("test accuracy (%)", "Test accuracy: after each task on its test images, mean over tasks."),
+    "last_test": ("last task (%)", "Last task: test accuracy after the last finished one."),
+    "gap": (
+        "test − online (%)",
+        "Test − online: mean over tasks; positive where a network ends better than it was while learning.",
+    ),
+    "acc": ("ACC (%)", "ACC: test accuracy in the end, mean over all tasks so far."),
+    "bwt": ("BWT (%)", "BWT: what later tasks changed of it; negative means forgotten."),
+    "fwt": ("FWT (%)", "FWT: accuracy on tasks not yet learned, above chance among all classes."),
+    "best_after": ("best test after the fork (%)", "Best and final test accuracy: of all tests after the fork."),
+    "final_after": ("final test (%)", ""),
+}
+SD = "± is one standard deviation over seeds (unbiased), [ ] the 95 % bootstrap interval of the interquartile mean."
+AT_EVENTS = (
+    "SFE (squared change of the weights of one network), DfI and λ_max before → after: means over interventions; "
+    "λ_max, where they do not measure it, around the fork."
+)
+
+
+def summary(data: ComparisonData, scores: ClassifierScores, title: str = "Summary") -> Table:
+    """One row an arm; a measure that no arm has anything of is left out."""
+    arms = scores.arms
+    columns: dict[str, list[str]] = {
+        "seeds": [str(len(arm.seeds)) for arm in arms.values()],
+        "tasks": [str(arm.tasks) for arm in arms.values()],
+    }
+    words = []
+    hidden = {"last_test"} if data.fork_step else set()  # the final test says it
+    for name, (heading, meaning) in COLUMNS.items():
+        cells = [percent(arm.measures[name]) for arm in arms.values()]
+        if name in hidden or set(cells) == {MISSING}:
+            continue
+        columns[heading] = cells
+        words.append(meaning)
+        if name == _main(data) and any(arm.measures[name].score for arm in arms.values()):
+            columns[f"{heading.split(' (')[0]}, 95 %"] = [_interval(arm.measures[name]) for arm in arms.values()]
+    for heading, cells in _intervened(arms).items():
+        if set(cells) != {MISSING}:
+            columns[heading] = cells
+    if "SFE" in columns or "λ_max" in columns:
+        words.append(AT_EVENTS)
+    single = data.seeds == 1
+    words.append("1 seed: no deviation, no interval; differences may be chance." if single else SD)
+    if data.fork_step:
+        words.insert(0, "All of the tasks that ended after the fork.")
+    rows = [[label, *cells] for label, *cells in zip(arms, *columns.values(), strict=True)]
+    return Table(title, ["arm", *columns], rows, " ".join(filter(None, words)))
+
+
+def grid(studies: Mapping[str, ComparisonData], scores: Mapping[str, ClassifierScores]) -> Table:
+    """Return total average online accuracy, arms down and benchmarks across (Lillo & Cheney, Table 2)."""
+    labels = list(dict.fromkeys(label for data in studies.values() for label in data.labels))
+    rows = []
+    for label in labels:
+        found = [scores[name].arms.get(label) for name in studies]
+        rows.append([label, *(percent(arm.measures["online"]) if arm else MISSING for arm in found)])
+    tasks = "; ".join(f"{name}: {_task_range(scores[name])} tasks" for name in studies)
+    words = f"Total average online accuracy (%), mean ± standard deviation over seeds (unbiased). {tasks}."
+    return Table("Online accuracy on each benchmark (%)", ["arm", *studies], rows, words)
+
+
+def shock_table(scores: ClassifierScores) -> Table | None:
+    """One row an arm and factor; None without shocks."""
+    rows = [
+        [
+            label,
+            f"{gamma:g}",
+            str(shock.windows),
+            percent(Spread(shock.peak)),
+            _plain(Spread(shock.area)),
+            number(shock.recovery_time),
+            f"{100 * shock.non_recovery_rate:.1f}",
+            number(shock.tau_95),
+            f"{100 * shock.tau_95_non_recovery_rate:.1f}",
+        ]
+        for label, arm in scores.arms.items()
+        for gamma, shock in arm.shocks.items()
+    ]
+    header = ["arm", "γ", "shocks", "peak SF (%)", "AUSC", "SF halved", "not halved (%)", "τ₉₅", "not regained (%)"]
+    words = (
+        "Of the epochs from a shock to the next. Peak SF: largest saturated fraction. AUSC: area under its curve, in "
+        "epochs. SF halved: epochs until it is at most half of its peak; τ₉₅: epochs until 95 % of the test accuracy "
+        "before the shock is regained, 0 where it was not lost; both over the shocks after which it happened, the rest "
+        "are the two rates of non-recovery."
+    )
+    return Table("Shocks", header, rows, words) if rows else None
+
+
+def percent(spread: Spread) -> str:
+    """`84.26 ± 0.02`, from shares."""
+    return _plain(Spread(100 * spread.values))
+
+
+def _plain(spread: Spread) -> str:
+    if not np.isfinite(spread.mean):
+        return MISSING
+    text = f"{round(spread.mean, 2) + 0.0:.2f}" + (f" ± {spread.sd:.2f}" if np.isfinite(spread.sd) else "")
+    return text.replace("-", "−")
+
+
+def _interval(spread: Spread) -> str:
+    score = spread.score
+    return f"[{100 * score.low:.2f}, {100 * score.high:.2f}]" if score else MISSING
+
+
+def _main(data: ComparisonData) -> str:
+    """The measure whose interval is shown: what the benchmark is about."""
+    return "final_after" if data.fork_step else "online"
+
+
+def _intervened(arms: Mapping[str, ClassifierArm]) -> dict[str, list[str]]:
+    return {
+        "SFE": [number(arm.at_events["sfe"]) for arm in arms.values()],
+        "DfI (scale-free)": [_arrow(arm, "dfi_unscaled") for arm in arms.values()],
+        "λ_max": [_arrow(arm, "lambda_max") for arm in arms.values()],
+        "units replaced": [
+            ", ".join(f"{name} {number(count, 6)}" for name, count in arm.replaced.items()) or MISSING
+            for arm in arms.values()
+        ],
+    }
+
+
+def _arrow(arm: ClassifierArm, name: str) -> str:
+    before, after = (number(arm.at_events[f"{name}_{side}"]) for side in ("before", "after"))
+    return MISSING if before == after == MISSING else f"{before} → {after}"
+
+
+def _task_range(scores: ClassifierScores) -> str:
+    counts = {arm.tasks for arm in scores.arms.values()}
+    return str(*counts) if len(counts) == 1 else f"{min(counts)} to {max(counts)}"
