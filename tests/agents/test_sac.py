@@ -23,7 +23,7 @@ from supple.experiments.errors import RunError, UsageError
 from supple.experiments.hooks import HookDriver
 from supple.interventions import Hook, Intervention, Learner, make, parse_call
 from supple.metrics import measure
-from supple.networks import LINEAR
+from supple.networks.wiring import LINEAR
 
 D, A = 5, 2
 CONTROL = Control(D, (-1.0, -0.5), (1.0, 2.0))
