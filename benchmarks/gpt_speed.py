@@ -30,7 +30,7 @@ from supple.experiments.rundir import RunDirectory
 from supple.tracks.language.corpora import write_tokens
 from supple.tracks.language.pretrain.settings import PretrainSettings
 from supple.tracks.loop import Loop
-from supple.tracks.runs import build, configuration, read
+from supple.experiments.runs import build, configuration, read
 
 SIZES = {  # layers, width, heads, vocabulary
     "small": (4, 128, 4, 1024),  # the preset warm-start-gpt-small

@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from supple.agents.ppo import PPOSettings
-from supple.agents.runs import build, create, plan, train
+from supple.experiments.runs import build, create, plan, train
 from supple.experiments.read_hooks import read_hooks
 
 IDLE = ("fire@1.0", "fire@when:dormant_fraction>0.999")

@@ -27,7 +27,7 @@ from seeds_stacked import COMPILED, EAGER, SEEDS, Stacked
 from supple.experiments.rundir import OF_CLASSIFIERS, RunDirectory
 from supple.metrics import CHEAP_METRICS, METRICS, View, measure_members
 from supple.tracks.vision.data import load
-from supple.tracks.vision.runs import configuration
+from supple.experiments.runs import configuration
 
 EVERY = 1000  # updates between measurements
 ALL = "all cheap metrics, logged"

@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from supple.agents.ppo import PPOSettings
-from supple.agents.runs import create, train
+from supple.experiments.runs import create, train
 from supple.envs.make import quiet_mujoco
 
 ROLLOUT = 2048  # SB3's default

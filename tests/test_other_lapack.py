@@ -14,7 +14,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from supple.agents.multihead import orthogonal_
+from supple.agents.ppo.network import orthogonal_
 from supple.interventions import fire_, orthogonalize, rebalance_
 from supple.metrics import hessian_eigenvalues
 from supple.tracks.linear import Exact, aligned_init, balanced_init, random_regression, reversal, semantic_hierarchy

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from supple.agents.ppo import PPOSettings
-from supple.agents.runs import create, train
+from supple.experiments.runs import create, train
 from supple.experiments.errors import RunError
 
 BAD = (math.nan, -1e7, math.inf)

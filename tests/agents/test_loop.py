@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from supple.agents.ppo import PPOSettings
-from supple.agents.runs import create, train
+from supple.experiments.runs import create, train
 
 
 def lines(path: Path) -> list[dict[str, Any]]:

@@ -35,7 +35,8 @@ def test_presets_are_settings_of_their_kind(name: str) -> None:
     preset = presets_of()[name]
     known = {field.name for field in fields(find_kind(preset.kind).settings_class())}
     assert {*preset.settings, *preset.vary} <= known
-    assert preset.seeds and all(isinstance(seed, int) for seed in preset.seeds)
+    assert preset.seeds
+    assert all(isinstance(seed, int) for seed in preset.seeds)
 
 
 def test_a_period_says_its_unit_in_its_help_line() -> None:

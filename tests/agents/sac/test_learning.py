@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from supple.agents.runs import create, train
+from supple.experiments.runs import create, train
 from supple.agents.sac import SACSettings
 
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from supple.agents.offpolicy import replay
-from supple.agents.runs import create
+from supple.experiments.runs import create
 from supple.agents.sac import SACSettings
 from supple.experiments.errors import UsageError
 

@@ -19,7 +19,7 @@ from supple.scripts import language
 from supple.tracks.language.gpt import GPT
 from supple.tracks.language.pretrain.settings import PretrainSettings
 from supple.tracks.language.schedule import cosine, linear
-from supple.tracks.runs import build
+from supple.experiments.runs import build
 
 
 def tiny(bench: Any, **changes: Any) -> PretrainSettings:

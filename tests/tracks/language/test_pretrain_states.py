@@ -13,7 +13,7 @@ from supple.scripts.compare_kinds import of_language
 from supple.scripts.main import dispatch
 from supple.tracks.language.pretrain.settings import PretrainSettings
 from supple.tracks.language.pretrain.work import PretrainWork
-from supple.tracks.runs import build, track
+from supple.experiments.runs import build, track
 
 
 def settings(bench: Any, **changes: Any) -> PretrainSettings:

@@ -18,7 +18,7 @@ from supple.tracks.linear.settings import LinearSettings
 from supple.tracks.linear.tasks import random_regression, reversal, semantic_hierarchy
 from supple.tracks.linear.weights import balance_residual
 from supple.tracks.linear.work import LinearWork
-from supple.tracks.runs import build
+from supple.experiments.runs import build
 
 SMALL = "--n-in 3 --n-hidden 3 --n-out 3 --samples 6 --updates-per-task 12 --scale 0.5"
 OFTEN = "--eval-every 4 --measure-every 9 --checkpoint-every 7"

@@ -13,7 +13,7 @@ from supple.experiments.errors import RunError, UsageError
 from supple.interventions import Intervention, interventions
 from supple.tracks.vision.adam import StackedAdam
 from supple.tracks.vision.loop import Loop
-from supple.tracks.vision.runs import create, train
+from supple.experiments.runs import create, train
 
 PARAMETERS = {
     "swap": "(activation=leaky_relu)",

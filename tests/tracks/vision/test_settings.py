@@ -9,7 +9,7 @@ import pytest
 from supple.experiments.errors import UsageError
 from supple.tracks.vision.benchmarks import BENCHMARKS
 from supple.tracks.vision.data import DataSet
-from supple.tracks.vision.runs import build, configuration, settings_of
+from supple.experiments.runs import build, configuration, settings_of
 from supple.tracks.vision.settings import VisionSettings
 
 

@@ -11,7 +11,7 @@ import torch
 
 from supple.tracks.language.continual.settings import ContinualSettings
 from supple.tracks.language.continual.work import ContinualWork, build
-from supple.tracks.runs import create, train
+from supple.experiments.runs import create, train
 
 ANSWERS: dict[str, Callable[[int], str]] = {
     "a": lambda i: str(i % 2),

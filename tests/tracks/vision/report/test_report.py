@@ -14,7 +14,7 @@ from supple.experiments.report.side_by_side import gather
 from supple.metrics import accuracy_recovery_time, peak_saturation, saturation_area
 from supple.scripts.report import main as report_command
 from supple.tracks.vision.report.scores import score, to_json
-from supple.tracks.vision.runs import create, train
+from supple.experiments.runs import create, train
 from supple.tracks.vision.settings import VisionSettings
 
 SETTINGS = {
