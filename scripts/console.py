@@ -86,6 +86,7 @@ def parse(
 
 # What tyro says, as a pattern whose first group is the option, and what to say instead.
 REFUSALS = (
+    (r"Error parsing (--[\w-]+): (.*?) Argument helptext", "{0}: {1}"),
     (r"Error parsing (--[\w-]+).* \1 [^ ]*\[INT", "{0}: '{given}' is not made of integers"),
     (r"Error parsing (--[\w-]+).* \1 [^ ]*INT", "{0}: '{given}' is not an integer"),
     (r"Error parsing (--[\w-]+).* \1 [^ ]*FLOAT", "{0}: '{given}' is not a number"),

@@ -12,7 +12,7 @@ from supple.experiments.report import build_report, summary_table
 from supple.experiments.report.cells import score, short_names, to_json
 from supple.experiments.report.evaluations import first_phase, of_views
 from supple.experiments.report.study import read_study
-from supple.experiments.rundir import OF_CLASSIFIERS, RunDirectory
+from supple.experiments.rundir import RunDirectory
 from supple.tracks.language.report.continual import learned
 from supple.tracks.language.report.losses import validation_loss
 
