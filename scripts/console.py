@@ -86,7 +86,6 @@ def parse(
 
 # What tyro says, as a pattern whose first group is the option, and what to say instead.
 REFUSALS = (
-    (r"Error parsing (--[\w-]+): (.*?) Argument helptext", "{0}: {1}"),
     (r"Error parsing (--[\w-]+).* \1 [^ ]*\[INT", "{0}: '{given}' is not made of integers"),
     (r"Error parsing (--[\w-]+).* \1 [^ ]*INT", "{0}: '{given}' is not an integer"),
     (r"Error parsing (--[\w-]+).* \1 [^ ]*FLOAT", "{0}: '{given}' is not a number"),
@@ -96,6 +95,7 @@ REFUSALS = (
     (r"Required options Missing from (.*?): [A-Z]+ (.*?) \(required\)", "{0} what? {1}"),
     (r"Unrecognized options: ([^\s,]+).*Perhaps you meant: (--[\w-]+)", "unknown option {0}, did you mean {1}?"),
     (r"Unrecognized options: ([^\s,]+)", "unknown option {0}"),
+    (r"Error parsing (--[\w-]+): (.*?) Argument helptext", "{0}: {1}"),
 )
 
 
