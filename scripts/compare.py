@@ -91,7 +91,7 @@ def read(what: Asked) -> Any:
 
 def compared(what: Asked, options: Any, command: str) -> "Comparison":
     """Return the comparison that is asked for. Raises UsageError."""
-    from supple.experiments.compare import Comparison, fork_step_of
+    from supple.experiments.compare import Comparison, first_of, fork_step_of
     from supple.experiments.runs import build
 
     kind, preset, settings = what.kind, what.preset, options.settings
@@ -100,11 +100,12 @@ def compared(what: Asked, options: Any, command: str) -> "Comparison":
         raise UsageError(f"--seed belongs to a single run; a comparison has --seeds {settings.seed}")
     given = read_vary(options.vary, kind.settings_class())
     vary = given or dict(preset.vary if preset else {})
+    seeds = settings.members if stacked else options.seeds
     share, task, fork = options.fork_at, options.fork_at_task, 0
     if share is None and task is None:
         share, task = (preset.fork_at, None) if preset and preset.fork_at else (kind.fork_at, kind.fork_at_task)
     if share is not None or task is not None:
-        work = build(kind, settings, warn)
+        work = build(kind, first_of(settings, seeds), warn)
         work.close()
         fork = fork_step_of(work.tasks, settings.stride, share, task)
     settings, fork = kind.forks().prepare(settings, vary, fork)
@@ -112,7 +113,7 @@ def compared(what: Asked, options: Any, command: str) -> "Comparison":
         algorithm=kind.name,
         settings=settings,
         arms=options.arm or (preset.arms if preset and preset.arms else kind.arms),
-        seeds=settings.members if stacked else options.seeds,
+        seeds=seeds,
         fork_step=fork,
         command=command,
         variants=variants(vary, kind.settings_class(), what.prog),
