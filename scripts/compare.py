@@ -30,6 +30,7 @@ from supple.scripts.vary import read_vary, variants
 
 if TYPE_CHECKING:
     from supple.experiments.compare import Comparison
+    from supple.experiments.fork import Vary
 
 S = TypeVar("S")
 
@@ -99,7 +100,11 @@ def compared(what: Asked, options: Any, command: str) -> "Comparison":
     if settings.seed and not stacked:
         raise UsageError(f"--seed belongs to a single run; a comparison has --seeds {settings.seed}")
     given = read_vary(options.vary, kind.settings_class())
-    vary = given or dict(preset.vary if preset else {})
+    vary: Vary = given or {  # an option takes the place of what the preset varies
+        name: values
+        for name, values in (preset.vary if preset else {}).items()
+        if getattr(settings, name) == getattr(what.settings(), name)
+    }
     seeds = settings.members if stacked else options.seeds
     share, task, fork = options.fork_at, options.fork_at_task, 0
     if share is None and task is None:
@@ -108,7 +113,7 @@ def compared(what: Asked, options: Any, command: str) -> "Comparison":
         work = build(kind, first_of(settings, seeds), warn)
         work.close()
         fork = fork_step_of(work.tasks, settings.stride, share, task)
-    settings, fork = kind.forks().prepare(settings, vary, fork)
+    settings, vary, fork = kind.forks().prepare(settings, vary, fork)
     return Comparison(
         algorithm=kind.name,
         settings=settings,

@@ -86,10 +86,10 @@ def parse(
 
 # What tyro says, as a pattern whose first group is the option, and what to say instead.
 REFUSALS = (
-    (r"Error parsing (--[\w-]+): (.*?) Argument helptext", "{0}: {1}"),
     (r"Error parsing (--[\w-]+).* \1 [^ ]*\[INT", "{0}: '{given}' is not made of integers"),
     (r"Error parsing (--[\w-]+).* \1 [^ ]*INT", "{0}: '{given}' is not an integer"),
     (r"Error parsing (--[\w-]+).* \1 [^ ]*FLOAT", "{0}: '{given}' is not a number"),
+    (r"Error parsing (--[\w-]+): (.*?) Argument helptext", "{0}: {1}"),
     (r"invalid choice .* for argument '(--[\w-]+)'. Expected one of \((.*)\)", "{0}: '{given}' is none of {1}"),
     (r"Missing value for argument '(--[\w-]+)'", "{0} needs a value"),
     (r"Required options Missing from .*?: (--\S+) [A-Z]+ (.*?) \(required\)", "{0} is missing: {1}"),
