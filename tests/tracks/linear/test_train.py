@@ -64,8 +64,7 @@ def test_the_loop_is_gradient_descent_on_whitened_inputs(tmp_path: Path) -> None
     dispatch(["train", "linear", *settings.split(), "--out", str(tmp_path / "run")])
     lines = [line for line in log(tmp_path / "run", "metrics") if "loss" in line]
     weights: Any = [
-        parameter.detach().numpy()
-        for parameter in build(LINEAR, LinearSettings(lam=2)).learner.module.parameters()
+        parameter.detach().numpy() for parameter in build(LINEAR, LinearSettings(lam=2)).learner.module.parameters()
     ]
     for index, task in enumerate((semantic_hierarchy(), reversal(semantic_hierarchy()))):
         firsts, seconds = gradient_descent(*weights, task.sigma_yx, 100, 0.05, every=10)
