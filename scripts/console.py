@@ -89,13 +89,13 @@ REFUSALS = (
     (r"Error parsing (--[\w-]+).* \1 [^ ]*\[INT", "{0}: '{given}' is not made of integers"),
     (r"Error parsing (--[\w-]+).* \1 [^ ]*INT", "{0}: '{given}' is not an integer"),
     (r"Error parsing (--[\w-]+).* \1 [^ ]*FLOAT", "{0}: '{given}' is not a number"),
-    (r"Error parsing (--[\w-]+): (.*?) Argument helptext", "{0}: {1}"),
     (r"invalid choice .* for argument '(--[\w-]+)'. Expected one of \((.*)\)", "{0}: '{given}' is none of {1}"),
     (r"Missing value for argument '(--[\w-]+)'", "{0} needs a value"),
     (r"Required options Missing from .*?: (--\S+) [A-Z]+ (.*?) \(required\)", "{0} is missing: {1}"),
     (r"Required options Missing from (.*?): [A-Z]+ (.*?) \(required\)", "{0} what? {1}"),
     (r"Unrecognized options: ([^\s,]+).*Perhaps you meant: (--[\w-]+)", "unknown option {0}, did you mean {1}?"),
     (r"Unrecognized options: ([^\s,]+)", "unknown option {0}"),
+    (r"Error parsing (--[\w-]+): (.*?) Argument helptext", "{0}: {1}"),
 )
 
 

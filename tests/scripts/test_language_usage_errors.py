@@ -27,10 +27,11 @@ WRONG = {
     # kinds of runs
     "language": None,  # help, not an error
     "language pretran --out OUT": "unknown kind of run 'pretran': did you mean 'pretrain'? (`supple train KIND …`",
-    "language --out OUT": "which kind of run? (`supple train KIND …`; kinds: ppo, dqn, sac, vision, pretrain, sft, clip, ",
+    "language --out OUT": "which kind of run? (`supple train KIND …`; kinds: ppo, dqn, sac, vision, pretrain, sft, ",
     "compare language sib --out OUT": "unknown kind of run 'sib' (`supple compare KIND …`; kinds: ppo, ",
     "language pretrain": "--out is missing",
-    f"{PRETRAIN} --preset warm-start": "unknown preset 'warm-start': did you mean 'warm-start-gpt'?",
+    f"{PRETRAIN} --preset warm-start": "preset 'warm-start' is one for vision, not for pretrain",
+    f"{PRETRAIN} --preset warm-start-gtp": "unknown preset 'warm-start-gtp': did you mean 'warm-start-gpt'?",
     f"{PRETRAIN} --preset moram-small": "preset 'moram-small' is one for continual, not for pretrain",
     "language --resume OUT": "holds no run (it has no config.json) and no comparison (comparison.json)",
     "language --resume": "--resume needs a value",
@@ -74,7 +75,7 @@ WRONG = {
     # arms, variants, seeds
     f"{FORK} --seeds": "--seeds must be different numbers of 0 or more, got ()",
     f"{FORK} --seeds 1 1": "--seeds must be different numbers of 0 or more",
-    f"{FORK} --seeds one": "--seeds: 'one' is not made of integers",
+    f"{FORK} --seeds one": "--seeds: 'one' is no seed (0 or more) and no range of seeds (0-4)",
     f"{FORK} --seed 3": "--seed belongs to a single run; a comparison has --seeds 3",
     f"{FORK} --jobs -1": "--jobs must be 0 (one per core) or more, got -1",
     f"{FORK} --hook fire@task": "--hook belongs to a single run; in a comparison every --arm names its hooks",

@@ -109,7 +109,7 @@ WRONG = {
     f"{COMPARE} --seed 3": "--seed belongs to a single run; a comparison has --seeds 3",
     f"{COMPARE} --vary seed=1,2": "--vary seed=1,2: no setting 'seed'",
     f"{COMPARE} --vary steps_per_task=800,1600": "--vary steps_per_task=1600 changes the tasks",
-    f"{COMPARE} --best --eval-episodes 0": "--keep-best: there are no evaluations to choose it by: --eval-episodes 5",
+    f"{COMPARE} --best True --eval-episodes 0": "--keep-best: there are no evaluations to choose it by",
     f"{COMPARE} --jobs -1": "--jobs must be 0 (one per core) or more",
     # going on with what is no run
     "train --resume OUT": "holds no run (it has no config.json) and no comparison (comparison.json)",

@@ -31,7 +31,7 @@ WRONG = {
     f"{MNIST} --tasks 0": "--tasks must be a positive number, got 0",
     f"{MNIST} --epochs nan": "--epochs must be a finite number, got nan",
     f"{MNIST} --seed 2 --seeds 0 1": "--seed 2 and --seeds (0, 1) both say which seeds: give one of them",
-    f"{MNIST} --seeds 0 1 --best": "--keep-best: each seed of a stack is best at another update",
+    f"{MNIST} --seeds 0 1 --best True": "--keep-best: each seed of a stack is best at another update",
     f"{MNIST} --batch-size 4 --eval-epochs -1": "--eval-epochs must be 0 or more",
     f"{MNIST} --seeds 1 1": "--seeds must be different numbers of 0 or more",
     f"{MNIST} --network cnn --init-lambda 1": "--init-lambda balances the units between Linear layers: --network mlp",
