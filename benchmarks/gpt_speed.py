@@ -27,10 +27,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from supple.experiments.rundir import RunDirectory
+from supple.experiments.runs import build, configuration, read
 from supple.tracks.language.corpora import write_tokens
 from supple.tracks.language.pretrain.settings import PretrainSettings
 from supple.tracks.loop import Loop
-from supple.experiments.runs import build, configuration, read
 
 SIZES = {  # layers, width, heads, vocabulary
     "small": (4, 128, 4, 1024),  # the preset warm-start-gpt-small

@@ -22,8 +22,8 @@ from rich.console import Console
 from rich.table import Table
 
 from supple.agents.ppo import PPOSettings
-from supple.experiments.runs import build, create, plan, train
 from supple.experiments.read_hooks import read_hooks
+from supple.experiments.runs import build, create, plan, train
 
 IDLE = ("fire@1.0", "fire@when:dormant_fraction>0.999")
 ITERATION = 8 * 256  # environment steps between two updates

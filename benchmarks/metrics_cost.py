@@ -25,9 +25,9 @@ from sac_parts import Rounds, seconds
 from seeds_stacked import COMPILED, EAGER, SEEDS, Stacked
 
 from supple.experiments.rundir import OF_CLASSIFIERS, RunDirectory
+from supple.experiments.runs import configuration
 from supple.metrics import CHEAP_METRICS, METRICS, View, measure_members
 from supple.tracks.vision.data import load
-from supple.experiments.runs import configuration
 
 EVERY = 1000  # updates between measurements
 ALL = "all cheap metrics, logged"

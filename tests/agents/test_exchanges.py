@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from supple.agents.dqn import DQNSettings
 from supple.agents.ppo import PPOSettings
 from supple.agents.ppo.update import GradientStep
-from supple.experiments.runs import create, train
 from supple.agents.sac import SACSettings
+from supple.experiments.runs import create, train
 from supple.experiments.settings import RunSettings
 from supple.interventions import MuonWithAdam, learner_for, make
 

@@ -131,7 +131,7 @@ def test_unknown_kind_of_runs_is_refused_with_those_that_there_are(tmp_path, kin
     run = write_run(tmp_path / "run", [episode(50, 1.0)])
     config = json.loads((run / "config.json").read_text())
     (run / "config.json").write_text(json.dumps({**config, "algorithm": kind}))
-    with pytest.raises(ValueError, match=f"unknown kind of runs '{kind}'") as caught:
+    with pytest.raises(ValueError, match=f"unknown kind of run '{kind}'") as caught:
         build_report(run)
     assert "\n" not in str(caught.value)
     assert all(known in str(caught.value) for known in all_kinds())

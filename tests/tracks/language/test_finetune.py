@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from supple.experiments.errors import UsageError
+from supple.experiments.runs import create, train
 from supple.tracks.language.examples import TaskData, load_task
 from supple.tracks.language.finetune.settings import SFTSettings
 from supple.tracks.language.finetune.work import FinetuneWork, build
 from supple.tracks.language.models import load_model, save_model
-from supple.experiments.runs import create, train
 
 
 @pytest.fixture(scope="module")

@@ -14,12 +14,12 @@ import pytest
 import torch
 
 from supple.experiments.errors import RunError
+from supple.experiments.runs import build
 from supple.interventions import fire_
 from supple.scripts import language
 from supple.tracks.language.gpt import GPT
 from supple.tracks.language.pretrain.settings import PretrainSettings
 from supple.tracks.language.schedule import cosine, linear
-from supple.experiments.runs import build
 
 
 def tiny(bench: Any, **changes: Any) -> PretrainSettings:

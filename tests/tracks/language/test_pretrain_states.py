@@ -8,12 +8,12 @@ import torch
 
 from supple.experiments.compare import create, open_comparison
 from supple.experiments.errors import UsageError
+from supple.experiments.runs import build, track
 from supple.scripts import language
 from supple.scripts.compare_kinds import of_language
 from supple.scripts.main import dispatch
 from supple.tracks.language.pretrain.settings import PretrainSettings
 from supple.tracks.language.pretrain.work import PretrainWork
-from supple.experiments.runs import build, track
 
 
 def settings(bench: Any, **changes: Any) -> PretrainSettings:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from supple.experiments.runs import build
 from supple.scripts import linear
 from supple.tracks.linear import balanced_init
 from supple.tracks.linear.flow import gradient_descent
@@ -18,7 +19,6 @@ from supple.tracks.linear.settings import LinearSettings
 from supple.tracks.linear.tasks import random_regression, reversal, semantic_hierarchy
 from supple.tracks.linear.weights import balance_residual
 from supple.tracks.linear.work import LinearWork
-from supple.experiments.runs import build
 
 SMALL = "--n-in 3 --n-hidden 3 --n-out 3 --samples 6 --updates-per-task 12 --scale 0.5"
 OFTEN = "--eval-every 4 --measure-every 9 --checkpoint-every 7"

@@ -10,10 +10,10 @@ import torch
 from safetensors.torch import load_file
 
 from supple.experiments.errors import RunError, UsageError
+from supple.experiments.runs import create, train
 from supple.interventions import Intervention, interventions
 from supple.tracks.vision.adam import StackedAdam
 from supple.tracks.vision.loop import Loop
-from supple.experiments.runs import create, train
 
 PARAMETERS = {
     "swap": "(activation=leaky_relu)",

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from supple.experiments.errors import UsageError
+from supple.experiments.runs import build, configuration, settings_of
 from supple.tracks.vision.benchmarks import BENCHMARKS
 from supple.tracks.vision.data import DataSet
-from supple.experiments.runs import build, configuration, settings_of
 from supple.tracks.vision.settings import VisionSettings
 
 

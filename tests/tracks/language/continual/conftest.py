@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import torch
 
+from supple.experiments.runs import create, train
 from supple.tracks.language.continual.settings import ContinualSettings
 from supple.tracks.language.continual.work import ContinualWork, build
-from supple.experiments.runs import create, train
 
 ANSWERS: dict[str, Callable[[int], str]] = {
     "a": lambda i: str(i % 2),

@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from supple.experiments.errors import UsageError
+from supple.experiments.runs import read
 from supple.tracks.language.adapters import adapters
 from supple.tracks.language.continual.masses import Masses, left
 from supple.tracks.language.continual.presets import METHODS
-from supple.experiments.runs import read
 
 ADDING = ("moram", "inclora", "moe-lora", "external-router", "o-lora")
 

@@ -11,10 +11,10 @@ from rich.console import Console
 
 from supple.experiments.report import build_report, summary_table
 from supple.experiments.report.side_by_side import gather
+from supple.experiments.runs import create, train
 from supple.metrics import accuracy_recovery_time, peak_saturation, saturation_area
 from supple.scripts.report import main as report_command
 from supple.tracks.vision.report.scores import score, to_json
-from supple.experiments.runs import create, train
 from supple.tracks.vision.settings import VisionSettings
 
 SETTINGS = {
