@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from supple.experiments.compare import slug
+from supple.scripts import compare, train
 
 EWC = "ewc(strength=5,samples=16)"
 PPO = shlex.split(
@@ -30,19 +31,18 @@ DQN = shlex.split(
 
 @pytest.mark.parametrize("agent", [PPO, SAC, DQN], ids=["ppo", "sac", "dqn"])
 def test_an_arm_that_looks_back_is_the_whole_run_with_its_hook(
-    nursery: Any, same: Any, tmp_path: Path, agent: list[str]
+    here: Any, same: Any, tmp_path: Path, agent: list[str]
 ) -> None:
     if agent is DQN:
         pytest.importorskip("ale_py", reason="ale-py is an extra")
     whole, forked = tmp_path / "whole", tmp_path / "forked"
-    arms = ["--fork-at-task", 1, "--arm", "none", "--arm", EWC, "--jobs", 1]
-    assert nursery.run("train", *agent, "--hook", EWC, "--out", whole) == 0, nursery.stderr()
-    assert nursery.run("compare", *agent, *arms, "--out", forked) == 0, nursery.stderr()
+    train.main([*agent, "--hook", EWC, "--out", str(whole)])
+    with here():
+        compare.main([*agent, "--fork-at-task", "1", "--arm", "none", "--arm", EWC, "--out", str(forked)])
     trunk, plain, arm = (forked / "seed-0" / name for name in ("trunk", "none", slug(EWC)))
-    states = [same.last_state(run) for run in (arm, whole)]
-    assert any("fisher" in name for name in states[0]), "nothing was looked at"
-    assert states[0] == states[1]
-    assert same.last_state(plain) != same.last_state(arm)
-    # the nursery measures DQN and SAC on fewer rows than the workers of a comparison do
-    for log in ("episodes", "events", *(["metrics"] if agent is PPO else [])):
+    state = same.last_state(arm)
+    assert any("fisher" in name for name in state), "nothing was looked at"
+    assert state == same.last_state(whole)
+    assert state != same.last_state(plain)
+    for log in ("episodes", "metrics", "events"):
         assert same.log(trunk, log) + same.log(arm, log) == same.log(whole, log)
