@@ -52,6 +52,11 @@ class Comparison:
         """The variants that have a trunk of their own."""
         return ({},) if self.kind.forks().shared_trunk else self.variants
 
+    @property
+    def first(self) -> RunSettings:
+        """The settings of the first run: that of one seed, or of a stack."""
+        return first_of(self.settings, self.seeds)
+
     def hooks_of(self, arm: str) -> tuple[str, ...]:
         return tuple(re.split(r"\s+\+\s+", arm.strip()))
 
@@ -78,6 +83,11 @@ def fork_step_of(
     if not 0 < step < total:
         raise UsageError(f"--fork-at {fork_at} would fork at step {step} of {total}: nothing to compare")
     return step
+
+
+def first_of(settings: RunSettings, seeds: Seeds) -> RunSettings:
+    """Return the settings of the first of the runs that train these seeds, in which all are alike but for the seed."""
+    return next(iter(settings.of_seeds(seeds).values()), settings)
 
 
 def slug(arm: str) -> str:
@@ -126,7 +136,7 @@ def create(path: Path, comparison: Comparison, jobs: int, warn: Warn = print) ->
 
 def _check_arm(c: Comparison, arm: str, variant: Variant, tasks: Sequence[Task], warn: Warn) -> None:
     """Raise UsageError for hooks that have no place in such a run. Hooks may change a network: it is built for each."""
-    settings = replace(c.settings, **{**variant, "hook": c.hooks_of(arm)})
+    settings = replace(c.first, **{**variant, "hook": c.hooks_of(arm)})
     work = build(c.kind, settings, warn)
     try:
         if c.fork_step and not c.kind.forks().shared_trunk and work.tasks != tasks:
@@ -141,7 +151,7 @@ def _check_arm(c: Comparison, arm: str, variant: Variant, tasks: Sequence[Task],
 
 def _require_room(c: Comparison, jobs: int, warn: Warn) -> Sequence[Task]:
     """Raise UsageError where so many runs at a time need more memory than there is; returns the tasks."""
-    work = build(c.kind, c.settings, warn)
+    work = build(c.kind, c.first, warn)
     runs = len(c.settings.of_seeds(c.seeds)) * len(c.arms) * len(c.variants)
     try:
         work.check_room(min(jobs, runs))
