@@ -38,7 +38,7 @@ class Agent(Protocol):
     def numbers(self) -> dict[str, float]:
         """What there is to log about learning since the last call. Raises RunError if it diverged."""
 
-    def check_room(self, runs: int) -> None:
+    def check_memory(self, runs: int) -> None:
         """Raise ValueError if so many runs at a time need more memory than there is."""
 
     def greedy(self, env: str) -> AbstractContextManager[Policy]:

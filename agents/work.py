@@ -128,8 +128,8 @@ class AgentWork(Work):
     def load_state(self, state: dict[str, Any]) -> None:
         self.agent.load_state_dict(state)
 
-    def check_room(self, runs: int) -> None:
-        self.agent.check_room(runs)
+    def check_memory(self, runs: int) -> None:
+        self.agent.check_memory(runs)
 
     def close(self) -> None:
         if self._envs is not None:

@@ -25,7 +25,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from supple.agents.offpolicy.replay import Layout, ReplayMemory, bytes_needed, check_room
+from supple.agents.offpolicy.replay import Layout, ReplayMemory, bytes_needed, check_memory
 
 LAYOUTS = {
     "images": Layout((84, 84), np.uint8, stack=4),
@@ -118,7 +118,7 @@ def main(args: Args) -> None:
     torch.set_num_threads(args.threads)
     layout = LAYOUTS[args.what]
     needed = bytes_needed(args.capacity, args.num_envs, layout)
-    check_room(needed, args.capacity, args.folder)
+    check_memory(needed, args.capacity, args.folder)
     console = Console(width=110)
     rate = copy_rate()
     peer_bytes, peer_times = sb3(layout, args.sb3_capacity, args.sizes, args.repeats)

@@ -3,8 +3,8 @@
 The stack, innermost first: the registered environment, Gymnasium's order check and time limit, clipping of
 actions, the guard against physics explosions. Gymnasium's passive checker, which costs time, is left out.
 
-Terminations are those of the v5 tasks, which are the ones paper 002 (section 7) asks for: a fall ends Hopper
-and Walker2d, an unhealthy height ends Ant and Humanoid, and HalfCheetah always runs its 1000 steps.
+Terminations are those of the v5 tasks, which are the ones of Lillo & Cheney (2025, arXiv 2509.22562, section 7): a fall
+ends Hopper and Walker2d, an unhealthy height ends Ant and Humanoid, and HalfCheetah always runs its 1000 steps.
 """
 
 import logging
@@ -117,7 +117,7 @@ def make_env(name: str, friction: float = 1.0, clip_actions: bool = True) -> gym
 
     name: a short name or a Gymnasium id, see `resolve_env`.
     friction: factor on the sliding friction (first column of MuJoCo's `geom_friction`) of every geom;
-        torsional and rolling friction stay. The held-out variant of paper 002's generalization gap, which
+        torsional and rolling friction stay. The held-out variant of Lillo & Cheney's generalization gap, which
         gives no factor.
     clip_actions: clip each action to the bounds of the action space before the environment sees it, as
         CleanRL and Stable-Baselines3 do. MuJoCo clips its motors in any case, but the control cost in the

@@ -156,7 +156,7 @@ class Work(ABC):
     def load_state(self, state: dict[str, Any]) -> None:
         """Take up what `state` gave; the same tasks were entered."""
 
-    def check_room(self, runs: int) -> None:  # noqa: B027  (what most need is shown to fit where they are built)
+    def check_memory(self, runs: int) -> None:  # noqa: B027  (what most need is shown to fit where they are built)
         """Raise ValueError if so many runs at a time need more memory than there is."""
 
     def export(self, folder: Path) -> None:  # noqa: B027  (not every kind has something to leave)

@@ -120,7 +120,7 @@ def balance_layers_(groups: Sequence[Sequence[nn.Module]], lam: float) -> None:
     """Scale the hidden units of an MLP so that each has ‖out‖² − ‖in‖² − b² = λ, in place: an initialisation, which
     need not keep a function, so that any activation may lie between the layers.
 
-    groups: the layers in forward order, those that lie side by side (heads on one trunk) in one group.
+    groups: the layers in forward order, those that lie side by side (heads on one body) in one group.
     Raises ValueError where a unit's weights are all zero on one side, and behind crelu, deep_fourier and swiglu, which
     make of the units another number of features.
     """

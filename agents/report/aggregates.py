@@ -62,7 +62,7 @@ def _dots(scores: Scores, known: dict[str, Score], label: str, least: tuple[floa
     axes.set_ylim(len(known) - 0.4, -0.6)
     low, high = min(ends), max(ends)
     margin = (high - low) or 1.0
-    axes.set_xlim(low - 0.02 * margin, high + 0.09 * margin)  # room for the numbers on the right
+    axes.set_xlim(low - 0.02 * margin, high + 0.09 * margin)  # space for the numbers on the right
     axes.set_xlabel(label, fontsize=9.5, color=INK)
     return figure
 

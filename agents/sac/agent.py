@@ -156,8 +156,8 @@ class SAC:
         with evaluating(self.actor):
             return self.soft_update.critic_loss_of(batch, noise[:, 1])[0]
 
-    def check_room(self, runs: int) -> None:
-        self.experience.check_room(runs)
+    def check_memory(self, runs: int) -> None:
+        self.experience.check_memory(runs)
 
     # -- interaction ---------------------------------------------------------------------------------------
 

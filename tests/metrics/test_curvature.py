@@ -98,10 +98,10 @@ def test_a_bounded_basis_finds_the_same(block: int | None, max_basis: int, dtype
 @given(st.lists(st.floats(-5, 5), min_size=1, max_size=12), st.integers(1, 4), st.data())
 def test_any_spectrum_is_found_in_a_bounded_basis(eigenvalues: list[float], k: int, data: st.DataObject) -> None:
     k = min(k, len(eigenvalues))
-    room = data.draw(st.integers(2 * k, 2 * k + 4))
+    held = data.draw(st.integers(2 * k, 2 * k + 4))
     expected = torch.tensor(sorted(eigenvalues, reverse=True)[:k], dtype=torch.float64)
     loss, x = quadratic(eigenvalues)
-    found = hessian_eigenvalues(loss, [x], k, max_basis=room, tolerance=1e-9, max_iterations=1000)
+    found = hessian_eigenvalues(loss, [x], k, max_basis=held, tolerance=1e-9, max_iterations=1000)
     torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6)
 
 

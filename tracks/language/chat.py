@@ -38,7 +38,7 @@ def encode(tokenizer: Any, examples: Sequence[Example], max_length: int) -> list
     The prompt is what the model is given when it is to answer: the chat template with its generation prompt. Prompt
     and answer are made tokens separately, so that the border is exact and training sees what generation will see. One
     that is too long loses the beginning of its prompt, where question and generation prompt stand at the end; an
-    answer that is too long by itself loses its end, and leaves room for one token of the prompt.
+    answer that is too long by itself loses its end, and leaves space for one token of the prompt.
     """
     end = end_of_turn(tokenizer)
     found = []

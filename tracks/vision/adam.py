@@ -1,4 +1,4 @@
-"""Adam for a stack of networks: each member has step counters of its own, as it has moments of its own."""
+"""Adam for a stack of networks: each member has step counters of its own, as it has slots of its own."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, overload

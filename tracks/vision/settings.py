@@ -42,7 +42,7 @@ class VisionSettings(TrackSettings):
     updates_per_task: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
     """Gradient steps of a task instead of --epochs."""
     network: NetworkName = "mlp"
-    """mlp, cnn (paper 002's), convnet (its case studies'), resnet18, vgg16 (with batch norm), vit-tiny."""
+    """mlp, cnn (Lillo & Cheney 2025), convnet (its case studies'), resnet18, vgg16 (with batch norm), vit-tiny."""
     width: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
     """Width of the network: units of a hidden layer, or channels of the first one (default: as published)."""
     activation: str = "relu"
@@ -70,7 +70,7 @@ class VisionSettings(TrackSettings):
     """Epochs from one shock to the next: for one epoch all pre-activations are multiplied by the next of
     --shocks. 0: none."""
     shocks: tuple[float, ...] = (1.5, 0.5, 0.25, 2.0)
-    """The factors of the shocks, in turn (paper 002, Appendix D.1)."""
+    """The factors of the shocks, in turn (Lillo & Cheney 2025, Appendix D.1)."""
     eval_every: int = 0
     """Updates between tests within a task; 0: at its end only, if --eval-epochs says nothing else."""
     eval_epochs: float = 0.0

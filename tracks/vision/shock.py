@@ -1,4 +1,5 @@
-"""Shocks: for one epoch in so many, all pre-activations are multiplied by a factor (paper 002, Appendix D)."""
+"""Shocks: for one epoch in so many, all pre-activations are multiplied by a factor (Lillo & Cheney 2025,
+arXiv 2509.22562, Appendix D)."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -172,8 +172,8 @@ class Adapter(nn.Module, ABC):
             for own in (name, f"frozen_{name}"):
                 new, old = state_dict.get(prefix + own), getattr(self, own)
                 if new is not None and new.shape != old.shape and new.shape[1:] == old.shape[1:]:
-                    room = torch.empty(new.shape, dtype=old.dtype, device=old.device)
-                    setattr(self, own, nn.Parameter(room, requires_grad=len(room) > 0) if own == name else room)
+                    grown = torch.empty(new.shape, dtype=old.dtype, device=old.device)
+                    setattr(self, own, nn.Parameter(grown, requires_grad=len(grown) > 0) if own == name else grown)
         super()._load_from_state_dict(state_dict, prefix, *rest)
 
     def extra_repr(self) -> str:

@@ -49,7 +49,7 @@ class ContinualWork(SupervisedWork):
     """One model through all tasks of a stream.
 
     With adapters, everything else is frozen, and neither written nor in a checkpoint: that has the adapters, the
-    moments of their optimizer, and what hooks remember. With `full` it has all. A task begins with new adapters where
+    slots of their optimizer, and what hooks remember. With `full` it has all. A task begins with new adapters where
     the method adds any, and with a new optimizer.
 
     In tasks.jsonl, `scores` is a row of A[i, j], of every task after this one; `before`, at the first task, is what the

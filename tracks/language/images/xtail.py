@@ -1,6 +1,6 @@
 """Continual learning of image domains with a CLIP, as in X-TAIL (Xu et al. 2024) and MTIL (Zheng et al. 2023).
 
-Each task is a domain, of which a few images a class are learned: 16 for X-TAIL, 5 for MTIL (paper 004, A.1). A test
+Each task is a domain, of which a few images a class are learned: 16 for X-TAIL, 5 for MTIL (MoRAM, A.1). A test
 image is classified by the nearest class prompt. In X-TAIL nobody says which domain it is from: the classes of all
 domains, learned or not, compete. In MTIL those of its own domain do.
 
