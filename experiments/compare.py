@@ -32,8 +32,8 @@ Variant = Mapping[str, Any]  # fields of the settings → values
 
 @dataclass(frozen=True)
 class Comparison:
-    """What is compared: `arms` are hook texts joined by ` + ` (or `none`), each in every one of `variants` of the
-    settings. Where `fork_step` is 0 there is no trunk: arms are trained from the beginning."""
+    """The plan of a comparison: `arms` are hook texts joined by ` + ` (or `none`), each in every one of `variants` of
+    the settings. Where `fork_step` is 0 there is no trunk: arms are trained from the beginning."""
 
     algorithm: str
     settings: RunSettings

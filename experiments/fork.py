@@ -10,7 +10,8 @@ from .rundir import RunDirectory, versions, write_json
 
 
 class Forks:
-    """How the arms of a comparison part from their trunk. A kind of run whose arms begin elsewhere has one of its own.
+    """The way in which arms of a comparison part from their trunk.
+    A kind of run whose arms begin elsewhere has one of its own.
 
     shared_trunk: whether all variants of the settings share one trunk; else each has its own.
     """

@@ -92,7 +92,7 @@ presets: Registry[Preset] = Registry("preset")
 
 
 def add(*rows: Kind | Preset) -> None:
-    """File rows under their names. Raises ValueError for a name that is taken."""
+    """Register rows under their names. Raises ValueError for a name that is taken."""
     for row in rows:
         if isinstance(row, Kind):
             kinds.register(row.name)(row)

@@ -29,12 +29,12 @@ class Task:
 
     @property
     def fields(self) -> dict[str, Any]:
-        """What else there is to say of it where it begins."""
+        """The further fields that events.jsonl has where the task begins."""
         return {name: value for name, value in asdict(self).items() if name not in ("index", "start", "end")}
 
     @property
     def labels(self) -> dict[str, int]:
-        """What its lines in metrics.jsonl carry."""
+        """The labels that the task's lines in metrics.jsonl carry."""
         return {"task": self.index}
 
 
@@ -73,7 +73,7 @@ class Work(ABC):
     @property
     @abstractmethod
     def learners(self) -> dict[str, Learner]:
-        """All that hooks and metrics see, by their names."""
+        """The learners that hooks and metrics see, by name."""
 
     # -- learning -----------------------------------------------------------------------------------------------
 
@@ -127,8 +127,8 @@ class Work(ABC):
 
     @abstractmethod
     def evaluate(self, task: Any) -> Numbers:
-        """Return how well the networks do now, by names such as val_loss. They are in evaluation mode, and no generator
-        moves."""
+        """Return how well the networks do now, by names such as val_loss.
+        They are in evaluation mode, and no generator moves."""
 
     def merit(self, task: Any, numbers: Numbers) -> float | None:
         """Return how good the state is that these numbers of `evaluate` belong to, more being better; None where no

@@ -82,7 +82,8 @@ def rebalance_(
 
 @torch.no_grad()
 def balance_pairs_(pairs: Sequence[LinearPair], lam: float) -> list[Tensor]:
-    """`rebalance_` of several pairs, which may share layers (an MLP with several hidden layers): all of them together.
+    """Rebalance several pairs, which may share layers (an MLP with several hidden layers):
+    all of them together.
 
     Pairs that share a layer are balanced in turn until all are. That descends in ½Σ‖W‖² − λ·Σ log α, which is convex
     in the log α, and lowest where every pair has the balance λ. Raises ValueError as `rebalance_` does, and where

@@ -24,7 +24,7 @@ _NOT_FROM_ZERO = (torch.optim.ASGD, torch.optim.LBFGS, torch.optim.NAdam, torch.
 
 @dataclass(frozen=True)
 class ResetContract:
-    """What happens to everything but the rewritten weights.
+    """The contract of a reset: the fate of everything but the rewritten weights.
 
     optimizer: `kept`; `zeroed` (the slots and step counters of the rewritten tensors, in place); `slots` (the
         same without step counters, and for weight matrices and kernels alone); `fresh` (the slots of every tensor

@@ -47,7 +47,7 @@ class Reset(Reinitialization):
         self.what, self.layer, self.count, self.toward = what, layer, count, toward
 
     def names(self, learner: Learner) -> list[str]:
-        """Qualified names of the parameters that this reset rewrites."""
+        """Return qualified names of the parameters that this reset rewrites."""
         if self.what == "full":
             return list(learner.initial)
         layers = learner.select(self.scope)

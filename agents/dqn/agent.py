@@ -31,7 +31,7 @@ STATISTICS = ("loss/td", "q/mean")
 
 
 class Pixels(NamedTuple):
-    """What an environment shows and takes: frames in an observation, their size, the number of actions."""
+    """The sizes of what an environment shows and takes: frames in an observation, their size, the number of actions."""
 
     stack: int
     height: int

@@ -193,11 +193,11 @@ class ReplayMemory:
         self.end[envs] = row + 1
 
     def buffer(self, size: int, pin_memory: bool = False) -> Tensor:
-        """Memory for the frames of a sample, not initialized: (size, stack + 1, *frame)."""
+        """Return an array for the frames of a sample, not initialized: (size, stack + 1, *frame)."""
         return torch.empty((size, self.stack + 1, *self.layout.frame), dtype=self.dtype, pin_memory=pin_memory)
 
     def sample(self, size: int, generator: torch.Generator, out: Tensor | None = None) -> Sample:
-        """`size` transitions, each drawn uniformly and independently from all `len(self)`.
+        """Return `size` transitions, each drawn uniformly and independently from all `len(self)`.
 
         The draws depend on the generator and on what was stored, on nothing else. out: receives the frames, a
         `buffer` or rows of one; new memory if not given.
@@ -251,7 +251,7 @@ class ReplayMemory:
     # -- checkpoints ---------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """The rows of each environment, for `experiments.checkpoint`.
+        """Return the rows of each environment, for `experiments.checkpoint`.
 
         They never change afterwards if `begin` is called before the next `add`, as the loop does.
         """
@@ -309,7 +309,7 @@ def _frames(shape: tuple[int, ...], dtype: np.dtype[Any], folder: Path | None) -
 
 
 def bytes_needed(capacity: int, num_envs: int, layout: Layout) -> int:
-    """What a full `ReplayMemory` of these arguments takes, in bytes: all its arrays together."""
+    """Return what a full `ReplayMemory` of these arguments takes, in bytes: all its arrays together."""
     return num_envs * (_rows(capacity, num_envs, layout) * layout.row.itemsize + np.dtype(np.int64).itemsize)
 
 

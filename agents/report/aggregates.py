@@ -10,7 +10,7 @@ from .tables import human_source
 
 
 def plasticity(data: ComparisonData, scores: Scores) -> Plot | None:
-    """The plasticity score of each arm, with its bootstrap interval."""
+    """Plot the plasticity score of each arm, with its bootstrap interval."""
     known = {label: arm.plasticity for label, arm in scores.arms.items() if arm.plasticity}
     if not known:
         return None
@@ -23,7 +23,8 @@ def plasticity(data: ComparisonData, scores: Scores) -> Plot | None:
 
 
 def human(data: ComparisonData, scores: Scores) -> Plot | None:
-    """The human-normalised score of each arm, with its bootstrap interval; the summary has that of a single one."""
+    """Plot the human-normalised score of each arm, with its bootstrap interval; the summary has
+    that of a single one."""
     known = {label: arm.human for label, arm in scores.arms.items() if arm.human}
     if len(scores.arms) < 2 or not known or scores.human_from is None:
         return None

@@ -30,7 +30,8 @@ from .update import STATISTICS, SoftUpdate, Temperature, Transitions
 
 
 class Control(NamedTuple):
-    """What an environment shows and takes: the size of an observation, and bounds of the action's entries."""
+    """The sizes of what an environment shows and takes:
+    the size of an observation, and bounds of the action's entries."""
 
     observation: int
     low: tuple[float, ...]

@@ -29,7 +29,7 @@ class StackedAdam(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> float | None:
-        """One step along `.grad` of each parameter that has one."""
+        """Take one step along `.grad` of each parameter that has one."""
         value = None if closure is None else closure()
         for group in self.param_groups:
             parameters: list[Tensor] = [p for p in group["params"] if p.grad is not None]

@@ -89,7 +89,7 @@ class VisionSettings(TrackSettings):
         return self.seeds or (self.seed,)
 
     def of_seeds(self, seeds: Sequence[int]) -> dict[Seeds, RunSettings]:
-        """Small networks of all seeds are one stack; of larger ones each is a run of its own."""
+        """Make one stack of the small networks of all seeds; of larger ones each is a run of its own."""
         together = [tuple(seeds)] if self.stacked else [(seed,) for seed in seeds]
         return {own: replace(self, seed=own[0], seeds=own) for own in together}
 
@@ -104,11 +104,11 @@ class VisionSettings(TrackSettings):
         return self.stream in ("pairs", "alternating", "split", "classes")
 
     def epochs_of(self, task: int) -> float:
-        """Passes over the images of a task."""
+        """Return passes over the images of a task."""
         return self.first_epochs if task == 0 and self.first_epochs is not None else self.epochs
 
     def classes_between(self, task: int) -> tuple[int, int]:
-        """Which of the classes dealt out a task has: first ≤ place < last."""
+        """Return which of the classes dealt out a task has: first ≤ place < last."""
         step = self.classes_per_task
         if self.stream == "pairs":
             return 2 * task, 2 * task + 2
@@ -118,7 +118,7 @@ class VisionSettings(TrackSettings):
         return (0 if self.stream == "classes" else step * task), step * (task + 1)
 
     def classes_needed(self) -> int:
-        """Classes that a data set must have for this stream."""
+        """Return classes that a data set must have for this stream."""
         if not self.by_class:
             return 1
         return self.classes_between(self.tasks - 1)[1]

@@ -30,6 +30,6 @@ class Shock:
             model.network.get_submodule(unit).register_forward_pre_hook(scale)
 
     def set(self, epoch: int, before: int = 0) -> None:
-        """From now on it is this epoch of a task; `before`: the shocks in earlier tasks."""
+        """Set the epoch of the task from now on; `before`: the shocks in earlier tasks."""
         shocked = epoch > 0 and epoch % self.every == 0
         self.gamma = self.factors[(before + epoch // self.every - 1) % len(self.factors)] if shocked else 1.0

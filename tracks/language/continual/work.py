@@ -24,13 +24,13 @@ from .stream import TaskStream
 
 
 def build(settings: ContinualSettings) -> "ContinualWork":
-    """The model, its adapters and its tasks. Raises UsageError for what cannot work."""
+    """Return the model, its adapters and its tasks. Raises UsageError for what cannot work."""
     settings.check_hooks()
     return ContinualWork(settings, open_stream(settings))
 
 
 def open_stream(settings: ContinualSettings) -> TaskStream:
-    """Tasks of images for a CLIP model, of text for any other."""
+    """Return tasks of images for a CLIP model, of text for any other."""
     if of_images(settings.model):
         from ..images.xtail import image_stream
 
@@ -41,7 +41,7 @@ def open_stream(settings: ContinualSettings) -> TaskStream:
 
 
 def of_images(name: str) -> bool:
-    """Whether a model is an image–text model: a new one, `clip:…`, or a folder or hub model that says so."""
+    """Return whether a model is an image–text model: a new one, `clip:…`, or a folder or hub model that says so."""
     return name.startswith("clip:") or model_type(name) == "clip"
 
 
@@ -153,7 +153,7 @@ class ContinualWork(SupervisedWork):
     # -- how well it does ---------------------------------------------------------------------------------------
 
     def scores(self) -> list[float]:
-        """How well the model does every task now, in their order, on all test data."""
+        """Return how well the model does every task now, in their order, on all test data."""
         with evaluating(self.model), self.accumulating(0):
             return [self.stream.score(i) for i in range(len(self.tasks))]
 
