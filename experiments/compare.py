@@ -32,8 +32,8 @@ Variant = Mapping[str, Any]  # fields of the settings → values
 
 @dataclass(frozen=True)
 class Comparison:
-    """What is compared: `arms` are hook texts joined by ` + ` (or `none`), each in every one of `variants` of the
-    settings. Where `fork_step` is 0 there is no trunk: arms are trained from the beginning."""
+    """The plan of a comparison: `arms` are hook texts joined by ` + ` (or `none`), each in every one of `variants` of
+    the settings. Where `fork_step` is 0 there is no trunk: arms are trained from the beginning."""
 
     algorithm: str
     settings: RunSettings
@@ -127,7 +127,7 @@ def create(path: Path, comparison: Comparison, jobs: int, warn: Warn = print) ->
     if twice := [folder for folder in folders if folders.count(folder) > 1]:
         raise UsageError(f"two variants would share a folder: {twice[0]}")
     with flushing_denormals(comparison.settings.threads):
-        tasks = _require_room(comparison, jobs, warn)
+        tasks = _require_memory(comparison, jobs, warn)
         for variant in comparison.variants:
             for arm in comparison.arms:
                 _check_arm(comparison, arm, variant, tasks, warn)
@@ -149,12 +149,12 @@ def _check_arm(c: Comparison, arm: str, variant: Variant, tasks: Sequence[Task],
         work.close()
 
 
-def _require_room(c: Comparison, jobs: int, warn: Warn) -> Sequence[Task]:
+def _require_memory(c: Comparison, jobs: int, warn: Warn) -> Sequence[Task]:
     """Raise UsageError where so many runs at a time need more memory than there is; returns the tasks."""
     work = build(c.kind, c.first, warn)
     runs = len(c.settings.of_seeds(c.seeds)) * len(c.arms) * len(c.variants)
     try:
-        work.check_room(min(jobs, runs))
+        work.check_memory(min(jobs, runs))
         return work.tasks
     except ValueError as error:
         raise UsageError(str(error)) from error
@@ -165,7 +165,7 @@ def _require_room(c: Comparison, jobs: int, warn: Warn) -> Sequence[Task]:
 def open_comparison(path: Path, jobs: int, warn: Warn = print) -> Comparison:
     """Read comparison.json back, to go on with `jobs` runs at a time.
 
-    Raises UsageError where there is no comparison, or no room for so many runs."""
+    Raises UsageError where there is no comparison, or too little memory for so many runs."""
     file = path / "comparison.json"
     data = read_json(file, f"{path} is no comparison")
     _, settings = settings_of(data, file)
@@ -179,7 +179,7 @@ def open_comparison(path: Path, jobs: int, warn: Warn = print) -> Comparison:
     except (KeyError, TypeError) as error:
         raise RunError(f"{file} was written by another version of supple: {error}") from error
     with flushing_denormals(settings.threads):
-        _require_room(comparison, jobs, warn)
+        _require_memory(comparison, jobs, warn)
     return comparison
 
 

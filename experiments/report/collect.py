@@ -92,11 +92,12 @@ class RunData:
         return max([*logged, *self.episodes.steps[-1:].astype(int), 0])
 
     def of_kind(self, event: str) -> list[Row]:
-        """The events of one kind: `intervention`, `explosion`, `task`."""
+        """Return the events of one kind: `intervention`, `explosion`, `task`."""
         return [row for row in self.events if row.get("event") == event]
 
     def series(self, name: str, task: int | None = None) -> tuple[Array, Array]:
-        """(steps, values) of a metric, where it was logged as a finite number; only those of one task, if named."""
+        """Return (steps, values) of a metric, where it was logged as a finite number;
+        only those of one task, if named."""
         rows = self.metrics if task is None else [row for row in self.metrics if row.get("task") == task]
         pairs = [(row["step"], row[name]) for row in rows if _is_number(row.get(name))]
         steps, values = np.array(pairs, dtype=np.float64).reshape(-1, 2).T
@@ -168,7 +169,7 @@ def load(path: Path) -> ComparisonData:
 
 
 def read_jsonl(path: Path) -> list[Row]:
-    """The objects of a JSON-lines file.
+    """Return the objects of a JSON-lines file.
 
     A last line that is broken was torn by a crash, and is dropped. Raises ValueError with file and line number
     for a broken line before it, and FileNotFoundError if there is no such file.
@@ -222,7 +223,7 @@ def _label(variant: Row, arm: str) -> str:
 
 
 def load_runs(path: Path, trunk: Path | None = None, fork: int = 0) -> list[RunData]:
-    """The run in a directory, or those of its seeds where it trains several at once.
+    """Return the run in a directory, or those of its seeds where it trains several at once.
 
     trunk: the run that it was forked from at step `fork`. Raises ValueError, in one line, for a damaged file.
     """
@@ -268,7 +269,7 @@ def _episodes(file: Path, rows: list[Row], tasks: int) -> Episodes:
 
 
 def read_object(file: Path) -> Row:
-    """The JSON object in a file. Raises ValueError with the file's name where there is none."""
+    """Return the JSON object in a file. Raises ValueError with the file's name where there is none."""
     try:
         value = json.loads(file.read_text())
     except ValueError as error:

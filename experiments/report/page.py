@@ -24,7 +24,7 @@ def page(
     settings: Sequence[tuple[str, str]],
     command: str,
 ) -> str:
-    """A page as text. Names and settings are escaped: they come from files.
+    """Return a page as text. Names and settings are escaped: they come from files.
 
     facts: the headline's few numbers, (value, what it is). limits: what these runs cannot show, in one sentence.
     """
@@ -71,13 +71,13 @@ def limits(data: ComparisonData) -> str:
 
 
 def range_text(numbers: set[int]) -> str:
-    """`1,000`, or `1,000 to 2,000` where they differ."""
+    """Return `1,000`, or `1,000 to 2,000` where they differ."""
     low, high = min(numbers), max(numbers)
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
 def flat(values: Any) -> list[tuple[str, str]]:
-    """Settings as pairs of words."""
+    """Return settings as pairs of words."""
     if not isinstance(values, dict):
         return []
     return [(str(name), ", ".join(map(str, v)) if isinstance(v, list) else str(v)) for name, v in values.items()]
@@ -93,5 +93,5 @@ def settings_of(runs: Sequence[RunData]) -> list[tuple[str, str]]:
 
 
 def command_text(command: Any) -> str:
-    """A command line, however an old run wrote it."""
+    """Return a command line, however an old run wrote it."""
     return " ".join(map(str, command)) if isinstance(command, list) else str(command or "")

@@ -10,7 +10,7 @@ from .study import Study
 from .style import Plot
 from .tables import Table
 
-FEW = 4  # task names that a title has room for
+FEW = 4  # task names that fit into a title
 
 
 def render(study: Study, title: str, tables: Sequence[Table], lines: Sequence[str], plots: Sequence[Plot]) -> str:

@@ -19,7 +19,7 @@ OF_THE_TRUNK = (
 
 
 class Starts(Forks):
-    """All second phases of a seed start from states of one first phase, which is their trunk."""
+    """The forks of pretraining: second phases of a seed start from states of one first phase, which is their trunk."""
 
     shared_trunk = True
 
