@@ -22,16 +22,17 @@ from peft.tuners.lora.config import LoraConfig
 from peft.tuners.lora.layer import Linear as PeftLoRA
 from rich.console import Console
 from rich.table import Table
+from timing import Options, begin
 from torch import nn
 
 from supple.tracks.language import MoRAM
-from supple.tracks.language.adapters import moram as room
+from supple.tracks.language.adapters import moram as moram_module
 
 BAR = 1.5
 
 
 @dataclass(frozen=True)
-class Args:
+class Args(Options):
     rounds: int = 7  # in which every variant has its turn, after one that is not counted
     tokens: int = 512  # in a pass
     widths: tuple[int, ...] = (1024, 2048)  # of the square Linear
@@ -70,14 +71,14 @@ def ratio(times: Mapping[str, list[float]], name: str, to: str) -> float:
 
 def forward(module: nn.Module, x: torch.Tensor, values: str = "chosen") -> Callable[[], object]:
     """A pass in evaluation, without gradients; values: gathered, dense, or as the rule chooses."""
-    threshold = {"gathered": 0, "dense": sys.maxsize, "chosen": room.GATHER_FROM}[values]
+    threshold = {"gathered": 0, "dense": sys.maxsize, "chosen": moram_module.GATHER_FROM}[values]
 
     @torch.no_grad()
     def run() -> None:
         module.eval()
-        chosen, room.GATHER_FROM = room.GATHER_FROM, threshold
+        chosen, moram_module.GATHER_FROM = moram_module.GATHER_FROM, threshold
         module(x)
-        room.GATHER_FROM = chosen
+        moram_module.GATHER_FROM = chosen
 
     return run
 
@@ -133,6 +134,7 @@ def crossing(args: Args, width: int, console: Console) -> None:
 
 
 def main(args: Args) -> bool:
+    begin(max(args.threads), args.flush)
     torch.manual_seed(0)
     console = Console(width=110)
     table = Table(title=f"{args.tokens} tokens, float32; milliseconds, and times PEFT's LoRA")

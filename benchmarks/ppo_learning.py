@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import gymnasium as gym
-import torch
 import tyro
 from rich.console import Console
 from rich.table import Table
+from timing import begin
 
 from supple.agents.ppo import PPOSettings
 from supple.envs.make import quiet_mujoco
@@ -83,7 +83,7 @@ def score(episodes: Episodes, steps: int) -> float:
 
 
 def main(args: Args) -> bool:
-    torch.set_num_threads(1)
+    begin(1)
     gym.logger.min_level = gym.logger.ERROR
     quiet_mujoco()
     steps = args.iterations * args.envs * ROLLOUT

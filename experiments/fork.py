@@ -12,8 +12,8 @@ Vary = Mapping[str, Sequence[str]]
 
 
 class Forks:
-    """How the arms of a comparison part from their trunk. A kind of run whose arms begin elsewhere has one of its
-    own."""
+    """The way in which arms of a comparison part from their trunk.
+    A kind of run whose arms begin elsewhere has one of its own."""
 
     def shared_trunk(self, settings: Any) -> bool:
         """Return whether all variants of these settings share one trunk; else each has its own."""

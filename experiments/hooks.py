@@ -16,7 +16,7 @@ LogEvent = Callable[..., None]
 
 
 class HookDriver:
-    """All hooks of a run over all its learners; each acts on those that `Hook.concerns` names.
+    """The hooks of a run over all its learners; each acts on those that `Hook.concerns` names.
 
     Moments reach it in three ways: `passed` (steps went by), `switched` (a task begins), `measured`.
     """
@@ -71,24 +71,26 @@ class HookDriver:
         return bool(self._before or self._after)
 
     def penalty(self, learner: Learner) -> Tensor:
-        """The sum of all loss terms of this learner, 0 where no hook has one for it; only called where `penalizes`."""
+        """Return the sum of all loss terms of this learner, 0 where no hook has one for it;
+        only called where `penalizes`."""
         terms = [hook.intervention.penalty(learner) for hook in self._penalties if hook.concerns(learner)]
         return torch.stack(terms).sum() if terms else next(learner.module.parameters()).new_zeros(())
 
     def before_update(self, learner: Learner) -> None:
-        """Called before every optimizer step of this learner, with the gradients in `.grad`."""
+        """Let hooks act before an optimizer step of this learner, with the gradients in `.grad`."""
         for hook in self._before:
             if hook.concerns(learner):
                 hook.intervention.before_update(learner)
 
     def after_update(self, learner: Learner) -> None:
-        """Called after every optimizer step of this learner."""
+        """Let hooks act after an optimizer step of this learner."""
         for hook in self._after:
             if hook.concerns(learner):
                 hook.intervention.after_update(learner)
 
     def numbers(self) -> dict[str, Tensor]:
-        """What the hooks count of their own doing, `learner/name` → a number, or one for each member, (members,)."""
+        """Return what the hooks count of their own doing, `learner/name` → a number,
+        or one for each member, (members,)."""
         return {
             f"{learner.name}/{name}": value
             for hook in self.hooks
@@ -98,23 +100,24 @@ class HookDriver:
         }
 
     def finished(self, fresh: bool = False) -> None:
-        """A task is over, and the learners' data are still its own. fresh: only hooks that no checkpoint knows are
-        told, as where a fork's own hooks begin."""
+        """Let hooks act at a task's end, where the learners' data are still its own. fresh: only those that no
+        checkpoint knows, as a fork's own where it begins."""
         for hook in self.fresh if fresh else self.hooks:
             for learner in self.learners.values():
                 if hook.intervention.has("finish_task") and hook.concerns(learner):
                     hook.intervention.finish_task(learner)
 
     def passed(self, previous: int, step: int) -> None:
-        """The steps in (previous, step] went by."""
+        """Apply what is due now that the steps in (previous, step] went by."""
         self._ask(Moment(previous, step, self.total, self.start))
 
     def switched(self, step: int, switch: int) -> None:
-        """The `switch`-th task switch happens at `step`."""
+        """Apply what is due at the `switch`-th task switch, which happens at `step`."""
         self._ask(Moment(step, step, self.total, self.start, switch=switch))
 
     def measured(self, step: int, metrics: Mapping[str, float]) -> None:
-        """New measurements, named `learner/metric`; one without a learner's name is every learner's."""
+        """Apply what is due on new measurements, named `learner/metric`;
+        one without a learner's name is every learner's."""
         self._ask(Moment(step, step, self.total, self.start, metrics=metrics))
 
     def _measured(self, hook: Hook) -> list[str]:
@@ -178,7 +181,7 @@ class HookDriver:
         return {hook.text: hook.state_dict() for hook in self.hooks}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Hooks that the checkpoint does not know (a fork's own) begin fresh."""
+        """Restore the hooks' state; those that the checkpoint does not know (a fork's own) begin fresh."""
         self.fresh = [hook for hook in self.hooks if hook.text not in state]
         for hook in self.hooks:
             if hook.text in state:

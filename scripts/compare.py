@@ -70,8 +70,8 @@ def main(args: Sequence[str]) -> None:
 
     from supple.experiments.compare import create  # PyTorch, which help texts do without
 
-    jobs, comparison = resume.workers(options.jobs), compared(what, options, typed("supple compare", args))
-    create(options.out, comparison, jobs, warn)
+    jobs = resume.workers(options.jobs)
+    comparison = create(options.out, compared(what, options, typed("supple compare", args)), jobs, warn)
     resume.finish_comparison(options.out, comparison, jobs)
 
 

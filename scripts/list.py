@@ -23,7 +23,7 @@ def first_sentence(thing: object) -> str:
 
 
 def parameters(thing: Callable[..., object]) -> str:
-    """The signature as a user would type it: name(parameter=default, …)."""
+    """Return the signature as a user would type it: name(parameter=default, …)."""
     items = inspect.signature(thing).parameters.values()
     return ", ".join(p.name if p.default is p.empty else f"{p.name}={p.default}" for p in items if p.name != "self")
 
@@ -45,7 +45,7 @@ def activations() -> Rows:
 
 
 def activation_properties() -> Table:
-    """Properties as computed at the default parameters; docs/activations.md explains the columns."""
+    """Return properties as computed at the default parameters; docs/activations.md explains the columns."""
     from supple.interventions import activation, activation_registry, properties
 
     table = Table(title="their properties at these parameters", title_justify="left", title_style="bold", box=None)

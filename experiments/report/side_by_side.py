@@ -84,8 +84,9 @@ def _beside(run: RunData) -> Beside:
 
 
 def _arm(run: RunData, bare: bool = False) -> str:
-    """The setting that names an arm and its hooks, or the arm's own name where a run has one. bare: without the
-    setting's parameters."""
+    """The setting that names an arm and its hooks, or the arm's own name where a run has one.
+
+    bare: without the setting's parameters."""
     if run.config.get("arm"):
         return str(run.config["arm"])
     called = str(_settings(run).get(_beside(run).named, ""))

@@ -23,8 +23,8 @@ CONTINUAL = (
 WORDS = {  # kind → its command line; what is in braces lies in the tests' folder
     "pretrain": (
         "pretrain --first {elm.txt} --second {oak.txt} --tokenizer bytes --layers 1 --width 16 --heads 2 "
-        "--block-size 8 --batch-size 4 --micro-batch 2 --pretrain-steps 6 --warmup 2 --steps 5 --dropout 0.1 --learning-rate 1e-2 "
-        "--val-sequences 4 --eval-every 4 --measure-every 3 --checkpoint-every 4 --device cpu"
+        "--block-size 8 --batch-size 4 --micro-batch 2 --pretrain-steps 6 --warmup 2 --steps 5 --dropout 0.1 "
+        "--learning-rate 1e-2 --val-sequences 4 --eval-every 4 --measure-every 3 --checkpoint-every 4 --device cpu"
     ),
     "one phase": (
         "pretrain --first {elm.txt} --tokenizer bytes --layers 1 --width 16 --heads 2 --block-size 8 --dropout 0.1 "

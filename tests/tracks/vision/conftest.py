@@ -13,7 +13,7 @@ from supple.experiments.runs import create, train
 from supple.tracks.vision.data import DataSet, load
 from supple.tracks.vision.settings import VisionSettings
 
-SIDE, TRAIN, TEST = 16, 120, 40  # the CNN of paper 002 needs 16 × 16; 10 classes of 12 and of 4 images
+SIDE, TRAIN, TEST = 16, 120, 40  # the CNN of Lillo & Cheney needs 16 × 16; 10 classes of 12 and of 4 images
 
 
 def idx_file(array: np.ndarray) -> bytes:

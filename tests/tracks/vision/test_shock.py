@@ -1,4 +1,4 @@
-"""The shock protocol of paper 002, Appendix D.1."""
+"""The shock protocol of Lillo & Cheney (2025), Appendix D.1."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Streams of tasks: each is what paper 002 (Table E1) and FIRE (Section 4.1) say, for every member on its own."""
+"""Streams of tasks: each member's are those of Lillo & Cheney (2025, Table E1) and FIRE (Section 4.1)."""
 
 from dataclasses import replace
 from typing import Any

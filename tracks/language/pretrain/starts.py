@@ -19,8 +19,8 @@ OF_THE_TRUNK = (
 
 
 class Starts(Forks):
-    """All second phases of a seed start from states of one first phase, which is their trunk. Without a second phase
-    arms part as those of other kinds do."""
+    """The forks of pretraining: second phases of a seed start from states of one first phase, which is their trunk.
+    Without a second phase arms part as those of other kinds do."""
 
     def shared_trunk(self, settings: PretrainSettings) -> bool:
         return bool(settings.second)

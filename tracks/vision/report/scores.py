@@ -41,7 +41,7 @@ class ClassifierArm:
 
 @dataclass(eq=False)
 class ClassifierScores:
-    """All arms on one benchmark."""
+    """The scores of all arms on one benchmark."""
 
     arms: dict[str, ClassifierArm]
     notes: list[str] = field(default_factory=list)
@@ -66,7 +66,7 @@ def score(data: ComparisonData) -> ClassifierScores:
 
 
 def measures_of(run: RunData, fork: int = 0) -> dict[str, float]:
-    """A seed's numbers, of the tasks that ended after step `fork`; NaN for what was not measured.
+    """Return a seed's numbers, of the tasks that ended after step `fork`; NaN for what was not measured.
 
     online: total average online accuracy (Lillo & Cheney, eq. 5), the mean over all batches before their updates.
     test, last_test: test accuracy at the ends of tasks, mean over them and the last. gap: its mean excess over
@@ -98,8 +98,8 @@ def outcomes(run: RunData) -> list[Row]:
 
 
 def accuracies_between(run: RunData, low: float, high: float, task: Segment | None = None) -> list[tuple[float, float]]:
-    """(step, test accuracy) of all tests at low < step ≤ high, within tasks and at their ends; of one task, if
-    named."""
+    """Return (step, test accuracy) of all tests at low < step ≤ high, within tasks and at their ends;
+    of one task, if named."""
     rows = [row for row in (*run.metrics, *run.outcomes) if isinstance(row.get("test_accuracy"), (int, float))]
     return sorted(
         (float(row["step"]), float(row["test_accuracy"]))
