@@ -27,7 +27,9 @@ def varied(here: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def test_each_variant_has_a_trunk_and_is_what_a_run_with_its_settings_is(varied: Path, same: Any, tmp_path: Path) -> None:
+def test_each_variant_has_a_trunk_and_is_what_a_run_with_its_settings_is(
+    varied: Path, same: Any, tmp_path: Path
+) -> None:
     assert {path.name for path in (varied / "seed-0").iterdir()} == {f"learning_rate={rate}" for rate in RATES.values()}
     ends = []
     for typed, rate in RATES.items():
@@ -40,7 +42,11 @@ def test_each_variant_has_a_trunk_and_is_what_a_run_with_its_settings_is(varied:
         configs = {name: json.loads((folder / name / "config.json").read_text()) for name in ("trunk", "none", "fire")}
         assert [config["settings"]["learning_rate"] for config in configs.values()] == [float(typed)] * 3
         assert [config["variant"] for config in configs.values()] == [{"learning_rate": float(typed)}] * 3
-        assert (configs["trunk"]["stop_step"], configs["fire"]["start_step"], configs["fire"]["arm"]) == (512, 512, "fire")
+        assert (configs["trunk"]["stop_step"], configs["fire"]["start_step"], configs["fire"]["arm"]) == (
+            512,
+            512,
+            "fire",
+        )
         ends += [same.last_state(folder / name) for name in ("none", "fire")]
     assert all(a != b for i, a in enumerate(ends) for b in ends[:i])
 
