@@ -39,6 +39,8 @@ class AgentWork(Work):
         self._envs: Envs | None = None  # those of the task at hand
         if not settings.eval_episodes:
             self.no_best = "there are no evaluations to choose it by: --eval-episodes 5"
+        elif len({task.env for task in self.tasks}) > 1:
+            self.no_best = "returns in different environments do not compare: train on one"
 
     @property
     def learners(self) -> dict[str, Learner]:

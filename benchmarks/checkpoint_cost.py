@@ -11,8 +11,6 @@ costs seconds, whatever the memory holds.
 import os
 import shutil
 import tempfile
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +19,7 @@ import torch
 import tyro
 from rich.console import Console
 from rich.table import Table
+from timing import begin, seconds
 from torch import Tensor
 
 from supple.experiments import checkpoint, files
@@ -53,12 +52,6 @@ def synthetic(frames: Tensor, first: int, end: int) -> Rows:
         return {"frames": torch.cat(pieces), "action": (number % 18).to(torch.uint8), "reward": number.float()}
 
     return Rows(first, end, read)
-
-
-def seconds(call: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    call()
-    return time.perf_counter() - start
 
 
 def plain_write(folder: Path, size: int) -> float:
@@ -106,7 +99,7 @@ def benchmark(args: Args, folder: Path, table: Table) -> None:
 
     def save() -> None:
         nonlocal last
-        tree = {"agent": {"memory": synthetic(frames, end - args.rows, end)}, "logs": {}}
+        tree = {"memory": synthetic(frames, end - args.rows, end), "logs": {}}
         last = checkpoint.save(trunk.checkpoints, step, tree, trunk.identity, last)
 
     taken = seconds(save)
@@ -118,14 +111,14 @@ def benchmark(args: Args, folder: Path, table: Table) -> None:
         line(f"{new:,} new rows", taken, written(last))
         checkpoint.prune(trunk.checkpoints, keep=1, step=step)
     arm = folder / "arm"
-    taken = seconds(lambda: fork(trunk, step, arm, CONFIG | {"start_step": step}))
+    taken = seconds(lambda: fork(trunk, last, arm, CONFIG | {"start_step": step}))
     table.add_row("fork", "", f"{taken:.2f} s")
     copy = RunDirectory.open(arm)
     tree: dict[str, Any] = {}
     opened = seconds(lambda: tree.update(checkpoint.load(checkpoint.folder_of(copy.checkpoints, step), copy.identity)))
     total = sum(file.stat().st_size for file in checkpoint.folder_of(copy.checkpoints, step).iterdir())
     table.add_row("load: sums", f"{total / 1e6:,.1f} MB", f"{opened:.2f} s", f"{total / opened / 1e6:,.0f} MB/s")
-    leaf = tree["agent"]["experience"]["memory"]
+    leaf = tree["memory"]
     kinds = leaf.read(leaf.first, leaf.first + 1)
     memory = {name: torch.zeros(args.rows, *row.shape[1:], dtype=row.dtype) for name, row in kinds.items()}
     filled = seconds(lambda: fill(leaf, memory, args.rows))
@@ -134,7 +127,7 @@ def benchmark(args: Args, folder: Path, table: Table) -> None:
 
 
 def main(args: Args) -> None:
-    torch.set_num_threads(args.threads)
+    begin(args.threads)
     console = Console()
     data = os.urandom(2**28)
     console.print(f"SHA-256: {len(data) / seconds(lambda: files.sha256(data)) / 1e6:,.0f} MB/s in one thread")

@@ -1,52 +1,43 @@
 """DQN on Asterix beside Stable-Baselines3's, and where our time goes.
 
-    python benchmarks/dqn_speed.py [--threads 2] [--rounds 5] [--updates 100]
+    python benchmarks/dqn_speed.py [--threads 2] [--rounds 5] [--updates 100] [--no-flush]
 
 Both learn with the Nature CNN, batches of 32 and a gradient step every 4 environment steps (replay ratio 0.25);
 SB3 as its documentation sets Atari up: `make_atari_env`, `AtariWrapper`, 4 stacked frames, `CnnPolicy`. Environments:
 one in SB3 and 8 in ours; SB3 with 8 is shown beside. The floor is the time of the convolutions and linear layers
-alone, on the same batch. Ours and theirs take turns; medians of the rounds, with the smallest and largest.
+alone, on the same batch. Ours and theirs take turns; medians of the rounds, with the smallest and largest. Denormal
+numbers are taken for zero in both, as our training does; `--no-flush` is the other reading.
 """
 
-import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from statistics import median
 
 import torch
 import tyro
+from stepped import SteppedAgent, record
+from timing import Options, Rounds, begin, matmul_rate, seconds
 
-from supple.agents.algorithms import ALGORITHMS
 from supple.agents.dqn import DQN, DQNSettings, Pixels
-from supple.agents.offpolicy.replay import Sample
-from supple.experiments.hooks import HookDriver
 
 ENV, ENVS = "ALE/Asterix-v5", 8
-NO_HOOKS = HookDriver([], {}, lambda **_: None, 1)
 WARM_UP = 2_000  # environment steps before anything is measured; fills the memory that batches come from
 
 
-@dataclass
-class Rounds:
-    """What was measured in the rounds, in its own unit."""
-
-    values: list[float] = field(default_factory=list)
-
-    def __str__(self) -> str:
-        return f"{median(self.values):,.1f} ({min(self.values):,.1f}–{max(self.values):,.1f})"
-
-    @property
-    def median(self) -> float:
-        return median(self.values)
+@dataclass(frozen=True)
+class Args(Options):
+    threads: int = 2  # of PyTorch, in both, and of our emulators
+    rounds: int = 5  # turns of each
+    updates: int = 100  # gradient steps in one measurement
 
 
 class Ours:
-    """The agent and its environments, stepped as `agents/loop.py` does; times its parts."""
+    """The agent and its environments, stepped as in training; times its parts."""
 
     def __init__(self, threads: int, learning: bool) -> None:
-        self.settings = DQNSettings(
+        settings = DQNSettings(
             env=ENV,
-            steps=10**9,
+            steps=10**10,
             num_envs=ENVS,
             threads=threads,
             device="cpu",
@@ -54,47 +45,13 @@ class Ours:
             replay_size=50_000,
             learning_starts=0 if learning else 10**9,
         )
-        kind = ALGORITHMS["dqn"]
-        self.agent = DQN(self.settings, {ENV: kind.space(self.settings, ENV)})
-        self.envs = kind.envs(self.settings, ENV, ENVS)
-        self.agent.begin_episodes(self.envs.reset(range(ENVS)))
-        self.parts: dict[str, Rounds] = {
-            name: Rounds() for name in ("acting", "environment", "storing", "sampling", "gradient step")
-        }
-        self.sampling = 0.0
-        feed = self.agent.experience.feed
-
-        def timed_feed(size: int, generator: torch.Generator) -> Sample:
-            begin = time.perf_counter()
-            sample = feed(size, generator)
-            self.sampling += time.perf_counter() - begin
-            return sample
-
-        self.agent.experience.feed = timed_feed  # type: ignore[assignment]
+        self.run = SteppedAgent("dqn", settings)
+        self.parts = {name: Rounds() for name in ("acting", "environment", "storing", "sampling", "updating")}
 
     def __call__(self, steps: int) -> float:
         """Environment steps per second; parts in milliseconds per gradient step (per 4 environment steps)."""
-        clock, self.sampling = time.perf_counter, 0.0
-        spent = [0.0] * 4
-        begin = clock()
-        for _ in range(steps // ENVS):
-            a = clock()
-            actions = self.agent.act()
-            b = clock()
-            result = self.envs.step(actions)
-            c = clock()
-            self.agent.remember(result)
-            d = clock()
-            self.agent.update(NO_HOOKS, last=False)
-            for i, seconds in enumerate((b - a, c - b, d - c, clock() - d)):
-                spent[i] += seconds
-        total = clock() - begin
-        acting, environment, storing, update = spent
-        for part, seconds in zip(
-            self.parts.values(), (acting, environment, storing, self.sampling, update - self.sampling), strict=True
-        ):
-            part.values.append(1e3 * seconds / (steps / 4))
-        return steps / total
+        taken = seconds(lambda: record(self.parts, self.run.live(steps), 1e3 / (steps / 4)))
+        return steps / taken
 
 
 class Peer:
@@ -119,9 +76,7 @@ class Peer:
         )
 
     def __call__(self, steps: int) -> float:
-        begin = time.perf_counter()
-        self.model.learn(steps, reset_num_timesteps=False)
-        return steps / (time.perf_counter() - begin)
+        return steps / seconds(lambda: self.model.learn(steps, reset_num_timesteps=False))
 
 
 def floor(agent: DQN) -> Callable[[], float]:
@@ -131,26 +86,16 @@ def floor(agent: DQN) -> Callable[[], float]:
     x = frames.contiguous(memory_format=torch.channels_last).float()
     parameters = list(network.parameters())
 
-    def measure() -> float:
-        times = []
-        for _ in range(20):
-            begin = time.perf_counter()
-            torch.autograd.grad(network.mlp(network.encoder(x)).sum(), parameters)
-            with torch.no_grad():
-                target.mlp(target.encoder(x))
-            times.append(1e3 * (time.perf_counter() - begin))
-        return median(times)
+    def passes() -> None:
+        torch.autograd.grad(network.mlp(network.encoder(x)).sum(), parameters)
+        with torch.no_grad():
+            target.mlp(target.encoder(x))
 
-    return measure
+    return lambda: 1e3 * median(seconds(passes) for _ in range(20))
 
 
 def adam(agent: DQN) -> float:
-    times = []
-    for _ in range(20):
-        begin = time.perf_counter()
-        agent.optimizer.step()
-        times.append(1e3 * (time.perf_counter() - begin))
-    return median(times)
+    return 1e3 * median(seconds(agent.optimizer.step) for _ in range(20))
 
 
 def operations(pixels: Pixels) -> float:
@@ -166,20 +111,9 @@ def operations(pixels: Pixels) -> float:
     return 32 * 2 * (4 * sum(products) - products[0]) / 1e9
 
 
-def matmul_rate() -> float:
-    """GFLOP/s of a 1024³ product."""
-    a = torch.rand(1024, 1024)
-    times = []
-    for _ in range(20):
-        begin = time.perf_counter()
-        a @ a
-        times.append(time.perf_counter() - begin)
-    return 2 * 1024**3 / median(times) / 1e9
-
-
-def main(threads: int = 2, rounds: int = 5, updates: int = 100) -> None:
-    """threads: of PyTorch, in both, and of our emulators. updates: gradient steps in one measurement."""
-    torch.set_num_threads(threads)
+def main(args: Args) -> None:
+    begin(args.threads, args.flush)
+    threads, rounds, updates = args.threads, args.rounds, args.updates
     steps = 4 * updates
     runs: dict[str, tuple[Callable[[int], float], int]] = {
         "learning: supple, 8 envs": (Ours(threads, True), steps),
@@ -191,9 +125,10 @@ def main(threads: int = 2, rounds: int = 5, updates: int = 100) -> None:
     }
     ours = runs["learning: supple, 8 envs"][0]
     assert isinstance(ours, Ours)
+    agent = ours.run.agent
     found = {name: Rounds() for name in runs}
     alone, optimizer, rate = Rounds(), Rounds(), Rounds()
-    network = floor(ours.agent)
+    network = floor(agent)
     for run, count in runs.values():
         run(min(count, WARM_UP))
     for part in ours.parts.values():
@@ -202,8 +137,8 @@ def main(threads: int = 2, rounds: int = 5, updates: int = 100) -> None:
         for name, (run, count) in runs.items():
             found[name].values.append(run(count))
         alone.values.append(network())
-        optimizer.values.append(adam(ours.agent))
-        rate.values.append(matmul_rate())
+        optimizer.values.append(adam(agent))
+        rate.values.append(matmul_rate(repeats=5))
     print(f"{threads} threads, {rounds} rounds in turn; environment steps per second: median (min–max)")
     for name, values in found.items():
         print(f"  {name:28} {values}")
@@ -216,11 +151,11 @@ def main(threads: int = 2, rounds: int = 5, updates: int = 100) -> None:
         print(f"  {name:28} {values}")
     print(f"  {'  of which Adam':28} {optimizer}")
     print(f"  {'network alone (floor)':28} {alone}")
-    gflop = operations(ours.agent.pixels)
+    gflop = operations(agent.pixels)
     print(f"  arithmetic alone: {gflop:.2f} GFLOP at {rate.median:.0f} GFLOP/s: {1e3 * gflop / rate.median:.1f} ms")
-    step = ours.parts["gradient step"].median
-    print(f"  gradient step / network alone: {step / alone.median:.2f}")
+    step = ours.parts["updating"].median
+    print(f"  updating / network alone: {step / alone.median:.2f}")
 
 
 if __name__ == "__main__":
-    tyro.cli(main)
+    main(tyro.cli(Args))

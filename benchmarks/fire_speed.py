@@ -7,8 +7,6 @@ in a Python loop, (c) FIRE on a small agent network. All times are medians; nois
 quartiles over the median.
 """
 
-import statistics
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -16,6 +14,7 @@ import torch
 import tyro
 from rich.console import Console
 from rich.table import Table
+from timing import Options, Timing, begin, measure
 from torch import Tensor, nn
 
 from supple.interventions.isometry import fire_, isometry_scale
@@ -25,32 +24,14 @@ VGG16 = (64, 64, 128, 128, 256, 256, 256, 512, 512, 512, 512, 512, 512)  # Simon
 
 
 @dataclass(frozen=True)
-class Args:
+class Args(Options):
     threads: int = 2  # threads of torch
     repeats: int = 7  # timed runs of each line, after one that is not timed
     slow_repeats: int = 3  # the same for the lines that take seconds (SVD, Python loop)
 
 
-@dataclass(frozen=True)
-class Timing:
-    seconds: float  # median
-    noise: float  # interquartile range / median
-
-    def __str__(self) -> str:
-        return f"{1e3 * self.seconds:,.2f} ms ± {self.noise:.0%}"
-
-
-def measure(call: Callable[[], object], repeats: int, before: Callable[[], object] = lambda: None) -> Timing:
-    before()
-    call()
-    times = []
-    for _ in range(repeats):
-        before()  # not timed
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
-    low, median, high = statistics.quantiles(times, n=4, method="inclusive")
-    return Timing(median, (high - low) / median)
+def shown(timing: Timing) -> str:
+    return f"{1e3 * timing.seconds:,.2f} ms ± {timing.noise:.0%}"
 
 
 def matmul_rate(size: int, repeats: int) -> tuple[float, Timing]:
@@ -122,7 +103,7 @@ def compare(title: str, module: nn.Module, machine: float, args: Args, console: 
         rate = None if name.startswith("polar") else flops / timing.seconds
         table.add_row(
             name,
-            str(timing),
+            shown(timing),
             f"{timing.seconds / reference:.2f}×",
             f"{rate / 1e9:.0f}" if rate else "",
             f"{rate / machine:.0%}" if rate else "",
@@ -131,7 +112,7 @@ def compare(title: str, module: nn.Module, machine: float, args: Args, console: 
 
 
 def main(args: Args) -> None:
-    torch.set_num_threads(args.threads)
+    begin(args.threads, args.flush)
     torch.manual_seed(0)
     console = Console()
     table = Table(title=f"torch.mm, float32, {args.threads} threads")

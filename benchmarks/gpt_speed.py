@@ -4,10 +4,12 @@
     python benchmarks/gpt_speed.py --device cuda --size 124M --micro-batch 12 --block 1024 --accumulate 5
 
 The peer is nanoGPT's train.py and model.py as published, in our words: float32 or autocast, batches stacked row by row
-from a memory map, AdamW (fused on a GPU only), clipping, no hooks. Ours is `Loop._update` on a `PretrainWork`, with its
-hooks' driver (no hooks). Both train the same sizes on the same tokens, in turn; medians of the rounds and their range.
+from a memory map, AdamW (fused on a GPU only), clipping, no hooks. Ours is `PretrainWork.advance` and what the loop
+asks of the hooks' driver after it (no hooks). Both train the same sizes on the same tokens, in turn; medians of the
+rounds and their range.
 
 Floor: 6N + 12·L·width·T operations a token (gpt.py) over the rate of a large matrix product, measured in the same run.
+Denormal numbers are taken for zero on both sides, as our training does; `--no-flush` is the other reading.
 """
 
 import json
@@ -21,16 +23,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import timing
 import torch
 import tyro
+from stepped import Stepped
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from supple.experiments.rundir import RunDirectory
+from supple.experiments.kinds import find_kind
+from supple.experiments.runs import build, drive
 from supple.tracks.language.corpora import write_tokens
 from supple.tracks.language.pretrain.settings import PretrainSettings
-from supple.tracks.loop import Loop
-from supple.experiments.runs import build, configuration, read
 
 SIZES = {  # layers, width, heads, vocabulary
     "small": (4, 128, 4, 1024),  # the preset warm-start-gpt-small
@@ -39,8 +42,8 @@ SIZES = {  # layers, width, heads, vocabulary
 H200_BF16 = 989e12  # dense bfloat16 operations a second, NVIDIA's data sheet
 
 
-@dataclass
-class Options:
+@dataclass(frozen=True)
+class Args(timing.Options):
     size: str = "small"
     """small or 124M."""
     block: int = 64
@@ -111,7 +114,7 @@ class PeerGPT(nn.Module):
         return F.cross_entropy(logits.view(-1, logits.size(-1)), targets.view(-1), ignore_index=-1)
 
 
-def peer(o: Options, data: np.memmap) -> Callable[[], None]:
+def peer(o: Args, data: np.memmap) -> Callable[[], None]:
     """One update of nanoGPT's loop."""
     layers, width, heads, vocabulary = SIZES[o.size]
     model = PeerGPT(layers, width, heads, vocabulary, o.block).to(o.device)
@@ -149,7 +152,7 @@ def peer(o: Options, data: np.memmap) -> Callable[[], None]:
     return update
 
 
-def ours(o: Options, folder: Path) -> tuple[Callable[[], None], int]:
+def ours(o: Args, folder: Path) -> tuple[Callable[[], None], int]:
     """One update of ours, and the operations that training on a token takes."""
     layers, width, heads, _ = SIZES[o.size]
     settings = PretrainSettings(
@@ -157,20 +160,12 @@ def ours(o: Options, folder: Path) -> tuple[Callable[[], None], int]:
         batch_size=o.micro_batch * o.accumulate, micro_batch=o.micro_batch, pretrain_steps=10_000, threads=o.threads,
         device=o.device, compile=o.compile, val_sequences=2,
     )  # fmt: skip
-    work = build("pretrain", settings)
-    run = RunDirectory.create(folder / "run", configuration("pretrain", settings, work, "benchmark"))
-    loop = Loop(run, work, read(work, (), 0, run), 0, 10_000, print)
-    task, count = work.tasks[0], iter(range(10_000))
-    work.learner.module.train()
-    model: Any = work.learner.module
-    return lambda: void(loop._update(task, next(count))), model.flops_per_token(o.block)
+    work = build(find_kind("pretrain"), settings)
+    model: Any = work.learners["model"].module
+    return Stepped(work, drive(work, ())).advance, model.flops_per_token(o.block)
 
 
-def void(_: Tensor) -> None:
-    """A loop does not look at the loss of every update."""
-
-
-def timed(update: Callable[[], None], o: Options) -> float:
+def timed(update: Callable[[], None], o: Args) -> float:
     """Tokens a second over a round."""
     if o.device == "cuda":
         torch.cuda.synchronize()
@@ -182,7 +177,7 @@ def timed(update: Callable[[], None], o: Options) -> float:
     return o.updates * o.accumulate * o.micro_batch * o.block / (time.perf_counter() - started)
 
 
-def matmul_rate(o: Options) -> float:
+def matmul_rate(o: Args) -> float:
     """Operations a second of a large square product, the best of five."""
     n = 8192 if o.device == "cuda" else 1536
     kind = torch.bfloat16 if o.device == "cuda" else torch.float32
@@ -195,9 +190,9 @@ def matmul_rate(o: Options) -> float:
     return max(rates[1:])
 
 
-def main(o: Options) -> None:
+def main(o: Args) -> None:
+    timing.begin(o.threads, o.flush)
     torch.manual_seed(0)
-    torch.set_num_threads(o.threads)
     vocabulary = SIZES[o.size][3]
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
@@ -226,4 +221,4 @@ def main(o: Options) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Options))
+    main(tyro.cli(Args))

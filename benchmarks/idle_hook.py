@@ -16,14 +16,14 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import torch
 import tyro
 from rich.console import Console
 from rich.table import Table
+from timing import begin
 
 from supple.agents.ppo import PPOSettings
-from supple.experiments.runs import build, create, plan, train
-from supple.experiments.read_hooks import read_hooks
+from supple.experiments.kinds import find_kind
+from supple.experiments.runs import build, create, drive, train
 
 IDLE = ("fire@1.0", "fire@when:dormant_fraction>0.999")
 ITERATION = 8 * 256  # environment steps between two updates
@@ -81,8 +81,7 @@ def race(first: Run, second: Run, args: Args) -> None:
 def calls_alone(args: Args, repeats: int = 1000) -> float:
     """Seconds per iteration that the loop spends in idle hooks, a measurement in every iteration."""
     settings = PPOSettings(env=args.env, steps=ITERATION, hook=IDLE, compile="off")
-    tasks = plan(settings)
-    hooks = read_hooks(IDLE, tasks, build("ppo", settings, tasks, print).learners)
+    hooks = drive(build(find_kind("ppo"), settings), IDLE)
     start = time.perf_counter()
     for _ in range(repeats):
         hooks.passed(0, 1)
@@ -91,7 +90,7 @@ def calls_alone(args: Args, repeats: int = 1000) -> float:
 
 
 def main(args: Args) -> bool:
-    torch.set_num_threads(1)
+    begin(1)  # as the runs themselves do
     times: dict[tuple[str, ...], list[float]] = {(): [], IDLE: []}
     ratios = []
     for i in range(args.rounds):

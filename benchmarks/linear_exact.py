@@ -12,7 +12,6 @@ Criterion: 10,000 times of a 50-dimensional network in under one second.
 """
 
 import statistics
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -21,6 +20,7 @@ import torch
 import tyro
 from rich.console import Console
 from rich.table import Table
+from timing import Options, begin, seconds
 
 from supple.tracks.linear import Exact, balanced_init, gradient_flow
 from supple.tracks.linear.weights import Array
@@ -29,7 +29,7 @@ BAR = 1.0  # seconds
 
 
 @dataclass(frozen=True)
-class Args:
+class Args(Options):
     sizes: tuple[tuple[int, int, int], ...] = ((25, 25, 25), (50, 50, 50))  # N_i, N_h, N_o
     times: int = 10_000  # at which QQᵀ is evaluated
     rounds: int = 5  # in which every variant has its turn, after one that is not counted
@@ -49,12 +49,6 @@ def formula(w1: Array, w2: Array, sigma: Array, times: Array) -> Array:
         inner = np.eye(len(w1)) + y.T @ (np.expm1(2 * values * t)[:, None] / (2 * values[:, None]) * y)
         out[place] = grown @ np.linalg.inv(inner) @ grown.T
     return out
-
-
-def seconds(run: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    run()
-    return time.perf_counter() - start
 
 
 def floor(n: int, h: int, times: int) -> tuple[float, float]:
@@ -86,7 +80,7 @@ def race(sizes: tuple[int, int, int], args: Args) -> dict[str, list[float]]:
 
 
 def main(args: Args) -> None:
-    torch.set_num_threads(args.threads)
+    begin(args.threads, args.flush)
     console = Console()
     for sizes in args.sizes:
         n_in, n_hidden, n_out = sizes

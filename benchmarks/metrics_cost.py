@@ -1,7 +1,7 @@
 """What do measurements cost? All cheap metrics every 1,000 updates, as a share of the time of training.
 
     supple fetch mnist
-    python benchmarks/metrics_cost.py [--rounds 9] [--updates 250] [--no-compile]
+    python benchmarks/metrics_cost.py [--rounds 9] [--updates 250] [--no-compile] [--no-flush]
 
 Random-label MNIST, five seeds of the MLP as one stack, as in `seeds_stacked.py`, one thread. In each round the stack
 learns for `updates` steps, is then measured as in a run (every cheap metric of every seed, that of dormant units by
@@ -17,24 +17,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-import torch
 import tyro
 from rich.console import Console
 from rich.table import Table
-from sac_parts import Rounds, seconds
 from seeds_stacked import COMPILED, EAGER, SEEDS, Stacked
+from timing import Options, Rounds, begin, seconds
 
-from supple.experiments.rundir import OF_CLASSIFIERS, RunDirectory
-from supple.metrics import CHEAP_METRICS, METRICS, View, measure_members
-from supple.tracks.vision.data import load
+from supple.experiments.kinds import find_kind
+from supple.experiments.rundir import RunDirectory
 from supple.experiments.runs import configuration
+from supple.metrics import CHEAP_METRICS, METRICS, View
+from supple.tracks.vision.data import load
 
 EVERY = 1000  # updates between measurements
 ALL = "all cheap metrics, logged"
 
 
 @dataclass(frozen=True)
-class Args:
+class Args(Options):
     rounds: int = 9  # of training and measuring
     updates: int = 250  # gradient steps of a round
     compile: bool = True  # off: train eager, which takes longer
@@ -42,24 +42,23 @@ class Args:
 
 def logged(stack: Stacked, run: RunDirectory) -> None:
     """As in the loop: measure every seed, and write a line for each."""
-    measured = measure_members(View(stack.model.learner), per_layer=True)
-    for seed, values in zip(SEEDS, measured, strict=True):
-        run.metrics(stack.step, {f"model/{name}": value for name, value in values.items()}, seed=seed)
+    for seed, values in zip(SEEDS, stack.work.measure(costly=False), strict=True):
+        run.metrics(stack.step, values, seed=seed)
     run.flush()
 
 
 def alone(stack: Stacked, name: str) -> Callable[[], object]:
-    return lambda: METRICS[name].value(View(stack.model.learner))
+    return lambda: METRICS[name].value(View(stack.work.model.learner))
 
 
 def main(args: Args) -> bool:
-    torch.set_num_threads(1)
+    begin(1, args.flush)
     stack = Stacked(load("mnist", None), args.compile)
     costly = [name for name in METRICS if name not in CHEAP_METRICS]
     updates, times = Rounds(2), {name: Rounds() for name in (ALL, *costly)}
-    config = configuration(stack.model.settings, stack.stream, "benchmarks/metrics_cost.py")
+    config = configuration(find_kind("vision"), stack.work.settings, stack.work, "benchmarks/metrics_cost.py")
     with tempfile.TemporaryDirectory() as folder, RunDirectory.create(Path(folder) / "run", config) as run:
-        run.start_logs({}, 0.0, OF_CLASSIFIERS)
+        run.start_logs({}, 0.0, stack.work.logs)
         calls = {ALL: lambda: logged(stack, run), **{name: alone(stack, name) for name in costly}}
         for number in range(1 + args.rounds):
             took = seconds(lambda: [stack() for _ in range(args.updates)]) / args.updates

@@ -22,6 +22,7 @@ from peft.tuners.lora.config import LoraConfig
 from peft.tuners.lora.layer import Linear as PeftLoRA
 from rich.console import Console
 from rich.table import Table
+from timing import Options, begin
 from torch import nn
 
 from supple.tracks.language import MoRAM
@@ -31,7 +32,7 @@ BAR = 1.5
 
 
 @dataclass(frozen=True)
-class Args:
+class Args(Options):
     rounds: int = 7  # in which every variant has its turn, after one that is not counted
     tokens: int = 512  # in a pass
     widths: tuple[int, ...] = (1024, 2048)  # of the square Linear
@@ -133,6 +134,7 @@ def crossing(args: Args, width: int, console: Console) -> None:
 
 
 def main(args: Args) -> bool:
+    begin(max(args.threads), args.flush)
     torch.manual_seed(0)
     console = Console(width=110)
     table = Table(title=f"{args.tokens} tokens, float32; milliseconds, and times PEFT's LoRA")

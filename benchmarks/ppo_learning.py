@@ -18,14 +18,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import gymnasium as gym
-import torch
 import tyro
 from rich.console import Console
 from rich.table import Table
+from timing import begin
 
 from supple.agents.ppo import PPOSettings
-from supple.experiments.runs import create, train
 from supple.envs.make import quiet_mujoco
+from supple.experiments.runs import create, train
 
 ROLLOUT = 2048  # SB3's default
 Episodes = list[tuple[int, float]]  # (step at its end, return)
@@ -83,7 +83,7 @@ def score(episodes: Episodes, steps: int) -> float:
 
 
 def main(args: Args) -> bool:
-    torch.set_num_threads(1)
+    begin(1)
     gym.logger.min_level = gym.logger.ERROR
     quiet_mujoco()
     steps = args.iterations * args.envs * ROLLOUT

@@ -5,14 +5,14 @@
 One process, one thread; the contestants take turns, a whole iteration each (8 × 2048 steps and the update that
 follows), so that a busy machine slows all of them alike. Prints (a) environment steps per second, (b) where our
 time goes, beside the floor: the bare simulator, and the update's multiplications at the machine's own rate,
-(c) what FIRE costs beside 50,000 steps of training.
+(c) what FIRE costs beside 50,000 steps of training. Denormal numbers are taken for zero by all, as our training does;
+`--no-flush` is the other reading.
 """
 
 import statistics
 import sys
-import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import gymnasium as gym
@@ -20,18 +20,18 @@ import torch
 import tyro
 from rich.console import Console
 from rich.table import Table
+from stepped import SteppedAgent, record
+from timing import Options, Rounds, begin, seconds
 
-from supple.agents.ppo import PPO, PPOSettings
+from supple.agents.ppo import PPOSettings
 from supple.agents.ppo.network import MultiHead
-from supple.envs import Vector, make_env
 from supple.envs.make import quiet_mujoco
-from supple.experiments.hooks import HookDriver
 from supple.interventions.isometry import fire_
 
 ENV, ENVS, ROLLOUT = "HalfCheetah-v5", 8, 2048
 STEPS = ENVS * ROLLOUT  # environment steps in one iteration
 SPACES = {ENV: (17, 6)}
-NO_HOOKS = HookDriver([], {}, lambda **_: None, 1)
+PARTS = ("environment", "acting", "storing", "updating")
 SB3_SETTINGS: dict[str, Any] = {  # Stable-Baselines3's defaults in our words
     "rollout_steps": ROLLOUT, "epochs": 10, "minibatch_size": 64, "learning_rate": 3e-4, "adapter": 0,
     "hidden": (64, 64), "share_value": False, "clip_value": False, "normalize_observations": False,
@@ -40,20 +40,13 @@ SB3_SETTINGS: dict[str, Any] = {  # Stable-Baselines3's defaults in our words
 
 
 @dataclass(frozen=True)
-class Args:
+class Args(Options):
     rounds: int = 5  # timed iterations of each contestant, after one that is not timed
     compile: bool = True  # off: leave the compiled contestant out
 
 
-@dataclass
-class Times:
-    """Seconds per iteration; they print as median (least–greatest)."""
-
-    values: list[float] = field(default_factory=list)
-
-    @property
-    def median(self) -> float:
-        return statistics.median(self.values)
+class Times(Rounds):
+    """Seconds per iteration."""
 
     def per_step(self) -> str:
         """µs per environment step."""
@@ -67,32 +60,15 @@ class Times:
 
 
 class Ours:
-    """The agent and its environments, stepped as `agents/loop.py` does; times its parts."""
+    """The agent and its environments, stepped as in training; times its parts."""
 
     def __init__(self, mode: str) -> None:
-        self.agent = PPO(PPOSettings(env=ENV, steps=STEPS, num_envs=ENVS, compile=mode, **SB3_SETTINGS), SPACES)
-        self.envs = Vector(lambda: make_env(ENV), ENVS)
-        self.agent.begin_task(ENV)
-        self.agent.begin_episodes(self.envs.reset(range(ENVS)))
-        self.parts: dict[str, Times] = {name: Times() for name in ("environment", "policy", "memory", "update")}
+        settings = PPOSettings(env=ENV, steps=STEPS, num_envs=ENVS, compile=mode, **SB3_SETTINGS)
+        self.run = SteppedAgent("ppo", settings)
+        self.parts: dict[str, Times] = {name: Times() for name in PARTS}
 
     def __call__(self) -> None:
-        clock = time.perf_counter
-        environment = policy = memory = 0.0
-        for _ in range(ROLLOUT):
-            a = clock()
-            actions = self.agent.act()
-            b = clock()
-            result = self.envs.step(actions)
-            c = clock()
-            self.agent.remember(result)
-            d = clock()
-            policy, environment, memory = policy + b - a, environment + c - b, memory + d - c
-        start = clock()
-        self.agent.update(NO_HOOKS, last=False)
-        spent = environment, policy, memory, clock() - start
-        for part, seconds in zip(self.parts.values(), spent, strict=True):
-            part.values.append(seconds)
+        record(self.parts, self.run.live(STEPS), 1.0)
 
 
 def sb3(seed: int = 0) -> Callable[[], object]:
@@ -103,12 +79,6 @@ def sb3(seed: int = 0) -> Callable[[], object]:
 
     model = Peer("MlpPolicy", make_vec_env(ENV, ENVS, seed=seed), seed=seed)
     return lambda: model.learn(STEPS, reset_num_timesteps=False)
-
-
-def timed(call: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    call()
-    return time.perf_counter() - start
 
 
 def simulator() -> Callable[[], None]:
@@ -150,7 +120,7 @@ def products() -> Callable[[], None]:
 def fire_time(repeats: int = 30) -> float:
     """Median seconds of FIRE on a three-layer agent network: adapter and body of 256, two heads."""
     net = MultiHead(SPACES, (256, 256), 256, "tanh", True, torch.Generator().manual_seed(0))
-    return statistics.median(timed(lambda: fire_(net)) for _ in range(repeats))
+    return statistics.median(seconds(lambda: fire_(net)) for _ in range(repeats))
 
 
 def table_of(title: str, *columns: str) -> Table:
@@ -161,21 +131,21 @@ def table_of(title: str, *columns: str) -> Table:
 
 
 def main(args: Args) -> bool:
-    torch.set_num_threads(1)
+    begin(1, args.flush)
     gym.logger.min_level = gym.logger.ERROR
     quiet_mujoco()
     ours = {"supple, eager": Ours("off")}
     if args.compile:
         ours["supple, compiled"] = Ours("on")
-    floors = {"environment": simulator(), "update": products()}
+    floors = {"environment": simulator(), "updating": products()}
     contestants: dict[str, Callable[[], object]] = {"Stable-Baselines3": sb3(), **ours, **floors}
-    first = {name: timed(call) for name, call in contestants.items()}
+    first = {name: seconds(call) for name, call in contestants.items()}
     times = {name: Times() for name in contestants}
     for contestant in ours.values():
         contestant.parts = {name: Times() for name in contestant.parts}
     for _ in range(args.rounds):
         for name, call in contestants.items():
-            times[name].values.append(timed(call))
+            times[name].values.append(seconds(call))
 
     console = Console(width=110)
     peer = times["Stable-Baselines3"].median
@@ -188,16 +158,16 @@ def main(args: Args) -> bool:
     console.print(table)
 
     table = table_of("Where our time goes: µs per environment step, median (min–max)", "part", *ours, "floor")
-    for part in ("environment", "policy", "memory", "update"):
+    for part in PARTS:
         floor = times[part].per_step() if part in floors else ""
         table.add_row(part, *(o.parts[part].per_step() for o in ours.values()), floor)
     console.print(table)
     console.print("Floor of the environment: MuJoCo's step alone; of the update: its matrix products alone.")
 
     best = list(ours)[-1]
-    seconds, training = fire_time(), 50_000 * times[best].median / STEPS
+    fire, training = fire_time(), 50_000 * times[best].median / STEPS
     console.print(
-        f"FIRE on a network of 3 layers (256 wide) and 2 heads: {1e3 * seconds:.1f} ms, {seconds / training:.2%} "
+        f"FIRE on a network of 3 layers (256 wide) and 2 heads: {1e3 * fire:.1f} ms, {fire / training:.2%} "
         f"of 50,000 steps of training ({best}: {training:.1f} s)"
     )
     ratio = peer / times[best].median

@@ -12,7 +12,6 @@ sampling does not get faster. All times are medians; noise is the distance betwe
 
 import statistics
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,9 +23,11 @@ import torch
 import tyro
 from rich.console import Console
 from rich.table import Table
+from timing import Timing, begin, measure
 
 from supple.agents.offpolicy.replay import Layout, ReplayMemory, bytes_needed, check_memory
 
+WARM = 20  # samples that are not timed
 LAYOUTS = {
     "images": Layout((84, 84), np.uint8, stack=4),
     "vectors": Layout((51,), np.float32, action=(19,)),
@@ -39,31 +40,14 @@ class Args:
     capacity: int = 1_000_000  # transitions
     num_envs: int = 8  # environments that fill it
     sizes: tuple[int, ...] = (32, 128)  # transitions in a sample
-    repeats: int = 1000  # timed samples of each line, after 20 that are not timed
+    repeats: int = 1000  # timed samples of each line, after a few that are not timed
     sb3_capacity: int = 20_000  # transitions in Stable-Baselines3's buffer: 1.1 GB
     threads: int = 1  # threads of torch
     folder: Path | None = None  # keep the images in a file here instead of in RAM
 
 
-@dataclass(frozen=True)
-class Timing:
-    seconds: float  # median
-    noise: float  # interquartile range / median
-
-    def __str__(self) -> str:
-        return f"{1e6 * self.seconds:,.0f} µs ± {self.noise:.0%}"
-
-
-def measure(call: Callable[[], object], repeats: int, warm: int = 20) -> Timing:
-    for _ in range(warm):
-        call()
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
-    low, median, high = statistics.quantiles(times, n=4, method="inclusive")
-    return Timing(median, (high - low) / median)
+def shown(timing: Timing) -> str:
+    return f"{1e6 * timing.seconds:,.0f} µs ± {timing.noise:.0%}"
 
 
 def copy_rate() -> float:
@@ -110,12 +94,12 @@ def sb3(
 
     peer = buffer(capacity, False)
     peer.observations[:], peer.next_observations[:], peer.full = 1, 1, True
-    times = {size: measure(partial(peer.sample, size), repeats) for size in sizes}
+    times = {size: measure(partial(peer.sample, size), repeats, WARM) for size in sizes}
     return {optimize: bytes_of(optimize) for optimize in (False, True)}, times
 
 
 def main(args: Args) -> None:
-    torch.set_num_threads(args.threads)
+    begin(args.threads)
     layout = LAYOUTS[args.what]
     needed = bytes_needed(args.capacity, args.num_envs, layout)
     check_memory(needed, args.capacity, args.folder)
@@ -131,20 +115,20 @@ def main(args: Args) -> None:
         table.add_column(column, justify="right")
     for size in args.sizes:
         out = memory.buffer(size)
-        timing = measure(partial(memory.sample, size, generator, out), args.repeats)
+        timing = measure(partial(memory.sample, size, generator, out), args.repeats, WARM)
         floor = out.nbytes / rate
         table.add_row(
             f"{size}",
-            str(timing),
+            shown(timing),
             f"{1e6 * floor:,.0f} µs",
             f"{floor / timing.seconds:.0%}",
             f"{size / timing.seconds:,.0f}",
-            str(peer_times[size]),
+            shown(peer_times[size]),
         )
     console.print(table)
     console.print(
         f"Floor: each frame copied once at {rate / 1e9:.1f} GB/s. "
-        f"One step of {args.num_envs} environments is stored in {adding}."
+        f"One step of {args.num_envs} environments is stored in {shown(adding)}."
     )
 
     table = Table(title=f"Memory for {args.capacity:,} transitions")

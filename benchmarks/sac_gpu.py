@@ -17,10 +17,11 @@ from typing import Any, Literal
 import numpy as np
 import torch
 import tyro
-from sac_parts import ENV, NO_HOOKS, Rounds, full_size, gflop, seconds
+from sac_parts import ENV, SETTINGS, full_size, gflop
+from stepped import NO_HOOKS, SteppedAgent
+from timing import Options, Rounds, begin, seconds
 
-from supple.agents.algorithms import ALGORITHMS
-from supple.agents.sac import SAC
+from supple.agents.sac import SAC, SACSettings
 from supple.envs import StepResult
 
 AT_ONCE = 16  # updates: what the agent draws together at most
@@ -28,7 +29,7 @@ RANDOM_STEPS = 1_000  # decisions before learning, end to end
 
 
 @dataclass(frozen=True)
-class Args:
+class Args(Options):
     device: Literal["cpu", "cuda"] = "cuda"
     updates: int = 960  # of each way in a round
     rounds: int = 5
@@ -87,22 +88,20 @@ class EndToEnd:
 
     def __init__(self, way: Way, envs: int) -> None:
         self.way = way
-        self.agent = full_size(num_envs=envs, learning_starts=RANDOM_STEPS, replay_size=100_000, **way.settings)
-        self.envs = ALGORITHMS["sac"].envs(self.agent.settings, ENV, envs)
-        self.agent.begin_episodes(self.envs.reset(range(envs)))
+        chosen = SETTINGS | way.settings
+        chosen |= {"num_envs": envs, "learning_starts": RANDOM_STEPS, "replay_size": 100_000}
+        self.run = SteppedAgent("sac", SACSettings(**chosen))
+        self.stride = self.run.work.settings.stride
 
     def __call__(self, steps: int) -> float:
         """Environment steps per second."""
         self.way.set_precision()
-        count = steps // self.agent.settings.stride
-        taken = count * self.agent.settings.stride
-        return taken / seconds(lambda: self._live(count))
+        taken = steps // self.stride * self.stride
+        return taken / seconds(lambda: self._live(taken))
 
-    def _live(self, count: int) -> None:
-        for _ in range(count):
-            self.agent.remember(self.envs.step(self.agent.act()))
-            self.agent.update(NO_HOOKS, last=False)
-        wait(self.agent)
+    def _live(self, steps: int) -> None:
+        self.run.live(steps)
+        wait(self.run.agent)
 
 
 def wait(agent: SAC) -> None:
@@ -114,7 +113,7 @@ def main(args: Args) -> bool:
     on_gpu = args.device == "cuda"
     if on_gpu and not torch.cuda.is_available():
         raise SystemExit("no CUDA GPU here: --device cpu times the updates on the CPU")
-    torch.set_num_threads(args.threads)
+    begin(args.threads, args.flush)
     name = torch.cuda.get_device_name() if on_gpu else "CPU"
     gpu_only = (False, True) if on_gpu else (False,)
     ways = [Way(args, *way) for way in product((False, True) if args.compile else (False,), gpu_only, gpu_only)]
@@ -134,7 +133,7 @@ def main(args: Args) -> bool:
     if args.envs:
         living = {way.name: EndToEnd(way, args.envs) for way in ways}
         for living_run in living.values():
-            living_run(2 * RANDOM_STEPS + 10 * living_run.agent.settings.stride)
+            living_run(2 * RANDOM_STEPS + 10 * living_run.stride)
         whole = {way: Rounds() for way in living}
         for _ in range(args.rounds):
             for way, living_run in living.items():

@@ -1,41 +1,22 @@
-"""What the benchmarks of SAC share: full-size agents, the arithmetic of one update, and the machine's own rate."""
+"""What the benchmarks of SAC share: full-size agents, and the arithmetic of one update."""
 
-import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from statistics import median
 from typing import Any
 
 import torch
 
 from supple.agents.sac import SAC, Control, SACSettings
-from supple.experiments.hooks import HookDriver
 
 ENV = "h1-walk"
 SPACES = {ENV: Control(51, (-1.0,) * 19, (1.0,) * 19)}  # its sizes; no environment is made
-NO_HOOKS = HookDriver([], {}, lambda **_: None, 1)
 
 
-@dataclass
-class Rounds:
-    """What was measured in the rounds, in its own unit; prints as median (least–greatest)."""
-
-    digits: int = 1
-    values: list[float] = field(default_factory=list)
-
-    def __str__(self) -> str:
-        low, middle, high = (f"{v:,.{self.digits}f}" for v in (min(self.values), self.median, max(self.values)))
-        return f"{middle} ({low}–{high})"
-
-    @property
-    def median(self) -> float:
-        return median(self.values)
+SETTINGS: dict[str, Any] = {"env": ENV, "steps": 10**9, "device": "cpu", "compile": "off", "replay_size": 10_000}
 
 
 def full_size(**settings: Any) -> SAC:
     """An agent with the networks and the batch of the FIRE paper's Table 5; from one seed, the same weights."""
-    chosen = {"env": ENV, "steps": 10**9, "device": "cpu", "compile": "off", "replay_size": 10_000} | settings
-    return SAC(SACSettings(**chosen), SPACES)
+    return SAC(SACSettings(**SETTINGS | settings), SPACES)
 
 
 def products(agent: SAC) -> list[tuple[int, int, int, int]]:
@@ -77,15 +58,3 @@ def products_alone(agent: SAC) -> Callable[[], None]:
             torch.bmm(a, b, out=out)
 
     return run
-
-
-def matmul_rate(size: int = 1024, repeats: int = 20) -> float:
-    """GFLOP/s of a float32 product of two square matrices on the CPU."""
-    a = torch.rand(size, size)
-    return 2 * size**3 / median(seconds(lambda: a @ a) for _ in range(repeats)) / 1e9
-
-
-def seconds(call: Callable[[], object]) -> float:
-    begin = time.perf_counter()
-    call()
-    return time.perf_counter() - begin

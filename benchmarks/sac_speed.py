@@ -21,8 +21,9 @@ from importlib.util import find_spec
 
 import torch
 import tyro
-from sac_parts import Rounds, full_size, gflop, matmul_rate, products_alone, seconds
+from sac_parts import full_size, gflop, products_alone
 from simba_plain import PlainUpdate
+from timing import Options, Rounds, begin, matmul_rate, seconds
 
 from supple.agents.sac import SAC
 from supple.agents.sac.update import STATISTICS, Transitions
@@ -33,7 +34,7 @@ CHECKED = 3  # updates; they also warm up
 
 
 @dataclass(frozen=True)
-class Args:
+class Args(Options):
     threads: int = 2  # of each contestant
     rounds: int = 15  # timed updates of each
     compile: bool = True  # off: leave the compiled contestant out
@@ -85,7 +86,7 @@ def check(updates: dict[str, Update], batch: Transitions, noise: torch.Tensor) -
 
 def main(args: Args) -> bool:
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: args.threads])  # JAX has no other setting for it
-    torch.set_num_threads(args.threads)
+    begin(args.threads, args.flush)
     agent = full_size()
     batch, noise = data(agent)
     updates: dict[str, Update] = {PLAIN: plain(agent)}

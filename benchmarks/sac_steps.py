@@ -1,27 +1,26 @@
 """SAC on HalfCheetah beside Stable-Baselines3's, with SB3's settings, and where our time goes.
 
-    python benchmarks/sac_steps.py [--threads 2] [--rounds 7] [--steps 100] [--no-compile]
+    python benchmarks/sac_steps.py [--threads 2] [--rounds 7] [--steps 100] [--no-compile] [--no-flush]
 
 Two layers of 256 in actor and critics (preset `sac-mlp`), batches of 256, one environment, one update a step. Each
 is warmed up past its random actions; then they take turns, `steps` environment steps each, learning. Medians of the
-rounds, with the smallest and largest. The floor is the update's matrix products alone.
+rounds, with the smallest and largest. The floor is the update's matrix products alone. Denormal
+numbers are taken for zero in both, as our training does; `--no-flush` is the other reading.
 """
 
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
 import gymnasium as gym
-import torch
 import tyro
-from sac_parts import NO_HOOKS, Rounds, gflop, matmul_rate, products_alone, seconds
+from sac_parts import gflop, products_alone
+from stepped import SteppedAgent, record
+from timing import Options, Rounds, begin, matmul_rate, seconds
 
-from supple.agents.algorithms import ALGORITHMS
-from supple.agents.offpolicy.replay import Sample
-from supple.agents.presets import PRESETS
-from supple.agents.sac import SAC, SACSettings
+from supple.agents.sac import SACSettings
+from supple.experiments.kinds import presets_of
 
 ENV = "HalfCheetah-v5"
 WARM_UP = 300  # environment steps before anything is measured; learning starts after 100
@@ -29,7 +28,7 @@ PEER = "Stable-Baselines3"
 
 
 @dataclass(frozen=True)
-class Args:
+class Args(Options):
     threads: int = 2  # of PyTorch, in both
     rounds: int = 7  # turns of each
     steps: int = 100  # environment steps of a turn
@@ -37,47 +36,17 @@ class Args:
 
 
 class Ours:
-    """The agent and its environment, stepped as `agents/loop.py` does; times its parts."""
+    """The agent and its environment, stepped as in training; times its parts."""
 
     def __init__(self, threads: int, mode: Literal["on", "off"]) -> None:
-        settings = SACSettings(
-            env=ENV, steps=10**9, num_envs=1, threads=threads, device="cpu", compile=mode, **PRESETS["sac-mlp"].settings
-        )
-        kind = ALGORITHMS["sac"]
-        self.agent = SAC(settings, {ENV: kind.space(settings, ENV)})
-        self.envs = kind.envs(settings, ENV, 1)
-        self.agent.begin_episodes(self.envs.reset(range(1)))
+        preset = presets_of("sac")["sac-mlp"].settings
+        settings = SACSettings(env=ENV, steps=10**9, num_envs=1, threads=threads, device="cpu", compile=mode, **preset)
+        self.run = SteppedAgent("sac", settings)
         self.parts = {name: Rounds(2) for name in ("acting", "environment", "storing", "sampling", "updating")}
-        self.sampling = 0.0
-        feed = self.agent.experience.feed
-
-        def timed_feed(size: int, generator: torch.Generator) -> Sample:
-            begin = time.perf_counter()
-            sample = feed(size, generator)
-            self.sampling += time.perf_counter() - begin
-            return sample
-
-        self.agent.experience.feed = timed_feed
 
     def __call__(self, steps: int) -> None:
         """Parts in milliseconds per step."""
-        clock, self.sampling = time.perf_counter, 0.0
-        spent = [0.0] * 4
-        for _ in range(steps):
-            a = clock()
-            actions = self.agent.act()
-            b = clock()
-            result = self.envs.step(actions)
-            c = clock()
-            self.agent.remember(result)
-            d = clock()
-            self.agent.update(NO_HOOKS, last=False)
-            for i, took in enumerate((b - a, c - b, d - c, clock() - d)):
-                spent[i] += took
-        acting, environment, storing, update = spent
-        found = acting, environment, storing, self.sampling, update - self.sampling
-        for part, took in zip(self.parts.values(), found, strict=True):
-            part.values.append(1e3 * took / steps)
+        record(self.parts, self.run.live(steps), 1e3 / steps)
 
 
 def sb3() -> Callable[[int], object]:
@@ -89,7 +58,7 @@ def sb3() -> Callable[[int], object]:
 
 
 def main(args: Args) -> bool:
-    torch.set_num_threads(args.threads)
+    begin(args.threads, args.flush)
     ours = {"supple, eager": Ours(args.threads, "off")}
     if args.compile:
         ours["supple, compiled"] = Ours(args.threads, "on")
@@ -99,7 +68,7 @@ def main(args: Args) -> bool:
     for contestant in ours.values():
         for part in contestant.parts.values():
             part.values.clear()
-    agent = ours["supple, eager"].agent
+    agent = ours["supple, eager"].run.agent
     products = products_alone(agent)
     rates, alone, machine = {name: Rounds() for name in runs}, Rounds(2), Rounds(0)
     for _ in range(args.rounds):

@@ -1,13 +1,15 @@
 """How fast do five seeds train as one stack? Random-label MNIST beside plain PyTorch, which trains one seed.
 
     supple fetch mnist
-    python benchmarks/seeds_stacked.py [--rounds 7] [--updates 400] [--no-compile]
+    python benchmarks/seeds_stacked.py [--rounds 7] [--updates 400] [--no-compile] [--no-flush]
 
-MLP 784-100-100-10, batch 16, Adam 1e-3 (Lillo & Cheney 2025, Table E1). *Plain PyTorch* is the loop that
-anyone would write, for seed 0 alone: `nn.Sequential`, images as floats in memory, `torch.optim.Adam` as it comes, and fused; it keeps no count
-of hits and losses, while supple does here as in a run. Each is there with one thread and with two. First it is checked
-that seed 0 has the same losses everywhere; then they take turns, `updates` gradient steps each: medians of the rounds,
-with the smallest and largest. A seed-update is one gradient step of one seed, so a step of the stack is five.
+MLP 784-100-100-10, batch 16, Adam 1e-3 (Lillo & Cheney 2025, arXiv 2509.22562, Table
+E1). *Plain PyTorch* is the loop that anyone would write, for seed 0 alone: `nn.Sequential`, images as floats in memory,
+`torch.optim.Adam` as it comes, and fused; it keeps no count of hits and losses, while supple does here as in a run.
+Each is there with one thread and with two. First it is checked that seed 0 has the same losses everywhere; then they
+take turns, `updates` gradient steps each: medians of the rounds, with the smallest and largest. A seed-update is one
+gradient step of one seed, so a step of the stack is five. Denormal numbers are taken for zero by all, as our training
+does; `--no-flush` is the other reading.
 
 The floor of a step of the stack is its arithmetic at the rate of a 1024³ product, and the bytes that Adam must move
 (parameter, gradient and two slots read, all but the gradient written) at the rate of a += b on two tensors
@@ -26,16 +28,17 @@ import torch.nn.functional as F
 import tyro
 from rich.console import Console
 from rich.table import Table
-from sac_parts import NO_HOOKS, Rounds, matmul_rate, seconds
+from stepped import NO_HOOKS, Stepped
+from timing import Options, Rounds, begin, matmul_rate, seconds
 from torch import Tensor, nn
 
-from supple.tracks.vision.benchmarks import BENCHMARKS
+from supple.experiments.kinds import presets_of
 from supple.tracks.vision.data import DataSet, load
-from supple.tracks.vision.feed import Feed
 from supple.tracks.vision.model import Model
 from supple.tracks.vision.settings import VisionSettings
 from supple.tracks.vision.stream import Stream
 from supple.tracks.vision.update import Update
+from supple.tracks.vision.work import VisionWork
 
 PLAIN, FUSED, EAGER, COMPILED = "plain PyTorch", "the same, fused Adam", "supple, eager", "supple, compiled"
 SEEDS = (0, 1, 2, 3, 4)
@@ -47,14 +50,15 @@ Step = Callable[[], Tensor]  # one update → the loss of seed 0 before it
 
 
 @dataclass(frozen=True)
-class Args:
+class Args(Options):
     rounds: int = 7  # turns of each
     updates: int = 400  # gradient steps of a turn
     compile: bool = True  # off: leave the compiled contestants out
 
 
 def settings_for(seeds: tuple[int, ...]) -> VisionSettings:
-    return VisionSettings(**BENCHMARKS["random-label-mnist"].settings, seeds=seeds, device="cpu", compile="off")
+    preset = presets_of("vision")["random-label-mnist"].settings
+    return VisionSettings(**preset, seeds=seeds, device="cpu", compile="off")
 
 
 def plain(data: DataSet, fused: bool | None) -> Iterator[Tensor]:
@@ -80,32 +84,29 @@ def plain(data: DataSet, fused: bool | None) -> Iterator[Tensor]:
             yield loss.detach()
 
 
-class Stacked:
-    """All seeds, stepped as `tracks/vision/loop.py` does."""
+class Stacked(Stepped):
+    """All seeds, stepped as in training."""
 
     def __init__(self, data: DataSet, compiled: bool) -> None:
         settings = settings_for(SEEDS)
-        self.stream = Stream(settings, data)
-        self.model = Model(settings, data, self.stream.classes, "cpu")
-        self.feed = self.model.feed = Feed(self.stream, self.stream.tasks[0], "cpu")
-        self.update = Update(self.model, NO_HOOKS, compiled)
-        self.loss, self.hits = torch.zeros(2, len(SEEDS))
-        self.step = 0
+        stream = Stream(settings, data)
+        self.work = VisionWork(settings, stream, Model(settings, data, stream.classes, "cpu"))
+        super().__init__(self.work)
+        self.update, self.work.update = Update(self.work.model, NO_HOOKS, compiled), self._update
+        self.loss = torch.zeros(len(SEEDS))
+
+    def _update(self, images: Tensor, labels: Tensor, rate: float) -> tuple[Tensor, Tensor]:
+        self.fed = time.perf_counter()
+        self.loss, hits = self.update(images, labels, rate)
+        return self.loss, hits
 
     def __call__(self) -> Tensor:
-        return self.learn(*self.feed.batch())
-
-    def learn(self, images: Tensor, labels: Tensor) -> Tensor:
-        loss, hits = self.update(images, labels, 1.0)
-        self.loss += loss
-        self.hits += hits
-        self.step += 1
-        NO_HOOKS.passed(self.step - 1, self.step)
-        return loss[0]
+        self.advance()
+        return self.loss[0]
 
     def parts(self, updates: int) -> dict[str, float]:
         """Where a step's time goes: median microseconds."""
-        optimizer, clock, marks = self.model.learner.optimizer, time.perf_counter, [0.0, 0.0]
+        optimizer, clock, marks = self.work.model.learner.optimizer, time.perf_counter, [0.0, 0.0]
         assert optimizer is not None
         handles = [
             optimizer.register_step_pre_hook(lambda *_: marks.__setitem__(0, clock())),
@@ -113,11 +114,9 @@ class Stacked:
         ]
         spent: dict[str, list[float]] = {name: [] for name in ("batch", "loss and gradients", "Adam", "bookkeeping")}
         for _ in range(updates):
-            begin = clock()
-            batch = self.feed.batch()
-            fed = clock()
-            self.learn(*batch)
-            ends = (begin, fed, *marks, clock())
+            started = clock()
+            self.advance()
+            ends = (started, self.fed, *marks, clock())
             for times, (start, end) in zip(spent.values(), pairwise(ends), strict=True):
                 times.append(end - start)
         for handle in handles:
@@ -180,6 +179,7 @@ def check(lines: dict[tuple[str, int], Step]) -> None:
 
 
 def main(args: Args) -> bool:
+    begin(max(THREADS), args.flush)
     data = load("mnist", None)
     lines: dict[tuple[str, int], Step] = {}
     stacks: dict[tuple[str, int], Stacked] = {}
@@ -189,7 +189,7 @@ def main(args: Args) -> bool:
         for name in (EAGER, COMPILED)[: 1 + args.compile]:
             lines[name, threads] = stacks[name, threads] = Stacked(data, name == COMPILED)
     check(lines)
-    floors = {threads: Floor(stacks[EAGER, threads].model) for threads in THREADS}
+    floors = {threads: Floor(stacks[EAGER, threads].work.model) for threads in THREADS}
     rates = {line: Rounds(0) for line in lines}
     for _ in range(args.rounds):
         for line, step in lines.items():
@@ -201,7 +201,7 @@ def main(args: Args) -> bool:
             floor.measure()
     console = Console(width=120)
     eager = max(rates[PLAIN, threads].median for threads in THREADS)
-    total = stacks[EAGER, 1].stream.tasks[-1].end
+    total = stacks[EAGER, 1].work.tasks[-1].end
     table = Table(title=f"Random-label MNIST, {args.rounds} rounds of {args.updates} steps in turn: median (min–max)")
     for column in ("", "threads", "seed-updates/s", "× plain", f"minutes for {len(SEEDS)} seeds, 50 tasks"):
         table.add_column(column, justify="right" if column else "left")

@@ -18,9 +18,11 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
 from typing import Literal
 
+import timing
 import torch
 import tyro
 from rich.console import Console
@@ -31,7 +33,7 @@ from supple.interventions import scale_pairs, sib_
 
 
 @dataclass(frozen=True)
-class Args:
+class Args(timing.Options):
     rounds: int = 3  # of timing
     tokens: int = 1024  # in the batch
     threads: int = 1  # of torch
@@ -78,18 +80,16 @@ def alone(args: Args) -> None:
 def peak(args: Args, only: str) -> float:
     """MiB that a fresh process takes at most."""
     size = ["--tokens", str(args.tokens), "--threads", str(args.threads), "--layers", str(args.layers)]
+    size.append("--flush" if args.flush else "--no-flush")
     command = [sys.executable, __file__, "--only", only, *size]
     return int(subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()[-1]) / 1024
 
 
-def seconds(call: Callable[[], object]) -> float:
-    started = time.process_time()
-    call()
-    return time.process_time() - started
+seconds = partial(timing.seconds, clock=time.process_time)
 
 
 def main(args: Args) -> bool:
-    torch.set_num_threads(args.threads)
+    timing.begin(args.threads, args.flush)
     if args.only:
         alone(args)
         return True

@@ -28,7 +28,7 @@ import torch.nn.functional as F
 import tyro
 from rich.console import Console
 from rich.table import Table
-from sac_parts import Rounds, seconds
+from timing import Options, Rounds, begin, seconds
 from torch import Tensor, nn
 
 from supple.interventions import Learner, learner_for, make
@@ -42,7 +42,7 @@ SMALL_BLOCKS = {"MALLOC_MMAP_THRESHOLD_": "65536"}  # larger ones come from the 
 
 
 @dataclass(frozen=True)
-class Args:
+class Args(Options):
     device: Literal["cpu", "cuda"] = "cpu"
     threads: int = 2  # of PyTorch
     batch: int = 32  # images in a batch of DASH; FIRE's protocols use 256
@@ -52,7 +52,6 @@ class Args:
 
 
 def build(args: Args) -> Learner:
-    torch.set_num_threads(args.threads)
     torch.manual_seed(0)
     network = VGG16(SHAPE, CLASSES).to(args.device)
     optimizer = torch.optim.Adam(network.parameters(), fused=True)
@@ -136,12 +135,14 @@ def peak(args: Args, name: str) -> float:
 def peak_apart(args: Args, name: str) -> float:
     """The same, measured in a process of its own."""
     given = ["--device", args.device, "--threads", str(args.threads), "--batch", str(args.batch)]
+    given.append("--flush" if args.flush else "--no-flush")
     command = [sys.executable, __file__, *given, "--memory-of", name]
     found = subprocess.run(command, env=os.environ | SMALL_BLOCKS, stdout=subprocess.PIPE, text=True, check=True)
-    return float(found.stdout)
+    return float(found.stdout.split()[-1])
 
 
 def main(args: Args) -> bool:
+    begin(args.threads, args.flush)
     if args.memory_of is not None:
         print(peak(args, args.memory_of))
         return True

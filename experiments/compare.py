@@ -6,7 +6,7 @@ import os
 import re
 import signal
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass, replace
@@ -52,6 +52,11 @@ class Comparison:
         """The variants that have a trunk of their own."""
         return ({},) if self.kind.forks().shared_trunk else self.variants
 
+    @property
+    def first(self) -> RunSettings:
+        """The settings of the first run: that of one seed, or of a stack."""
+        return first_of(self.settings, self.seeds)
+
     def hooks_of(self, arm: str) -> tuple[str, ...]:
         return tuple(re.split(r"\s+\+\s+", arm.strip()))
 
@@ -78,6 +83,11 @@ def fork_step_of(
     if not 0 < step < total:
         raise UsageError(f"--fork-at {fork_at} would fork at step {step} of {total}: nothing to compare")
     return step
+
+
+def first_of(settings: RunSettings, seeds: Seeds) -> RunSettings:
+    """Return the settings of the first of the runs that train these seeds, in which all are alike but for the seed."""
+    return next(iter(settings.of_seeds(seeds).values()), settings)
 
 
 def slug(arm: str) -> str:
@@ -117,18 +127,21 @@ def create(path: Path, comparison: Comparison, jobs: int, warn: Warn = print) ->
     if twice := [folder for folder in folders if folders.count(folder) > 1]:
         raise UsageError(f"two variants would share a folder: {twice[0]}")
     with flushing_denormals(comparison.settings.threads):
-        _require_memory(comparison, jobs, warn)
+        tasks = _require_memory(comparison, jobs, warn)
         for variant in comparison.variants:
             for arm in comparison.arms:
-                _check_arm(comparison, arm, variant, warn)
+                _check_arm(comparison, arm, variant, tasks, warn)
     start_folder(path, "comparison.json", {**asdict(comparison), "settings": plain(comparison.settings)})
 
 
-def _check_arm(c: Comparison, arm: str, variant: Variant, warn: Warn) -> None:
+def _check_arm(c: Comparison, arm: str, variant: Variant, tasks: Sequence[Task], warn: Warn) -> None:
     """Raise UsageError for hooks that have no place in such a run. Hooks may change a network: it is built for each."""
-    settings = replace(c.settings, **{**variant, "hook": c.hooks_of(arm)})
+    settings = replace(c.first, **{**variant, "hook": c.hooks_of(arm)})
     work = build(c.kind, settings, warn)
     try:
+        if c.fork_step and not c.kind.forks().shared_trunk and work.tasks != tasks:
+            words = " ".join(f"{name}={value}" for name, value in variant.items())
+            raise UsageError(f"--vary {words} changes the tasks: not all runs would fork at the same place in them")
         drive(work, settings.hook, c.kind.forks().planned(settings, c.fork_step))
     except UsageError as error:
         raise UsageError(f"--arm: {str(error).removeprefix('--hook: ').removeprefix('--arm: ')}") from None
@@ -136,12 +149,13 @@ def _check_arm(c: Comparison, arm: str, variant: Variant, warn: Warn) -> None:
         work.close()
 
 
-def _require_memory(c: Comparison, jobs: int, warn: Warn) -> None:
-    """Raise UsageError where so many runs at a time need more memory than there is."""
-    work = build(c.kind, c.settings, warn)
+def _require_memory(c: Comparison, jobs: int, warn: Warn) -> Sequence[Task]:
+    """Raise UsageError where so many runs at a time need more memory than there is; returns the tasks."""
+    work = build(c.kind, c.first, warn)
     runs = len(c.settings.of_seeds(c.seeds)) * len(c.arms) * len(c.variants)
     try:
         work.check_memory(min(jobs, runs))
+        return work.tasks
     except ValueError as error:
         raise UsageError(str(error)) from error
     finally:

@@ -8,6 +8,8 @@ from typing import Any
 from . import checkpoint
 from .rundir import RunDirectory, versions, write_json
 
+Vary = Mapping[str, Sequence[str]]
+
 
 class Forks:
     """The way in which arms of a comparison part from their trunk.
@@ -18,12 +20,13 @@ class Forks:
 
     shared_trunk = False
 
-    def prepare(self, settings: Any, vary: Mapping[str, Sequence[str]], fork: int) -> tuple[Any, int]:
-        """Return the settings of the comparison and the step of the fork, 0 where arms are trained from the beginning.
+    def prepare(self, settings: Any, vary: Vary, fork: int) -> tuple[Any, Vary, int]:
+        """Return the settings of the comparison, what varies in it, and the step of the fork, 0 where arms are trained
+        from the beginning.
 
         vary: name of a setting → its values as they were typed. Raises UsageError for what cannot vary.
         """
-        return settings, fork
+        return settings, vary, fork
 
     def planned(self, settings: Any, fork: int) -> int:
         """Return the step at which an arm with these settings will begin."""

@@ -116,11 +116,10 @@ def find_kind(name: str) -> Kind:
 def all_kinds() -> dict[str, Kind]:
     """Return every kind of runs, by name, in the order of their registration."""
     load()
-    return {name: kinds.get(name) for name in kinds.names()}
+    return dict(kinds.entries)
 
 
 def presets_of(kind: str | None = None) -> dict[str, Preset]:
     """Return the presets by name: all, or those of one kind of runs."""
     load()
-    found = {name: presets.get(name) for name in presets.names()}
-    return {name: preset for name, preset in found.items() if kind in (None, preset.kind)}
+    return {name: preset for name, preset in presets.entries.items() if kind in (None, preset.kind)}

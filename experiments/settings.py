@@ -20,6 +20,8 @@ def seeds_of(words: Sequence[str]) -> Seeds:
     found: list[int] = []
     for word in words:
         first, dash, last = word.partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise ValueError(f"'{word}' is no seed (0 or more) and no range of seeds (0-4)")
         found += range(int(first), int(last) + 1) if dash else [int(first)]
     return tuple(found)
 

@@ -151,11 +151,11 @@ def _lanczos(
         # Where the Krylov space is exhausted nothing is left but rounding; noise of that size lets another
         # invariant subspace in, in which a repeated eigenvalue may come again.
         rounding = (epsilon * scale.clamp(min=epsilon) / dimension**0.5).to(rest)
-        block = rest[..., : min(budget - spent, dimension - size)]
-        block = block + noise(block.shape[-1]) * rounding[..., None]
-        if size + block.shape[-1] > held:
+        if size + min(rest.shape[-1], budget - spent, dimension - size) > held:
             size = _restart_(basis[:, :size], projected, ritz, vectors, k + (held - width - k) // 2)
             known = basis[:, :size].mT
+        block = rest[..., : min(budget - spent, dimension - size)]  # after a restart all of it fits
+        block = block + noise(block.shape[-1]) * rounding[..., None]
         for _ in range(2):  # once more after normalising: what was nearly nothing is not orthogonal yet
             block = torch.linalg.qr(block - known @ (known.mT @ block)).Q
 

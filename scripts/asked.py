@@ -81,7 +81,10 @@ def resumed(args: Sequence[str]) -> list[str] | None:
     """Return what `supple resume` would be told, where the older spelling `--resume DIR` is used; else None."""
     if not any(a == "--resume" or a.startswith("--resume=") for a in args):
         return None
-    return [a.removeprefix("--resume=") for a in args if a != "--resume"]
+    words = [a.removeprefix("--resume=") for a in args if a != "--resume"]
+    if not words:
+        raise UsageError("--resume needs a value: the folder of a run or of a comparison")
+    return words
 
 
 def _first(args: Sequence[str]) -> str:

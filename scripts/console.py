@@ -95,6 +95,7 @@ REFUSALS = (
     (r"Required options Missing from (.*?): [A-Z]+ (.*?) \(required\)", "{0} what? {1}"),
     (r"Unrecognized options: ([^\s,]+).*Perhaps you meant: (--[\w-]+)", "unknown option {0}, did you mean {1}?"),
     (r"Unrecognized options: ([^\s,]+)", "unknown option {0}"),
+    (r"Error parsing (--[\w-]+): (.*?) Argument helptext", "{0}: {1}"),
 )
 
 

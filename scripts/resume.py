@@ -39,8 +39,10 @@ def main(args: Sequence[str]) -> None:
 
         jobs = workers(options.jobs)
         finish_comparison(path, open_comparison(path, jobs, warn), jobs)
+    elif not (path / "config.json").is_file():
+        raise UsageError(f"{path} holds no run (it has no config.json) and no comparison (comparison.json)")
     elif options.jobs:
-        raise UsageError(f"--jobs is for comparisons, and {path} is none")
+        raise UsageError(f"--jobs is for comparisons, and {path} is a run")
     else:
         finish_run(path)
 

@@ -27,10 +27,11 @@ def main(args: Sequence[str]) -> None:
     if (words := resumed(args)) is not None:
         resume.main(words)
         return
-    kind, preset, words, prog = what = asked("train", args)
+    what = asked("train", args)
+    kind, preset = what.kind, what.preset
+    default = Options(settings=what.settings(), out=tyro.MISSING, preset=preset.name if preset else None)
     about = preset.about if preset else kind.about
-    default = Options(settings=what.settings(), out=tyro.MISSING, preset=preset and preset.name)
-    options = parse(Options, kind.settings_class(), words, prog, about, default)
+    options = parse(Options, kind.settings_class(), what.options, what.prog, about, default)
 
     from supple.experiments import distributed  # PyTorch, which help texts do without
     from supple.experiments.runs import create

@@ -41,7 +41,7 @@ def in_this_process() -> Iterator[None]:
     """Comparisons without workers and without a report, which take seconds."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compare, "ProcessPoolExecutor", Here)
-        patch.setattr("supple.scripts.compare.show", lambda path: None)
+        patch.setattr("supple.scripts.report.show", lambda path: None)
         yield
 
 

@@ -1,8 +1,9 @@
 """DQN's environments, and what it must know of them."""
 
 from collections.abc import Mapping
+from typing import Any
 
-from ...envs import AtariVector, make_pixels
+from ...envs import Envs, make_pixels
 from ..work import AgentWork
 from .agent import DQN, Pixels
 from .settings import DQNSettings
@@ -13,7 +14,7 @@ class DQNWork(AgentWork):
 
     def space(self, env: str) -> Pixels:
         """Return what an environment shows and takes."""
-        envs = self.envs(env, 1)
+        envs: Any = self.envs(env, 1)
         stack, height, width = envs.single_observation_space.shape
         actions = int(envs.single_action_space.n)
         envs.close()
@@ -22,7 +23,7 @@ class DQNWork(AgentWork):
     def new_agent(self, spaces: Mapping[str, Pixels]) -> DQN:
         return DQN(self.settings, spaces)
 
-    def envs(self, env: str, copies: int) -> AtariVector:
+    def envs(self, env: str, copies: int) -> Envs:
         s = self.settings
         return make_pixels(
             env, copies, sticky=s.sticky, sticky_per=s.sticky_per, max_frames=s.max_frames, threads=s.threads

@@ -154,7 +154,7 @@ def kind_of(path: Path) -> str:
 
 
 def load(path: Path) -> ComparisonData:
-    """Read a run directory, or a comparison directory without variants.
+    """Read a run directory, or a comparison directory; there each arm in each variant of the settings is an arm.
 
     Runs that are still going, or were killed, are read as far as they came; `notes` names those that have not begun.
     Raises ValueError, in one line, for a directory that is neither, or for a damaged file in it.
@@ -194,13 +194,16 @@ def read_jsonl(path: Path) -> list[Row]:
 def _load_comparison(path: Path) -> ComparisonData:
     plan = read_object(path / "comparison.json")
     fork = int(plan.get("fork_step", 0))
-    configs = {file.parent: read_object(file) for file in sorted(path.glob("seed*/*/config.json"))}
+    files = sorted([*path.glob("seed*/*/config.json"), *path.glob("seed*/*/*/config.json")])
+    configs = {file.parent: read_object(file) for file in files}
     trunks = {folder.parent: folder for folder, config in configs.items() if config.get("arm") is None}
 
-    arms: dict[str, list[RunData]] = {str(label): [] for label in plan.get("arms", [])}
+    variants, labels = plan.get("variants") or [{}], plan.get("arms", [])
+    arms: dict[str, list[RunData]] = {_label(variant, arm): [] for variant in variants for arm in labels}
     for folder, config in configs.items():
         if config.get("arm") is not None:
-            arms.setdefault(str(config["arm"]), []).extend(load_runs(folder, trunks.get(folder.parent), fork))
+            label = _label(config.get("variant", {}), config["arm"])
+            arms.setdefault(label, []).extend(load_runs(folder, trunks.get(folder.parent), fork))
     planned = plan.get("seeds", [])
     notes = []
     for label, runs in arms.items():
@@ -211,6 +214,12 @@ def _load_comparison(path: Path) -> ComparisonData:
     if not arms:
         raise ValueError(f"{path}: no arm has begun yet; expected run directories such as seed-0/<arm>/config.json")
     return ComparisonData(path, arms, fork, notes)
+
+
+def _label(variant: Row, arm: str) -> str:
+    """What an arm is called in its variant of the settings, `learning_rate=0.001 · fire`; by itself where nothing
+    varies."""
+    return " · ".join(filter(None, [", ".join(f"{name}={value}" for name, value in variant.items()), str(arm)]))
 
 
 def load_runs(path: Path, trunk: Path | None = None, fork: int = 0) -> list[RunData]:

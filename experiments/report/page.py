@@ -6,7 +6,8 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
-from .collect import ComparisonData
+from .collect import ComparisonData, RunData
+from .side_by_side import differing
 from .style import Plot
 from .tables import Table, contracts, event_rows
 
@@ -80,6 +81,15 @@ def flat(values: Any) -> list[tuple[str, str]]:
     if not isinstance(values, dict):
         return []
     return [(str(name), ", ".join(map(str, v)) if isinstance(v, list) else str(v)) for name, v in values.items()]
+
+
+def settings_of(runs: Sequence[RunData]) -> list[tuple[str, str]]:
+    """Return the settings of these runs as pairs of words; where they differ, all that there are."""
+    different, every = differing([[run] for run in runs]), [dict(flat(run.config.get("settings", {}))) for run in runs]
+    return [
+        (name, "; ".join(dict.fromkeys(each.get(name, "") for each in every)) if name in different else text)
+        for name, text in every[0].items()
+    ]
 
 
 def command_text(command: Any) -> str:

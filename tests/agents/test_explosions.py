@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from supple.agents.ppo import PPOSettings
-from supple.experiments.runs import create, train
 from supple.experiments.errors import RunError
+from supple.experiments.runs import create, train
 
 BAD = (math.nan, -1e7, math.inf)
 

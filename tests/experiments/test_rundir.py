@@ -19,6 +19,7 @@ CONFIG = {
     "start_step": 0,
     "stop_step": None,
 }
+AGENT_LOGS = ("metrics", "episodes", "events", "tensorboard")
 
 
 def contents(run: RunDirectory) -> dict[str, bytes]:
@@ -58,7 +59,7 @@ def test_a_config_that_cannot_be_written_leaves_nothing(tmp_path: Path, make_fir
     if make_first:
         path.mkdir()
     with pytest.raises(TypeError):
-        start_folder(path, "config.json", {"bad": object()}, "supple train")
+        start_folder(path, "config.json", {"bad": object()})
     assert path.exists() == make_first
     assert not [*tmp_path.rglob("*.json*")]
 
@@ -96,14 +97,14 @@ def test_identity_is_that_of_the_stored_config_and_depends_on_what_training_depe
 
 def test_logs_cut_back_and_written_again_are_the_logs_that_were_never_cut(tmp_path: Path) -> None:
     with RunDirectory.create(tmp_path, CONFIG) as run:
-        run.start_logs({}, 0.0)
+        run.start_logs({}, 0.0, AGENT_LOGS)
         log_some(run, 1)
         lengths = run.log_lengths()
         log_some(run, 2)
     whole = contents(run)
     (tmp_path / LOGS["episodes"]).write_bytes(whole[LOGS["episodes"]] + b'{"step": 3, "ret')
     with RunDirectory.open(tmp_path) as run:
-        run.start_logs(lengths, 12.0)
+        run.start_logs(lengths, 12.0, AGENT_LOGS)
         assert run.log_lengths() == lengths
         assert 12.0 <= run.seconds() < 13.0
         log_some(run, 2)
@@ -116,17 +117,17 @@ def test_logs_cut_back_and_written_again_are_the_logs_that_were_never_cut(tmp_pa
 def test_a_log_shorter_than_its_checkpoint_says_is_an_error_that_names_it(tmp_path: Path) -> None:
     run = RunDirectory.create(tmp_path, CONFIG)
     with run, pytest.raises(RunError, match=r"episodes\.jsonl: 0 bytes, but its checkpoint recorded 9"):
-        run.start_logs({"episodes": 9}, 0.0)
+        run.start_logs({"episodes": 9}, 0.0, AGENT_LOGS)
 
 
 def test_tensorboard_reads_what_was_logged_each_step_once(tmp_path: Path) -> None:
     with RunDirectory.create(tmp_path, CONFIG) as run:
-        run.start_logs({}, 0.0)
+        run.start_logs({}, 0.0, AGENT_LOGS)
         run.metrics(8, {"loss": 0.5, "agent/dfi": 2.0})
         lengths = run.log_lengths()
         run.metrics(16, {"loss": 0.25})
     with RunDirectory.open(tmp_path) as run:
-        run.start_logs(lengths, 0.0)
+        run.start_logs(lengths, 0.0, AGENT_LOGS)
         run.metrics(16, {"loss": math.inf})
     [file] = (tmp_path / "tensorboard").iterdir()
     events = list(EventFileLoader(str(file)).Load())
@@ -137,7 +138,7 @@ def test_tensorboard_reads_what_was_logged_each_step_once(tmp_path: Path) -> Non
 
 def test_every_log_is_closed_even_if_one_cannot_be_written(tmp_path: Path) -> None:
     run = RunDirectory.create(tmp_path, CONFIG)
-    run.start_logs({}, 0.0)
+    run.start_logs({}, 0.0, AGENT_LOGS)
     log_some(run, 1)
     os.close(run._files["metrics"].fileno())
     with pytest.raises(OSError, match="Bad file descriptor"):
@@ -157,7 +158,7 @@ def test_json_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
 
 def test_numbers_that_json_does_not_have_are_logged_as_null(tmp_path: Path) -> None:
     with RunDirectory.create(tmp_path, CONFIG) as run:
-        run.start_logs({}, 0.0)
+        run.start_logs({}, 0.0, AGENT_LOGS)
         run.metrics(1, {"loss": math.nan, "norm": 2.0})
         run.event(event="intervention", step=1, after={"srank": math.inf})
     metrics, event = (json.loads((tmp_path / f"{name}.jsonl").read_text()) for name in ("metrics", "events"))

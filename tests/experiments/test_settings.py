@@ -1,37 +1,11 @@
 """Settings that cannot work are refused in one line that names the option."""
 
 import math
-from typing import Any
 
 import pytest
 
 from supple.experiments.errors import UsageError
-from supple.experiments.settings import RunSettings, positive
-
-
-def test_the_stream_comes_from_env_and_steps_or_from_sequence_and_steps_per_task() -> None:
-    assert RunSettings(env="hopper", steps=8).stream() == ("hopper", 8)
-    assert RunSettings(sequence="hopper,ant", steps_per_task=8, cycles=3).stream() == ("hopper,ant", 8)
-
-
-@pytest.mark.parametrize(
-    ("values", "words"),
-    [
-        ({}, "give either --env"),
-        ({"env": "a", "sequence": "b"}, "give either --env"),
-        ({"env": "a"}, "--steps is missing"),
-        ({"sequence": "a"}, "--steps-per-task is missing"),
-        ({"env": "a", "steps": 1, "steps_per_task": 1}, "--steps-per-task does not go with --env: use --steps"),
-        ({"sequence": "a", "steps": 1}, "--steps does not go with --sequence: use --steps-per-task"),
-        ({"env": "a", "steps": 1, "cycles": 2}, "--cycles goes with --sequence"),
-        ({"env": "a", "steps": 0}, "--steps must be a positive number, got 0"),
-        ({"sequence": "a", "steps_per_task": -1}, "--steps-per-task must be a positive number"),
-        ({"sequence": "a", "steps_per_task": 1, "cycles": 0}, "--cycles must be a positive number"),
-    ],
-)
-def test_streams_that_cannot_be_are_refused(values: dict[str, Any], words: str) -> None:
-    with pytest.raises(UsageError, match=words):
-        RunSettings(**values).stream()
+from supple.experiments.settings import RunSettings, positive, seeds_of
 
 
 @pytest.mark.parametrize("name", ["threads", "checkpoint_every", "keep_checkpoints", "measure_every"])
@@ -41,11 +15,29 @@ def test_what_counts_must_be_positive(name: str, value: float) -> None:
         RunSettings(**{name: value}).check()
 
 
-def test_seed_and_evaluation_episodes_may_be_0_but_not_less() -> None:
-    RunSettings(seed=0, eval_episodes=0).check()
-    for name in ("seed", "eval_episodes"):
+def test_seed_and_periods_of_evaluation_may_be_0_but_not_less() -> None:
+    RunSettings(seed=0, eval_every=0).check()
+    for name in ("seed", "eval_every"):
         with pytest.raises(UsageError, match="must be 0 or more, got -1"):
             RunSettings(**{name: -1}).check()
+
+
+def test_states_are_kept_after_steps_above_0() -> None:
+    with pytest.raises(UsageError, match="--keep-at must be a positive number, got 0"):
+        RunSettings(keep_at=(5, 0)).check()
+
+
+@pytest.mark.parametrize(
+    ("words", "seeds"), [("3", (3,)), ("0 1 2", (0, 1, 2)), ("0-4", (0, 1, 2, 3, 4)), ("7 1-2", (7, 1, 2)), ("3-1", ())]
+)
+def test_seeds_are_numbers_and_ranges(words: str, seeds: tuple[int, ...]) -> None:
+    assert seeds_of(words.split()) == seeds
+
+
+@pytest.mark.parametrize("word", ["one", "-1", "1-", "1-2-3", "1.5", ""])
+def test_what_names_no_seed_is_refused(word: str) -> None:
+    with pytest.raises(ValueError, match=f"'{word}' is no seed"):
+        seeds_of([word])
 
 
 def test_positive_lets_what_was_not_given_pass() -> None:

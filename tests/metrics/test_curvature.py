@@ -95,14 +95,22 @@ def test_a_bounded_basis_finds_the_same(block: int | None, max_basis: int, dtype
 
 
 @few
-@given(st.lists(st.floats(-5, 5), min_size=1, max_size=12), st.integers(1, 4), st.data())
-def test_any_spectrum_is_found_in_a_bounded_basis(eigenvalues: list[float], k: int, data: st.DataObject) -> None:
+@given(st.lists(st.integers(-50, 50), min_size=1, max_size=12), st.integers(1, 4), st.data())
+def test_any_spectrum_is_found_in_a_bounded_basis(tenths: list[int], k: int, data: st.DataObject) -> None:
+    """Eigenvalues are equal or 0.1 apart: across narrower gaps so small a basis takes more than 1000 iterations."""
+    eigenvalues = [i / 10 for i in tenths]
     k = min(k, len(eigenvalues))
     held = data.draw(st.integers(2 * k, 2 * k + 4))
     expected = torch.tensor(sorted(eigenvalues, reverse=True)[:k], dtype=torch.float64)
     loss, x = quadratic(eigenvalues)
     found = hessian_eigenvalues(loss, [x], k, max_basis=held, tolerance=1e-9, max_iterations=1000)
     torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_a_restart_keeps_all_directions_of_the_block_even_near_the_end_of_the_space() -> None:
+    loss, x = quadratic([0.0, 1.0, -4.0, 0.0, -1.0, 0.0, 1 / 256, -1.0])
+    found = hessian_eigenvalues(loss, [x], 3, max_basis=6, tolerance=1e-9, max_iterations=1000)
+    torch.testing.assert_close(found, torch.tensor([1, 1 / 256, 0], dtype=torch.float64), rtol=1e-9, atol=1e-12)
 
 
 def test_a_bounded_basis_serves_members_too_and_ends_in_time() -> None:

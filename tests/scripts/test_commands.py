@@ -45,7 +45,7 @@ def test_every_option_is_explained(
 
 
 def test_list_names_everything_there_is(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    from supple.agents.presets import PRESETS
+    from supple.experiments.kinds import all_kinds, presets_of
     from supple.interventions import activation_registry, interventions
     from supple.metrics import METRICS
 
@@ -55,7 +55,8 @@ def test_list_names_everything_there_is(monkeypatch: pytest.MonkeyPatch, capsys:
         *interventions.names(),
         *activation_registry.names(),
         *METRICS,
-        *PRESETS,
+        *all_kinds(),
+        *presets_of(),
         "halfcheetah",
         "cycling-text",
     ):
@@ -80,7 +81,7 @@ def test_train_resume_and_report(
 def test_a_preset_gives_settings_that_other_options_override(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("supple.scripts.train.finish", lambda *_: None)
+    monkeypatch.setattr("supple.scripts.resume.finish_run", lambda *_: None)
     supple(f"train ppo --preset demo --steps-per-task 80 --out {tmp_path / 'run'}", monkeypatch, capsys)
     settings = json.loads((tmp_path / "run/config.json").read_text())["settings"]
     assert (settings["sequence"], settings["steps_per_task"]) == ("halfcheetah,hopper,walker2d,ant", 80)

@@ -26,13 +26,14 @@ SIB = "language sib --model llama:32x1 --retain TASK --device cpu --out OUT"
 WRONG = {
     # kinds of runs
     "language": None,  # help, not an error
-    "language pretran --out OUT": "unknown kind of run 'pretran': did you mean 'pretrain'? (`supple language KIND …`",
-    "language --out OUT": "which kind of run? (`supple language KIND …`; kinds: pretrain, sft, clip, continual, sib)",
-    "compare language sib --out OUT": "unknown kind of run 'sib' (`supple compare language KIND …`; kinds: pretrain, ",
+    "language pretran --out OUT": "unknown kind of run 'pretran': did you mean 'pretrain'? (`supple train KIND …`",
+    "language --out OUT": "which kind of run? (`supple train KIND …`; kinds: ppo, dqn, sac, vision, pretrain, sft, ",
+    "compare language sib --out OUT": "unknown kind of run 'sib' (`supple compare KIND …`; kinds: ppo, ",
     "language pretrain": "--out is missing",
-    f"{PRETRAIN} --preset warm-start": "unknown preset 'warm-start': did you mean 'warm-start-gpt'?",
+    f"{PRETRAIN} --preset warm-start": "preset 'warm-start' is one for vision, not for pretrain",
+    f"{PRETRAIN} --preset warm-start-gtp": "unknown preset 'warm-start-gtp': did you mean 'warm-start-gpt'?",
     f"{PRETRAIN} --preset moram-small": "preset 'moram-small' is one for continual, not for pretrain",
-    "language --resume OUT": "is no run directory: it has no config.json",
+    "language --resume OUT": "holds no run (it has no config.json) and no comparison (comparison.json)",
     "language --resume": "--resume needs a value",
     "language --resume OUT --seed 1": "unknown option --seed",
     # corpora
@@ -74,7 +75,7 @@ WRONG = {
     # arms, variants, seeds
     f"{FORK} --seeds": "--seeds must be different numbers of 0 or more, got ()",
     f"{FORK} --seeds 1 1": "--seeds must be different numbers of 0 or more",
-    f"{FORK} --seeds one": "--seeds: 'one' is not made of integers",
+    f"{FORK} --seeds one": "--seeds: 'one' is no seed (0 or more) and no range of seeds (0-4)",
     f"{FORK} --seed 3": "--seed belongs to a single run; a comparison has --seeds 3",
     f"{FORK} --jobs -1": "--jobs must be 0 (one per core) or more, got -1",
     f"{FORK} --hook fire@task": "--hook belongs to a single run; in a comparison every --arm names its hooks",
@@ -91,7 +92,7 @@ WRONG = {
     f"{FORK} --vary clip=1 --vary clip=2": "give each setting once",
     f"{COMPARE} --vary 'activation=\"relu'": "no closing quotation",
     f"{COMPARE} --vary 'activation=relu,leaky_relu(slope=0.1)'": "leaky_relu has no parameter 'slope'",
-    "compare --resume OUT": "OUT is no comparison: it has no comparison.json",
+    "compare --resume OUT": "holds no run (it has no config.json) and no comparison (comparison.json)",
     # models
     f"{SFT} --model ''": "--model is missing: which model is to be fine-tuned",
     f"{SFT} --model nowhere": "no such model: 'nowhere' (a model is a folder in transformers' layout, a .gguf file",
@@ -252,15 +253,3 @@ def test_a_checkpoint_of_another_architecture_is_refused(
     code, stderr = ask("language --resume OUT", large, files, capsys, monkeypatch)
     assert (code, stderr.count("\n")) == (1, 1)
     assert "belongs to another run (other settings or another seed)" in stderr
-
-
-def test_supple_train_hands_on_a_run_of_language_models(
-    tmp_path: Path, files: dict[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    out = tmp_path / "out"
-    out.mkdir()
-    config = {"algorithm": "sft", "settings": {}, "tasks": [], "start_step": 0, "stop_step": None, "total_steps": 1}
-    (out / "config.json").write_text(json.dumps(config))
-    code, stderr = ask("train --resume OUT", out, files, capsys, monkeypatch)
-    assert (code, stderr.count("\n")) == (2, 1)
-    assert f"go on with it by `supple language --resume {out}`" in stderr

@@ -1,6 +1,5 @@
 """`supple linear` and `supple compare linear` asked for wrongly: one line on stderr, and nothing is made."""
 
-import json
 import shlex
 import sys
 from pathlib import Path
@@ -17,10 +16,10 @@ WRONG = {
     "linear trian --out OUT": "unknown command 'trian': did you mean 'train'? (known: train, fig1, ",
     "linear fig6 --out OUT": "unknown command 'fig6': did you mean 'fig",
     "linear train": "--out is missing",
-    "linear --resume OUT": "is no run directory: it has no config.json",
+    "linear --resume OUT": "holds no run (it has no config.json) and no comparison (comparison.json)",
     "linear --resume": "--resume needs a value",
     f"{TRAIN} --task semantic": "unknown option --task, did you mean --tasks?",
-    f"{TRAIN} --preset demo": "unknown option --preset",
+    f"{TRAIN} --preset demo": "preset 'demo' is one for ppo, not for linear",
     # tasks
     f"{TRAIN} --tasks semantik": "--tasks semantik: no task 'semantik': did you mean 'semantic'? (known: random, ",
     f"{TRAIN} --tasks semantic,": "--tasks semantic,: no task ''",
@@ -46,7 +45,7 @@ WRONG = {
     "linear fig1 --seed one --out OUT": "--seed: 'one' is not an integer",
     "linear figures --out notes.txt": "--out notes.txt is a file: give a folder",
     # comparisons
-    f"{COMPARE} --preset demo": "unknown option --preset",
+    f"{COMPARE} --preset demo": "preset 'demo' is one for ppo, not for linear",
     f"{COMPARE} --seed 3": "--seed belongs to a single run; a comparison has --seeds 3",
     f"{COMPARE} --vary lamb=1": "--vary lamb=1: no setting 'lamb': did you mean 'lam'?",
     f"{COMPARE} --n-hidden 9 --vary lam=0,1": "λ = 1 > 0 with n_hidden = 9 > n_out = 8",
@@ -87,13 +86,3 @@ def test_what_diverges_is_said_in_one_line(
     code, stderr = ask(line, capsys, monkeypatch)
     assert (code, stderr.count("\n")) == (1, 1)
     assert "its loss is not finite: a smaller --learning-rate may help" in stderr
-
-
-def test_other_commands_hand_on_a_linear_run(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    config = {"algorithm": "linear", "settings": {}, "tasks": [], "start_step": 0, "stop_step": None, "total_steps": 1}
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    code, stderr = ask(f"train --resume {tmp_path}", capsys, monkeypatch)
-    assert (code, stderr.count("\n")) == (2, 1)
-    assert f"go on with it by `supple linear --resume {tmp_path}`" in stderr

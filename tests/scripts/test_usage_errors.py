@@ -22,8 +22,8 @@ WRONG = {
     # commands and algorithms
     "trian ppo": "unknown command 'trian': did you mean 'train'?",
     "train": None,  # help, not an error
-    "train --env hopper": "which algorithm? (`supple train ALGORITHM …`; algorithms: ppo, dqn, sac)",
-    "train pppo --env hopper": "unknown algorithm 'pppo': did you mean 'ppo'?",
+    "train --env hopper": "which kind of run? (`supple train KIND …`; kinds: ppo, dqn, sac, vision, ",
+    "train pppo --env hopper": "unknown kind of run 'pppo': did you mean 'ppo'?",
     "list nonsense": "nothing to list under 'nonsense'",
     "list metric": "did you mean 'metrics'?",
     # options
@@ -103,11 +103,20 @@ WRONG = {
     f"{COMPARE} --arm 'fire + fir'": "--arm: unknown intervention 'fir'",
     f"{COMPARE} --arm 'none + fire'": "none goes with no other hook",
     f"{COMPARE} --hook fire@0.5": "--hook belongs to a single run; in a comparison every --arm names its hooks",
-    f"{COMPARE} --seeds 0": "--seeds must be a positive number",
+    f"{COMPARE} --seeds 1 1": "--seeds must be different numbers of 0 or more, got (1, 1)",
+    f"{COMPARE} --seeds 2-1": "--seeds must be different numbers of 0 or more, got ()",
+    f"{COMPARE} --seeds 0 one": "--seeds: 'one' is no seed (0 or more) and no range of seeds (0-4)",
+    f"{COMPARE} --seed 3": "--seed belongs to a single run; a comparison has --seeds 3",
+    f"{COMPARE} --vary seed=1,2": "--vary seed=1,2: no setting 'seed'",
+    f"{COMPARE} --vary steps_per_task=800,1600": "--vary steps_per_task=1600 changes the tasks",
+    f"{COMPARE} --best True --eval-episodes 0": "--keep-best: there are no evaluations to choose it by",
     f"{COMPARE} --jobs -1": "--jobs must be 0 (one per core) or more",
     # going on with what is no run
-    "train --resume OUT": "is no run directory: it has no config.json",
-    "compare --resume OUT": "is no comparison: it has no comparison.json",
+    "train --resume OUT": "holds no run (it has no config.json) and no comparison (comparison.json)",
+    "resume OUT": "holds no run (it has no config.json) and no comparison (comparison.json)",
+    "resume": None,
+    "resume --jobs 2": "Folder of a run or of a comparison",
+    "compare --resume OUT": "holds no run (it has no config.json) and no comparison (comparison.json)",
     "train --resume": "--resume needs a value",
     "train --resume OUT --steps 8": "unknown option --steps",
     "report OUT": "neither a run directory",
@@ -213,7 +222,7 @@ def test_memory_for_every_run_at_a_time_is_asked_for_before_a_comparison_begins(
     """One replay of 100,000 transitions takes 0.7 GB."""
     monkeypatch.setattr("supple.agents.offpolicy.replay._free_memory", lambda: 10**9)
     begun: list[Path] = []
-    monkeypatch.setattr("supple.scripts.compare.finish", lambda path, *_: begun.append(path))
+    monkeypatch.setattr("supple.scripts.resume.finish_comparison", lambda path, *_: begun.append(path))
     line = f"{ATARI.replace('train', 'compare')} --replay-size 100_000 --arm none --arm fire"
     code, stderr = ask(f"{line} --jobs 4", tmp_path / "out", capsys, monkeypatch)
     assert code == 2
@@ -240,6 +249,6 @@ def test_a_gpu_that_is_not_there_is_refused(
 def test_dqn_takes_the_contracts_of_released_code(
     hook: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("supple.scripts.train.finish", lambda *_: None)
+    monkeypatch.setattr("supple.scripts.resume.finish_run", lambda *_: None)
     assert ask(f"{ATARI} --hook '{hook}'", tmp_path / "out", capsys, monkeypatch) == (0, "")
     assert json.loads((tmp_path / "out/config.json").read_text())["hooks"] == [hook]

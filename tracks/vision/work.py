@@ -117,12 +117,12 @@ class VisionWork(Work):
 
     def evaluation_due(self, task: ImageTask, previous: int, step: int) -> bool:
         """Return whether to evaluate: within tasks where asked for; where a later one begins, if so; at the end where
-        the last epoch is a shock's, for the curve of that shock."""
+        the last epoch is a shock's, for the curve of that shock, and where the best state is kept, which may be it."""
         s = self.settings
         if previous == step:
             return task.index > 0 and bool(s.eval_epochs or s.eval_every)
         if step == task.end:
-            return self.shock is not None
+            return self.shock is not None or s.keep_best
         before, now = (place - task.start for place in (previous, step))
         images, size = s.eval_epochs * task.size, s.batch_size
         return crossed(previous, step, s.eval_every) or (images > 0 and now * size // images > before * size // images)
@@ -134,6 +134,10 @@ class VisionWork(Work):
             numbers["gamma"] = [self.shock.gamma] * len(self.seeds)
             numbers["saturated_fraction"] = METRICS["saturated_fraction"].value(View(self.model.learner)).tolist()
         return numbers
+
+    def merit(self, task: ImageTask, numbers: Numbers) -> float | None:
+        """Return the test accuracy of the one seed that is trained where a best state is chosen."""
+        return float(numbers[self.best_by][0])
 
     def finish(self, task: ImageTask, numbers: Numbers) -> Numbers:
         """Return how well a task was learned, while it was learned and now, without shocks."""

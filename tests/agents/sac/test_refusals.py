@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from supple.agents.offpolicy import replay
-from supple.experiments.runs import create
 from supple.agents.sac import SACSettings
 from supple.experiments.errors import UsageError
+from supple.experiments.runs import create
 
 
 class Strange(gym.Env):

@@ -1,12 +1,11 @@
 """Where second phases start: at a state of the first phase that its run kept."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from ....experiments import checkpoint
 from ....experiments.errors import RunError, UsageError
-from ....experiments.fork import Forks
+from ....experiments.fork import Forks, Vary
 from ....experiments.loop import BEST, KEPT
 from ....experiments.rundir import RunDirectory
 from .settings import BEST as BEST_START
@@ -24,14 +23,12 @@ class Starts(Forks):
 
     shared_trunk = True
 
-    def prepare(
-        self, settings: PretrainSettings, vary: Mapping[str, Sequence[str]], fork: int
-    ) -> tuple[PretrainSettings, int]:
+    def prepare(self, settings: PretrainSettings, vary: Vary, fork: int) -> tuple[PretrainSettings, Vary, int]:
         """Return the settings of a trunk, which keeps the states at which second phases start, and its last update."""
         if not settings.second:
             if starts := vary.get("start", (settings.start,) if settings.start else ()):
                 raise UsageError(f"a start ({', '.join(starts)}) needs a second phase: --second CORPUS")
-            return settings, fork
+            return settings, vary, fork
         if fork:
             raise UsageError(
                 "the arms of a second phase part where it starts: say where by --start or --vary start=…, not by a fork"
@@ -45,13 +42,15 @@ class Starts(Forks):
                 "--vary second=…: the tokenizer is trained on all corpora, and all arms share the first phase: give "
                 "--tokenizer bytes or a tokenizer.json"
             )
-        starts = vary.get("start", (settings.start,))
+        if settings.start:
+            vary = {**vary, "start": (settings.start,)}
+        starts = vary.get("start", ("",))
         for start in starts:
             replace(settings, start=start).check()
         steps = sorted({int(start) for start in starts if start not in ("", BEST_START)} - {settings.pretrain_steps})
         keep = tuple(sorted({*settings.keep_at, *steps}))
         keep_best = settings.keep_best or BEST_START in starts
-        return replace(settings, start="", keep_at=keep, keep_best=keep_best), settings.pretrain_steps
+        return replace(settings, start="", keep_at=keep, keep_best=keep_best), vary, settings.pretrain_steps
 
     def planned(self, settings: PretrainSettings, fork: int) -> int:
         return settings.first_end if fork else 0

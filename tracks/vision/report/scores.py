@@ -61,7 +61,7 @@ def score(data: ComparisonData) -> ClassifierScores:
             "far as later tasks are learned like earlier ones: the curves by task show it"
         )
     if data.first.config.get("settings", {}).get("shock_every") and not any(a.shocks for a in scores.arms.values()):
-        scores.notes.append("no shock has been followed by tests up to the next yet, or --eval-every is not 1")
+        scores.notes.append("no shock has been followed by tests up to the next yet, or --eval-epochs is not 1")
     return scores
 
 
@@ -71,7 +71,7 @@ def measures_of(run: RunData, fork: int = 0) -> dict[str, float]:
     online: total average online accuracy (Lillo & Cheney, eq. 5), the mean over all batches before their updates.
     test, last_test: test accuracy at the ends of tasks, mean over them and the last. gap: its mean excess over
     online accuracy, task by task (Table E3). acc, bwt, fwt: of a split stream (B.6), over all tasks up to the last
-    finished one; fwt where tests at the start of a task tell (--eval-every), against chance among all classes.
+    finished one; fwt where tests at the start of a task tell (--eval-epochs), against chance among all classes.
     best_after, final_after: test accuracy after the fork, with every test within tasks; NaN without a fork.
     """
     done = [row for row in outcomes(run) if row["step"] > fork]

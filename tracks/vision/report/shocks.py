@@ -67,12 +67,12 @@ def score_shocks(runs: Sequence[RunData]) -> dict[float, ShockScores]:
 def windows(run: RunData) -> list[Window]:
     """Return all windows of a run that are over: another shock followed in the task, or the task is finished.
 
-    Tests at the end of each epoch make them, so --eval-every must be 1 or a fraction of it; without, there are none.
+    Tests at the end of each epoch make them, so --eval-epochs must be 1 or a fraction of it; without, there are none.
     A shock with no epoch after it in its task shows no recovery, and one in the first epoch has nothing before it:
     neither counts.
     """
     settings = run.config.get("settings", {})
-    if not settings.get("shock_every") or not 0 < settings.get("eval_every", 0) <= 1:
+    if not settings.get("shock_every") or not 0 < settings.get("eval_epochs", 0) <= 1:
         return []
     finished = {row["task"] for row in run.outcomes}
     rows: dict[int, list[Row]] = defaultdict(list)

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import torch
 
+from supple.experiments.runs import create, train
 from supple.tracks.language.continual.settings import ContinualSettings
 from supple.tracks.language.continual.work import ContinualWork, build
-from supple.experiments.runs import create, train
 
 ANSWERS: dict[str, Callable[[int], str]] = {
     "a": lambda i: str(i % 2),
@@ -66,7 +66,7 @@ class Trials:
         """The losses of a task's updates; the task is entered before."""
         work.enter(work.tasks[task])
         losses = []
-        for update in range(work.tasks[task].updates):
+        for update in range(work.tasks[task].steps):
             work.place = work.tasks[task], update
             optimizer = work.learner.optimizer
             assert optimizer is not None

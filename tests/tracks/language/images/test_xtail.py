@@ -161,8 +161,8 @@ def test_a_stream_without_domains_is_refused(clip: Clip) -> None:
 
 
 def test_the_runner_takes_a_clip_through_domains_and_scores_all_after_each(data: Path, tmp_path: Path) -> None:
-    from supple.tracks.language.continual.settings import ContinualSettings
     from supple.experiments.runs import create, train
+    from supple.tracks.language.continual.settings import ContinualSettings
 
     settings = ContinualSettings(
         model="clip:16x1", tasks=("mnist:low", "mnist:high"), data=str(data), shots=4, r=2, k=2, updates_per_task=2,

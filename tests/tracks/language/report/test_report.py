@@ -12,7 +12,7 @@ from supple.experiments.report import build_report, summary_table
 from supple.experiments.report.cells import score, short_names, to_json
 from supple.experiments.report.evaluations import first_phase, of_views
 from supple.experiments.report.study import read_study
-from supple.experiments.rundir import OF_CLASSIFIERS, RunDirectory
+from supple.experiments.rundir import RunDirectory
 from supple.tracks.language.report.continual import learned
 from supple.tracks.language.report.losses import validation_loss
 
@@ -37,7 +37,7 @@ def write_run(path, kind, tasks, lines, *, seed=0, start=0, arm=None, variant=No
     if variant is not None:
         config["variant"] = variant
     with RunDirectory.create(path, config) as run:
-        run.start_logs({}, 0.0, OF_CLASSIFIERS)
+        run.start_logs({}, 0.0, ("metrics", "tasks", "events", "tensorboard"))
         for step, numbers in lines.items():
             run.metrics(step, {"task": 0, **numbers})
         for event in events:

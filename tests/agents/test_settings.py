@@ -1,0 +1,39 @@
+"""What agents are told: an environment or a stream of them; settings that cannot work are refused in one line."""
+
+from typing import Any
+
+import pytest
+
+from supple.agents.settings import AgentSettings
+from supple.experiments.errors import UsageError
+
+
+def test_the_stream_comes_from_env_and_steps_or_from_sequence_and_steps_per_task() -> None:
+    assert AgentSettings(env="hopper", steps=8).stream() == ("hopper", 8)
+    assert AgentSettings(sequence="hopper,ant", steps_per_task=8, cycles=3).stream() == ("hopper,ant", 8)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({}, "give either --env"),
+        ({"env": "a", "sequence": "b"}, "give either --env"),
+        ({"env": "a"}, "--steps is missing"),
+        ({"sequence": "a"}, "--steps-per-task is missing"),
+        ({"env": "a", "steps": 1, "steps_per_task": 1}, "--steps-per-task does not go with --env: use --steps"),
+        ({"sequence": "a", "steps": 1}, "--steps does not go with --sequence: use --steps-per-task"),
+        ({"env": "a", "steps": 1, "cycles": 2}, "--cycles goes with --sequence"),
+        ({"env": "a", "steps": 0}, "--steps must be a positive number, got 0"),
+        ({"sequence": "a", "steps_per_task": -1}, "--steps-per-task must be a positive number"),
+        ({"sequence": "a", "steps_per_task": 1, "cycles": 0}, "--cycles must be a positive number"),
+    ],
+)
+def test_streams_that_cannot_be_are_refused(values: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        AgentSettings(**values).stream()
+
+
+def test_episodes_of_an_evaluation_may_be_0_but_not_less() -> None:
+    AgentSettings(eval_episodes=0).check()
+    with pytest.raises(UsageError, match="--eval-episodes must be 0 or more, got -1"):
+        AgentSettings(eval_episodes=-1).check()
