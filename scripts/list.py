@@ -101,7 +101,7 @@ def kinds() -> Rows:
     from supple.experiments.kinds import all_kinds
 
     for name, kind in all_kinds().items():
-        yield name, f"{kind.about}; a step is one of {kind.unit}"
+        yield name, f"{kind.about}; its steps are {kind.unit}"
 
 
 def presets() -> Rows:
