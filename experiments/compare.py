@@ -50,7 +50,7 @@ class Comparison:
     @property
     def trunks(self) -> tuple[Variant, ...]:
         """The variants that have a trunk of their own."""
-        return ({},) if self.kind.forks().shared_trunk else self.variants
+        return ({},) if self.kind.forks().shared_trunk(self.settings) else self.variants
 
     @property
     def first(self) -> RunSettings:
@@ -142,7 +142,7 @@ def _check_arm(c: Comparison, arm: str, variant: Variant, tasks: Sequence[Task],
     """Raise UsageError for hooks that have no place in such a run. Hooks may change a network: it is built for each."""
     settings = replace(c.first, **{**variant, "hook": c.hooks_of(arm)})
     work = build(c.kind, settings, warn)
-    if c.fork_step and not c.kind.forks().shared_trunk and work.tasks != tasks:
+    if c.fork_step and not c.kind.forks().shared_trunk(c.settings) and work.tasks != tasks:
         work.close()
         words = " ".join(f"{name}={value}" for name, value in variant.items())
         raise UsageError(f"--vary {words} changes the tasks: not all runs would fork at the same place in them")
@@ -286,7 +286,7 @@ def _begin_arm(c: Comparison, settings: RunSettings, arm: str, variant: Variant,
     with RunDirectory.open(trunk) as run:
         settings, step, source = c.kind.forks().beginning(settings, run, c.fork_step)
         config = dict(run.config) if variant in c.trunks else {**run.config, **_configuration(c, settings, variant)}
-        own = {"settings": {**config["settings"], "hook": list(hooks)}, "hooks": list(hooks), "arm": arm}
+        own = {"settings": {**config["settings"], "hook": list(hooks)}, "hooks": [*config["hooks"], *hooks], "arm": arm}
         fork(run, source, target, {**config, **own, "start_step": step, "stop_step": None})
     return int(config["total_steps"])
 

@@ -13,12 +13,11 @@ Vary = Mapping[str, Sequence[str]]
 
 class Forks:
     """The way in which arms of a comparison part from their trunk.
-    A kind of run whose arms begin elsewhere has one of its own.
+    A kind of run whose arms begin elsewhere has one of its own."""
 
-    shared_trunk: whether all variants of the settings share one trunk; else each has its own.
-    """
-
-    shared_trunk = False
+    def shared_trunk(self, settings: Any) -> bool:
+        """Return whether all variants of these settings share one trunk; else each has its own."""
+        return False
 
     def prepare(self, settings: Any, vary: Vary, fork: int) -> tuple[Any, Vary, int]:
         """Return the settings of the comparison, what varies in it, and the step of the fork, 0 where arms are trained

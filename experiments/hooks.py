@@ -38,6 +38,7 @@ class HookDriver:
         learners: by their own names, as in metrics and hooks. Raises ValueError for a hook that names none of
         them, for one that an intervention refuses, and for a condition on a metric that there is not."""
         self.hooks, self.learners, self.log = list(hooks), learners, log
+        self.fresh = self.hooks  # those of which a checkpoint that was loaded knew nothing
         self.total, self.start, self.ends, self.costly = total, start, ends, costly
         self._penalties = [hook for hook in hooks if hook.intervention.has("penalty")]
         self._before = [hook for hook in hooks if hook.intervention.has("before_update")]
@@ -98,9 +99,10 @@ class HookDriver:
             for name, value in hook.intervention.numbers(learner).items()
         }
 
-    def finished(self) -> None:
-        """Let hooks act at a task's end, where the learners' data are still its own."""
-        for hook in self.hooks:
+    def finished(self, fresh: bool = False) -> None:
+        """Let hooks act at a task's end, where the learners' data are still its own. fresh: only those that no
+        checkpoint knows, as a fork's own where it begins."""
+        for hook in self.fresh if fresh else self.hooks:
             for learner in self.learners.values():
                 if hook.intervention.has("finish_task") and hook.concerns(learner):
                     hook.intervention.finish_task(learner)
@@ -180,6 +182,7 @@ class HookDriver:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the hooks' state; those that the checkpoint does not know (a fork's own) begin fresh."""
+        self.fresh = [hook for hook in self.hooks if hook.text not in state]
         for hook in self.hooks:
             if hook.text in state:
                 hook.load_state_dict(state[hook.text])

@@ -94,7 +94,7 @@ class Loop:
     def _begin(self, task: Task) -> None:
         if self.step == self.start and task.index:  # a fork: the trunk's hooks saw the last task end, not ours
             self.work.look_at(self.work.tasks[task.index - 1], self.step)
-            self.hooks.finished()
+            self.hooks.finished(fresh=True)
         self.work.enter(task)
         self.work.look_at(task, self.step)
         if self.step == self.start:

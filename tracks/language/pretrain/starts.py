@@ -19,13 +19,17 @@ OF_THE_TRUNK = (
 
 
 class Starts(Forks):
-    """The forks of pretraining: second phases of a seed start from states of one first phase, which is their trunk."""
+    """The forks of pretraining: second phases of a seed start from states of one first phase, which is their trunk.
+    Without a second phase arms part as those of other kinds do."""
 
-    shared_trunk = True
+    def shared_trunk(self, settings: PretrainSettings) -> bool:
+        return bool(settings.second)
 
     def prepare(self, settings: PretrainSettings, vary: Vary, fork: int) -> tuple[PretrainSettings, Vary, int]:
         """Return the settings of a trunk, which keeps the states at which second phases start, and its last update."""
         if not settings.second:
+            if fork and "second" in vary:
+                raise UsageError("--vary second=…: arms part where a second phase starts, not by a fork")
             if starts := vary.get("start", (settings.start,) if settings.start else ()):
                 raise UsageError(f"a start ({', '.join(starts)}) needs a second phase: --second CORPUS")
             return settings, vary, fork
@@ -53,13 +57,15 @@ class Starts(Forks):
         return replace(settings, start="", keep_at=keep, keep_best=keep_best), vary, settings.pretrain_steps
 
     def planned(self, settings: PretrainSettings, fork: int) -> int:
-        return settings.first_end if fork else 0
+        return settings.first_end if fork and settings.second else fork
 
     def beginning(
         self, settings: PretrainSettings, trunk: RunDirectory, fork: int
     ) -> tuple[PretrainSettings, int, Path]:
         """Return the state of a trunk that `settings.start` names: the end of the first phase, one that was kept, or
         the best. The settings that come back name its update."""
+        if not settings.second:
+            return super().beginning(settings, trunk, fork)
         if settings.start == BEST_START:
             folders = sorted(folder for folder in (trunk.path / BEST).glob("*") if folder.name.isdigit())
             if not folders:
