@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from supple.experiments.errors import UsageError
+from supple.experiments.kinds import load
 from supple.registry import did_you_mean
 from supple.scripts.console import run, screen
 
@@ -100,7 +101,7 @@ def kinds() -> Rows:
     from supple.experiments.kinds import all_kinds
 
     for name, kind in all_kinds().items():
-        yield name, f"{kind.about}; a step is one of {kind.unit}"
+        yield name, f"{kind.about}; its steps are {kind.unit}"
 
 
 def presets() -> Rows:
@@ -128,6 +129,7 @@ def main(args: Sequence[str]) -> None:
     if args and args[0] in ("-h", "--help"):
         print((__doc__ or "").strip() + f"\n\ntopics: {', '.join(TOPICS)}")
         return
+    load()  # plug-ins have interventions and metrics too
     for topic in args or (name for name in TOPICS if name not in LONG):
         if topic not in TOPICS:
             raise UsageError(
