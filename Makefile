@@ -20,7 +20,7 @@ install: .venv/installed
 
 # torch first: an unpinned one drags in gigabytes of CUDA. The strict editable install is what mypy can follow;
 # it links file by file, so a file that comes or goes asks for a new install.
-.venv/installed: pyproject.toml constraints.txt $(ROOMS:%=%/) experiments/report/ networks/activations/
+.venv/installed: pyproject.toml setup.py constraints.txt $(shell find $(ROOMS) -type d -not -name __pycache__)
 	test -d .venv || $(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --constraint constraints.txt torch
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[mujoco,atari,language,dev]' --config-settings editable_mode=strict

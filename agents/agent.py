@@ -23,29 +23,29 @@ class Agent(Protocol):
         """Act in this environment from now on."""
 
     def begin_episodes(self, observations: NDArray[Any]) -> None:
-        """All environments were reset to these first observations, (num_envs, …)."""
+        """Begin with these first observations, (num_envs, …): all environments were reset."""
 
     def act(self) -> np.ndarray:
-        """Actions for the current observations, (num_envs, …)."""
+        """Return actions for the current observations, (num_envs, …)."""
 
     def remember(self, result: StepResult) -> None:
-        """What those actions led to."""
+        """Take in what the last actions led to."""
 
     def update(self, hooks: HookDriver, last: bool) -> bool:
         """Learn if it is time to; `last` says that the task ends here. Whether the run may be intervened in,
         measured and saved now."""
 
     def numbers(self) -> dict[str, float]:
-        """What there is to log about learning since the last call. Raises RunError if it diverged."""
+        """Return what there is to log about learning since the last call. Raises RunError if it diverged."""
 
-    def check_room(self, runs: int) -> None:
+    def check_memory(self, runs: int) -> None:
         """Raise ValueError if so many runs at a time need more memory than there is."""
 
     def greedy(self, env: str) -> AbstractContextManager[Policy]:
-        """The policy of evaluations."""
+        """Return the policy of evaluations."""
 
     def state_dict(self) -> dict[str, Any]:
-        """All that training goes on from, as a tree for `experiments.checkpoint`."""
+        """Return all that training goes on from, as a tree for `experiments.checkpoint`."""
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take up what `state_dict` gave."""

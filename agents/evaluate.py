@@ -9,7 +9,7 @@ from .agent import Agent
 
 
 def evaluate(agent: Agent, env: str, envs: Envs, seeds: Sequence[int]) -> float:
-    """Mean return of the policy of evaluations over one episode per seed, all run side by side in `envs`.
+    """Return the mean return of the policy of evaluations over one episode per seed, all run side by side in `envs`.
 
     Each seed counts once, however long its episode: taking the first n episodes to finish would favour short
     ones. Closes `envs`.

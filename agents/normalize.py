@@ -33,7 +33,7 @@ class RunningMeanStd:
         self.count = total
 
     def normalize(self, batch: Array, clip: float) -> NDArray[np.float32]:
-        """(x − mean)/√(variance + ε), clipped to ±clip, as float32."""
+        """Return (x − mean)/√(variance + ε), clipped to ±clip, as float32."""
         scaled = (batch - self.mean) / np.sqrt(self.variance + self.epsilon)
         return np.minimum(np.maximum(scaled, -clip), clip).astype(np.float32)
 
@@ -61,7 +61,7 @@ class RewardScale:
         return np.minimum(np.maximum(scaled, -clip), clip)
 
     def cut(self) -> None:
-        """All episodes were broken off."""
+        """Forget the running returns: all episodes were broken off."""
         self.returns[:] = 0.0
 
     def state_dict(self) -> dict[str, Any]:

@@ -39,6 +39,8 @@ class AgentWork(Work):
         self._envs: Envs | None = None  # those of the task at hand
         if not settings.eval_episodes:
             self.no_best = "there are no evaluations to choose it by: --eval-episodes 5"
+        elif len({task.env for task in self.tasks}) > 1:
+            self.no_best = "returns in different environments do not compare: train on one"
 
     @property
     def learners(self) -> dict[str, Learner]:
@@ -48,8 +50,8 @@ class AgentWork(Work):
 
     @abstractmethod
     def space(self, env: str) -> Any:
-        """Return what the agent must know of an environment. Raises ValueError, by name, for one that it cannot
-        serve."""
+        """Return what the agent must know of an environment.
+        Raises ValueError, by name, for one that it cannot serve."""
 
     @abstractmethod
     def new_agent(self, spaces: Mapping[str, Any]) -> Agent:
@@ -77,7 +79,7 @@ class AgentWork(Work):
         self.agent.begin_episodes(self._envs.reset([seed % 2**31 for seed in seeds]))
 
     def advance(self, task: EnvTask, step: int, until: int, hooks: HookDriver, run: RunDirectory) -> int:
-        """Decisions of the agent up to the next place at which it can be stopped: one, or a rollout."""
+        """Let the agent decide up to the next place at which it can be stopped: one, or a rollout."""
         assert self._envs is not None
         agent, stride, now = self.agent, self.settings.stride, step
         while True:
@@ -97,7 +99,7 @@ class AgentWork(Work):
             run.event(event="explosion", **where, reward=episode.explosion)
 
     def check(self, closely: bool = False) -> None:
-        """Agents look at their losses where these are logged."""
+        """Check nothing: agents look at their losses where these are logged."""
 
     # -- how well it does ---------------------------------------------------------------------------------------------
 
@@ -109,8 +111,8 @@ class AgentWork(Work):
         return previous < step and bool(s.eval_episodes) and (step >= task.end or crossed(previous, step, s.eval_every))
 
     def evaluate(self, task: EnvTask) -> Numbers:
-        """Return mean returns of the policy of evaluations, in new copies of the environment and of its held-out
-        variant."""
+        """Return the mean returns of the policy of evaluations,
+        in new copies of the environment and of its held-out variant."""
         s = self.settings
         seeds = [derive(s.seed, "evaluation", task.index, i) % 2**31 for i in range(s.eval_episodes)]
         values = {"eval/return": evaluate(self.agent, task.env, self.envs(task.env, len(seeds)), seeds)}
@@ -128,8 +130,8 @@ class AgentWork(Work):
     def load_state(self, state: dict[str, Any]) -> None:
         self.agent.load_state_dict(state)
 
-    def check_room(self, runs: int) -> None:
-        self.agent.check_room(runs)
+    def check_memory(self, runs: int) -> None:
+        self.agent.check_memory(runs)
 
     def close(self) -> None:
         if self._envs is not None:

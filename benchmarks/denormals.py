@@ -3,7 +3,7 @@
     python benchmarks/denormals.py [--threads 1] [--rounds 5] [--compile] [--no-flush]
 
 Each agent is there twice, as it is and with a third of the units of every hidden layer dead: biases of −100, and
-moments of Adam that have decayed as far as they do where denormal numbers are kept (β·m is rounded to m in the end, so
+slots of Adam that have decayed as far as they do where denormal numbers are kept (β·m is rounded to m in the end, so
 they stay there for ever). The two take turns; medians of the rounds, with the smallest and largest. Before them fused
 Adam steps by themselves. Two processes, with and without `--no-flush`, show what it gains to take such numbers for
 zero: on some processors much, on others nothing.
@@ -66,7 +66,7 @@ def kill(learner: Learner) -> None:
 
 
 def adam(dead: bool) -> Callable[[], float]:
-    """Milliseconds of fused steps, all gradients zero; dead: all moments denormal."""
+    """Milliseconds of fused steps, all gradients zero; dead: all slots denormal."""
     parameter = torch.ones(PARAMETERS, requires_grad=True)
     parameter.grad = torch.zeros_like(parameter)
     optimizer = torch.optim.Adam([parameter], fused=True)

@@ -26,7 +26,7 @@ from timing import Options, begin
 from torch import nn
 
 from supple.tracks.language import MoRAM
-from supple.tracks.language.adapters import moram as room
+from supple.tracks.language.adapters import moram as moram_module
 
 BAR = 1.5
 
@@ -71,14 +71,14 @@ def ratio(times: Mapping[str, list[float]], name: str, to: str) -> float:
 
 def forward(module: nn.Module, x: torch.Tensor, values: str = "chosen") -> Callable[[], object]:
     """A pass in evaluation, without gradients; values: gathered, dense, or as the rule chooses."""
-    threshold = {"gathered": 0, "dense": sys.maxsize, "chosen": room.GATHER_FROM}[values]
+    threshold = {"gathered": 0, "dense": sys.maxsize, "chosen": moram_module.GATHER_FROM}[values]
 
     @torch.no_grad()
     def run() -> None:
         module.eval()
-        chosen, room.GATHER_FROM = room.GATHER_FROM, threshold
+        chosen, moram_module.GATHER_FROM = moram_module.GATHER_FROM, threshold
         module(x)
-        room.GATHER_FROM = chosen
+        moram_module.GATHER_FROM = chosen
 
     return run
 

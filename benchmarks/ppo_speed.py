@@ -118,7 +118,7 @@ def products() -> Callable[[], None]:
 
 
 def fire_time(repeats: int = 30) -> float:
-    """Median seconds of FIRE on a three-layer agent network: adapter and trunk of 256, two heads."""
+    """Median seconds of FIRE on a three-layer agent network: adapter and body of 256, two heads."""
     net = MultiHead(SPACES, (256, 256), 256, "tanh", True, torch.Generator().manual_seed(0))
     return statistics.median(seconds(lambda: fire_(net)) for _ in range(repeats))
 

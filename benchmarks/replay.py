@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 from timing import Timing, begin, measure
 
-from supple.agents.offpolicy.replay import Layout, ReplayMemory, bytes_needed, check_room
+from supple.agents.offpolicy.replay import Layout, ReplayMemory, bytes_needed, check_memory
 
 WARM = 20  # samples that are not timed
 LAYOUTS = {
@@ -102,7 +102,7 @@ def main(args: Args) -> None:
     begin(args.threads)
     layout = LAYOUTS[args.what]
     needed = bytes_needed(args.capacity, args.num_envs, layout)
-    check_room(needed, args.capacity, args.folder)
+    check_memory(needed, args.capacity, args.folder)
     console = Console(width=110)
     rate = copy_rate()
     peer_bytes, peer_times = sb3(layout, args.sb3_capacity, args.sizes, args.repeats)

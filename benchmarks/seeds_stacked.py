@@ -3,7 +3,7 @@
     supple fetch mnist
     python benchmarks/seeds_stacked.py [--rounds 7] [--updates 400] [--no-compile] [--no-flush]
 
-MLP 784-100-100-10, batch 16, Adam 1e-3 (Activation Function Design Sustains Plasticity in Continual Learning, Table
+MLP 784-100-100-10, batch 16, Adam 1e-3 (Lillo & Cheney 2025, arXiv 2509.22562, Table
 E1). *Plain PyTorch* is the loop that anyone would write, for seed 0 alone: `nn.Sequential`, images as floats in memory,
 `torch.optim.Adam` as it comes, and fused; it keeps no count of hits and losses, while supple does here as in a run.
 Each is there with one thread and with two. First it is checked that seed 0 has the same losses everywhere; then they
@@ -12,7 +12,7 @@ gradient step of one seed, so a step of the stack is five. Denormal numbers are 
 does; `--no-flush` is the other reading.
 
 The floor of a step of the stack is its arithmetic at the rate of a 1024³ product, and the bytes that Adam must move
-(parameter, gradient and two moments read, all but the gradient written) at the rate of a += b on two tensors
+(parameter, gradient and two slots read, all but the gradient written) at the rate of a += b on two tensors
 that take up as much memory together. Beside it: the matrix products alone in their own shapes, and the parts of a step.
 """
 

@@ -108,7 +108,7 @@ class AtariVector:
         return obs
 
     def step(self, actions: np.ndarray) -> StepResult:
-        """One agent step (4 frames) of every game; `actions` is (n,), numbers of the game's minimal action set.
+        """Take one agent step (4 frames) of every game; `actions` is (n,), numbers of the game's minimal action set.
 
         Raises ValueError for actions of the wrong number or out of range.
         """
@@ -142,7 +142,7 @@ class AtariVector:
 
 
 def stick(actions: np.ndarray, previous: np.ndarray, repeat: np.ndarray) -> np.ndarray:
-    """The actions that reach the game: the previous one where `repeat`, the chosen one elsewhere; all (n,)."""
+    """Return the actions that reach the game: the previous one where `repeat`, the chosen one elsewhere; all (n,)."""
     return np.where(repeat, previous, actions)
 
 
@@ -155,7 +155,7 @@ def make_pixels(
     max_frames: int = 108_000,
     threads: int = 1,
 ) -> Envs:
-    """`num_envs` copies of an environment that shows (4, height, width) uint8 and takes numbered actions.
+    """Return `num_envs` copies of an environment that shows (4, height, width) uint8 and takes numbered actions.
 
     An Atari game (see `AtariVector`, for the settings too), or any registered environment that shows one grey
     frame, (height, width) uint8, of which four are stacked, zeros before the first of an episode. Only Atari has

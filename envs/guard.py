@@ -2,7 +2,7 @@
 
 An unstable policy can drive MuJoCo to states that are not numbers. MuJoCo then resets its state silently, in
 the middle of a step, and goes on: the agent would learn from a jump to the start that it was never told of.
-Paper 002 counts such runs as failures (appendix F), so they must be seen and reported.
+Lillo & Cheney (2025, arXiv 2509.22562, Appendix F) count such runs as failures, so they must be seen and reported.
 """
 
 import math

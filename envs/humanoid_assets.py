@@ -11,7 +11,7 @@ NAME = "humanoid-bench"
 
 
 def cache_folder() -> Path:
-    """Where `supple fetch` puts what it downloads: `SUPPLE_CACHE`, or `supple` in the user's cache (XDG)."""
+    """Return where `supple fetch` puts what it downloads: `SUPPLE_CACHE`, or `supple` in the user's cache (XDG)."""
     if chosen := os.environ.get("SUPPLE_CACHE"):
         return Path(chosen).expanduser()
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "supple"
@@ -19,13 +19,13 @@ def cache_folder() -> Path:
 
 @cache
 def manifest() -> dict[str, str]:
-    """Every file that the h1 tasks need: path below the assets' folder → SHA-256, in hexadecimal."""
+    """Return every file that the h1 tasks need: path below the assets' folder → SHA-256, in hexadecimal."""
     text = resources.files(__package__).joinpath("humanoid_assets.sha256").read_text()
     return {path: digest for digest, path in (line.split("  ", 1) for line in text.splitlines())}
 
 
 def assets_folder() -> Path:
-    """The folder with HumanoidBench's MJCF files and meshes (`envs/h1_pos_walk.xml`, …).
+    """Return the folder with HumanoidBench's MJCF files and meshes (`envs/h1_pos_walk.xml`, …).
 
     The first of: the `assets` folder of an installed `humanoid_bench` (which is found, not imported: it would
     bring in JAX), the folder that `SUPPLE_HUMANOID_ASSETS` names, the cache that `supple fetch humanoid-bench`

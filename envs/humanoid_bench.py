@@ -94,25 +94,26 @@ class H1Env(MujocoEnv, ABC):
         return self._get_obs()
 
     def begin(self) -> None:
-        """What a task does at reset, after the noise."""
+        """Prepare the task at a reset, after the noise."""
 
     @abstractmethod
     def reward(self) -> tuple[float, dict[str, float]]:
-        """The reward of the step that was just taken, and its terms by name."""
+        """Return the reward of the step that was just taken, and its terms by name."""
 
     def ended(self) -> bool:
-        """Whether the state that was reached is terminal; the task never ends where this is not overridden."""
+        """Return whether the state that was reached is terminal; the task never ends where this is not overridden."""
         return False
 
     def _get_obs(self) -> np.ndarray:
         return np.concatenate((self.data.qpos, self.data.qvel))
 
     def pelvis_height(self) -> float:
-        """In metres."""
+        """Return the height of the pelvis in metres."""
         return float(self.data.qpos[2])
 
     def contacts(self) -> list[list[int]]:
-        """The pairs of geoms that touch, or are about to. There are few: a list is faster than NumPy on an array."""
+        """Return the pairs of geoms that touch, or are about to. There are few:
+        a list is faster than NumPy on an array."""
         return self.data.contact.geom.tolist()
 
     # The terms that tasks share, each from 0 to 1.
@@ -124,11 +125,11 @@ class H1Env(MujocoEnv, ABC):
         return tolerance(float(self._upright[0]), least, margin=margin, sigmoid="linear")
 
     def stand(self, height: float = STAND_HEIGHT, upright: float = 0.9) -> float:
-        """height: of the head, in metres, above which the term is 1."""
+        """Return the term for standing upright. height: of the head, in metres, above which the term is 1."""
         return tolerance(float(self._head[2]), height, margin=STAND_HEIGHT / 4) * self.upright(upright)
 
     def move(self, speed: float) -> float:
-        """speed: forward (+x), in m/s, above which the term is 1; 1/6 at rest."""
+        """Return the term for moving forward. speed: forward (+x), in m/s, above which the term is 1; 1/6 at rest."""
         return (5.0 * tolerance(float(self._velocity[0]), speed, margin=speed, sigmoid="linear") + 1.0) / 6.0
 
     def still(self) -> float:

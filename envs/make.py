@@ -3,8 +3,8 @@
 The stack, innermost first: the registered environment, Gymnasium's order check and time limit, clipping of
 actions, the guard against physics explosions. Gymnasium's passive checker, which costs time, is left out.
 
-Terminations are those of the v5 tasks, which are the ones paper 002 (section 7) asks for: a fall ends Hopper
-and Walker2d, an unhealthy height ends Ant and Humanoid, and HalfCheetah always runs its 1000 steps.
+Terminations are those of the v5 tasks, which are the ones of Lillo & Cheney (2025, arXiv 2509.22562, section 7): a fall
+ends Hopper and Walker2d, an unhealthy height ends Ant and Humanoid, and HalfCheetah always runs its 1000 steps.
 """
 
 import logging
@@ -38,12 +38,12 @@ _log = logging.getLogger("supple.envs.mujoco")
 
 
 def environment_names() -> tuple[str, ...]:
-    """The short names, in the order they are shown to people; every registered Gymnasium id works as well."""
+    """Return the short names, in the order they are shown to people; every registered Gymnasium id works as well."""
     return tuple(SHORT_NAMES)
 
 
 def resolve_env(name: str) -> str:
-    """The Gymnasium id that `name` stands for: a short name (`hopper`), an Atari game, or a registered id.
+    """Return the Gymnasium id that `name` stands for: a short name (`hopper`), an Atari game, or a registered id.
 
     Short names may be written in any case, games also with or without separators (`beam_rider`, `BeamRider`).
     Of Atari's many ids only `ALE/<Game>-v5` count: the older ones differ in settings that are made here.
@@ -81,7 +81,7 @@ def resolve_env(name: str) -> str:
 
 
 def games() -> dict[str, str]:
-    """The Atari games that ale-py brings: short name (the ROM's, `beam_rider`) → id (`ALE/BeamRider-v5`).
+    """Return the Atari games that ale-py brings: short name (the ROM's, `beam_rider`) → id (`ALE/BeamRider-v5`).
 
     Raises ImportError, in one line, if ale-py is not installed.
     """
@@ -91,7 +91,7 @@ def games() -> dict[str, str]:
 
 
 def ale() -> ModuleType:
-    """The module `ale_py`, which registers its environments when it is imported, and then keeps quiet.
+    """Return the module `ale_py`, which registers its environments when it is imported, and then keeps quiet.
 
     It prints a banner at the first `gym.make`, unless told before to report errors only.
     Raises ImportError, in one line, if it is not installed: it is under the GPL, so not among the dependencies.
@@ -113,11 +113,11 @@ def _squash(name: str) -> str:
 
 
 def make_env(name: str, friction: float = 1.0, clip_actions: bool = True) -> gym.Env:
-    """One environment, ready for an agent.
+    """Return one environment, ready for an agent.
 
     name: a short name or a Gymnasium id, see `resolve_env`.
     friction: factor on the sliding friction (first column of MuJoCo's `geom_friction`) of every geom;
-        torsional and rolling friction stay. The held-out variant of paper 002's generalization gap, which
+        torsional and rolling friction stay. The held-out variant of Lillo & Cheney's generalization gap, which
         gives no factor.
     clip_actions: clip each action to the bounds of the action space before the environment sees it, as
         CleanRL and Stable-Baselines3 do. MuJoCo clips its motors in any case, but the control cost in the
@@ -143,7 +143,7 @@ def make_env(name: str, friction: float = 1.0, clip_actions: bool = True) -> gym
 
 
 def has_friction(name: str) -> bool:
-    """Whether `make_env` can vary the friction of this environment, which it makes once to see."""
+    """Return whether `make_env` can vary the friction of this environment, which it makes once to see."""
     env = make_env(name)
     env.close()
     return hasattr(_model(env), "geom_friction")

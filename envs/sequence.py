@@ -11,7 +11,7 @@ SEQUENCES = {
 
 
 def parse_sequence(text: str) -> tuple[str, ...]:
-    """Gymnasium ids from a named sequence (`cycling-text`) or a comma list of environments (`hopper,ant`).
+    """Return Gymnasium ids from a named sequence (`cycling-text`) or a comma list of environments (`hopper,ant`).
 
     An environment may appear more than once. Raises ValueError for an empty item or an unknown name.
     """

@@ -13,7 +13,7 @@ def tolerance(
     margin: float = 0.0,
     sigmoid: Literal["gaussian", "linear", "quadratic"] = "gaussian",
 ) -> float:
-    """1 where low ≤ x ≤ high, and less outside, by the distance to the interval in margins, d.
+    """Return 1 where low ≤ x ≤ high, and less outside, by the distance to the interval in margins, d.
 
     The function T of dm_control's `rewards.tolerance` (Tassa et al. 2018), with the three shapes, and their
     values at the margin, that HumanoidBench uses:
@@ -35,6 +35,6 @@ def tolerance(
 
 
 def quietness(values: list[float], margin: float) -> float:
-    """The mean over x in `values` of tolerance(x, 0, 0, margin, "quadratic")."""
+    """Return the mean over x in `values` of tolerance(x, 0, 0, margin, "quadratic")."""
     inside = [x / margin for x in values if -margin < x < margin]
     return (len(inside) - sum(d * d for d in inside)) / len(values)

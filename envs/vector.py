@@ -51,7 +51,8 @@ class StepResult(NamedTuple):
 
 
 class Envs(Protocol):
-    """What the interaction loop steps: `Vector` and `AtariVector` are such. The contract is `Vector`'s.
+    """The environments that the interaction loop steps: `Vector` and `AtariVector` are such.
+    The contract is `Vector`'s.
 
     single_observation_space, single_action_space: the `gymnasium.Space`s of one environment.
     """
@@ -113,7 +114,7 @@ class Vector:
         return obs
 
     def step(self, actions: np.ndarray) -> StepResult:
-        """One step of every environment; `actions` is (n, *action shape).
+        """Take one step of every environment; `actions` is (n, *action shape).
 
         Raises ValueError if there are not `num_envs` actions.
         """

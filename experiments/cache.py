@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 def cache_folder() -> Path:
-    """`SUPPLE_CACHE`, or `supple` in the user's cache (XDG). `envs/`, which stands alone, has the same rule."""
+    """Return `SUPPLE_CACHE`, or `supple` in the user's cache (XDG). `envs/`, which stands alone, has the same rule."""
     if chosen := os.environ.get("SUPPLE_CACHE"):
         return Path(chosen).expanduser()
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "supple"

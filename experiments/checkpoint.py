@@ -33,7 +33,7 @@ TENSOR, ARRAY, ROWS = "__tensor__", "__array__", "__rows__"
 
 
 def folder_of(checkpoints: Path, step: int) -> Path:
-    """Where the checkpoint of a step lies; names sort by step."""
+    """Return where the checkpoint of a step lies; names sort by step."""
     return checkpoints / f"{step:012d}"
 
 
@@ -105,7 +105,7 @@ def adopt(source: Path, identity: str, checkpoints: Path, new_identity: str, **c
 
 
 def newest(checkpoints: Path, identity: str, warn: Callable[[str], None]) -> dict[str, Any] | None:
-    """The newest intact checkpoint's tree, or None where there is no checkpoint at all.
+    """Return the newest intact checkpoint's tree, or None where there is no checkpoint at all.
 
     Damaged ones are reported through `warn` and passed over; raises CheckpointError when all are damaged.
     """
@@ -125,7 +125,7 @@ def newest(checkpoints: Path, identity: str, warn: Callable[[str], None]) -> dic
 
 
 def prune(checkpoints: Path, keep: int, step: int) -> None:
-    """Of the checkpoints up to `step`, remove all but the newest `keep`, and what interrupted writes left."""
+    """Remove all checkpoints up to `step` but the newest `keep`, and what interrupted writes left."""
     folders = sorted(f for f in checkpoints.glob("*") if f.name.isdigit() and int(f.name) <= step)
     for folder in [*folders[:-keep], *checkpoints.glob("tmp-*")]:
         shutil.rmtree(folder, ignore_errors=True)

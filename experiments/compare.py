@@ -32,8 +32,8 @@ Variant = Mapping[str, Any]  # fields of the settings → values
 
 @dataclass(frozen=True)
 class Comparison:
-    """What is compared: `arms` are hook texts joined by ` + ` (or `none`), each in every one of `variants` of the
-    settings. Where `fork_step` is 0 there is no trunk: arms are trained from the beginning."""
+    """The plan of a comparison: `arms` are hook texts joined by ` + ` (or `none`), each in every one of `variants` of
+    the settings. Where `fork_step` is 0 there is no trunk: arms are trained from the beginning."""
 
     algorithm: str
     settings: RunSettings
@@ -50,7 +50,12 @@ class Comparison:
     @property
     def trunks(self) -> tuple[Variant, ...]:
         """The variants that have a trunk of their own."""
-        return ({},) if self.kind.forks().shared_trunk else self.variants
+        return ({},) if self.kind.forks().shared_trunk(self.settings) else self.variants
+
+    @property
+    def first(self) -> RunSettings:
+        """The settings of the first run: that of one seed, or of a stack."""
+        return first_of(self.settings, self.seeds)
 
     def hooks_of(self, arm: str) -> tuple[str, ...]:
         return tuple(re.split(r"\s+\+\s+", arm.strip()))
@@ -80,6 +85,11 @@ def fork_step_of(
     return step
 
 
+def first_of(settings: RunSettings, seeds: Seeds) -> RunSettings:
+    """Return the settings of the first of the runs that train these seeds, in which all are alike but for the seed."""
+    return next(iter(settings.of_seeds(seeds).values()), settings)
+
+
 def slug(arm: str) -> str:
     """Return a folder name for an arm."""
     return re.sub(r"[^A-Za-z0-9._=-]+", "_", arm).strip("_")
@@ -100,10 +110,10 @@ def folder_of(seeds: Seeds) -> str:
     return "-".join(["seed" if len(seeds) == 1 else "seeds", *map(str, seeds)])
 
 
-def create(path: Path, comparison: Comparison, jobs: int, warn: Warn = print) -> None:
+def create(path: Path, comparison: Comparison, jobs: int, warn: Warn = print) -> Comparison:
     """Check the whole comparison, of which `jobs` runs go on at a time, then write comparison.json.
 
-    Raises UsageError."""
+    Returns it with settings in which nothing is left to be decided. Raises UsageError."""
     if comparison.settings.hook:
         raise UsageError("--hook belongs to a single run; in a comparison every --arm names its hooks")
     if not comparison.seeds or len(set(comparison.seeds)) < len(comparison.seeds) or min(comparison.seeds) < 0:
@@ -117,21 +127,26 @@ def create(path: Path, comparison: Comparison, jobs: int, warn: Warn = print) ->
     if twice := [folder for folder in folders if folders.count(folder) > 1]:
         raise UsageError(f"two variants would share a folder: {twice[0]}")
     with flushing_denormals(comparison.settings.threads):
-        tasks = _require_room(comparison, jobs, warn)
+        first = comparison.first
+        tasks = _require_memory(comparison, first, jobs, warn)
+        own = {name: value for name, value in vars(comparison.settings).items() if name in ("seed", "seeds")}
+        comparison = replace(comparison, settings=replace(first, **own))
         for variant in comparison.variants:
             for arm in comparison.arms:
                 _check_arm(comparison, arm, variant, tasks, warn)
     start_folder(path, "comparison.json", {**asdict(comparison), "settings": plain(comparison.settings)})
+    return comparison
 
 
 def _check_arm(c: Comparison, arm: str, variant: Variant, tasks: Sequence[Task], warn: Warn) -> None:
     """Raise UsageError for hooks that have no place in such a run. Hooks may change a network: it is built for each."""
-    settings = replace(c.settings, **{**variant, "hook": c.hooks_of(arm)})
+    settings = replace(c.first, **{**variant, "hook": c.hooks_of(arm)})
     work = build(c.kind, settings, warn)
+    if c.fork_step and not c.kind.forks().shared_trunk(c.settings) and work.tasks != tasks:
+        work.close()
+        words = " ".join(f"{name}={value}" for name, value in variant.items())
+        raise UsageError(f"--vary {words} changes the tasks: not all runs would fork at the same place in them")
     try:
-        if c.fork_step and not c.kind.forks().shared_trunk and work.tasks != tasks:
-            words = " ".join(f"{name}={value}" for name, value in variant.items())
-            raise UsageError(f"--vary {words} changes the tasks: not all runs would fork at the same place in them")
         drive(work, settings.hook, c.kind.forks().planned(settings, c.fork_step))
     except UsageError as error:
         raise UsageError(f"--arm: {str(error).removeprefix('--hook: ').removeprefix('--arm: ')}") from None
@@ -139,12 +154,14 @@ def _check_arm(c: Comparison, arm: str, variant: Variant, tasks: Sequence[Task],
         work.close()
 
 
-def _require_room(c: Comparison, jobs: int, warn: Warn) -> Sequence[Task]:
-    """Raise UsageError where so many runs at a time need more memory than there is; returns the tasks."""
-    work = build(c.kind, c.settings, warn)
+def _require_memory(c: Comparison, first: RunSettings, jobs: int, warn: Warn) -> Sequence[Task]:
+    """Raise UsageError where so many runs at a time need more memory than there is; returns the tasks.
+
+    first: the settings of the first run, in which is decided what they leave to be decided."""
+    work = build(c.kind, first, warn)
     runs = len(c.settings.of_seeds(c.seeds)) * len(c.arms) * len(c.variants)
     try:
-        work.check_room(min(jobs, runs))
+        work.check_memory(min(jobs, runs))
         return work.tasks
     except ValueError as error:
         raise UsageError(str(error)) from error
@@ -155,7 +172,7 @@ def _require_room(c: Comparison, jobs: int, warn: Warn) -> Sequence[Task]:
 def open_comparison(path: Path, jobs: int, warn: Warn = print) -> Comparison:
     """Read comparison.json back, to go on with `jobs` runs at a time.
 
-    Raises UsageError where there is no comparison, or no room for so many runs."""
+    Raises UsageError where there is no comparison, or too little memory for so many runs."""
     file = path / "comparison.json"
     data = read_json(file, f"{path} is no comparison")
     _, settings = settings_of(data, file)
@@ -169,7 +186,7 @@ def open_comparison(path: Path, jobs: int, warn: Warn = print) -> Comparison:
     except (KeyError, TypeError) as error:
         raise RunError(f"{file} was written by another version of supple: {error}") from error
     with flushing_denormals(settings.threads):
-        _require_room(comparison, jobs, warn)
+        _require_memory(comparison, comparison.first, jobs, warn)
     return comparison
 
 
@@ -269,7 +286,7 @@ def _begin_arm(c: Comparison, settings: RunSettings, arm: str, variant: Variant,
     with RunDirectory.open(trunk) as run:
         settings, step, source = c.kind.forks().beginning(settings, run, c.fork_step)
         config = dict(run.config) if variant in c.trunks else {**run.config, **_configuration(c, settings, variant)}
-        own = {"settings": {**config["settings"], "hook": list(hooks)}, "hooks": list(hooks), "arm": arm}
+        own = {"settings": {**config["settings"], "hook": list(hooks)}, "hooks": [*config["hooks"], *hooks], "arm": arm}
         fork(run, source, target, {**config, **own, "start_step": step, "stop_step": None})
     return int(config["total_steps"])
 

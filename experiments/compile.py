@@ -14,8 +14,8 @@ _OPTIONS: dict[str, str | int | bool | Callable[..., object]] = {"cpp_wrapper": 
 
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
-    """The function as one graph for each combination of shapes, gradients that it takes (`torch.autograd.grad`) in
-    the same graph: in two, ReLU hands on a mask of booleans, which is slow to write."""
+    """Return the function as one graph for each combination of shapes, gradients that it takes (`torch.autograd.grad`)
+    in the same graph: in two, ReLU hands on a mask of booleans, which is slow to write."""
     torch._dynamo.config.recompile_limit = max(64, torch._dynamo.config.recompile_limit)
     torch._dynamo.config.trace_autograd_ops = True
     return torch.compile(function, fullgraph=True, dynamic=False, options=_OPTIONS)
@@ -23,7 +23,7 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
 
 @cache
 def can_compile() -> bool:
-    """Whether torch.compile works here, tried on one addition: it needs a C++ compiler and Python's headers."""
+    """Return whether torch.compile works here, tried on one addition: it needs a C++ compiler and Python's headers."""
     try:
         torch.compile(lambda x: x + 1, options=_OPTIONS)(torch.zeros(8))
     except Exception:  # whatever went wrong in there, the answer is no

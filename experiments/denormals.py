@@ -1,6 +1,6 @@
 """Denormal numbers are taken for zero while networks train, on every thread.
 
-The optimizer's moments of dead units decay into numbers too small for full precision, and arithmetic on those is many
+The optimizer's slots of dead units decay into numbers too small for full precision, and arithmetic on those is many
 times slower on some processors: a fused Adam step by a factor of 20. `torch.set_flush_denormal` sets the calling thread
 alone. OpenMP's threads inherit the flag when they are created, which is at the first parallel operation: so the flag
 is set before anything else runs.

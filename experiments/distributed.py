@@ -18,22 +18,22 @@ from .rundir import RunDirectory
 
 
 def world() -> int:
-    """How many processes `torchrun` started to train together; 1 without it."""
+    """Return how many processes `torchrun` started to train together; 1 without it."""
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def rank() -> int:
-    """Which of them this is, from 0."""
+    """Return which of them this is, from 0."""
     return int(os.environ.get("RANK", "0"))
 
 
 def joined() -> bool:
-    """Whether this process has joined the others."""
+    """Return whether this process has joined the others."""
     return dist.is_initialized()
 
 
 def first() -> bool:
-    """Whether this process is the one that writes."""
+    """Return whether this process is the one that writes."""
     return rank() == 0
 
 
@@ -44,7 +44,7 @@ def together() -> None:
 
 
 def mean(value: Tensor) -> Tensor:
-    """The mean of a number over all processes."""
+    """Return the mean of a number over all processes."""
     if joined():
         dist.all_reduce(value)
         value /= world()
@@ -83,6 +83,6 @@ class Onlooker(RunDirectory):
 
 
 def open_run(path: Path) -> RunDirectory:
-    """The run in a folder, for this process."""
+    """Return the run in a folder, for this process."""
     run = RunDirectory.open(path)
     return run if first() else Onlooker(path, run.config)

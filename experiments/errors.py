@@ -2,7 +2,7 @@
 
 
 class UsageError(ValueError):
-    """What was asked for cannot be done as asked (exit code 2)."""
+    """A request cannot be met as it was made (exit code 2)."""
 
 
 class RunError(RuntimeError):

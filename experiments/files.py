@@ -20,7 +20,7 @@ def sync(path: Path) -> None:
 
 
 def read(file: Path) -> bytes:
-    """The contents of a file. Raises CheckpointError if it is missing or cannot be read."""
+    """Return the contents of a file. Raises CheckpointError if it is missing or cannot be read."""
     try:
         return file.read_bytes()
     except OSError as error:
@@ -71,7 +71,7 @@ def link(source: Path, target: Path) -> None:
 
 @contextmanager
 def appearing(target: Path) -> Iterator[Path]:
-    """A temporary folder, which becomes `target` once it is filled and on the disk, or else vanishes."""
+    """Return a temporary folder, which becomes `target` once it is filled and on the disk, or else vanishes."""
     temporary = target.with_name(f"tmp-{target.name}-{os.getpid()}")
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -90,6 +90,6 @@ def appearing(target: Path) -> Iterator[Path]:
 
 
 def refusal(file: Path, error: OSError) -> CheckpointError:
-    """What to raise for a file of a checkpoint that could not be read."""
+    """Return what to raise for a file of a checkpoint that could not be read."""
     missing = isinstance(error, FileNotFoundError)
     return CheckpointError(f"{file}: missing" if missing else f"{file}: unreadable ({error.strerror})")

@@ -8,21 +8,24 @@ from typing import Any
 from . import checkpoint
 from .rundir import RunDirectory, versions, write_json
 
+Vary = Mapping[str, Sequence[str]]
+
 
 class Forks:
-    """How the arms of a comparison part from their trunk. A kind of run whose arms begin elsewhere has one of its own.
+    """The way in which arms of a comparison part from their trunk.
+    A kind of run whose arms begin elsewhere has one of its own."""
 
-    shared_trunk: whether all variants of the settings share one trunk; else each has its own.
-    """
+    def shared_trunk(self, settings: Any) -> bool:
+        """Return whether all variants of these settings share one trunk; else each has its own."""
+        return False
 
-    shared_trunk = False
-
-    def prepare(self, settings: Any, vary: Mapping[str, Sequence[str]], fork: int) -> tuple[Any, int]:
-        """Return the settings of the comparison and the step of the fork, 0 where arms are trained from the beginning.
+    def prepare(self, settings: Any, vary: Vary, fork: int) -> tuple[Any, Vary, int]:
+        """Return the settings of the comparison, what varies in it, and the step of the fork, 0 where arms are trained
+        from the beginning.
 
         vary: name of a setting → its values as they were typed. Raises UsageError for what cannot vary.
         """
-        return settings, fork
+        return settings, vary, fork
 
     def planned(self, settings: Any, fork: int) -> int:
         """Return the step at which an arm with these settings will begin."""

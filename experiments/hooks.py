@@ -16,7 +16,7 @@ LogEvent = Callable[..., None]
 
 
 class HookDriver:
-    """All hooks of a run over all its learners; each acts on those that `Hook.concerns` names.
+    """The hooks of a run over all its learners; each acts on those that `Hook.concerns` names.
 
     Moments reach it in three ways: `passed` (steps went by), `switched` (a task begins), `measured`.
     """
@@ -38,6 +38,7 @@ class HookDriver:
         learners: by their own names, as in metrics and hooks. Raises ValueError for a hook that names none of
         them, for one that an intervention refuses, and for a condition on a metric that there is not."""
         self.hooks, self.learners, self.log = list(hooks), learners, log
+        self.fresh = self.hooks  # those of which a checkpoint that was loaded knew nothing
         self.total, self.start, self.ends, self.costly = total, start, ends, costly
         self._penalties = [hook for hook in hooks if hook.intervention.has("penalty")]
         self._before = [hook for hook in hooks if hook.intervention.has("before_update")]
@@ -70,24 +71,26 @@ class HookDriver:
         return bool(self._before or self._after)
 
     def penalty(self, learner: Learner) -> Tensor:
-        """The sum of all loss terms of this learner, 0 where no hook has one for it; only called where `penalizes`."""
+        """Return the sum of all loss terms of this learner, 0 where no hook has one for it;
+        only called where `penalizes`."""
         terms = [hook.intervention.penalty(learner) for hook in self._penalties if hook.concerns(learner)]
         return torch.stack(terms).sum() if terms else next(learner.module.parameters()).new_zeros(())
 
     def before_update(self, learner: Learner) -> None:
-        """Called before every optimizer step of this learner, with the gradients in `.grad`."""
+        """Let hooks act before an optimizer step of this learner, with the gradients in `.grad`."""
         for hook in self._before:
             if hook.concerns(learner):
                 hook.intervention.before_update(learner)
 
     def after_update(self, learner: Learner) -> None:
-        """Called after every optimizer step of this learner."""
+        """Let hooks act after an optimizer step of this learner."""
         for hook in self._after:
             if hook.concerns(learner):
                 hook.intervention.after_update(learner)
 
     def numbers(self) -> dict[str, Tensor]:
-        """What the hooks count of their own doing, `learner/name` → a number, or one for each member, (members,)."""
+        """Return what the hooks count of their own doing, `learner/name` → a number,
+        or one for each member, (members,)."""
         return {
             f"{learner.name}/{name}": value
             for hook in self.hooks
@@ -96,23 +99,25 @@ class HookDriver:
             for name, value in hook.intervention.numbers(learner).items()
         }
 
-    def finished(self) -> None:
-        """A task is over, and the learners' data are still its own."""
-        for hook in self.hooks:
+    def finished(self, fresh: bool = False) -> None:
+        """Let hooks act at a task's end, where the learners' data are still its own. fresh: only those that no
+        checkpoint knows, as a fork's own where it begins."""
+        for hook in self.fresh if fresh else self.hooks:
             for learner in self.learners.values():
                 if hook.intervention.has("finish_task") and hook.concerns(learner):
                     hook.intervention.finish_task(learner)
 
     def passed(self, previous: int, step: int) -> None:
-        """The steps in (previous, step] went by."""
+        """Apply what is due now that the steps in (previous, step] went by."""
         self._ask(Moment(previous, step, self.total, self.start))
 
     def switched(self, step: int, switch: int) -> None:
-        """The `switch`-th task switch happens at `step`."""
+        """Apply what is due at the `switch`-th task switch, which happens at `step`."""
         self._ask(Moment(step, step, self.total, self.start, switch=switch))
 
     def measured(self, step: int, metrics: Mapping[str, float]) -> None:
-        """New measurements, named `learner/metric`; one without a learner's name is every learner's."""
+        """Apply what is due on new measurements, named `learner/metric`;
+        one without a learner's name is every learner's."""
         self._ask(Moment(step, step, self.total, self.start, metrics=metrics))
 
     def _measured(self, hook: Hook) -> list[str]:
@@ -176,7 +181,8 @@ class HookDriver:
         return {hook.text: hook.state_dict() for hook in self.hooks}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Hooks that the checkpoint does not know (a fork's own) begin fresh."""
+        """Restore the hooks' state; those that the checkpoint does not know (a fork's own) begin fresh."""
+        self.fresh = [hook for hook in self.hooks if hook.text not in state]
         for hook in self.hooks:
             if hook.text in state:
                 hook.load_state_dict(state[hook.text])

@@ -1,6 +1,6 @@
 """The kinds of runs, by name: everything that depends on what kind a run is stands in its row.
 
-A room that has kinds registers them in a module that its distribution names as an entry point of the group
+A package that has kinds registers them in a module that its distribution names as an entry point of the group
 `supple.kinds`; so rows from other packages are found as our own are.
 """
 
@@ -92,7 +92,7 @@ presets: Registry[Preset] = Registry("preset")
 
 
 def add(*rows: Kind | Preset) -> None:
-    """File rows under their names. Raises ValueError for a name that is taken."""
+    """Register rows under their names. Raises ValueError for a name that is taken."""
     for row in rows:
         if isinstance(row, Kind):
             kinds.register(row.name)(row)
@@ -102,7 +102,7 @@ def add(*rows: Kind | Preset) -> None:
 
 @cache
 def load() -> None:
-    """Let every room and plug-in file its rows."""
+    """Import every module that registers kinds: those of this toolkit and of plug-ins."""
     for point in entry_points(group=GROUP):
         point.load()
 

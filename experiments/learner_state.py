@@ -9,7 +9,7 @@ from ..interventions import Learner, restructure
 
 
 def learner_state(learner: Learner) -> dict[str, Any]:
-    """Architecture, parameters, followers, step-0 values, optimizer and generator; only slots are copied, since
+    """Return architecture, parameters, followers, step-0 values, optimizer and generator; only slots are copied, since
     PPO's are views of one tensor, which a file cannot hold as such."""
     state: dict[str, Any] = {
         "changes": list(learner.changes),

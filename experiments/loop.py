@@ -94,7 +94,7 @@ class Loop:
     def _begin(self, task: Task) -> None:
         if self.step == self.start and task.index:  # a fork: the trunk's hooks saw the last task end, not ours
             self.work.look_at(self.work.tasks[task.index - 1], self.step)
-            self.hooks.finished()
+            self.hooks.finished(fresh=True)
         self.work.enter(task)
         self.work.look_at(task, self.step)
         if self.step == self.start:
@@ -208,10 +208,10 @@ class Loop:
 
     def _forget_later(self, step: int) -> None:
         """Drop the states that were kept after the checkpoint from which the run goes on: it comes there again, and on
-        a GPU not bit for bit."""
+        a GPU not bit for bit; and what interrupted writes left."""
         if distributed.first():
             for folder in (each for kind in (BEST, KEPT) for each in (self.run.path / kind).glob("*")):
-                if folder.name.isdigit() and int(folder.name) > step:
+                if folder.name.startswith("tmp-") or (folder.name.isdigit() and int(folder.name) > step):
                     shutil.rmtree(folder)
 
 

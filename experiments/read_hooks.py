@@ -28,7 +28,7 @@ def read_hooks(
     log: LogEvent = lambda **_: None,
     costly: bool = False,
 ) -> HookDriver:
-    """The driver of these hooks, which must fire in this run and have their place in these learners.
+    """Return the driver of these hooks, which must fire in this run and have their place in these learners.
 
     start > 0: a fork, where a hook without a schedule is applied at the fork. costly: as of
     `HookDriver`. Raises UsageError.

@@ -77,7 +77,7 @@ def take_over(source: Path, old: list[Part], folder: Path, rows: Rows) -> list[P
 
 
 def require(folder: Path, parts: Iterable[Part]) -> None:
-    """Raises CheckpointError naming the first part file that is missing or of another size."""
+    """Raise CheckpointError naming the first part file that is missing or of another size."""
     for part in parts:
         if not _present(folder, part):
             what = f"damaged (not of {part.size:,} bytes)" if (folder / part.file).exists() else "missing"
@@ -93,7 +93,7 @@ def verify(folder: Path, parts: list[Part]) -> None:
 
 
 def stored(folder: Path, first: int, end: int, parts: list[Part]) -> Rows:
-    """The rows that a checkpoint's parts hold. Reading some of them costs those, not the whole file."""
+    """Return the rows that a checkpoint's parts hold. Reading some of them costs those, not the whole file."""
 
     def read(start: int, stop: int) -> dict[str, torch.Tensor]:
         if not first <= start < stop <= end:

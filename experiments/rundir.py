@@ -30,7 +30,7 @@ STATE = ("algorithm", "settings", "tasks", "start_step", "stop_step")  # what a 
 
 
 def versions() -> dict[str, str]:
-    """Versions of everything that a result depends on."""
+    """Return versions of everything that a result depends on."""
     found = {"python": platform.python_version()}
     for name in ("supple", "torch", "numpy", "gymnasium", "mujoco", "ale-py"):
         try:
@@ -66,7 +66,7 @@ class RunDirectory:
 
     @property
     def identity(self) -> str:
-        """What a checkpoint carries that belongs to this run: a sum over all that its state depends on."""
+        """A checkpoint's mark that it belongs to this run: a sum over all that its state depends on."""
         return hashlib.sha256(json.dumps([self.config[key] for key in STATE]).encode()).hexdigest()
 
     @property
@@ -93,7 +93,7 @@ class RunDirectory:
             self._files["tensorboard"].write(tensorboard.header())
 
     def seconds(self) -> float:
-        """Seconds of training so far, interruptions not counted."""
+        """Return seconds of training so far, interruptions not counted."""
         return time.monotonic() - self._started
 
     def metrics(self, step: int, values: dict[str, float], **labels: int) -> None:
@@ -126,7 +126,7 @@ class RunDirectory:
             file.flush()
 
     def log_lengths(self) -> dict[str, int]:
-        """Byte lengths of the logs, all of it on the disk."""
+        """Return byte lengths of the logs, all of it on the disk."""
         self.flush()
         for file in self._files.values():
             os.fsync(file.fileno())

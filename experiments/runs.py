@@ -71,8 +71,8 @@ def plain(settings: RunSettings) -> dict[str, Any]:
 
 
 def settings_of(config: Mapping[str, Any], file: Path) -> tuple[Kind, RunSettings]:
-    """Return the kind and the settings that the contents of a file describe. Raises RunError if this version cannot
-    read it."""
+    """Return the kind and the settings that the contents of a file describe.
+    Raises RunError if this version cannot read it."""
     try:
         kind = find_kind(config["algorithm"])
         known = kind.settings_class()

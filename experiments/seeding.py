@@ -7,7 +7,7 @@ import torch
 
 
 def derive(seed: int, *path: int | str) -> int:
-    """A 63-bit seed for a purpose, such as `derive(seed, "envs", 3)`: the same on every machine.
+    """Return a 63-bit seed for a purpose, such as `derive(seed, "envs", 3)`: the same on every machine.
 
     A hash, and not numpy's SeedSequence: that gives ("envs",) and ("envs", 0) the same seed.
     """
@@ -16,5 +16,5 @@ def derive(seed: int, *path: int | str) -> int:
 
 
 def generator(seed: int, *path: int | str) -> torch.Generator:
-    """A CPU generator seeded for a purpose."""
+    """Return a CPU generator seeded for a purpose."""
     return torch.Generator().manual_seed(derive(seed, *path))

@@ -108,8 +108,8 @@ def positive(**values: float | None) -> None:
 
 
 def finite(**values: Any) -> None:
-    """Raise UsageError for the first setting, by the name of its field, that is infinite or no number, or has such a
-    part."""
+    """Raise UsageError for the first setting, by the name of its field, that is infinite or no number,
+    or has such a part."""
     for name, value in values.items():
         parts = value if isinstance(value, tuple) else (value,)
         if not all(isfinite(part) for part in parts if isinstance(part, float)):

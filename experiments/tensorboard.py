@@ -14,12 +14,12 @@ FILE = "tensorboard/events.out.tfevents"  # TensorBoard looks for "tfevents" in 
 
 
 def header() -> bytes:
-    """The record that an event file begins with."""
+    """Return the record that an event file begins with."""
     return _record(file_version="brain.Event:2")
 
 
 def scalars(step: int, values: Mapping[str, float]) -> bytes:
-    """One record with named numbers at a step."""
+    """Return one record with named numbers at a step."""
     from tensorboard.compat.proto.summary_pb2 import Summary
 
     named = [Summary.Value(tag=name, simple_value=value) for name, value in values.items()]

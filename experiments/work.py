@@ -29,12 +29,12 @@ class Task:
 
     @property
     def fields(self) -> dict[str, Any]:
-        """What else there is to say of it where it begins."""
+        """The further fields that events.jsonl has where the task begins."""
         return {name: value for name, value in asdict(self).items() if name not in ("index", "start", "end")}
 
     @property
     def labels(self) -> dict[str, int]:
-        """What its lines in metrics.jsonl carry."""
+        """The labels that the task's lines in metrics.jsonl carry."""
         return {"task": self.index}
 
 
@@ -73,7 +73,7 @@ class Work(ABC):
     @property
     @abstractmethod
     def learners(self) -> dict[str, Learner]:
-        """All that hooks and metrics see, by their names."""
+        """The learners that hooks and metrics see, by name."""
 
     # -- learning -----------------------------------------------------------------------------------------------
 
@@ -127,8 +127,8 @@ class Work(ABC):
 
     @abstractmethod
     def evaluate(self, task: Any) -> Numbers:
-        """Return how well the networks do now, by names such as val_loss. They are in evaluation mode, and no generator
-        moves."""
+        """Return how well the networks do now, by names such as val_loss.
+        They are in evaluation mode, and no generator moves."""
 
     def merit(self, task: Any, numbers: Numbers) -> float | None:
         """Return how good the state is that these numbers of `evaluate` belong to, more being better; None where no
@@ -156,7 +156,7 @@ class Work(ABC):
     def load_state(self, state: dict[str, Any]) -> None:
         """Take up what `state` gave; the same tasks were entered."""
 
-    def check_room(self, runs: int) -> None:  # noqa: B027  (what most need is shown to fit where they are built)
+    def check_memory(self, runs: int) -> None:  # noqa: B027  (what most need is shown to fit where they are built)
         """Raise ValueError if so many runs at a time need more memory than there is."""
 
     def export(self, folder: Path) -> None:  # noqa: B027  (not every kind has something to leave)

@@ -82,7 +82,8 @@ def rebalance_(
 
 @torch.no_grad()
 def balance_pairs_(pairs: Sequence[LinearPair], lam: float) -> list[Tensor]:
-    """`rebalance_` of several pairs, which may share layers (an MLP with several hidden layers): all of them together.
+    """Rebalance several pairs, which may share layers (an MLP with several hidden layers):
+    all of them together.
 
     Pairs that share a layer are balanced in turn until all are. That descends in ½Σ‖W‖² − λ·Σ log α, which is convex
     in the log α, and lowest where every pair has the balance λ. Raises ValueError as `rebalance_` does, and where
@@ -120,7 +121,7 @@ def balance_layers_(groups: Sequence[Sequence[nn.Module]], lam: float) -> None:
     """Scale the hidden units of an MLP so that each has ‖out‖² − ‖in‖² − b² = λ, in place: an initialisation, which
     need not keep a function, so that any activation may lie between the layers.
 
-    groups: the layers in forward order, those that lie side by side (heads on one trunk) in one group.
+    groups: the layers in forward order, those that lie side by side (heads on one body) in one group.
     Raises ValueError where a unit's weights are all zero on one side, and behind crelu, deep_fourier and swiglu, which
     make of the units another number of features.
     """

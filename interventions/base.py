@@ -68,7 +68,7 @@ class Intervention:
         return {}
 
     def state_dict(self) -> dict[str, Any]:
-        """All that must survive a checkpoint: tensors, numbers, strings, lists and dicts of them."""
+        """Return all that must survive a checkpoint: tensors, numbers, strings, lists and dicts of them."""
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -92,7 +92,7 @@ class Reinitialization(Intervention, ABC):
         self.preset: Preset = contract
 
     def scope_on(self, learner: Learner) -> Scope:
-        """Its scope on this learner, before a released contract overrides it."""
+        """Return the intervention's scope on this learner, before a released contract overrides it."""
         return self.scope
 
     @abstractmethod

@@ -58,7 +58,7 @@ class ContinualBackprop(Replacement):
         self.reuse = maturity  # no unit is replaced twice within it
 
     def statistic(self, activations: Tensor) -> Tensor:
-        """mean|h| and mean h: (…, rows, units) → (2, …, units)."""
+        """Return the mean|h| and mean h: (…, rows, units) → (2, …, units)."""
         return torch.stack([activations.abs().mean(-2), activations.mean(-2)])
 
     def begin(self, group: Hidden, device: torch.device) -> dict[str, Tensor | float | list[list[int]]]:

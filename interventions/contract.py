@@ -1,7 +1,7 @@
 """The reset contract: what an intervention resets besides the weights it rewrites.
 
 The code released with FIRE (the FIRE paper) resets different things in each track: the DQN runs keep
-Adam's moments, the SAC runs discard them, which confounds its comparison of methods. So every intervention
+Adam's running averages, the SAC runs discard them, which confounds its comparison of methods. So every intervention
 carries its contract openly, and every report prints it.
 """
 
@@ -24,19 +24,19 @@ _NOT_FROM_ZERO = (torch.optim.ASGD, torch.optim.LBFGS, torch.optim.NAdam, torch.
 
 @dataclass(frozen=True)
 class ResetContract:
-    """What happens to everything but the rewritten weights.
+    """The contract of a reset: the fate of everything but the rewritten weights.
 
-    optimizer: `kept`; `zeroed` (the slots and step counters of the rewritten tensors, in place); `moments` (the
+    optimizer: `kept`; `zeroed` (the slots and step counters of the rewritten tensors, in place); `slots` (the
         same without step counters, and for weight matrices and kernels alone); `fresh` (the slots of every tensor
         of the learner, in place: the same as a new optimizer, without a new one). Where only some entries of a
-        tensor were rewritten, only their moments are zeroed; a step counter is the whole tensor's.
+        tensor were rewritten, only their slots are zeroed; a step counter is the whole tensor's.
     target: followers are `kept`; become the `online` network; or get the `same` operation themselves.
     temperature: `kept`, or back to its `start` value with a fresh optimizer.
     weights, restore: override the scope of the intervention; a scope put back to its step-0 values besides.
     Replay memory, observation statistics and generators are kept by every contract.
     """
 
-    optimizer: Literal["kept", "zeroed", "moments", "fresh"] = "zeroed"
+    optimizer: Literal["kept", "zeroed", "slots", "fresh"] = "zeroed"
     target: Literal["kept", "online", "same"] = "online"
     temperature: Literal["kept", "start"] = "kept"
     weights: str | None = None
@@ -54,7 +54,7 @@ class ResetContract:
             "optimizer state": {
                 "kept": "kept",
                 "zeroed": "zeroed in place for the tensors that were written",
-                "moments": "moments zeroed in place for the weights that were written",
+                "slots": "slots zeroed in place for the weights that were written",
                 "fresh": "fresh (every tensor)",
             }[self.optimizer],
             "target network": {
@@ -79,14 +79,14 @@ _DQN = ResetContract(optimizer="kept", target="same")
 _SAC = ResetContract(optimizer="fresh", target="online", temperature="start")
 # Read from released code, by (algorithm, intervention): FIRE's, and Dopamine's for redo. FIRE's DQN gives the target
 # network the online one's new convolution weights, which is the same operation while the two agree, as at its fork.
-# Its injection makes a new optimizer. Dopamine's ReDo zeroes the moments of the weights it rewrote, and touches
+# Its injection makes a new optimizer. Dopamine's ReDo zeroes the slots of the weights it rewrote, and touches
 # neither those of biases, nor Adam's step count, nor the target network, which waits for its next copy.
 AS_RELEASED: dict[tuple[str, str], ResetContract] = {
     ("dqn", "fire"): ResetContract(optimizer="kept", target="same", weights="conv", restore="linear"),
     ("dqn", "snp"): ResetContract(optimizer="kept", target="same", weights="conv", restore="linear"),
     ("dqn", "reset"): _DQN,
     ("dqn", "injection"): ResetContract(optimizer="fresh", target="same"),
-    ("dqn", "redo"): ResetContract(optimizer="moments", target="kept"),
+    ("dqn", "redo"): ResetContract(optimizer="slots", target="kept"),
     ("sac", "fire"): _SAC,
     ("sac", "snp"): _SAC,
     ("sac", "reset"): _SAC,
@@ -157,13 +157,13 @@ def settle(learner: Learner, written: Sequence[str], contract: ResetContract, ma
     if learner.optimizer is not None and contract.optimizer != "kept":
         if contract.optimizer == "fresh":
             written, masks = list(named), {}
-        elif contract.optimizer == "moments":
+        elif contract.optimizer == "slots":
             modules = dict(learner.module.named_modules())
             owner_of = {name: modules[name.rpartition(".")[0]] for name in written}
             kinds = (*LINEAR, *CONV)
             written = [name for name in written if isinstance(owner_of[name], kinds) and not name.endswith("bias")]
         parameters, where = [named[name] for name in written], [masks.get(name) for name in written]
-        zero_slots_(learner.optimizer, parameters, where, counters=contract.optimizer != "moments")
+        zero_slots_(learner.optimizer, parameters, where, counters=contract.optimizer != "slots")
     if contract.target == "online":
         for follower in learner.followers:
             copy_module_(follower, learner.module)

@@ -85,7 +85,7 @@ class Dash(Reinitialization):
 
 @torch.no_grad()
 def shrink_(weight: Tensor, uphill: Tensor, lam: float, axes: tuple[int, ...]) -> None:
-    """w ← w·clamp(cos(−uphill, w), λ, 1), in place; the vectors lie along `axes`."""
+    """Shrink in place: w ← w·clamp(cos(−uphill, w), λ, 1); the vectors lie along `axes`."""
     product = (weight * uphill).sum(axes, keepdim=True)
     lengths = [torch.linalg.vector_norm(each, dim=axes, keepdim=True) for each in (weight, uphill)]
     cosine = (-product / (lengths[0] * lengths[1])).nan_to_num_(0.0)

@@ -100,8 +100,8 @@ class EWC(Intervention):
 
 
 def empirical_fisher(learner: Learner, samples: int) -> dict[str, Tensor]:
-    """Mean over `samples` samples of the squared gradient of one sample's training loss, by parameter; of a stack each
-    member's own. Raises ValueError where the learner has no batches, or fewer samples than one."""
+    """Return mean over `samples` samples of the squared gradient of one sample's training loss, by parameter; of a
+    stack each member's own. Raises ValueError where the learner has no batches, or fewer samples than one."""
     named = {name: p for name, p in learner.module.named_parameters() if p.requires_grad}
     fisher = {name: torch.zeros_like(p) for name, p in named.items()}
     chunk = max(1, BUDGET // sum(p.numel() for p in named.values()))

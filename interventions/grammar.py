@@ -35,7 +35,7 @@ class HookText:
     learner: str | None = None
 
     def problem(self, total: int, start: int = 0, switches: int | None = None) -> str | None:
-        """One line if the schedule never fires in such a run (see `Schedule.problem`), else None."""
+        """Return one line if the schedule never fires in such a run (see `Schedule.problem`), else None."""
         problem = self.schedule.problem(total, start, switches) if self.schedule else None
         return f"{self} {problem}" if problem else None
 

@@ -20,8 +20,8 @@ from .contract import UNIFORM, check_optimizer, settle
 
 @interventions.register("hare_tortoise")
 class HareTortoise(Intervention):
-    """Put the network back to the moving average of its own past (Lee et al. 2024); needs a schedule, which says when:
-    `hare_tortoise@every:50_000`.
+    """Put the network back to the moving average of its own past (Lee et al. 2024);
+    needs a schedule, which says when: `hare_tortoise@every:50_000`.
 
     momentum: μ in [0, 1), per update; 0.999 averages over the last 1000 updates or so.
     """

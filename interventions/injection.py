@@ -48,7 +48,7 @@ class Injected(nn.Module):
         self.training = head.training
 
     def forward(self, x: Tensor) -> Tensor:
-        """Whatever the head maps x to."""
+        """Return what the head maps x to."""
         return self.old(x) + (self.new(x) - self.twin(x))
 
 
@@ -69,7 +69,7 @@ class Injection(Intervention):
         self.toward, self.preset = toward, contract
 
     def concerns(self, learner: Learner) -> bool:
-        """Only where there is a part to duplicate; of SAC that is the critic (Nikishin et al. 2023)."""
+        """Return whether there is a part to duplicate; of SAC that is the critic (Nikishin et al. 2023)."""
         return learner.injectable is not None
 
     def attach(self, learner: Learner) -> None:

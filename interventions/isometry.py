@@ -75,7 +75,7 @@ def orthogonalize_weights_(
     steps: int = 10,
     tolerance: float | None = None,
 ) -> list[str]:
-    """FIRE on these weights, in place; returns the names written. Method, steps, tolerance: `orthogonalize`.
+    """Apply FIRE to these weights, in place; return the names written. Method, steps, tolerance: `orthogonalize`.
 
     All or nothing: every result exists before the first is written. A tensor that occurs more than once
     (tied weights) is done once, under its first name. Views, optimizers and graphs that hold the tensors
@@ -162,7 +162,8 @@ def fire_(
     names: Collection[str] | None = None,
     split: Mapping[str, int] | None = None,
 ) -> list[str]:
-    """FIRE on the Linear and Conv1d/2d/3d weights of any module, stacked or not, in place; returns the names written.
+    """Apply FIRE to the Linear and Conv1d/2d/3d weights of any module, stacked or not, in place;
+    return the names written.
 
     Biases, normalisation layers, embeddings and loose parameters (the fused in_proj_weight of
     nn.MultiheadAttention, say: use `orthogonalize_weights_`) are not touched, with one exception:

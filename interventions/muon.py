@@ -63,7 +63,7 @@ class MuonWithAdam(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> float | None:
-        """One step along `.grad` of each parameter that has one."""
+        """Take one step along `.grad` of each parameter that has one."""
         value = None
         if closure is not None:
             with torch.enable_grad():
@@ -135,7 +135,7 @@ class Muon(Intervention):
         self.lr, self.momentum, self.weight_decay = lr, momentum, weight_decay
 
     def concerns(self, learner: Learner) -> bool:
-        """Only where there are hidden matrices."""
+        """Return whether there are hidden matrices."""
         return bool(_hidden(learner))
 
     def attach(self, learner: Learner) -> None:

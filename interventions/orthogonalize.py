@@ -171,9 +171,9 @@ def completed(partial: Tensor) -> Tensor:
 
 
 def iterate(X: Tensor, method: str, steps: int, tolerance: float | None = None) -> Tensor:
-    """Polynomial steps on X (B, N, k), N ≥ k, whose singular values are at most 1. Each is two or three batched
-    products whose epilogues add the lower-order terms, between buffers that are allocated once. Nothing is checked,
-    and without a tolerance nothing waits for the device."""
+    """Take polynomial steps on X (B, N, k), N ≥ k, whose singular values are at most 1. Each is two or three
+    batched products whose epilogues add the lower-order terms, between buffers that are allocated once. Nothing is
+    checked, and without a tolerance nothing waits for the device."""
     other = torch.empty_like(X)
     gram = X.new_empty(X.shape[0], X.shape[-1], X.shape[-1])
     mixed = torch.empty_like(gram)

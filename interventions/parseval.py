@@ -23,7 +23,7 @@ from .base import Intervention, interventions
 
 
 def parseval_penalty(weight: Tensor, s: float = 1.0) -> Tensor:
-    """‖WWᵀ − sI‖²_F of a matrix (d_out, d_in), or of each in a batch (…, d_out, d_in): (…)."""
+    """Return ‖WWᵀ − sI‖²_F of a matrix (d_out, d_in), or of each in a batch (…, d_out, d_in): (…)."""
     d_out, d_in = weight.shape[-2:]
     gram = weight.mT @ weight if d_out > d_in else weight @ weight.mT
     excess = gram - s * torch.eye(gram.shape[-1], dtype=weight.dtype, device=weight.device)

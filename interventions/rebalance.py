@@ -23,8 +23,8 @@ from .contract import UNIFORM, check_optimizer, settle
 
 @interventions.register("rebalance")
 class Rebalance(Intervention):
-    """Give every two consecutive linear maps the balance λ, W2ᵀW2 − W1W1ᵀ = λI, and keep the function (the λ-balanced
-    paper, D.4).
+    """Give every two consecutive linear maps the balance λ, W2ᵀW2 − W1W1ᵀ = λI,
+    and keep the function (the λ-balanced paper, D.4).
 
     lam: λ: 0 balances; above 0 the second map becomes the larger one, below 0 the first. The paper has −10 to 10.
     scope: pairs of which all layers are in the scope.
@@ -42,8 +42,8 @@ class Rebalance(Intervention):
         self._concerned: dict[str, bool] = {}
 
     def concerns(self, learner: Learner) -> bool:
-        """Only where there are consecutive linear maps when this is first asked, before training: it is asked at every
-        step, and where another intervention has taken them away since, `apply` is to say so."""
+        """Return whether there are consecutive linear maps when this is first asked, before training: it is asked at
+        every step, and where another intervention has taken them away since, `apply` is to say so."""
         if learner.name not in self._concerned:
             self._concerned[learner.name] = bool(learner.linear_pairs())
         return self._concerned[learner.name]

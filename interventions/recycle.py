@@ -67,7 +67,7 @@ def recycle_(
 
 
 def where(words: str, learner: Learner, who: str) -> str:
-    """Words for a report, with how many of the modules of units they hold for, unless for all."""
+    """Return words for a report, with how many of the modules of units they hold for, unless for all."""
     usable, all_ = len(hidden_units(learner, who)), len(learner.units)
     return words if usable == all_ else f"{words} (private units alone: {usable} of {all_} modules)"
 

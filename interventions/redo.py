@@ -27,10 +27,10 @@ class Redo(Intervention):
     tau: a unit is dormant when its score, on average 1 in a layer, is at most this; in [0, 1). Sokar et al. use
         0.1 (0.025 at DQN's own replay ratio), every 1000 steps: `redo@every:1000`.
 
-    The moments of the rewritten entries are zeroed, and the step counters of the tensors they lie in. Dopamine's
-    code keeps Adam's count (`as_released`): the first step on a zeroed moment is then (1 − β₁)/√(1 − β₂) = 3.2
+    The slots of the rewritten entries are zeroed, and the step counters of the tensors they lie in. Dopamine's
+    code keeps Adam's count (`as_released`): the first step on a zeroed slot is then (1 − β₁)/√(1 − β₂) = 3.2
     times the learning rate. With the count zeroed it is the learning rate, and the tensor's other entries, whose
-    moments are kept, take a third of their step for a while.
+    slots are kept, take a third of their step for a while.
 
     Units that the recent inputs do not pass through, another task's, are left alone, and so are those whose weights
     are not theirs alone (see wiring.py).
@@ -49,8 +49,8 @@ class Redo(Intervention):
     def contract(self, learner: Learner) -> dict[str, str]:
         words = where("of dormant units: incoming re-drawn, bias and outgoing 0", learner, self.name)
         own = {
-            "uniform": {"optimizer state": "moments of the rewritten entries and step counters zeroed in place"},
-            "as_released": {"optimizer state": "moments of the rewritten weights zeroed in place"},
+            "uniform": {"optimizer state": "slots of the rewritten entries and step counters zeroed in place"},
+            "as_released": {"optimizer state": "slots of the rewritten weights zeroed in place"},
         }[self.preset]
         return contract_for(self.name, self.preset, learner.algorithm).describe(words, learner, own)
 

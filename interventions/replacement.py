@@ -92,7 +92,7 @@ class Replacement(Intervention, ABC):
         return {f"{self.name}_replaced": memory["replaced"]} if memory else {}
 
     def contract(self, learner: Learner) -> dict[str, str]:
-        own = {"optimizer state": "moments of the rewritten entries zeroed in place, step counters kept"}
+        own = {"optimizer state": "slots of the rewritten entries zeroed in place, step counters kept"}
         return ResetContract(target="kept").describe(where(self.words, learner, self.name), learner, own)
 
     def state_dict(self) -> dict[str, Any]:

@@ -39,7 +39,7 @@ class Reset(Reinitialization):
     ) -> None:
         super().__init__("all" if what in ("full", "layer", "last") else what, contract)
         if (layer is not None) != (what == "layer"):
-            raise ValueError("reset: what=layer and layer=NAME go together, as in reset(what=layer,layer='trunk.0')")
+            raise ValueError("reset: what=layer and layer=NAME go together, as in reset(what=layer,layer='body.0')")
         if count < 1:
             raise ValueError(f"reset: count must be at least 1, got {count}")
         if count > 1 and what != "last":
@@ -47,7 +47,7 @@ class Reset(Reinitialization):
         self.what, self.layer, self.count, self.toward = what, layer, count, toward
 
     def names(self, learner: Learner) -> list[str]:
-        """Qualified names of the parameters that this reset rewrites."""
+        """Return qualified names of the parameters that this reset rewrites."""
         if self.what == "full":
             return list(learner.initial)
         layers = learner.select(self.scope)

@@ -30,7 +30,7 @@ OPERATORS: dict[str, Callable[[float, float], bool]] = {
 
 @dataclass(frozen=True)
 class Moment:
-    """What the driver knows when it asks; all step counts are agent–environment steps.
+    """The driver's knowledge at the time when it asks; all step counts are agent–environment steps.
 
     Attributes:
         previous: step of the last check; at the beginning of a run `start - 1`.
@@ -68,7 +68,7 @@ class Schedule(Protocol):
         """Return whether to fire now. `state` is the schedule's memory: {} at first, JSON-able, changed here."""
 
     def problem(self, total: int, start: int = 0, switches: int | None = None) -> str | None:
-        """Why this never fires in such a run ("never fires: …"), or None if it may.
+        """Return why this never fires in such a run ("never fires: …"), or None if it may.
 
         `total`, `start` as in `Moment`; `switches` is the number of task switches, None if unknown.
         """

@@ -34,7 +34,7 @@ STRIPS = 16  # few enough that a GPU does not wait for their launches
 
 @dataclass(frozen=True)
 class Balance:
-    """What `sib_` did.
+    """A report of `sib_`: the changes that it made.
 
     pairs: number of pairs. written: names of the parameters that were written.
     alpha: the factors of all channels, in the order of the pairs, (channels,), in float32 at least.
@@ -155,7 +155,7 @@ class Sib(Intervention):
         self.ratio = ratio
 
     def concerns(self, learner: Learner) -> bool:
-        """Only where the architecture is one that may have scale symmetries."""
+        """Return whether the architecture is one that may have scale symmetries."""
         return may_have_pairs(learner.module)
 
     def attach(self, learner: Learner) -> None:

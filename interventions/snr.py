@@ -16,7 +16,7 @@ that is silent for longer than the window always is, even if it never fired; the
 unit drawn anew starts without a history.
 
 It is drawn anew as by ReDo: incoming weights fresh, bias and outgoing weights 0, normalisation as at the start. The
-moments of the rewritten entries are zeroed; step counters and target networks are kept, for the reasons in cbp.py.
+slots of the rewritten entries are zeroed; step counters and target networks are kept, for the reasons in cbp.py.
 
 Cost per look: one forward pass on the recent inputs (`Learner.last_inputs`) and a few operations on a number for each
 unit; on a GPU the host waits once to learn whether any unit is due. Where one is, one draw of the network's parameters

@@ -36,7 +36,7 @@ class Swap(Intervention):
         self.activation = activation
 
     def concerns(self, learner: Learner) -> bool:
-        """Only where there are hidden units."""
+        """Return whether there are hidden units."""
         return bool(learner.units)
 
     def attach(self, learner: Learner) -> None:

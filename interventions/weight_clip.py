@@ -8,7 +8,7 @@ stands for one where another distribution was used (the largest of n normal draw
 bias has the bound of its layer's weight: many start at zero. Normalisation layers and parameters outside layers are
 left alone.
 
-It resets nothing, moments of the optimizer included. Cost: one pass over the weights after every update.
+It resets nothing, the optimizer's slots included. Cost: one pass over the weights after every update.
 """
 
 import torch

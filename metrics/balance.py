@@ -15,7 +15,8 @@ Map = Tensor | nn.Module
 
 @torch.no_grad()
 def lambda_balance(first: Map, second: Map, bias: Tensor | None = None) -> float:
-    """λ̂ = tr(W2ᵀW2 − W1W1ᵀ − bbᵀ)/h, the multiple of I that is nearest to the difference, in units of squared weights.
+    """Return λ̂ = tr(W2ᵀW2 − W1W1ᵀ − bbᵀ)/h, the multiple of I that is nearest to the difference,
+    in units of squared weights.
 
     first, second: W1 (h, i) and W2 (o, h), matrices or Linear layers. bias: b (h,) of `first`, where that is a matrix;
     a layer has its own. Raises ValueError for shapes that do not fit.
@@ -26,7 +27,7 @@ def lambda_balance(first: Map, second: Map, bias: Tensor | None = None) -> float
 
 @torch.no_grad()
 def lambda_residual(first: Map, second: Map, lam: float | None = None, bias: Tensor | None = None) -> float:
-    """‖W2ᵀW2 − W1W1ᵀ − bbᵀ − λI‖_F, in [0, ∞): 0 where two directly consecutive maps are λ-balanced.
+    """Return ‖W2ᵀW2 − W1W1ᵀ − bbᵀ − λI‖_F, in [0, ∞): 0 where two directly consecutive maps are λ-balanced.
 
     lam: λ; None: `lambda_balance`, for which the residual is least. All else as in `lambda_balance`. With an activation
     between the maps only the diagonal is conserved, and can be set; what lies beside it counts here all the same.
@@ -52,14 +53,15 @@ def _matrices(first: Map, second: Map, bias: Tensor | None) -> tuple[Tensor, Ten
 
 @torch.no_grad()
 def nearest_lambda(pair: LinearPair) -> Tensor:
-    """λ̂ of a learner's pair: (), or (members,)."""
+    """Return λ̂ of a learner's pair: (), or (members,)."""
     return _difference(pair).mean(-1)
 
 
 @torch.no_grad()
 def deviation_of(pair: LinearPair) -> Tensor:
-    """Root mean square over the hidden units of a pair's deviation from λ̂I, (), or (members,): of all entries in the
-    row of a unit where the maps are directly consecutive, else of the diagonal alone, for nothing else is conserved."""
+    """Return the root mean square over the hidden units of a pair's deviation from λ̂I, (), or (members,): of all
+    entries in the row of a unit where the maps are directly consecutive, else of the diagonal alone, for nothing else
+    is conserved."""
     if pair.between == "linear":
         w1, w2 = (matrix.double() for matrix in pair.matrices())
         off = w2.mT @ w2 - w1 @ w1.mT

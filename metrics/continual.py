@@ -16,24 +16,25 @@ Array = NDArray[np.float64]
 
 
 def average_accuracy(accuracies: ArrayLike) -> float:
-    """ACC_T = (1/T) Σ_j A[T, j] (Lillo & Cheney 2025, eq. 3). Of fewer tasks: pass `A[:t, :t]`."""
+    """Return ACC_T = (1/T) Σ_j A[T, j] (Lillo & Cheney 2025, eq. 3). Of fewer tasks: pass `A[:t, :t]`."""
     return float(_matrix(accuracies, "average_accuracy")[-1].mean())
 
 
 def backward_transfer(accuracies: ArrayLike) -> float:
-    """BWT_T = 1/(T − 1) Σ_{j<T} (A[T, j] − A[j, j]) (Lillo & Cheney, B.6); negative: forgotten. NaN for one task."""
+    """Return BWT_T = 1/(T − 1) Σ_{j<T} (A[T, j] − A[j, j]) (Lillo & Cheney, B.6); negative: forgotten.
+    NaN for one task."""
     A = _matrix(accuracies, "backward_transfer")
     return _mean(A[-1, :-1] - A.diagonal()[:-1])
 
 
 def overall_performance(scores: ArrayLike) -> float:
-    """OP = (1/N) Σ_j A[N, j] (MoRAM paper, eq. 9): `average_accuracy` of whatever each task's score is (accuracy,
-    ROUGE-L, SARI, similarity)."""
+    """Return OP = (1/N) Σ_j A[N, j] (MoRAM paper, eq. 9): `average_accuracy` of whatever each task's score is
+    (accuracy, ROUGE-L, SARI, similarity)."""
     return float(_matrix(scores, "overall_performance")[-1].mean())
 
 
 def forgetting(scores: ArrayLike) -> float:
-    """1/(N − 1) Σ_{j<N} (A[j, j] − A[N, j]) (MoRAM paper, eq. 10, which calls it BWT); positive: forgotten.
+    """Return 1/(N − 1) Σ_{j<N} (A[j, j] − A[N, j]) (MoRAM paper, eq. 10, which calls it BWT); positive: forgotten.
 
     It is −`backward_transfer`, the field's BWT (Lopez-Paz & Ranzato 2017). NaN for one task."""
     A = _matrix(scores, "forgetting")
@@ -51,12 +52,13 @@ def domain_transfer(accuracies: ArrayLike) -> Array:
 
 
 def domain_average(accuracies: ArrayLike) -> Array:
-    """Average of each task, (N,): its mean accuracy over all N times, A[:, j] (MoRAM paper, A.2 and Table 1)."""
+    """Return the average of each task, (N,): its mean accuracy over all N times, A[:, j] (MoRAM paper,
+    A.2 and Table 1)."""
     return _matrix(accuracies, "domain_average").mean(0)
 
 
 def domain_last(accuracies: ArrayLike) -> Array:
-    """Last of each task, (N,): its accuracy when all are learned, A[N, j] (MoRAM paper, A.2 and Table 1)."""
+    """Return the last of each task, (N,): its accuracy when all are learned, A[N, j] (MoRAM paper, A.2 and Table 1)."""
     return _matrix(accuracies, "domain_last")[-1].copy()
 
 
@@ -73,7 +75,8 @@ def order_disparity(performances: ArrayLike) -> float:
 
 
 def forward_transfer(accuracies: ArrayLike, baseline: ArrayLike) -> float:
-    """FWT_T = 1/(T − 1) Σ_{j>1} (A[j − 1, j] − b_j): what earlier tasks teach of one not yet seen. NaN for one task.
+    """Return FWT_T = 1/(T − 1) Σ_{j>1} (A[j − 1, j] − b_j): what earlier tasks teach of one not yet seen.
+    NaN for one task.
 
     baseline: (T,) accuracies on each task before any training, or of chance; the first is not used.
     Lillo & Cheney, B.6, compare with "a suitable baseline"; the formula is that of Lopez-Paz & Ranzato 2017, whose b is
@@ -86,7 +89,8 @@ def forward_transfer(accuracies: ArrayLike, baseline: ArrayLike) -> float:
 
 
 def average_online_accuracy(batches: ArrayLike) -> float:
-    """AOA(T_i) = (1/M) Σ_j a_j over one task's batches, each measured *before* its update (Lillo & Cheney, eq. 4).
+    """Return AOA(T_i) = (1/M) Σ_j a_j over one task's batches, each measured *before* its update (Lillo & Cheney,
+    eq. 4).
 
     Raises ValueError when there is no batch.
     """
@@ -97,7 +101,8 @@ def average_online_accuracy(batches: ArrayLike) -> float:
 
 
 def total_average_online_accuracy(tasks: Sequence[ArrayLike]) -> float:
-    """TAOA: the mean over *all* batches of all tasks (Lillo & Cheney, eqs. 5 and 6), so a longer task weighs more.
+    """Return TAOA: the mean over *all* batches of all tasks (Lillo & Cheney, eqs.
+    5 and 6), so a longer task weighs more.
 
     tasks: the batches' accuracies of each task, as for `average_online_accuracy`; with tasks of one length it is the
     mean of their AOA. Raises ValueError when there is no task, or one without a batch.
@@ -109,7 +114,7 @@ def total_average_online_accuracy(tasks: Sequence[ArrayLike]) -> float:
 
 
 def online_generalization_gap(test: ArrayLike, online: ArrayLike) -> float:
-    """GAP = mean over tasks of (test accuracy after the task − AOA of the task) (Lillo & Cheney, Table E3).
+    """Return GAP = mean over tasks of (test accuracy after the task − AOA of the task) (Lillo & Cheney, Table E3).
 
     test, online: (tasks,). Positive: the network ends better than it was while learning; negative: what it learned does
     not carry over to the test set. The sign is opposite to `generalization_gap`, the one of reinforcement learning.

@@ -68,8 +68,8 @@ def hessian_eigenvalues(
     product = _hessian_product(loss, wanted, networks)
     start = wanted[0].new_empty(0)
     budget = max(k, width * max_iterations)
-    room = min(dimension, budget, max_basis or budget)
-    values = _lanczos(product, networks, dimension, k, width, tolerance, budget, room, seed, start)
+    held = min(dimension, budget, max_basis or budget)
+    values = _lanczos(product, networks, dimension, k, width, tolerance, budget, held, seed, start)
     return values[0] if members is None else values
 
 
@@ -106,13 +106,13 @@ def _lanczos(
     width: int,
     tolerance: float,
     budget: int,
-    room: int,
+    held: int,
     seed: int,
     like: Tensor,
 ) -> Tensor:
     """Rayleigh–Ritz on the growing Krylov space of H, the same for every network: (networks, k) float64.
 
-    budget: vectors multiplied by H at most. room: vectors held at most; where they are all taken, the space shrinks to
+    budget: vectors multiplied by H at most. held: vectors held at most; where they are all taken, the space shrinks to
     its best Ritz vectors and grows again. Their residuals all lie in the next block, so it stays a Krylov space."""
     generator = torch.Generator().manual_seed(seed)
     epsilon = torch.finfo(like.dtype).eps
@@ -121,8 +121,8 @@ def _lanczos(
         drawn = torch.randn(dimension, columns, generator=generator, dtype=like.dtype)
         return drawn.to(like.device).expand(networks, -1, -1)
 
-    basis = like.new_empty(networks, room, dimension)
-    projected = torch.zeros(networks, room, room, dtype=torch.float64, device=like.device)
+    basis = like.new_empty(networks, held, dimension)
+    projected = torch.zeros(networks, held, held, dtype=torch.float64, device=like.device)
     block = torch.linalg.qr(noise(width)).Q
     values = projected.new_zeros(networks, k)
     settled = torch.zeros(networks, dtype=torch.bool, device=like.device)
@@ -151,10 +151,10 @@ def _lanczos(
         # Where the Krylov space is exhausted nothing is left but rounding; noise of that size lets another
         # invariant subspace in, in which a repeated eigenvalue may come again.
         rounding = (epsilon * scale.clamp(min=epsilon) / dimension**0.5).to(rest)
-        if size + min(rest.shape[-1], budget - spent, dimension - size) > room:
-            size = _restart_(basis[:, :size], projected, ritz, vectors, k + (room - width - k) // 2)
+        if size + min(rest.shape[-1], budget - spent, dimension - size) > held:
+            size = _restart_(basis[:, :size], projected, ritz, vectors, k + (held - width - k) // 2)
             known = basis[:, :size].mT
-        block = rest[..., : min(budget - spent, dimension - size)]  # after a restart there is room for all of it
+        block = rest[..., : min(budget - spent, dimension - size)]  # after a restart all of it fits
         block = block + noise(block.shape[-1]) * rounding[..., None]
         for _ in range(2):  # once more after normalising: what was nearly nothing is not orthogonal yet
             block = torch.linalg.qr(block - known @ (known.mT @ block)).Q

@@ -19,7 +19,7 @@ Activations = Tensor | Sequence[Tensor] | Mapping[str, Tensor]
 
 @torch.no_grad()
 def srank(features: Tensor, delta: float = 0.01) -> int:
-    """Smallest k whose k largest singular values hold a share 1 − delta of their sum (Kumar et al. 2021).
+    """Return the smallest k whose k largest singular values hold a share 1 − delta of their sum (Kumar et al. 2021).
 
     The field also calls it "effective rank" or "stable rank"; here it is only srank. features: (n, d); the
     result is in 0 … min(n, d), 0 only for an all-zero matrix. Invariant to rotation and scale; float64.
@@ -33,7 +33,7 @@ def srank(features: Tensor, delta: float = 0.01) -> int:
 
 @torch.no_grad()
 def effective_rank(features: Tensor) -> float:
-    """exp of the entropy of the singular values divided by their sum (Roy & Vetterli 2007).
+    """Return the exponential of the entropy of the singular values divided by their sum (Roy & Vetterli 2007).
 
     features: (n, d); in [1, min(n, d)], and 0.0 for an all-zero matrix. Invariant to rotation and scale.
     Computed in float64. Raises ValueError for empty or non-finite features.
@@ -43,8 +43,8 @@ def effective_rank(features: Tensor) -> float:
 
 @torch.no_grad()
 def feature_rank(features: Tensor, threshold: float = 0.01) -> int:
-    """Number of singular values of features/√n above the threshold (Lyle et al. 2022, "Understanding and Preventing
-    Capacity Loss in Reinforcement Learning"; their ε is 0.01).
+    """Return the number of singular values of features/√n above the threshold (Lyle et al. 2022, "Understanding and
+    Preventing Capacity Loss in Reinforcement Learning"; their ε is 0.01).
 
     features: (n, d); in 0 … min(n, d). Unlike the other ranks it falls when features shrink: it asks in how many
     directions they are large enough to be used. Computed in float64.
@@ -58,7 +58,7 @@ def feature_rank(features: Tensor, threshold: float = 0.01) -> int:
 
 @torch.no_grad()
 def numerical_rank(features: Tensor) -> int:
-    """Number of singular values above σ₁ · max(n, d) · ε, ε the machine epsilon of the features' own dtype.
+    """Return the number of singular values above σ₁ · max(n, d) · ε, ε the machine epsilon of the features' own dtype.
 
     features: (n, d); in 0 … min(n, d), 0 only for an all-zero matrix. The convention of LAPACK's users, of
     `numpy.linalg.matrix_rank` and of torch's. Singular values are taken in float64, the tolerance is that of the
@@ -69,7 +69,8 @@ def numerical_rank(features: Tensor) -> int:
 
 
 def count_holding(values: Tensor, share: float) -> Tensor:
-    """Smallest k whose first k values hold this share of the sum; 0 if all are 0: (…, r) descending → (…)."""
+    """Return the smallest k whose first k values hold this share of the sum; 0 if all are 0:
+    (…, r) descending → (…)."""
     cumulative = values.cumsum(-1)
     total = cumulative[..., -1]
     # A tie, as in the identity's 99 of 100, must not hang on the last bit of a sum.
@@ -78,19 +79,19 @@ def count_holding(values: Tensor, share: float) -> Tensor:
 
 
 def entropy_rank(values: Tensor) -> Tensor:
-    """exp of the entropy of the values over their sum; 0 if all are 0: (…, r) → (…)."""
+    """Return the exponential of the entropy of the values over their sum; 0 if all are 0: (…, r) → (…)."""
     total = values.sum(-1, keepdim=True)
     ranks = torch.special.entr(values / total).sum(-1).exp()
     return torch.where(total[..., 0] > 0, ranks, 0.0)
 
 
 def count_large(values: Tensor, samples: int, threshold: float = 0.01) -> Tensor:
-    """`feature_rank` of singular values: (…, r) → (…)."""
+    """Return `feature_rank` of singular values: (…, r) → (…)."""
     return (values > threshold * samples**0.5).sum(-1)
 
 
 def count_resolved(values: Tensor, shape: torch.Size, dtype: torch.dtype) -> Tensor:
-    """`numerical_rank` of the singular values of features of this shape and type: (…, r) descending → (…)."""
+    """Return `numerical_rank` of the singular values of features of this shape and type: (…, r) descending → (…)."""
     return (values > values[..., :1] * max(shape[-2:]) * torch.finfo(dtype).eps).sum(-1)
 
 
@@ -115,7 +116,7 @@ def activity_scores(activations: Tensor) -> Tensor:
 
 
 def member_scores(activations: Tensor) -> Tensor:
-    """`activity_scores` of each network of a stack: (members, n, …) → (members, units)."""
+    """Return `activity_scores` of each network of a stack: (members, n, …) → (members, units)."""
     units_dim = 2 if activations.dim() >= 5 else activations.dim() - 1
     reduced = [dim for dim in range(1, activations.dim()) if dim != units_dim]
     magnitudes = activations.detach().abs().mean(reduced, dtype=torch.float64)
@@ -129,7 +130,7 @@ def dormant_fraction(activations: Activations, tau: float = ..., per_layer: Lite
 @overload
 def dormant_fraction(activations: Activations, tau: float = ..., *, per_layer: Literal[True]) -> dict[str, float]: ...
 def dormant_fraction(activations: Activations, tau: float = 0.0, per_layer: bool = False) -> float | dict[str, float]:
-    """Fraction of units whose activity score is at most tau, in [0, 1] (Sokar et al. 2023).
+    """Return the fraction of units whose activity score is at most tau, in [0, 1] (Sokar et al. 2023).
 
     activations: what comes *after* the nonlinearity, for one layer or as a sequence or mapping of layers;
     shapes and score as in `activity_scores`. tau = 0 counts the units that are exactly zero on every input;
@@ -156,7 +157,7 @@ def dormant_fraction(activations: Activations, tau: float = 0.0, per_layer: bool
 
 @torch.no_grad()
 def feature_covariance_distance(features_a: Tensor, features_b: Tensor) -> float:
-    """‖C_a − C_b‖_F of the normalised feature covariances C = HHᵀ/‖H‖²_F, (n, n) (FIRE, Theorem 1).
+    """Return ‖C_a − C_b‖_F of the normalised feature covariances C = HHᵀ/‖H‖²_F, (n, n) (FIRE, Theorem 1).
 
     The two feature matrices have the same n inputs in their rows; their widths may differ. The range is
     [0, √2]: 0 when the inputs' similarities agree (so for a rotation or scaling of the features), √2 when one
@@ -191,7 +192,7 @@ def _matrix(features: Tensor, caller: str) -> Tensor:
 
 
 def feature_matrices(features: Tensor, caller: str) -> Tensor:
-    """Features of each network of a stack, (members, n, …) → float64 (members, rows, columns)."""
+    """Return features of each network of a stack, (members, n, …) → float64 (members, rows, columns)."""
     if features.dim() < 3 or features.numel() == 0:
         raise ValueError(
             f"{caller}: needs features (n, d), (N, T, D) or (N, C, H, W), not empty; "

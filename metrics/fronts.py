@@ -5,7 +5,7 @@ from numpy.typing import ArrayLike, NDArray
 
 
 def pareto_front(points: ArrayLike) -> NDArray[np.bool_]:
-    """Which points no other one dominates: at least as large in both numbers, and larger in one.
+    """Return which points no other one dominates: at least as large in both numbers, and larger in one.
 
     points: (n, 2), of which both columns are to be large. Returns (n,) booleans; equal points share their fate.
     Raises ValueError for another shape or NaN.

@@ -22,7 +22,7 @@ class GeneralizationGap:
 def generalization_gap(
     train: ArrayLike, test: ArrayLike, exploded: ArrayLike | None = None, floor: float = -500.0
 ) -> GeneralizationGap:
-    """GAP[c, e] = train − test return at the end of cycle c in environment e; ΔGAP = GAP_last − GAP_first.
+    """Return GAP[c, e] = train − test return at the end of cycle c in environment e; ΔGAP = GAP_last − GAP_first.
 
     train, test: (cycles, environments) mean returns, test on a held-out variant (in the paper,
         another friction).

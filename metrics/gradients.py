@@ -37,7 +37,7 @@ def per_sample_gradients(losses: Tensor, parameters: Iterable[Tensor]) -> Tensor
 
 @torch.no_grad()
 def gradient_covariance(gradients: Tensor, normalized: bool = False) -> Tensor:
-    """M with entries ⟨g_i, g_j⟩ between the samples' gradients: (…, n, parameters) → (…, n, n) float64.
+    """Return M with entries ⟨g_i, g_j⟩ between the samples' gradients: (…, n, parameters) → (…, n, n) float64.
 
     Lillo & Cheney, B.7.2: M = GᵀG, neither centred nor divided by n, although the field calls it a covariance.
     normalized: the cosines ⟨g_i, g_j⟩/(‖g_i‖‖g_j‖) of Lyle et al. 2023, in [−1, 1]; 0 where a gradient is zero.
@@ -58,7 +58,8 @@ def gradient_covariance(gradients: Tensor, normalized: bool = False) -> Tensor:
 
 @torch.no_grad()
 def gradient_effective_rank(gradients: Tensor, tau: float = 0.99) -> Tensor:
-    """erank_τ of Lillo & Cheney, B.7.2: smallest k whose k largest singular values of M hold a share τ of their sum.
+    """Return erank_τ of Lillo & Cheney, B.7.2: smallest k whose k largest singular values of M
+    hold a share τ of their sum.
 
     gradients: (…, n, parameters), as `per_sample_gradients` gives them; result (…), int64, in 1 … min(n, parameters),
     and 0 if all gradients are zero. M = `gradient_covariance(gradients)`, whose singular values are the squares of

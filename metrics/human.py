@@ -80,7 +80,7 @@ _BY_KEY = {_key(game): scores for game, scores in ATARI_SCORES.items()}
 
 
 def human_normalized(env: str, score: float) -> float | None:
-    """(score − random) / (human − random): 0 is random play, 1 a human; below 0 and above 1 are possible.
+    """Return (score − random) / (human − random): 0 is random play, 1 a human; below 0 and above 1 are possible.
 
     env: an id or a game's name: "ALE/Asterix-v5", "Asterix", "beam_rider". score: an undiscounted, unclipped
         episode return, in game points.
@@ -96,7 +96,7 @@ def human_normalized(env: str, score: float) -> float | None:
 
 
 def human_normalized_score(returns: ArrayLike, environments: Sequence[str]) -> Score:
-    """IQM of human-normalised scores over runs and games, with its interval (Agarwal et al. 2021).
+    """Return IQM of human-normalised scores over runs and games, with its interval (Agarwal et al. 2021).
 
     returns: (runs, environments), mean returns in game points. environments: the name of each column.
     The interval is the 95 % one of `bootstrap_interval`. Scores are not clipped. With one run there is nothing to

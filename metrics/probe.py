@@ -206,7 +206,7 @@ CHEAP_METRICS: Mapping[str, Metric] = _Cheap()  # what is measured unasked
 def measure(
     learner: Learner | View, per_layer: bool = False, member: int | None = None, costly: bool = False
 ) -> dict[str, float]:
-    """Every metric of a learner on its recent data: name → number. A `View` is not recorded again.
+    """Return every metric of a learner on its recent data: name → number. A `View` is not recorded again.
 
     Only what can be taken: before it has seen any data, what its weights tell; without hidden units, nothing about
     units; without consecutive linear maps, nothing about their balance; without samples' losses (`Learner.batches`),
@@ -222,7 +222,7 @@ def measure(
 
 
 def measure_members(learner: Learner | View, per_layer: bool = False, costly: bool = False) -> list[dict[str, float]]:
-    """`measure` of every member of a stack, in their order, with the work of one: all members at once.
+    """Return `measure` of every member of a stack, in their order, with the work of one: all members at once.
 
     Raises ValueError for a learner that is no stack.
     """

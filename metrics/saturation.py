@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 
 
 def activation_slopes(module: nn.Module, inputs: Tensor) -> Tensor:
-    """|φ′| of an activation module at its pre-activations, in evaluation mode; the inputs' shape.
+    """Return |φ′| of an activation module at its pre-activations, in evaluation mode; the inputs' shape.
 
     A module with several outputs for one input (CReLU, deep Fourier: twice the features, one block after the other)
     has the norm of their derivatives: such a unit is saturated when all of its outputs are. Where several inputs
@@ -30,7 +30,7 @@ def activation_slopes(module: nn.Module, inputs: Tensor) -> Tensor:
 
 
 def saturation_fraction(derivatives: Activations, threshold: float = SATURATED) -> float:
-    """Share of (sample, unit) pairs with |φ′(x)| < threshold, in [0, 1] (Lillo & Cheney, Section 4).
+    """Return the share of (sample, unit) pairs with |φ′(x)| < threshold, in [0, 1] (Lillo & Cheney, Section 4).
 
     derivatives: φ′ at the pre-activations (any shape), for one layer or as a sequence or mapping of layers: each
         sample, unit and, of a convolution, position counts once, so a larger layer weighs more.
@@ -53,7 +53,7 @@ def saturation_fraction(derivatives: Activations, threshold: float = SATURATED) 
 def dead_fraction(
     activations: Tensor, plateaus: Sequence[float] = (), margin: float = 0.01, tau: float = 0.01
 ) -> float:
-    """Share of effectively dead units of a layer, by the criteria of its activation's family, in [0, 1].
+    """Return the share of effectively dead units of a layer, by the criteria of its activation's family, in [0, 1].
 
     Lillo & Cheney (2025, Sections 3 and C.3) call a unit dead that is stuck on a saturation plateau of its family, or
     is negligible beside its layer. A unit is dead here if on every sample its output is within `margin` of a plateau,
@@ -73,12 +73,13 @@ def dead_fraction(
 
 
 def peak_saturation(saturation: ArrayLike) -> Array:
-    """Peak SF: the largest saturated fraction of the window, (…, epochs) → (…)."""
+    """Return the peak SF: the largest saturated fraction of the window, (…, epochs) → (…)."""
     return _window(saturation, "peak_saturation").max(-1)
 
 
 def saturation_area(saturation: ArrayLike) -> Array:
-    """AUSC: area under the saturation curve over the window, in epochs, by the trapezoidal rule: (…, epochs) → (…).
+    """Return AUSC: area under the saturation curve over the window, in epochs, by the trapezoidal rule:
+    (…, epochs) → (…).
 
     The paper says no more than the name; nothing is subtracted for what was saturated before the shock.
     """
@@ -87,7 +88,7 @@ def saturation_area(saturation: ArrayLike) -> Array:
 
 
 def saturation_recovery_time(saturation: ArrayLike) -> Array:
-    """Epochs from the shock until the saturated fraction is at most half of its peak: (…, epochs) → (…).
+    """Return epochs from the shock until the saturated fraction is at most half of its peak: (…, epochs) → (…).
 
     inf where the window ends before (a non-recovery); 0 where nothing saturated. "Epochs to halve the saturated
     fraction after the shock" (Figure 2) leaves open which value is halved: here the window's peak, which may come
@@ -100,7 +101,7 @@ def saturation_recovery_time(saturation: ArrayLike) -> Array:
 
 
 def accuracy_recovery_time(accuracy: ArrayLike, before: ArrayLike, share: float = 0.95) -> Array:
-    """τ₉₅: epochs from the shock until `share` of the accuracy before it is regained: (…, epochs) → (…).
+    """Return τ₉₅: epochs from the shock until `share` of the accuracy before it is regained: (…, epochs) → (…).
 
     accuracy: on the current task after each epoch of the window, the shock's first. before: (…), that before the
     shock. 0 where it was not lost; inf where the window ends before it is regained (App. D.4).
@@ -113,7 +114,7 @@ def accuracy_recovery_time(accuracy: ArrayLike, before: ArrayLike, share: float 
 
 
 def non_recovery_rate(times: ArrayLike) -> float:
-    """Share of recovery times that are infinite, in [0, 1]. Raises ValueError for none, or a NaN."""
+    """Return the share of recovery times that are infinite, in [0, 1]. Raises ValueError for none, or a NaN."""
     values = np.asarray(times, dtype=np.float64)
     if values.size == 0 or np.isnan(values).any():
         raise ValueError("non_recovery_rate: needs at least one recovery time and no NaN")

@@ -20,7 +20,7 @@ class Score:
 
 
 def iqm(scores: ArrayLike) -> float:
-    """Interquartile mean: mean of the middle half of all entries (Agarwal et al. 2021, `rliable`).
+    """Return the interquartile mean: mean of the middle half of all entries (Agarwal et al. 2021, `rliable`).
 
     scores: any shape, usually (runs, environments); a quarter of the entries, rounded down, is cut from each
     end. Raises ValueError when there is none or one is NaN.
@@ -42,7 +42,7 @@ def plasticity_score(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> dict[str, Score]:
-    """Plasticity score of every method: IQM of min–max normalised late returns, in [0, 1].
+    """Return the plasticity score of every method: IQM of min–max normalised late returns, in [0, 1].
 
     returns: method → (runs, environments), each the mean return over the last 15 % of the last cycle's steps
         (`final_window_return`). Methods may differ in runs, not in environments.
@@ -88,7 +88,7 @@ def plasticity_score(
 def final_window_return(
     steps: ArrayLike, returns: ArrayLike, start: float, end: float, fraction: float = 0.15
 ) -> float:
-    """Mean return of the episodes that ended in the last `fraction` of the steps from `start` to `end`.
+    """Return the mean return of the episodes that ended in the last `fraction` of the steps from `start` to `end`.
 
     steps, returns: (episodes,), the agent–environment step at which each episode ended, and its return. The
     window is (end − fraction·(end − start), end]: an episode that ends at the step of a task switch belongs
@@ -113,8 +113,8 @@ def final_window_return(
 
 
 def bootstrap_interval(scores: Array, reps: int = 2000, confidence: float = 0.95, seed: int = 0) -> tuple[float, float]:
-    """Percentile interval (low, high) of the IQM of scores, (runs, environments), by a stratified bootstrap: every
-    environment draws its runs anew, with replacement."""
+    """Return the percentile interval (low, high) of the IQM of scores, (runs, environments), by a stratified bootstrap:
+    every environment draws its runs anew, with replacement."""
     from scipy.stats import trim_mean  # takes half a second to import, which every run would pay
 
     # RandomState and not default_rng: the same draws as rliable's, so that the two can be compared exactly.

@@ -42,22 +42,23 @@ class View:
 
     @cached_property
     def members(self) -> int | None:
-        """How many networks the stack has, where all layers and parameters are stacked alike; None: no stack."""
+        """The number of networks in the stack, where all layers and parameters are stacked alike; None: no stack."""
         count = members_of(self.learner)
         alike = all(p.dim() > 0 and len(p) == count for p in self.learner.module.parameters())
         return count if count and alike else None
 
     @property
     def networks(self) -> int:
-        """How many networks every value is taken of."""
+        """The number of networks that every value is taken of."""
         return 1 if self.member is not None or self.members is None else self.members
 
     def own(self, values: Tensor) -> Tensor:
-        """Values (members, …) of the members that are looked at."""
+        """Return values (members, …) of the members that are looked at."""
         return values if self.member is None else values[self.member : self.member + 1]
 
     def apart(self, values: Tensor) -> Tensor:
-        """Values (members, …) by network, (networks, …): what is stacked in a learner that is not, all together."""
+        """Return values (members, …) by network, (networks, …):
+        what is stacked in a learner that is not, all together."""
         return values.reshape(self.networks, -1)
 
     @cached_property
@@ -90,7 +91,7 @@ class View:
 
     @property
     def features(self) -> tuple[Tensor, ...]:
-        """What the heads of one network, or of each member of a stack, see: (rows, units) each."""
+        """The features that the heads of one network, or of each member of a stack, see: (rows, units) each."""
         return self._features.unbind()
 
     @property

@@ -18,7 +18,7 @@ Side = Literal["smaller", "columns", "rows"]
 
 @torch.no_grad()
 def sfe(a: Weights, b: Weights, normalized: bool = False) -> float:
-    """Squared Frobenius error ‖a − b‖²_F, in [0, ∞) (FIRE, eq. 1).
+    """Return the squared Frobenius error ‖a − b‖²_F, in [0, ∞) (FIRE, eq. 1).
 
     `a` and `b` are two tensors of one shape, two sequences, two mappings name → tensor, or two modules, of
     which the parameters count (a tied one once). Over several tensors it is the sum, Theorem 1's SFE(Θ, Θ~).
@@ -51,7 +51,7 @@ def sfe(a: Weights, b: Weights, normalized: bool = False) -> float:
 
 @torch.no_grad()
 def dfi(W: Tensor, side: Side = "smaller", per_dimension: bool = False) -> float:
-    """Deviation from isometry, in [0, ∞) (FIRE, eq. 2).
+    """Return deviation from isometry, in [0, ∞) (FIRE, eq. 2).
 
     W is a matrix (m, n), or a convolution's weight (C_out, C_in, *kernel): then DfI is taken of every spatial
     tap's (C_out, C_in) matrix, as FIRE orthogonalises them, and summed over taps.
@@ -91,12 +91,12 @@ def gram_matrices(matrices: Tensor, side: Side = "smaller") -> Tensor:
 
 
 def deviations(gram: Tensor) -> Tensor:
-    """‖G − I‖²_F of each Gram matrix: (…, d, d) → (…)."""
+    """Return ‖G − I‖²_F of each Gram matrix: (…, d, d) → (…)."""
     return (gram - torch.eye(gram.shape[-1], dtype=gram.dtype, device=gram.device)).square().sum((-2, -1))
 
 
 def dfi_unscaled(W: Tensor, per_dimension: bool = True) -> float:
-    """DfI of the unscaled factor W / isometry_scale(W): zero right after an exact FIRE.
+    """Return DfI of the unscaled factor W / isometry_scale(W): zero right after an exact FIRE.
 
     `dfi(W)` of a weight that FIRE wrote is not zero unless d_out = d_in, because FIRE scales the isometry
     afterwards; where "how close to an isometry" is meant, this is the number. Shapes, range and errors as in
@@ -106,12 +106,12 @@ def dfi_unscaled(W: Tensor, per_dimension: bool = True) -> float:
 
 
 def weight_norm(module: nn.Module) -> float:
-    """Global L2 norm of a module's parameters, tied ones once; 0.0 if it has none."""
+    """Return the global L2 norm of a module's parameters, tied ones once; 0.0 if it has none."""
     return _global_norm(list(module.parameters()))
 
 
 def gradient_norm(module: nn.Module) -> float:
-    """Global L2 norm of the gradients that a module's parameters hold now; 0.0 if none holds one."""
+    """Return the global L2 norm of the gradients that a module's parameters hold now; 0.0 if none holds one."""
     return _global_norm([p.grad for p in module.parameters() if p.grad is not None])
 
 
@@ -144,5 +144,5 @@ def _taps(W: Tensor, caller: str) -> Tensor:
 
 
 def member_taps(W: Tensor) -> Tensor:
-    """Weights of each network of a stack, (members, m, n, *kernel) → (members, taps, m, n)."""
+    """Return weights of each network of a stack, (members, m, n, *kernel) → (members, taps, m, n)."""
     return W.detach().flatten(3).movedim(-1, 1) if W.dim() > 3 else W.detach().unsqueeze(1)

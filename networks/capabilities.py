@@ -42,7 +42,7 @@ class MoreData:
 
 @dataclass(kw_only=True)
 class Specifics:
-    """What is special about this network or agent to single methods.
+    """Capabilities of this network or agent that single methods ask for.
 
     injectable: (injection) qualified name of the submodule that is duplicated, or None.
     fire_scope: (fire) the layers that are rewritten where no scope is given.
@@ -62,7 +62,7 @@ class Specifics:
 
 @dataclass(kw_only=True)
 class Restructured:
-    """What remains of the interventions that changed the architecture (injection, swap, muon): they keep it.
+    """The traces of the interventions that changed the architecture (injection, swap, muon): they keep it.
 
     origins: name of a layer or of units → its name at the start, where an intervention moved it since. What people
         write and what logs say is the name at the start.

@@ -98,12 +98,12 @@ class Learner(MoreData, Specifics, Restructured):
         return isinstance(layer_before(self.module, unit), STACKED)
 
     def linear_pairs(self) -> list[LinearPair]:
-        """Its consecutive linear maps as they are now (see linear_pairs.py): declared by its modules, or found between
-        its layers. Cheap: the network is traced again only where it has other modules than before."""
+        """Return the network's consecutive linear maps as they are now (see linear_pairs.py): declared by its modules,
+        or found between its layers. Cheap: the network is traced again only where it has other modules than before."""
         return self.paired()[0]
 
     def paired(self) -> tuple[list[LinearPair], list[str]]:
-        """`linear_pairs`, and why its other layers begin none, a sentence each."""
+        """Return `linear_pairs`, and why its other layers begin none, a sentence each."""
         modules = list(self.module.modules())
         known = self._joints
         if known is None or len(known[0]) != len(modules) or any(map(is_not, known[0], modules)):
@@ -142,7 +142,7 @@ class Learner(MoreData, Specifics, Restructured):
         return chosen
 
     def parameters_of(self, layers: Sequence[Layer]) -> list[str]:
-        """Qualified names of the parameters (weights and biases) of these layers; a tied one has the name that
+        """Return qualified names of the parameters (weights and biases) of these layers; a tied one has the name that
         `named_parameters` gives it, once."""
         names: dict[Tensor, str] = {parameter: name for name, parameter in self.module.named_parameters()}
         return list(dict.fromkeys(names[p] for layer in layers for p in layer.module.parameters()))

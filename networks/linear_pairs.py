@@ -47,11 +47,11 @@ class LinearPair:
 
     @property
     def tensors(self) -> tuple[Tensor, ...]:
-        """All that is written where weight moves between the two."""
+        """The tensors that are written where weight moves between the two."""
         return (*self.first, *self.second, *self.bias)
 
     def matrices(self) -> tuple[Tensor, Tensor]:
-        """W1 with the biases, (…, h, Σi), and W2, (…, Σo, h)."""
+        """Return W1 with the biases, (…, h, Σi), and W2, (…, Σo, h)."""
         return torch.cat([*self.first, *(b[..., None] for b in self.bias)], -1), torch.cat(self.second, -2)
 
     @property

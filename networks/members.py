@@ -41,12 +41,12 @@ class AtStart:
 
 
 def fit(values: Tensor, like: Tensor) -> Tensor:
-    """One value for each network, () or (members,), broadcastable to a parameter of theirs."""
+    """Return one value for each network, () or (members,), broadcastable to a parameter of theirs."""
     return values.view(*values.shape, *[1] * (like.ndim - values.ndim))
 
 
 def normal_like(tensor: Tensor, source: Source) -> Tensor:
-    """Standard normal noise of the shape, type and device of a tensor.
+    """Return standard normal noise of the shape, type and device of a tensor.
 
     source: one generator (None: torch's own of the CPU), or one for each member of a stack: a member's noise is then
     what a network of its own would draw from that generator.

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 
 def redraw(module: nn.Module, generator: torch.Generator | None = None) -> dict[str, Tensor]:
-    """New initial values, on the CPU, for every layer that has `reset_parameters`, by qualified name.
+    """Return new initial values, on the CPU, for every layer that has `reset_parameters`, by qualified name.
 
     The module is not touched. Draws come from `generator` (default: torch's global one of the CPU), which
     advances by one number; no other generator moves. Layers are reset in the order in which they were defined,

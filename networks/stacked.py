@@ -30,7 +30,7 @@ class StackedLinear(nn.Module):
             nn.init.uniform_(self.bias[member], -bound, bound)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Inputs of each member (members, n, d_in), or one input for all (n, d_in) → (members, n, d_out)."""
+        """Return inputs of each member (members, n, d_in), or one input for all (n, d_in) → (members, n, d_out)."""
         return _Affine.apply(x.expand(len(self.weight), -1, -1), self.weight, self.bias)
 
     def extra_repr(self) -> str:
@@ -56,7 +56,8 @@ class StackedConv2d(nn.Module):
             nn.init.uniform_(self.bias[member], -bound, bound)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Images of each member (members, n, c_in, h, w), or the same for all (n, c_in, h, w) → (members, n, …)."""
+        """Return images of each member (members, n, c_in, h, w), or the same for all (n, c_in, h, w) → (members,
+        n, …)."""
         x = x.expand(len(self.weight), -1, -1, -1, -1)
         grouped = x.transpose(0, 1).flatten(1, 2)  # (n, members · c_in, h, w): a member is a group
         weight, bias = self.weight.flatten(0, 1), self.bias.flatten()

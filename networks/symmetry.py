@@ -70,7 +70,7 @@ class ScalePair:
 
     @property
     def weights(self) -> tuple[Tensor, ...]:
-        """What is written: both weights, and the bias of `div` where it has one."""
+        """The tensors that are written: both weights, and the bias of `div` where it has one."""
         bias = () if self.div.bias is None else (self.div.bias,)
         return (self.div.weight, self.mul.weight, *bias)
 

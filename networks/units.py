@@ -111,7 +111,7 @@ def hidden(module: nn.Module, unit: str, wires: Wiring) -> Hidden:
 def observe(
     learner: Learner, groups: Mapping[str, Hidden], inputs: Sequence[Any], statistic: Callable[[Tensor], Tensor]
 ) -> dict[str, Tensor]:
-    """One forward pass in evaluation mode, and a statistic of each module's units in it, by name.
+    """Return one forward pass in evaluation mode, and a statistic of each module's units in it, by name.
 
     statistic: activations (…, rows, units) → any tensor. Units that the inputs do not pass through are left out."""
     seen: dict[str, Tensor] = {}
@@ -148,7 +148,7 @@ def own_tensors(part: nn.Module) -> list[Tensor]:
 
 
 def sizes(layer: nn.Module) -> tuple[int, ...]:
-    """(outputs, inputs) of a layer, or (members, outputs, inputs) of a stacked one."""
+    """Return (outputs, inputs) of a layer, or (members, outputs, inputs) of a stacked one."""
     return tuple(layer.get_parameter("weight").shape[: 3 if isinstance(layer, STACKED) else 2])
 
 

@@ -43,7 +43,7 @@ _NAMED = {"add": "the residual addition", "cat": "the concatenation", "mul": "th
 
 @dataclass(frozen=True)
 class Wiring:
-    """How hidden units are connected: the layers whose outputs pass through them, and those that read them.
+    """The connections of hidden units: the layers whose outputs pass through them, and those that read them.
 
     norms: the normalisations in between that have a gain, a shift or running statistics for each of the units."""
 
@@ -105,7 +105,7 @@ def trace_wiring(module: nn.Module, units: Sequence[str]) -> tuple[dict[str, Wir
 
 
 class Untraceable(ValueError):
-    """Why a network has no graph, as the rest of a sentence that begins with it."""
+    """The reason why a network has no graph, as the rest of a sentence that begins with it."""
 
 
 def trace(module: nn.Module) -> tuple[fx.Graph, dict[str, list[fx.Node]]]:
@@ -121,7 +121,7 @@ def trace(module: nn.Module) -> tuple[fx.Graph, dict[str, list[fx.Node]]]:
 
 
 class Shared(Exception):
-    """Why units are not private, as the rest of a sentence that begins with their name."""
+    """The reason why units are not private, as the rest of a sentence that begins with their name."""
 
 
 class _Tracer(fx.Tracer):
@@ -169,8 +169,8 @@ class Paths:
         return Wiring((incoming,), tuple(outgoing), tuple(norms))
 
     def check_private(self, *layers: str) -> None:
-        """Raise Shared for a layer that is tied to another one, used more than once, or of which something else reads a
-        parameter."""
+        """Raise Shared for a layer that is tied to another one, used more than once,
+        or of which something else reads a parameter."""
         for name in layers:
             own = dict(self.modules[name].named_parameters(recurse=False))
             why = ""

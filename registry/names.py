@@ -37,7 +37,7 @@ class Registry(Generic[T]):
 
     @property
     def entries(self) -> Mapping[str, T]:
-        """All entries by name, in the order in which they were registered: a view that cannot be written to."""
+        """The entries by name, in the order in which they were registered: a view that cannot be written to."""
         return MappingProxyType(self._entries)
 
     def names(self) -> list[str]:

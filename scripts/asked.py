@@ -17,7 +17,7 @@ S = TypeVar("S")
 
 @dataclass(kw_only=True)
 class Options(Generic[S]):
-    """What every command that trains takes: settings, and a folder."""
+    """The options that every command that trains takes: settings, and a folder."""
 
     settings: tyro.conf.OmitArgPrefixes[S]
     out: Path
@@ -35,7 +35,7 @@ class Asked(NamedTuple):
     prog: str
 
     def settings(self) -> Any:
-        """The settings that hold where the options say nothing."""
+        """Return the settings that hold where the options say nothing."""
         return self.kind.settings_class()(**(self.preset.settings if self.preset else {}))
 
 

@@ -30,6 +30,7 @@ from supple.scripts.vary import read_vary, variants
 
 if TYPE_CHECKING:
     from supple.experiments.compare import Comparison
+    from supple.experiments.fork import Vary
 
 S = TypeVar("S")
 
@@ -69,8 +70,8 @@ def main(args: Sequence[str]) -> None:
 
     from supple.experiments.compare import create  # PyTorch, which help texts do without
 
-    jobs, comparison = resume.workers(options.jobs), compared(what, options, typed("supple compare", args))
-    create(options.out, comparison, jobs, warn)
+    jobs = resume.workers(options.jobs)
+    comparison = create(options.out, compared(what, options, typed("supple compare", args)), jobs, warn)
     resume.finish_comparison(options.out, comparison, jobs)
 
 
@@ -91,7 +92,7 @@ def read(what: Asked) -> Any:
 
 def compared(what: Asked, options: Any, command: str) -> "Comparison":
     """Return the comparison that is asked for. Raises UsageError."""
-    from supple.experiments.compare import Comparison, fork_step_of
+    from supple.experiments.compare import Comparison, first_of, fork_step_of
     from supple.experiments.runs import build
 
     kind, preset, settings = what.kind, what.preset, options.settings
@@ -99,20 +100,25 @@ def compared(what: Asked, options: Any, command: str) -> "Comparison":
     if settings.seed and not stacked:
         raise UsageError(f"--seed belongs to a single run; a comparison has --seeds {settings.seed}")
     given = read_vary(options.vary, kind.settings_class())
-    vary = given or dict(preset.vary if preset else {})
+    vary: Vary = given or {  # an option takes the place of what the preset varies
+        name: values
+        for name, values in (preset.vary if preset else {}).items()
+        if getattr(settings, name) == getattr(what.settings(), name)
+    }
+    seeds = settings.members if stacked else options.seeds
     share, task, fork = options.fork_at, options.fork_at_task, 0
     if share is None and task is None:
         share, task = (preset.fork_at, None) if preset and preset.fork_at else (kind.fork_at, kind.fork_at_task)
     if share is not None or task is not None:
-        work = build(kind, settings, warn)
+        work = build(kind, first_of(settings, seeds), warn)
         work.close()
         fork = fork_step_of(work.tasks, settings.stride, share, task)
-    settings, fork = kind.forks().prepare(settings, vary, fork)
+    settings, vary, fork = kind.forks().prepare(settings, vary, fork)
     return Comparison(
         algorithm=kind.name,
         settings=settings,
         arms=options.arm or (preset.arms if preset and preset.arms else kind.arms),
-        seeds=settings.members if stacked else options.seeds,
+        seeds=seeds,
         fork_step=fork,
         command=command,
         variants=variants(vary, kind.settings_class(), what.prog),

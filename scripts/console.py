@@ -27,7 +27,7 @@ from supple.experiments.errors import RunError, UsageError
 
 class Screen(Console):
     def on_broken_pipe(self) -> None:
-        """Whoever read our output has seen enough, as in `supple list | head`; see `run`."""
+        """Stop quietly where the reader of our output has seen enough, as in `supple list | head`; see `run`."""
         raise BrokenPipeError
 
 
@@ -100,7 +100,7 @@ REFUSALS = (
 
 
 def plainly(box: str, args: Sequence[str]) -> str:
-    """What tyro says in a box of several lines, in one."""
+    """Return what tyro says in a box of several lines, in one."""
     lines = re.sub("─{3,}|-{3,}", " ", box).splitlines()
     text = " ".join(" ".join(line.strip("│╭╮╰╯─|+ ") for line in lines).split()).split(" For full helptext")[0]
     for pattern, words in REFUSALS:
@@ -120,12 +120,12 @@ def _given(args: Sequence[str], option: str) -> str:
 
 
 def typed(prog: str, args: Sequence[str]) -> str:
-    """The command line as it was typed, for the record."""
+    """Return the command line as it was typed, for the record."""
     return shlex.join([*prog.split(), *args])
 
 
 def warn(line: str) -> None:
-    """One line to stderr."""
+    """Write one line to stderr."""
     print(f"supple: {' '.join(line.split())}", file=sys.stderr)
 
 
@@ -136,7 +136,7 @@ def _show_warning(message: Warning | str, category: type[Warning], *place: Any, 
 
 @contextlib.contextmanager
 def progress_display() -> Iterator[Progress]:
-    """Live bars; on a pipe or a file, nothing but the end result is printed."""
+    """Show live bars; on a pipe or a file, nothing but the end result is printed."""
     columns = (
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
         TimeRemainingColumn(),

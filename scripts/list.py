@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from supple.experiments.errors import UsageError
+from supple.experiments.kinds import load
 from supple.registry import did_you_mean
 from supple.scripts.console import run, screen
 
@@ -23,7 +24,7 @@ def first_sentence(thing: object) -> str:
 
 
 def parameters(thing: Callable[..., object]) -> str:
-    """The signature as a user would type it: name(parameter=default, …)."""
+    """Return the signature as a user would type it: name(parameter=default, …)."""
     items = inspect.signature(thing).parameters.values()
     return ", ".join(p.name if p.default is p.empty else f"{p.name}={p.default}" for p in items if p.name != "self")
 
@@ -45,7 +46,7 @@ def activations() -> Rows:
 
 
 def activation_properties() -> Table:
-    """Properties as computed at the default parameters; docs/activations.md explains the columns."""
+    """Return properties as computed at the default parameters; docs/activations.md explains the columns."""
     from supple.interventions import activation, activation_registry, properties
 
     table = Table(title="their properties at these parameters", title_justify="left", title_style="bold", box=None)
@@ -100,7 +101,7 @@ def kinds() -> Rows:
     from supple.experiments.kinds import all_kinds
 
     for name, kind in all_kinds().items():
-        yield name, f"{kind.about}; a step is one of {kind.unit}"
+        yield name, f"{kind.about}; its steps are {kind.unit}"
 
 
 def presets() -> Rows:
@@ -128,6 +129,7 @@ def main(args: Sequence[str]) -> None:
     if args and args[0] in ("-h", "--help"):
         print((__doc__ or "").strip() + f"\n\ntopics: {', '.join(TOPICS)}")
         return
+    load()  # plug-ins have interventions and metrics too
     for topic in args or (name for name in TOPICS if name not in LONG):
         if topic not in TOPICS:
             raise UsageError(

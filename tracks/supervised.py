@@ -89,7 +89,7 @@ class SupervisedWork(Work):
         self.place = task, max(0, min(step, task.end) - task.start - 1)
 
     def advance(self, task: Task, step: int, until: int, hooks: HookDriver, run: RunDirectory) -> int:
-        """One optimizer step."""
+        """Take one optimizer step."""
         optimizer, update = self.learner.optimizer, step - task.start
         assert optimizer is not None
         self.place = task, update

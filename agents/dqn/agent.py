@@ -31,7 +31,7 @@ STATISTICS = ("loss/td", "q/mean")
 
 
 class Pixels(NamedTuple):
-    """What an environment shows and takes: frames in an observation, their size, the number of actions."""
+    """The sizes of what an environment shows and takes: frames in an observation, their size, the number of actions."""
 
     stack: int
     height: int
@@ -116,8 +116,8 @@ class DQN:
         with evaluating(self.network):
             return self._td_loss(sample.frames[:, :-1], sample.actions, self._targets(sample), reduction="none")[0]
 
-    def check_room(self, runs: int) -> None:
-        self.experience.check_room(runs)
+    def check_memory(self, runs: int) -> None:
+        self.experience.check_memory(runs)
 
     # -- interaction ---------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from ...envs import StepResult
 from ...experiments.errors import RunError
 from ...experiments.seeding import generator
 from .feed import Feed
-from .replay import Layout, ReplayMemory, Sample, bytes_needed, check_room
+from .replay import Layout, ReplayMemory, Sample, bytes_needed, check_memory
 
 BATCHES_AT_ONCE = 16  # at most, drawn together: a high replay ratio must not need more memory
 PROBE_ROWS = 256  # transitions on which metrics and interventions look at the networks
@@ -52,7 +52,7 @@ class Experience(Generic[Seen]):
         s = self.settings = settings
         self.layout, self.device, self.statistics, self.look = layout, device, statistics, look
         self.folder = Path(s.replay_folder) if s.replay_folder else None
-        self.check_room(runs=1)
+        self.check_memory(runs=1)
         self.memory = ReplayMemory(s.replay_size, s.num_envs, layout, self.folder)
         self.feed = Feed(self.memory, device)
         self.draws = generator(s.seed, "replay")
@@ -62,10 +62,10 @@ class Experience(Generic[Seen]):
         self.sums = torch.zeros(len(statistics), dtype=torch.float64, device=device)  # since `numbers`
         self._recent: tuple[int, Seen] | None = None
 
-    def check_room(self, runs: int) -> None:
+    def check_memory(self, runs: int) -> None:
         """Raise ValueError if so many runs at a time need more memory than there is."""
         s = self.settings
-        check_room(bytes_needed(s.replay_size, s.num_envs, self.layout), s.replay_size, self.folder, runs)
+        check_memory(bytes_needed(s.replay_size, s.num_envs, self.layout), s.replay_size, self.folder, runs)
 
     def add(self, actions: np.ndarray, rewards: np.ndarray, result: StepResult) -> None:
         """Store one step of every environment: what these actions led to, with the rewards to learn from."""

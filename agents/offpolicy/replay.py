@@ -98,7 +98,7 @@ class ReplayMemory:
     Frames before an episode's first are zero, in the environments by contract and in samples by `age`: the
     number of frames of the same episode before this one, at most stack − 1. So no stack crosses an episode.
 
-    Memory is taken as rows fill: ask `check_room` first. With `folder` the frames lie in a nameless file there,
+    Memory is taken as rows fill: ask `check_memory` first. With `folder` the frames lie in a nameless file there,
     which grows in the same way and is gone when the process is; RAM is then only its cache.
 
     capacity: transitions. Raises ValueError where capacity or num_envs is below 1.
@@ -193,11 +193,11 @@ class ReplayMemory:
         self.end[envs] = row + 1
 
     def buffer(self, size: int, pin_memory: bool = False) -> Tensor:
-        """Memory for the frames of a sample, not initialized: (size, stack + 1, *frame)."""
+        """Return an array for the frames of a sample, not initialized: (size, stack + 1, *frame)."""
         return torch.empty((size, self.stack + 1, *self.layout.frame), dtype=self.dtype, pin_memory=pin_memory)
 
     def sample(self, size: int, generator: torch.Generator, out: Tensor | None = None) -> Sample:
-        """`size` transitions, each drawn uniformly and independently from all `len(self)`.
+        """Return `size` transitions, each drawn uniformly and independently from all `len(self)`.
 
         The draws depend on the generator and on what was stored, on nothing else. out: receives the frames, a
         `buffer` or rows of one; new memory if not given.
@@ -251,7 +251,7 @@ class ReplayMemory:
     # -- checkpoints ---------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """The rows of each environment, for `experiments.checkpoint`.
+        """Return the rows of each environment, for `experiments.checkpoint`.
 
         They never change afterwards if `begin` is called before the next `add`, as the loop does.
         """
@@ -309,15 +309,15 @@ def _frames(shape: tuple[int, ...], dtype: np.dtype[Any], folder: Path | None) -
 
 
 def bytes_needed(capacity: int, num_envs: int, layout: Layout) -> int:
-    """What a full `ReplayMemory` of these arguments takes, in bytes: all its arrays together."""
+    """Return what a full `ReplayMemory` of these arguments takes, in bytes: all its arrays together."""
     return num_envs * (_rows(capacity, num_envs, layout) * layout.row.itemsize + np.dtype(np.int64).itemsize)
 
 
-def check_room(needed: int, capacity: int, folder: Path | None = None, runs: int = 1) -> None:
-    """Raise ValueError, in one line, if this machine has no room for the memories of `runs` runs at a time.
+def check_memory(needed: int, capacity: int, folder: Path | None = None, runs: int = 1) -> None:
+    """Raise ValueError, in one line, if this machine cannot hold the memories of `runs` runs at a time.
 
-    needed: bytes of one of them, from `bytes_needed`. capacity: transitions of one of them. With `folder` the
-    room is disk space there, otherwise memory that is free. Nothing is allocated.
+    needed: bytes of one of them, from `bytes_needed`. capacity: transitions of one of them. With `folder` they
+    lie on the disk there, otherwise in memory that is free. Nothing is allocated.
     """
     if folder is None:
         free, where, otherwise = _free_memory(), "memory is free", "keep it in a file with --replay-folder DIR"
@@ -326,7 +326,7 @@ def check_room(needed: int, capacity: int, folder: Path | None = None, runs: int
     else:
         raise ValueError(f"--replay-folder {folder} is no folder: create it, or choose another")
     if free < runs * needed:
-        fits = float(f"{0.95 * capacity * free / (runs * needed):.2g}")  # the rest of the program needs room too
+        fits = float(f"{0.95 * capacity * free / (runs * needed):.2g}")  # the rest of the program needs memory too
         what, fewer = (f"{runs} runs at a time, each with a ", "lower --jobs, ") if runs > 1 else ("", "")
         raise ValueError(
             f"{what}replay of {capacity:,} transitions need{'s' * (runs == 1)} {_size(runs * needed)}, "

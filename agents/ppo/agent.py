@@ -2,7 +2,7 @@
 
 Schulman et al. 2017 with the settings of CleanRL's continuous PPO; the network and the stream are those of the
 cycling-MuJoCo benchmark ("Activation Function Design Sustains Plasticity in Continual Learning", section 7):
-one trunk learns through every environment; adapters, heads and observation statistics belong to one each,
+one body learns through every environment; adapters, heads and observation statistics belong to one each,
 and are there again when it comes back.
 """
 
@@ -211,7 +211,7 @@ class PPO:
         """Return the mean statistics of the last update."""
         return dict(self._numbers)
 
-    def check_room(self, runs: int) -> None:
+    def check_memory(self, runs: int) -> None:
         """Refuse nothing: a rollout is small."""
 
     def _trained(self, hooks: HookDriver) -> list[Tensor]:

@@ -1,4 +1,4 @@
-"""The actor–critic of PPO: one trunk through a stream of environments, an adapter and heads for each."""
+"""The actor–critic of PPO: one body through a stream of environments, an adapter and heads for each."""
 
 from collections.abc import Mapping, Sequence
 
@@ -16,14 +16,14 @@ def orthogonal_(layer: nn.Linear, gain: float, generator: torch.Generator) -> nn
 
 
 class MultiHead(nn.Module):
-    """Actor–critic for a stream of environments: one shared trunk, an adapter and two heads for each.
+    """Actor–critic for a stream of environments: one shared body, an adapter and two heads for each.
 
-        observation (n, d_e) → adapter_e (linear) → trunk (width × activation, …) → policy_e (n, a_e), value_e (n)
+        observation (n, d_e) → adapter_e (linear) → body (width × activation, …) → policy_e (n, a_e), value_e (n)
 
     The paper gives each environment "a lightweight input adapter" and leaves it open whether that holds a
-    nonlinearity; here it is linear, so the trunk's two layers are the network's only nonlinear ones.
-    With `adapter=0` the trunk reads the observation itself (one environment, or equal sizes).
-    With `share_value=False` the value function has an adapter and a trunk of its own, as in SB3 and CleanRL.
+    nonlinearity; here it is linear, so the body's two layers are the network's only nonlinear ones.
+    With `adapter=0` the body reads the observation itself (one environment, or equal sizes).
+    With `share_value=False` the value function has an adapter and a body of its own, as in SB3 and CleanRL.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class MultiHead(nn.Module):
 
         units = Units(activation)
 
-        def trunk() -> nn.Sequential:
+        def body() -> nn.Sequential:
             layers: list[nn.Module] = []
             d_in = width_in
             for width in hidden:
@@ -67,9 +67,9 @@ class MultiHead(nn.Module):
 
         actions = {key: action for key, (_, action) in spaces.items()}
         self.share_value = share_value
-        self.adapters, self.trunk = adapters(), trunk()
+        self.adapters, self.body = adapters(), body()
         if not share_value:
-            self.value_adapters, self.value_trunk = adapters(), trunk()
+            self.value_adapters, self.value_body = adapters(), body()
         self.policy = heads(actions, 0.01)
         self.value = heads(dict.fromkeys(spaces, 1), 1.0)
         self.log_std = nn.ParameterDict({key: nn.Parameter(torch.zeros(d)) for key, d in actions.items()})
@@ -81,75 +81,75 @@ class MultiHead(nn.Module):
         weights of all that read it, or feed it, count together.
 
         The orthogonal gains do not survive: what is left of the policy's 0.01 is its ratio to the value's 1 where both
-        read one trunk. Where the policy has its own, its head is scaled up to the trunk, and first actions are larger.
+        read one body. Where the policy has its own, its head is scaled up to the body, and first actions are larger.
         """
         policy, value = list(self.policy.values()), list(self.value.values())
         if self.share_value:
-            ways = [(self.adapters, self.trunk, policy + value)]
+            ways = [(self.adapters, self.body, policy + value)]
         else:
-            ways = [(self.adapters, self.trunk, policy), (self.value_adapters, self.value_trunk, value)]
-        for adapters, trunk, heads in ways:
-            linears = [[layer] for layer in trunk if isinstance(layer, nn.Linear)]
+            ways = [(self.adapters, self.body, policy), (self.value_adapters, self.value_body, value)]
+        for adapters, body, heads in ways:
+            linears = [[layer] for layer in body if isinstance(layer, nn.Linear)]
             balance_layers_([*([list(adapters.values())] if len(adapters) else []), *linears, heads], lam)
 
     def mean(self, observation: Tensor, key: str) -> Tensor:
         """Return the mean of the Gaussian policy, (n, a_e)."""
-        return self.policy[key](self._features(observation, key, self.adapters, self.trunk))
+        return self.policy[key](self._features(observation, key, self.adapters, self.body))
 
     def values(self, observation: Tensor, key: str) -> Tensor:
         """Return state values, (n,)."""
         if self.share_value:
-            features = self._features(observation, key, self.adapters, self.trunk)
+            features = self._features(observation, key, self.adapters, self.body)
         else:
-            features = self._features(observation, key, self.value_adapters, self.value_trunk)
+            features = self._features(observation, key, self.value_adapters, self.value_body)
         return self.value[key](features).squeeze(-1)
 
     def forward(self, observation: Tensor, key: str) -> tuple[Tensor, Tensor]:
-        """Return policy means (n, a_e) and state values (n,), with one pass through a shared trunk."""
-        features = self._features(observation, key, self.adapters, self.trunk)
+        """Return policy means (n, a_e) and state values (n,), with one pass through a shared body."""
+        features = self._features(observation, key, self.adapters, self.body)
         mean = self.policy[key](features)
         if self.share_value:
             return mean, self.value[key](features).squeeze(-1)
         return mean, self.values(observation, key)
 
     @staticmethod
-    def _features(observation: Tensor, key: str, adapters: nn.ModuleDict, trunk: nn.Sequential) -> Tensor:
-        return trunk(adapters[key](observation) if len(adapters) else observation)
+    def _features(observation: Tensor, key: str, adapters: nn.ModuleDict, body: nn.Sequential) -> Tensor:
+        return body(adapters[key](observation) if len(adapters) else observation)
 
     def layers(self) -> tuple[Layer, ...]:
-        """Return adapters (encoder), trunk (hidden) and heads, in forward order."""
-        trunks = [("adapters", "trunk", self.adapters, self.trunk)]
+        """Return adapters (encoder), body (hidden) and heads, in forward order."""
+        bodies = [("adapters", "body", self.adapters, self.body)]
         if not self.share_value:
-            trunks.append(("value_adapters", "value_trunk", self.value_adapters, self.value_trunk))
+            bodies.append(("value_adapters", "value_body", self.value_adapters, self.value_body))
         found: list[Layer] = []
-        for adapters_name, trunk_name, adapters, trunk in trunks:
+        for adapters_name, body_name, adapters, body in bodies:
             found += [Layer(f"{adapters_name}.{key}", layer, "encoder", 0) for key, layer in adapters.items()]
-            linears = [(n, m) for n, m in trunk.named_children() if isinstance(m, nn.Linear)]
-            found += [Layer(f"{trunk_name}.{n}", m, "hidden", 1 + i) for i, (n, m) in enumerate(linears)]
+            linears = [(n, m) for n, m in body.named_children() if isinstance(m, nn.Linear)]
+            found += [Layer(f"{body_name}.{n}", m, "hidden", 1 + i) for i, (n, m) in enumerate(linears)]
         depth = 1 + max(layer.depth for layer in found)
         for name, heads in (("policy", self.policy), ("value", self.value)):
             found += [Layer(f"{name}.{key}", layer, "head", depth) for key, layer in heads.items()]
         return tuple(found)
 
     def units(self) -> tuple[str, ...]:
-        """Return names of the modules whose outputs are post-activation units; the value trunk's come first, so that
+        """Return names of the modules whose outputs are post-activation units; the value body's come first, so that
         the last name is the policy's last hidden layer, whose outputs are called features."""
-        trunks = [("trunk", self.trunk)]
+        bodies = [("body", self.body)]
         if not self.share_value:
-            trunks.insert(0, ("value_trunk", self.value_trunk))
+            bodies.insert(0, ("value_body", self.value_body))
         return tuple(
-            f"{name}.{n}" for name, trunk in trunks for n, m in trunk.named_children() if not isinstance(m, nn.Linear)
+            f"{name}.{n}" for name, body in bodies for n, m in body.named_children() if not isinstance(m, nn.Linear)
         )
 
     def wiring(self) -> dict[str, Wiring]:
-        """Return between which layers of its trunk each unit module lies; the last is before all heads that read it."""
+        """Return between which layers of its body each unit module lies; the last is before all heads that read it."""
         policy, value = tuple(f"policy.{key}" for key in self.policy), tuple(f"value.{key}" for key in self.value)
-        trunks = [("trunk", self.trunk, (*policy, *value))]
+        bodies = [("body", self.body, (*policy, *value))]
         if not self.share_value:
-            trunks = [("value_trunk", self.value_trunk, value), ("trunk", self.trunk, policy)]
+            bodies = [("value_body", self.value_body, value), ("body", self.body, policy)]
         found = {}
-        for trunk, module, heads in trunks:
-            names = [f"{trunk}.{n}" for n, _ in module.named_children()]
+        for body, module, heads in bodies:
+            names = [f"{body}.{n}" for n, _ in module.named_children()]
             linears, units = names[::2], names[1::2]
             for i, unit in enumerate(units):
                 found[unit] = Wiring((linears[i],), (linears[i + 1],) if i + 1 < len(units) else heads)

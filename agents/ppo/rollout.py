@@ -27,7 +27,7 @@ class Batch:
 
 
 class Rollout:
-    """Preallocated room for `steps` × `num_envs` transitions. No dummy transition can enter: the vector
+    """Preallocated arrays of `steps` × `num_envs` transitions. No dummy transition can enter: the vector
     environments reset within the step that ends an episode, so every stored step was really taken."""
 
     def __init__(self, steps: int, num_envs: int, observation: int, action: int) -> None:

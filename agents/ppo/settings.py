@@ -41,15 +41,15 @@ class PPOSettings(AgentSettings):
     max_grad_norm: float = 0.5
     """Largest global gradient norm."""
     hidden: tuple[int, ...] = (256, 256)
-    """Widths of the trunk's layers."""
+    """Widths of the body's layers."""
     adapter: int = 256
     """Width of each environment's linear input adapter; 0: none."""
     activation: str = "tanh"
-    """Activation of the trunk by name, with parameters if wanted: rand_smooth_leaky(lower=0.3,upper=0.6)."""
+    """Activation of the body by name, with parameters if wanted: rand_smooth_leaky(lower=0.3,upper=0.6)."""
     init_lambda: Annotated[float | None, tyro.conf.arg(metavar="FLOAT")] = None
     """λ: hidden units begin with ‖outgoing weights‖² − ‖incoming‖² = λ (default: orthogonal, as drawn)."""
     share_value: bool = True
-    """Policy and value function share the trunk; off: one each."""
+    """Policy and value function share the body; off: one each."""
     normalize_observations: bool = True
     """Normalise observations with running statistics, one set per environment."""
     normalize_rewards: bool = True

@@ -98,8 +98,8 @@ class GradientStep:
             self._graph = compile_step(self._unrolled)  # one graph per environment: shapes differ
 
     def begin(self, optimizer: torch.optim.Optimizer, parameters: list[Tensor], unroll: int) -> None:
-        """Make the next steps the optimizer's, on these parameters, `unroll` to a call. Call again after
-        `load_state_dict`.
+        """Make the next steps the optimizer's, on these parameters, `unroll` to a call.
+        Call again after `load_state_dict`.
 
         Adam's state of them moves into one tensor a kind, of which the optimizer keeps views: what an intervention
         writes to a slot in place is seen here, and the compiled code has few inputs.

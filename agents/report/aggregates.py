@@ -10,7 +10,7 @@ from .tables import human_source
 
 
 def plasticity(data: ComparisonData, scores: Scores) -> Plot | None:
-    """The plasticity score of each arm, with its bootstrap interval."""
+    """Plot the plasticity score of each arm, with its bootstrap interval."""
     known = {label: arm.plasticity for label, arm in scores.arms.items() if arm.plasticity}
     if not known:
         return None
@@ -23,7 +23,8 @@ def plasticity(data: ComparisonData, scores: Scores) -> Plot | None:
 
 
 def human(data: ComparisonData, scores: Scores) -> Plot | None:
-    """The human-normalised score of each arm, with its bootstrap interval; the summary has that of a single one."""
+    """Plot the human-normalised score of each arm, with its bootstrap interval; the summary has
+    that of a single one."""
     known = {label: arm.human for label, arm in scores.arms.items() if arm.human}
     if len(scores.arms) < 2 or not known or scores.human_from is None:
         return None
@@ -62,7 +63,7 @@ def _dots(scores: Scores, known: dict[str, Score], label: str, least: tuple[floa
     axes.set_ylim(len(known) - 0.4, -0.6)
     low, high = min(ends), max(ends)
     margin = (high - low) or 1.0
-    axes.set_xlim(low - 0.02 * margin, high + 0.09 * margin)  # room for the numbers on the right
+    axes.set_xlim(low - 0.02 * margin, high + 0.09 * margin)  # space for the numbers on the right
     axes.set_xlabel(label, fontsize=9.5, color=INK)
     return figure
 

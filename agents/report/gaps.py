@@ -12,7 +12,7 @@ from .tables import bare
 
 
 def gap_heatmap(data: ComparisonData, scores: Scores) -> Plot | None:
-    """One panel an arm: train minus held-out return, cycles down, environments across."""
+    """Plot one panel an arm: train minus held-out return, cycles down, environments across."""
     gaps = {label: mean(arm.gaps, axis=0) for label, arm in scores.arms.items()}
     everything = np.abs(np.stack(list(gaps.values())))
     if not np.isfinite(everything).any():

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from ...experiments.report.collect import ComparisonData
-from ...experiments.report.page import command_text, flat, limits, page, range_text
+from ...experiments.report.page import command_text, limits, page, range_text, settings_of
 from ...experiments.report.style import Plot
 from ...experiments.report.tables import Table
 from .scores import Scores
@@ -23,7 +23,7 @@ def render(data: ComparisonData, scores: Scores, plots: Sequence[Plot]) -> str:
         title=_title(data, scores),
         facts=_facts(data),
         limits=limits(data),
-        settings=flat(config.get("settings", {})),
+        settings=settings_of([run for runs in data.arms.values() for run in runs]),
         command=command_text(config.get("command")),
     )
 
@@ -44,5 +44,6 @@ def _facts(data: ComparisonData) -> list[tuple[str, str]]:
     facts.append((str(len(data.arms)), "arm" if len(data.arms) == 1 else "arms"))
     facts.append((str(data.seeds), "seed" if data.seeds == 1 else "seeds an arm"))
     if data.fork_step:
-        facts.append((f"{data.fork_step:,}", "step of the fork: arms share all before it"))
+        whose = "arms with the same settings" if first.config.get("variant") else "arms"
+        facts.append((f"{data.fork_step:,}", f"step of the fork: {whose} share all before it"))
     return facts

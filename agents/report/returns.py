@@ -38,7 +38,7 @@ MARKS = {"intervention": ("Interventions  |", "|", 60), "explosion": ("explosion
 
 
 def learning_curves(data: ComparisonData, scores: Scores) -> Plot | None:
-    """Training returns: one row an environment, each with its own scale; steps run through all rows."""
+    """Plot training returns: one row an environment, each with its own scale; steps run through all rows."""
     if not any(run.episodes.steps.size for runs in data.arms.values() for run in runs):
         return None
     figure = _along_the_stream(data, scores, _training, marks=_marks(data), dots=False)
@@ -53,7 +53,8 @@ def learning_curves(data: ComparisonData, scores: Scores) -> Plot | None:
 
 
 def evaluation_curves(data: ComparisonData, scores: Scores) -> Plot | None:
-    """The same of the evaluations, if a task has more than one: alone, the one at its end makes no curve."""
+    """Plot the returns of evaluations likewise, if a task has more than one:
+    alone, the one at its end makes no curve."""
     runs = [run for arm in data.arms.values() for run in arm]
     if not any(run.series("eval/return", task.index)[0].size > 1 for run in runs for task in run.tasks):
         return None
@@ -179,7 +180,7 @@ def _draw_marks(axes: Axes, data: ComparisonData, divisor: float, kinds: list[st
 
 
 def by_cycle(data: ComparisonData, scores: Scores) -> Plot | None:
-    """Small multiples: what each visit of an environment ended with, cycle after cycle."""
+    """Plot small multiples: what each visit of an environment ended with, cycle after cycle."""
     if scores.cycles < 2 or not any(np.isfinite(arm.finals).any() for arm in scores.arms.values()):
         return None
     panels = len(scores.environments)
@@ -219,7 +220,7 @@ def _error_bars(axes: Axes, at: NDArray[np.floating[Any]], values: Array, color:
 
 
 def final_returns(data: ComparisonData, scores: Scores) -> Plot | None:
-    """Bars with a dot for each seed; every environment has its own scale."""
+    """Plot bars with a dot for each seed; every environment has its own scale."""
     if not any(np.isfinite(arm.last).any() for arm in scores.arms.values()):
         return None
     panels, arms = len(scores.environments), list(scores.arms.items())

@@ -60,7 +60,7 @@ class ArmScores:
 
 @dataclass(eq=False)
 class Scores:
-    """All arms of a report. environments: one label for each position in the sequence.
+    """The scores of all arms of a report. environments: one label for each position in the sequence.
 
     human_from: what the human-normalised scores were taken from, "evaluation" or "training"; None without any.
     end: in words, the steps that final returns are of.
@@ -104,7 +104,7 @@ def score(data: ComparisonData) -> Scores:
 
 
 def position_labels(tasks: Sequence[Segment]) -> tuple[str, ...]:
-    """A label for each position in the sequence: the environment, numbered where it comes more than once."""
+    """Return a label for each position in the sequence: the environment, numbered where it comes more than once."""
     names = [task.env for task in tasks if task.cycle == tasks[0].cycle]
     return tuple(
         name if names.count(name) == 1 else f"{name} ({names[: i + 1].count(name)})" for i, name in enumerate(names)
@@ -222,7 +222,7 @@ def _add_human(scores: Scores, data: ComparisonData, finished: Masks) -> None:
 
 
 def interval(score: Score | None) -> list[float] | None:
-    """[low, high] at 95 %; None where one run, or none, gives no interval."""
+    """Return [low, high] at 95 %; None where one run, or none, gives no interval."""
     return [score.low, score.high] if score is not None and len(score.normalized) > 1 else None
 
 

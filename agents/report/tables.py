@@ -14,12 +14,12 @@ NOTHING = {name: {MISSING} for name in (PLASTICITY, HUMAN, GAP, SFE, DFI)} | {EX
 
 
 def bare(env: str) -> str:
-    """An environment's name without the version, for narrow places."""
+    """Return an environment's name without the version, for narrow places."""
     return env.removeprefix("ALE/").replace("-v5", "").replace("-v4", "")
 
 
 def summary_rows(scores: Scores) -> tuple[list[str], list[list[str]]]:
-    """(header, one row an arm), ready to print; a measure that no arm has anything of is left out."""
+    """Return (header, one row an arm), ready to print; a measure that no arm has anything of is left out."""
     arms = list(scores.arms.values())
     returns = np.stack([mean(arm.last, axis=0) for arm in arms])
     columns: list[tuple[str, list[str]]] = [
@@ -66,7 +66,7 @@ def _dfi_text(arm: ArmScores) -> str:
 
 
 def score_text(score: Score | None, digits: int) -> str:
-    """`0.61 [0.52, 0.70]`, with so many digits after the point, and no interval where one seed gives none."""
+    """Return `0.61 [0.52, 0.70]`, with so many digits after the point, and no interval where one seed gives none."""
     if score is None:
         return MISSING
     ends = ", ".join(f"{end:.{digits}f}" for end in interval(score) or [])

@@ -30,7 +30,8 @@ from .update import STATISTICS, SoftUpdate, Temperature, Transitions
 
 
 class Control(NamedTuple):
-    """What an environment shows and takes: the size of an observation, and bounds of the action's entries."""
+    """The sizes of what an environment shows and takes:
+    the size of an observation, and bounds of the action's entries."""
 
     observation: int
     low: tuple[float, ...]
@@ -156,8 +157,8 @@ class SAC:
         with evaluating(self.actor):
             return self.soft_update.critic_loss_of(batch, noise[:, 1])[0]
 
-    def check_room(self, runs: int) -> None:
-        self.experience.check_room(runs)
+    def check_memory(self, runs: int) -> None:
+        self.experience.check_memory(runs)
 
     # -- interaction ---------------------------------------------------------------------------------------
 

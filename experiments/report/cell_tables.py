@@ -13,7 +13,7 @@ SHARES = ("accuracy", "score", "rouge_l", "sari", "similarity")  # of names whos
 
 
 def plain(study: Study, cells: Sequence[Cell]) -> list[Table]:
-    """All that was evaluated, at the start and at the end."""
+    """Return all that was evaluated, at the start and at the end."""
     names = dict.fromkeys(name for cell in cells for name in cell.numbers)
     columns: dict[str, list[str]] = {}
     for name in names:
@@ -24,7 +24,7 @@ def plain(study: Study, cells: Sequence[Cell]) -> list[Table]:
 
 
 def spread_text(spread: Spread, percent: bool = False, digits: int = 3) -> str:
-    """`3.123 ± 0.004`, mean and unbiased deviation over seeds; shares in %."""
+    """Return `3.123 ± 0.004`, mean and unbiased deviation over seeds; shares in %."""
     scale, digits = (100.0, 2) if percent else (1.0, digits)
     if not np.isfinite(spread.mean):
         return MISSING
@@ -35,7 +35,7 @@ def spread_text(spread: Spread, percent: bool = False, digits: int = 3) -> str:
 
 
 def table_of(study: Study, cells: Sequence[Cell], title: str, columns: dict[str, list[str]], words: str) -> Table:
-    """A row a cell: the settings that vary, the arm, its seeds, and those columns that have anything in them."""
+    """Return a row a cell: the settings that vary, the arm, its seeds, and those columns that have anything in them."""
     settings = {
         name.replace("_", " "): [_value(cell.group.variant.get(name)) for cell in cells] for name in study.varied
     }
@@ -89,6 +89,6 @@ def _value(value: object) -> str:
 
 
 def arrow(cell: Cell, name: str) -> str:
-    """`0.135 → 8.83`: a metric around interventions."""
+    """Return `0.135 → 8.83`: a metric around interventions."""
     before, after = (number(cell.at_events[f"{name}_{side}"]) for side in ("before", "after"))
     return MISSING if before == after == MISSING else f"{before} → {after}"

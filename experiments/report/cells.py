@@ -63,7 +63,7 @@ class Gap:
 
 
 def score(study: Study) -> list[Cell]:
-    """Every arm in every variant, in the order of `Study.cells`."""
+    """Return every arm in every variant, in the order of `Study.cells`."""
     cells = []
     for group, arm, runs in study.cells:
         plain = {run.seed: run for run in group.data.arms.get(BASELINE, [])}
@@ -74,8 +74,8 @@ def score(study: Study) -> list[Cell]:
 
 
 def evaluated(runs: Sequence[RunData]) -> list[str]:
-    """Names of what runs evaluated, in the order of their logs: `val_loss`, and its parts such as `val_loss/brown`.
-    Measured metrics, `model/srank`, are none of them."""
+    """Return names of what runs evaluated, in the order of their logs: `val_loss`, and its parts such as
+    `val_loss/brown`. Measured metrics, `model/srank`, are none of them."""
     logged = [name for run in runs for row in run.metrics for name in row if name not in PLACE]
     whole = {name for name in logged if "/" not in name}
     found = dict.fromkeys(name for name in logged if name.split("/")[0] in whole)
@@ -94,7 +94,7 @@ def finished(run: RunData) -> bool:
 
 
 def gaps(study: Study, cells: Sequence[Cell], name: str = "val_loss") -> list[Gap]:
-    """The gap of `none` to the best other arm in each variant that has both; name: of a loss."""
+    """Return the gap of `none` to the best other arm in each variant that has both; name: of a loss."""
     found = []
     for group in study.groups:
         others = {

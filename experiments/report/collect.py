@@ -92,11 +92,12 @@ class RunData:
         return max([*logged, *self.episodes.steps[-1:].astype(int), 0])
 
     def of_kind(self, event: str) -> list[Row]:
-        """The events of one kind: `intervention`, `explosion`, `task`."""
+        """Return the events of one kind: `intervention`, `explosion`, `task`."""
         return [row for row in self.events if row.get("event") == event]
 
     def series(self, name: str, task: int | None = None) -> tuple[Array, Array]:
-        """(steps, values) of a metric, where it was logged as a finite number; only those of one task, if named."""
+        """Return (steps, values) of a metric, where it was logged as a finite number;
+        only those of one task, if named."""
         rows = self.metrics if task is None else [row for row in self.metrics if row.get("task") == task]
         pairs = [(row["step"], row[name]) for row in rows if _is_number(row.get(name))]
         steps, values = np.array(pairs, dtype=np.float64).reshape(-1, 2).T
@@ -153,7 +154,7 @@ def kind_of(path: Path) -> str:
 
 
 def load(path: Path) -> ComparisonData:
-    """Read a run directory, or a comparison directory without variants.
+    """Read a run directory, or a comparison directory; there each arm in each variant of the settings is an arm.
 
     Runs that are still going, or were killed, are read as far as they came; `notes` names those that have not begun.
     Raises ValueError, in one line, for a directory that is neither, or for a damaged file in it.
@@ -168,7 +169,7 @@ def load(path: Path) -> ComparisonData:
 
 
 def read_jsonl(path: Path) -> list[Row]:
-    """The objects of a JSON-lines file.
+    """Return the objects of a JSON-lines file.
 
     A last line that is broken was torn by a crash, and is dropped. Raises ValueError with file and line number
     for a broken line before it, and FileNotFoundError if there is no such file.
@@ -193,13 +194,16 @@ def read_jsonl(path: Path) -> list[Row]:
 def _load_comparison(path: Path) -> ComparisonData:
     plan = read_object(path / "comparison.json")
     fork = int(plan.get("fork_step", 0))
-    configs = {file.parent: read_object(file) for file in sorted(path.glob("seed*/*/config.json"))}
+    files = sorted([*path.glob("seed*/*/config.json"), *path.glob("seed*/*/*/config.json")])
+    configs = {file.parent: read_object(file) for file in files}
     trunks = {folder.parent: folder for folder, config in configs.items() if config.get("arm") is None}
 
-    arms: dict[str, list[RunData]] = {str(label): [] for label in plan.get("arms", [])}
+    variants, labels = plan.get("variants") or [{}], plan.get("arms", [])
+    arms: dict[str, list[RunData]] = {_label(variant, arm): [] for variant in variants for arm in labels}
     for folder, config in configs.items():
         if config.get("arm") is not None:
-            arms.setdefault(str(config["arm"]), []).extend(load_runs(folder, trunks.get(folder.parent), fork))
+            label = _label(config.get("variant", {}), config["arm"])
+            arms.setdefault(label, []).extend(load_runs(folder, trunks.get(folder.parent), fork))
     planned = plan.get("seeds", [])
     notes = []
     for label, runs in arms.items():
@@ -212,8 +216,14 @@ def _load_comparison(path: Path) -> ComparisonData:
     return ComparisonData(path, arms, fork, notes)
 
 
+def _label(variant: Row, arm: str) -> str:
+    """What an arm is called in its variant of the settings, `learning_rate=0.001 · fire`; by itself where nothing
+    varies."""
+    return " · ".join(filter(None, [", ".join(f"{name}={value}" for name, value in variant.items()), str(arm)]))
+
+
 def load_runs(path: Path, trunk: Path | None = None, fork: int = 0) -> list[RunData]:
-    """The run in a directory, or those of its seeds where it trains several at once.
+    """Return the run in a directory, or those of its seeds where it trains several at once.
 
     trunk: the run that it was forked from at step `fork`. Raises ValueError, in one line, for a damaged file.
     """
@@ -259,7 +269,7 @@ def _episodes(file: Path, rows: list[Row], tasks: int) -> Episodes:
 
 
 def read_object(file: Path) -> Row:
-    """The JSON object in a file. Raises ValueError with the file's name where there is none."""
+    """Return the JSON object in a file. Raises ValueError with the file's name where there is none."""
     try:
         value = json.loads(file.read_text())
     except ValueError as error:

@@ -52,7 +52,7 @@ MOST_ROWS = 24  # of the before/after figure; more are averaged per arm
 
 
 def metrics_over_time(data: ComparisonData) -> Plot | None:
-    """Small multiples of every learner's metrics, in a fixed order."""
+    """Plot small multiples of every learner's metrics, in a fixed order."""
     names = _metric_names([run for runs in data.arms.values() for run in runs])
     if not names:
         return None
@@ -123,7 +123,7 @@ def _metric_names(runs: Sequence[RunData]) -> list[str]:
 
 
 def before_and_after(data: ComparisonData) -> Plot | None:
-    """Dumbbells: each metric right before (hollow) and right after (filled) each intervention."""
+    """Plot dumbbells: each metric right before (hollow) and right after (filled) each intervention."""
     rows = _event_rows(data)
     found = [m for m in COMPARED if any(m in pair for *_, pairs in rows for pair in pairs)]
     if not rows or not found:

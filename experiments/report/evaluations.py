@@ -65,7 +65,7 @@ def of_views(study: Study, apart: bool = False) -> list[Plot]:
 
 
 def first_phase(study: Study) -> Plot | None:
-    """Losses of the phase that all arms share, with the updates at which second phases start."""
+    """Plot losses of the phase that all arms share, with the updates at which second phases start."""
     trunks = list(study.trunks.values())
     names = [name for name in ("val_loss", "train_loss") if any(trunk.series(name)[0].size for trunk in trunks)]
     if not names:
@@ -100,7 +100,7 @@ def first_phase(study: Study) -> Plot | None:
 
 
 def curves(data: ComparisonData) -> Plot | None:
-    """Small multiples of everything that was evaluated, over updates."""
+    """Plot small multiples of everything that was evaluated, over updates."""
     names = evaluated([run for runs in data.arms.values() for run in runs])
     if not names:
         return None
@@ -135,7 +135,7 @@ def _panels(count: int) -> tuple[Figure, Sequence[Axes]]:
 
 
 def draw_arms(axes: Axes, data: ComparisonData, name: str, divisor: float, scale: float = 1.0) -> tuple[float, float]:
-    """Every arm's curve; returns (largest value but for the abrupt beginning, smallest of all)."""
+    """Draw every arm's curve; return (largest value but for the abrupt beginning, smallest of all)."""
     styles, drawn = arm_styles(data.labels), []
     for label, runs in data.arms.items():
         steps, values = on_common_steps([run.series(name) for run in runs])

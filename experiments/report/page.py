@@ -6,7 +6,8 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
-from .collect import ComparisonData
+from .collect import ComparisonData, RunData
+from .side_by_side import differing
 from .style import Plot
 from .tables import Table, contracts, event_rows
 
@@ -23,7 +24,7 @@ def page(
     settings: Sequence[tuple[str, str]],
     command: str,
 ) -> str:
-    """A page as text. Names and settings are escaped: they come from files.
+    """Return a page as text. Names and settings are escaped: they come from files.
 
     facts: the headline's few numbers, (value, what it is). limits: what these runs cannot show, in one sentence.
     """
@@ -70,18 +71,27 @@ def limits(data: ComparisonData) -> str:
 
 
 def range_text(numbers: set[int]) -> str:
-    """`1,000`, or `1,000 to 2,000` where they differ."""
+    """Return `1,000`, or `1,000 to 2,000` where they differ."""
     low, high = min(numbers), max(numbers)
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
 def flat(values: Any) -> list[tuple[str, str]]:
-    """Settings as pairs of words."""
+    """Return settings as pairs of words."""
     if not isinstance(values, dict):
         return []
     return [(str(name), ", ".join(map(str, v)) if isinstance(v, list) else str(v)) for name, v in values.items()]
 
 
+def settings_of(runs: Sequence[RunData]) -> list[tuple[str, str]]:
+    """Return the settings of these runs as pairs of words; where they differ, all that there are."""
+    different, every = differing([[run] for run in runs]), [dict(flat(run.config.get("settings", {}))) for run in runs]
+    return [
+        (name, "; ".join(dict.fromkeys(each.get(name, "") for each in every)) if name in different else text)
+        for name, text in every[0].items()
+    ]
+
+
 def command_text(command: Any) -> str:
-    """A command line, however an old run wrote it."""
+    """Return a command line, however an old run wrote it."""
     return " ".join(map(str, command)) if isinstance(command, list) else str(command or "")

@@ -13,7 +13,7 @@ Entry = list[RunData]  # the runs of one directory, one a seed
 # Settings that change no result, or only how often one looks.
 INCIDENTAL = {
     "seed", "seeds", "threads", "device", "compile", "data", "checkpoint_every", "keep_checkpoints", "measure_every",
-    "eval_every", "curvature",
+    "eval_every", "eval_epochs", "curvature", "keep_best", "keep_at",
 }  # fmt: skip
 
 
@@ -84,8 +84,9 @@ def _beside(run: RunData) -> Beside:
 
 
 def _arm(run: RunData, bare: bool = False) -> str:
-    """The setting that names an arm and its hooks, or the arm's own name where a run has one. bare: without the
-    setting's parameters."""
+    """The setting that names an arm and its hooks, or the arm's own name where a run has one.
+
+    bare: without the setting's parameters."""
     if run.config.get("arm"):
         return str(run.config["arm"])
     called = str(_settings(run).get(_beside(run).named, ""))

@@ -4,14 +4,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from .collect import ComparisonData, RunData
-from .page import command_text, flat, limits, page, range_text
-from .side_by_side import differing
+from .collect import ComparisonData
+from .page import command_text, flat, limits, page, range_text, settings_of
 from .study import Study
 from .style import Plot
 from .tables import Table
 
-FEW = 4  # task names that a title has room for
+FEW = 4  # task names that fit into a title
 
 
 def render(study: Study, title: str, tables: Sequence[Table], lines: Sequence[str], plots: Sequence[Plot]) -> str:
@@ -19,6 +18,7 @@ def render(study: Study, title: str, tables: Sequence[Table], lines: Sequence[st
     by_cell = {f"{group.words} {arm}": runs for group, arm, runs in study.cells}
     runs = [run for each in study.arms.values() for run in each]
     first, *others = tables
+    data = [(name, text) for name, text in flat(runs[0].config.get("data")) if text]
     names = [re.sub(r"\S*/", "", task.name) for task in study.first.tasks]  # of files without their folders
     return page(
         ComparisonData(study.path, study.arms),
@@ -28,7 +28,7 @@ def render(study: Study, title: str, tables: Sequence[Table], lines: Sequence[st
         title=f"{title}: {' → '.join(names) if len(names) <= FEW else f'{len(names)} tasks'}",
         facts=_facts(study),
         limits=limits(ComparisonData(study.path, by_cell)),
-        settings=_settings(runs),
+        settings=[*data, *settings_of(runs)],
         command="\n".join(dict.fromkeys(command_text(run.config.get("command")) for run in runs)),
     )
 
@@ -44,14 +44,3 @@ def _facts(study: Study) -> list[tuple[str, str]]:
     seeds = {len(runs) for _, _, runs in study.cells}
     facts.append((range_text(seeds), "seed" if seeds == {1} else "seeds an arm"))
     return facts
-
-
-def _settings(runs: Sequence[RunData]) -> list[tuple[str, str]]:
-    """The data and the settings of all runs; where these differ, all that there are."""
-    different = differing([[run] for run in runs])
-    config = runs[0].config
-    pairs = [(name, text) for name, text in flat(config.get("data")) if text]
-    for name, text in flat(config.get("settings", {})):
-        texts = [dict(flat(run.config.get("settings", {}))).get(name, "") for run in runs]
-        pairs.append((name, "; ".join(dict.fromkeys(texts)) if name in different else text))
-    return pairs

@@ -37,7 +37,7 @@ class Plot:
 
 
 def arm_styles(labels: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Line style of each arm: dark grey for `none`, then the palette; dashed from its second round on."""
+    """Return the line style of each arm: dark grey for `none`, then the palette; dashed from its second round on."""
     others = [label for label in labels if label != "none"]
     styles: dict[str, dict[str, Any]] = {"none": {"color": BASELINE, "linestyle": "-"}}
     for i, label in enumerate(others):
@@ -52,7 +52,7 @@ def new_figure(height: float, width: float = WIDTH) -> Figure:
 
 
 def tidy(axes: Axes, title: str = "", grid: str = "y") -> None:
-    """House look of one panel."""
+    """Give one panel the look of all."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color("#bbbbbb")
     axes.tick_params(labelsize=9, colors="#555555", length=3, color="#bbbbbb")
@@ -63,8 +63,8 @@ def tidy(axes: Axes, title: str = "", grid: str = "y") -> None:
 
 
 def legend(figure: Figure, labels: Sequence[str], fork: bool = False, among: Sequence[str] = ()) -> None:
-    """One legend above all panels, in as few rows as its words allow. among: the arms that colours are dealt out to,
-    if they are more."""
+    """Draw one legend above all panels, in as few rows as its words allow. among: the arms that colours are dealt out
+    to, if they are more."""
     styles = arm_styles(among or labels)
     handles = [Line2D([], [], linewidth=2.2, label=label, **styles[label]) for label in labels]
     if fork:
@@ -79,7 +79,7 @@ def legend(figure: Figure, labels: Sequence[str], fork: bool = False, among: Seq
 
 
 def step_unit(total: int, unit: str = "environment steps") -> tuple[float, str, str]:
-    """(divisor, axis label, suffix) in which this many steps read best."""
+    """Return (divisor, axis label, suffix) in which this many steps read best."""
     if total >= 2_000_000:
         return 1e6, f"{unit} (millions)", "M"
     if total >= 2_000:
@@ -88,7 +88,7 @@ def step_unit(total: int, unit: str = "environment steps") -> tuple[float, str, 
 
 
 def mean_and_interval(values: Array) -> tuple[Array, Array, Array]:
-    """Mean and what surrounds it, over seeds; values: (seeds, points) without NaN.
+    """Return mean and what surrounds it, over seeds; values: (seeds, points) without NaN.
 
     Three seeds or more: the 95 % Student-t interval, with three a wide 4.3 standard errors. Two: their range, for
     their interval would be 13 standard errors and tell nothing. One: NaN, there is nothing to tell.
@@ -105,14 +105,14 @@ def mean_and_interval(values: Array) -> tuple[Array, Array, Array]:
 
 
 def mean_and_sd(values: Array) -> tuple[Array, Array, Array]:
-    """Mean, and one standard deviation (unbiased) below and above it; NaN around a single seed's."""
+    """Return mean, and one standard deviation (unbiased) below and above it; NaN around a single seed's."""
     middle = values.mean(axis=0)
     sd = values.std(axis=0, ddof=1) if len(values) > 1 else np.full_like(middle, np.nan)
     return middle, middle - sd, middle + sd
 
 
 def on_common_steps(series: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
-    """(steps, (seeds, steps) values): each seed read, by linear interpolation, where all of them have data."""
+    """Return (steps, (seeds, steps) values): each seed read, by linear interpolation, where all of them have data."""
     series = [(steps, values) for steps, values in series if steps.size]
     if not series:
         return np.empty(0), np.empty((0, 0))
@@ -130,7 +130,7 @@ def draw_band(
     dots: bool = False,
     around: Around = mean_and_interval,
 ) -> None:
-    """Mean line over seeds and, with two or more, what is around it. dots: mark the points that the line joins."""
+    """Draw the mean over seeds and, with two or more, what is around it. dots: mark the points that the line joins."""
     if not steps.size:
         return
     middle, low, high = around(values)
@@ -145,7 +145,7 @@ def draw_band(
 
 
 def mark_stream(axes: Axes, run: RunData, divisor: float, fork: int | None) -> None:
-    """Task switches as hairlines, unless they are too many, and the fork as a dashed line."""
+    """Mark task switches as hairlines, unless they are too many, and the fork as a dashed line."""
     for task in run.tasks[1:] if len(run.tasks) <= MOST_SWITCHES else ():
         axes.axvline(task.start / divisor, color="#dddddd", linewidth=0.8, zorder=0)
     if fork:

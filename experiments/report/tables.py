@@ -21,7 +21,7 @@ class Table:
 
 
 def number(value: Any, digits: int = 3) -> str:
-    """A number with about this many digits and a true minus sign; a dash for what was not measured."""
+    """Return a number with about this many digits and a true minus sign; a dash for what was not measured."""
     if not isinstance(value, (int, float)) or not np.isfinite(value):
         return MISSING
     large = abs(value) >= 10 ** (digits - 1)
@@ -40,7 +40,7 @@ class Contract:
 
 
 def contracts(data: ComparisonData) -> tuple[list[Contract], list[str]]:
-    """(every distinct contract, arms in which nothing was applied at a moment).
+    """Return (every distinct contract, arms in which nothing was applied at a moment).
 
     Continuous hooks, such as a penalty, write no event and so are in neither; the page lists all hooks besides.
     """
@@ -58,7 +58,7 @@ def contracts(data: ComparisonData) -> tuple[list[Contract], list[str]]:
 
 
 def event_rows(data: ComparisonData) -> list[list[str]]:
-    """One row an intervention or explosion: arm, seed, step, what, where, SFE, DfI, seconds."""
+    """Return one row an intervention or explosion: arm, seed, step, what, where, SFE, DfI, seconds."""
     rows: list[list[str]] = []
     for label, runs in data.arms.items():
         for run in runs:

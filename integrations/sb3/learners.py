@@ -22,7 +22,7 @@ Path = tuple[str, ...]  # names of submodules that are passed one after the othe
 
 
 def learners_of(model: BaseAlgorithm) -> dict[str, Learner]:
-    """The learners of a PPO, A2C, DQN, SAC, TD3 or DDPG model (or of a subclass), by name.
+    """Return the learners of a PPO, A2C, DQN, SAC, TD3 or DDPG model (or of a subclass), by name.
 
     Every trained parameter belongs to one learner; target networks are followers. Probes and losses are those of a
     recent batch, and None before there is one. `initial` is what the parameters are now.
@@ -171,7 +171,8 @@ def _learner(
 def anatomy(
     module: nn.Module, paths: Sequence[Path]
 ) -> tuple[tuple[Layer, ...], tuple[str, ...], dict[str, Wiring], dict[str, str]]:
-    """Layers, units, wiring and what is unwired of a network, of which the ways from the input to its heads are named.
+    """Return layers, units, wiring and what is unwired of a network,
+    of which the ways from the input to its heads are named.
 
     What several paths pass through is shared by them; layers side by side have the same depth. The parts of a
     `CombinedExtractor` lie side by side too.
@@ -219,7 +220,7 @@ def _submodule(module: nn.Module, name: str) -> nn.Module:
 
 
 def fresh_policy(model: BaseAlgorithm, draws: torch.Generator) -> nn.Module:
-    """A policy as SB3 would begin with, on the CPU, drawn from `draws` (which advances by one number) alone."""
+    """Return a policy as SB3 would begin with, on the CPU, drawn from `draws` (which advances by one number) alone."""
     seed = int(torch.randint(2**62, (), generator=draws))
     on_policy = {"use_sde": model.use_sde} if isinstance(model, OnPolicyAlgorithm) else {}
     space = copy.deepcopy(model.observation_space)  # SB3's NatureCNN draws an observation from it

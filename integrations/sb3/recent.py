@@ -25,7 +25,7 @@ ROWS = 256  # on which metrics and ReDo look at the networks
 
 @contextmanager
 def untouched(model: BaseAlgorithm) -> Iterator[None]:
-    """Networks in evaluation mode; the global generators, from which SB3's buffers (numpy) and policies (torch)
+    """Return networks in evaluation mode; the global generators, from which SB3's buffers (numpy) and policies (torch)
     draw, the mode of every module and the noise of gSDE are afterwards as they were."""
     modes = {module: module.training for module in model.policy.modules()}
     distributions = [part.action_dist for part in modes if hasattr(part, "action_dist")]
@@ -60,7 +60,7 @@ class Replay:
         return memory
 
     def batches(self, count: int | None, draws: torch.Generator) -> Iterator[ReplayBufferSamples]:
-        """So many batches as training draws them, from a generator that is not the training's."""
+        """Return so many batches as training draws them, from a generator that is not the training's."""
         if count is None:
             raise ValueError("a replay memory has no end to pass to: say how many batches")
         if (memory := self._memory()) is None:
@@ -93,7 +93,7 @@ class LastRollout:
         self._kept: RolloutBufferSamples | None = None
 
     def batches(self, count: int | None, draws: torch.Generator) -> Iterator[RolloutBufferSamples]:
-        """Minibatches of these rows, as large as the training's; None: one pass over them."""
+        """Return minibatches of these rows, as large as the training's; None: one pass over them."""
         if (rows := self()) is None:
             raise ValueError("there is no batch before the first rollout: schedule it later")
         return self._minibatches(rows, count, draws)
@@ -139,7 +139,8 @@ def _rows(values: Any, index: Tensor) -> Any:
 
 
 def on_policy_losses(model: A2C | PPO, batch: RolloutBufferSamples) -> Tensor:
-    """Policy, value and entropy terms: PPO's clipped surrogate, or A2C's −A·log π; of each row, (n,)."""
+    """Return the loss of each row, (n,), of policy, value and entropy terms: PPO's clipped surrogate, or A2C's
+    −A·log π."""
     discrete = isinstance(model.action_space, spaces.Discrete)
     actions = batch.actions.long().flatten() if discrete else batch.actions
     with untouched(model):
@@ -161,7 +162,7 @@ def on_policy_losses(model: A2C | PPO, batch: RolloutBufferSamples) -> Tensor:
 
 
 def q_losses(model: DQN, batch: ReplayBufferSamples) -> Tensor:
-    """DQN: Huber loss of the temporal-difference error of each transition, (n,)."""
+    """Return DQN's Huber loss of the temporal-difference error of each transition, (n,)."""
     with untouched(model):
         with torch.no_grad():
             following = model.q_net_target(batch.next_observations).amax(1, keepdim=True)
@@ -170,7 +171,8 @@ def q_losses(model: DQN, batch: ReplayBufferSamples) -> Tensor:
 
 
 def critic_losses(model: SAC | TD3, batch: ReplayBufferSamples) -> Tensor:
-    """SAC, TD3, DDPG: squared temporal-difference errors, summed over the critics, of each transition, (n,)."""
+    """Return the critics' loss of SAC, TD3 and DDPG: squared temporal-difference errors, summed over the critics, of
+    each transition, (n,)."""
     with untouched(model):
         with torch.no_grad():
             if isinstance(model, SAC):
@@ -189,7 +191,7 @@ def critic_losses(model: SAC | TD3, batch: ReplayBufferSamples) -> Tensor:
 
 
 def actor_losses(model: SAC | TD3, batch: ReplayBufferSamples) -> Tensor:
-    """SAC: α·log π − min Q; TD3 and DDPG: −Q of the first critic; on each state, (n,)."""
+    """Return the actor's loss, of SAC: α·log π − min Q; TD3 and DDPG: −Q of the first critic; on each state, (n,)."""
     with untouched(model):
         if isinstance(model, SAC):
             actions, log_probs = _act(model, batch.observations)

@@ -55,7 +55,7 @@ class Activation(nn.Module):
         return x[:, None]
 
     def along(self, values: Tensor, x: Tensor) -> Tensor:
-        """Values of each unit, or one for all, (units or 1,) or (members, units or 1), shaped to go with x."""
+        """Return values of each unit, or one for all, (units or 1,) or (members, units or 1), shaped to go with x."""
         shape = [1] * x.ndim
         shape[self.axis] = values.shape[-1]
         if self.members:
@@ -75,7 +75,7 @@ class Random(Activation):
     ahead: Tensor | None = None  # what the next pass will draw, while draws are made ahead of it
 
     def draw(self, x: Tensor, shape: Sequence[int] = ()) -> Tensor:
-        """Numbers of U(0, 1) of this shape, and of x's type; in a stack (members, *shape)."""
+        """Return numbers of U(0, 1) of this shape, and of x's type; in a stack (members, *shape)."""
         if self.ahead is not None:
             return self.ahead
         if self.generators is None:

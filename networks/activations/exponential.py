@@ -12,13 +12,14 @@ ALPHA, SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852
 
 @activations.register("elu")
 def elu(alpha: float = 1.0) -> nn.Module:
-    """f(x) = x for x > 0, α(eˣ − 1) below, α > 0 (Clevert et al. 2015). Floor 0, in the left tail; C¹ for α = 1."""
+    """Return f(x) = x for x > 0, α(eˣ − 1) below, α > 0 (Clevert et al. 2015). Floor 0, in the left tail;
+    C¹ for α = 1."""
     return nn.ELU(positive("elu", alpha=alpha))
 
 
 @activations.register("celu")
 def celu(alpha: float = 1.0) -> nn.Module:
-    """f(x) = x for x > 0, α(e^(x/α) − 1) below, α > 0 (Barron 2017). Floor 0, in the left tail; C¹ for any α."""
+    """Return f(x) = x for x > 0, α(e^(x/α) − 1) below, α > 0 (Barron 2017). Floor 0, in the left tail; C¹ for any α."""
     return nn.CELU(positive("celu", alpha=alpha))
 
 

@@ -14,13 +14,13 @@ Granularity = Literal["global", "layer", "neuron"]
 
 @activations.register("relu")
 def relu() -> nn.Module:
-    """f(x) = max(x, 0). Derivative floor 0: no gradient at all for x < 0."""
+    """Return f(x) = max(x, 0). Derivative floor 0: no gradient at all for x < 0."""
     return nn.ReLU()
 
 
 @activations.register("leaky_relu")
 def leaky_relu(negative_slope: float = 0.01) -> nn.Module:
-    """f(x) = x for x ≥ 0, negative_slope·x below (Maas et al. 2013). Floor min(1, |negative_slope|)."""
+    """Return f(x) = x for x ≥ 0, negative_slope·x below (Maas et al. 2013). Floor min(1, |negative_slope|)."""
     return nn.LeakyReLU(finite("leaky_relu", negative_slope=negative_slope))
 
 

@@ -21,7 +21,7 @@ ENDS: dict[tuple[bool, bool], Ends] = {
 
 @dataclass(frozen=True)
 class Properties:
-    """What `properties` computes; in brackets the columns of Lillo & Cheney's Tables A1 and G1.
+    """The values that `properties` computes; in brackets the columns of Lillo & Cheney's Tables A1 and G1.
 
     |φ′| of a unit with two features (crelu, deep_fourier) is the norm of both derivatives, as in `derivative`; the
     form (smooth, monotone, dead zone, curved) is that of each feature. swiglu is seen along its gate, at the value 1.
@@ -41,7 +41,8 @@ class Properties:
 
 
 def properties(module: nn.Module) -> Properties:
-    """Computed in float64 from the module in eval mode, as it is now; learned values are averaged over units.
+    """Compute the properties in float64 from the module in eval mode, as it is now;
+    learned values are averaged over units.
 
     s̄ is over the negative half of N(0, 1), the law that initial gains aim at: Lillo & Cheney name none. Over [−100, 0)
     it would be the mean of a tail, (φ(0) − φ(−100))/100; over a run's own pre-activations, what the run makes of it.

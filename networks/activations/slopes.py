@@ -13,7 +13,7 @@ SATURATED = 1e-3  # |φ′| below which a unit is saturated (Lillo & Cheney, Sec
 
 
 def derivative(module: nn.Module, pre_activation: Tensor) -> Tensor:
-    """φ′ at every pre-activation, of the same shape; in eval mode (a random slope at its mean), by autograd.
+    """Return φ′ at every pre-activation, of the same shape; in eval mode (a random slope at its mean), by autograd.
 
     module: any activation, placed in a network or not; of a stack with all its members at once. Where a pre-activation
     becomes two features (crelu, deep_fourier), the norm of both derivatives: what is left of a gradient that comes
@@ -55,12 +55,12 @@ class Curve:
         return torch.stack([slope[:, 0] for slope in _slopes(self.module, self.inputs(x))])
 
     def size(self, x: Tensor) -> Tensor:
-        """|φ′|, (n,): of two features the norm of both derivatives."""
+        """Return |φ′|, (n,): of two features the norm of both derivatives."""
         return self.slopes(x).norm(dim=0)
 
 
 def normal(scale: float = 1.0) -> tuple[Tensor, Tensor]:
-    """Nodes and weights of the trapezoidal rule for expectations over N(0, scale²), on ±12 standard deviations.
+    """Return nodes and weights of the trapezoidal rule for expectations over N(0, scale²), on ±12 standard deviations.
 
     A grid with a node at 0 suits functions with a kink there, on which Gauss–Hermite converges slowly; on smooth
     ones the rule is exact to rounding, since the integrand vanishes at both ends.

@@ -9,13 +9,13 @@ from .base import Activation, Random, activations, finite, ordered, positive
 
 @activations.register("sigmoid")
 def sigmoid() -> nn.Module:
-    """f(x) = 1/(1 + e⁻ˣ). Slope at most 1/4; floor 0, in both tails."""
+    """Return f(x) = 1/(1 + e⁻ˣ). Slope at most 1/4; floor 0, in both tails."""
     return nn.Sigmoid()
 
 
 @activations.register("tanh")
 def tanh() -> nn.Module:
-    """f(x) = tanh x. Floor 0, in both tails."""
+    """Return f(x) = tanh x. Floor 0, in both tails."""
     return nn.Tanh()
 
 

@@ -23,7 +23,7 @@ def activation(name: str, **params: Any) -> nn.Module:
 
 
 def parse_activation(text: str) -> nn.Module:
-    """`activation` from its text form, e.g. `relu` or `smooth_leaky(alpha=0.3,c=0.3,p=0.1)`.
+    """Return the activation of its text form, e.g. `relu` or `smooth_leaky(alpha=0.3,c=0.3,p=0.1)`.
 
     Raises CallSyntaxError for the form, otherwise as `activation`; all are ValueErrors.
     """
@@ -56,14 +56,14 @@ class Units:
         self._kind = _make(self._call.name, self._call.params)
 
     def preactivations(self, width: int) -> int:
-        """Outputs of the layer before the units, where they stand for a hidden layer of `width`.
+        """Return outputs of the layer before the units, where they stand for a hidden layer of `width`.
 
         Raises ValueError, in one line, for a width that the activation cannot have (an odd one for crelu).
         """
         return self._kind.preactivations(width) if isinstance(self._kind, Activation) else width
 
     def features(self, width: int) -> int:
-        """Inputs of the layer after the units, where they stand for a hidden layer of `width`."""
+        """Return inputs of the layer after the units, where they stand for a hidden layer of `width`."""
         return self._kind.features(width) if isinstance(self._kind, Activation) else width
 
     def __call__(self, width: int, axis: int = -1) -> nn.Module:

@@ -61,7 +61,7 @@ class SwiGLU(Activation):
         return max(1, round(2 * width / 3))
 
     def inputs(self, x: Tensor) -> Tensor:
-        """Gates x with the value 1: swish; E[value²] = 1, so that its gain is that of the gated product."""
+        """Return gates x with the value 1: swish; E[value²] = 1, so that its gain is that of the gated product."""
         return torch.stack([x, torch.ones_like(x)], -1)
 
     def forward(self, x: Tensor) -> Tensor:

@@ -62,7 +62,7 @@ def test_a_run_goes_on_from_a_checkpoint_behind_the_exchange_as_if_nothing_had_b
     events = [json.loads(line) for line in (run / "events.jsonl").read_text().splitlines()]
     done = [event["hook"] for event in events if event["event"] == "intervention"]
     assert set(done) == set(HOOKS)
-    tree = json.loads((first / "state.json").read_text().splitlines()[1])["tree"]["agent"]
+    tree = json.loads((first / "state.json").read_text().splitlines()[1])["tree"]["work"]
     of_learners = tree["learners"].values() if "learners" in tree else [tree["learner"]]
     assert ["muon", "swap(activation=prelu)"] in [learner["changes"] for learner in of_learners]
 

@@ -3,12 +3,12 @@
 import pytest
 from torch import nn
 
-from supple.envs import Task
 from supple.experiments.errors import UsageError
 from supple.experiments.read_hooks import read_hooks
+from supple.experiments.work import Task
 from supple.interventions import Learner, learner_for
 
-TASKS = [Task(0, 0, "Pendulum-v1", 0, 1000)]
+TASKS = [Task(0, 0, 1000, "Pendulum-v1")]
 
 
 def learners() -> dict[str, Learner]:

@@ -1,4 +1,4 @@
-"""`kill -9` at any moment, then `supple train --resume`: the same bytes as a run that was never killed.
+"""`kill -9` at any moment, then `supple resume`: the same bytes as a run that was never killed.
 
 The processes and the kills are real; see the nursery in conftest.py.
 """
@@ -62,7 +62,7 @@ def test_killed_before_every_change_of_a_file(nursery: Any, same: Any, reference
     run, kills = folder / "file-by-file", 0
     while True:
         known = (run / "config.json").exists()
-        args = ["train", "--resume", run] if known else [*RUN, "--out", run]
+        args = ["resume", run] if known else [*RUN, "--out", run]
         code = nursery.run(*args, die_at=kills + 1)
         if code == 0:
             break
@@ -77,7 +77,7 @@ def test_killed_at_random_moments(nursery: Any, same: Any, reference: Path, fold
     moments, run, kills = random.Random(seed), folder / f"random-{seed}", 0
     assert nursery.run(*RUN, "--out", run, die_at=5) == -signal.SIGKILL
     while True:
-        pid = nursery.start("train", "--resume", run)
+        pid = nursery.start("resume", run)
         time.sleep(moments.uniform(0.1, 0.3 + 0.1 * kills))
         with contextlib.suppress(ProcessLookupError):  # it was done already
             os.kill(pid, signal.SIGKILL)
@@ -99,7 +99,7 @@ def test_damaged_checkpoint_is_named_and_the_one_before_it_leads_to_the_same_end
     data = bytearray(damaged.read_bytes())
     data[len(data) // 2] ^= 1
     damaged.write_bytes(data)
-    assert nursery.run("train", "--resume", run) == 0
+    assert nursery.run("resume", run) == 0
     assert len(nursery.stderr()) == 1
     assert str(damaged) in nursery.stderr()[0]
     same.assert_runs(run, reference)
@@ -110,7 +110,7 @@ def test_no_intact_checkpoint_is_one_line_and_exit_code_1(nursery: Any, referenc
     for checkpoint in (run / "checkpoints").iterdir():
         os.truncate(checkpoint / "state.json", 1000)
     before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
-    assert nursery.run("train", "--resume", run) == 1
+    assert nursery.run("resume", run) == 1
     assert len(nursery.stderr()) == 1
     assert str(newest_file(run, "state.json")) in nursery.stderr()[0]
     assert before == {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
@@ -118,8 +118,15 @@ def test_no_intact_checkpoint_is_one_line_and_exit_code_1(nursery: Any, referenc
 
 def test_finished_run_is_left_untouched(nursery: Any, reference: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in reference.rglob("*")}
-    assert nursery.run("train", "--resume", reference) == 0
+    assert nursery.run("resume", reference) == 0
     assert before == {path: path.stat().st_mtime_ns for path in reference.rglob("*")}
+
+
+def test_the_older_spelling_goes_on_as_well(nursery: Any, same: Any, reference: Path, folder: Path) -> None:
+    run = shutil.copytree(reference, folder / "older-spelling")
+    shutil.rmtree(max((run / "checkpoints").iterdir()))
+    assert nursery.run("train", "--resume", run) == 0, nursery.stderr()
+    same.assert_runs(run, reference)
 
 
 def test_full_disk_is_one_line_and_training_goes_on_when_there_is_room(
@@ -134,7 +141,7 @@ def test_full_disk_is_one_line_and_training_goes_on_when_there_is_room(
         run, ballast, refused = disk / "run", disk / "ballast", 0
         for pages in (0, 1, 3, 8, 16, 24, 1000):
             leave_pages(disk, ballast, pages)
-            code = nursery.run(*(["train", "--resume", run] if run.exists() else [*RUN, "--out", run]))
+            code = nursery.run(*(["resume", run] if run.exists() else [*RUN, "--out", run]))
             if code == 0:
                 break
             refused += 1

@@ -83,6 +83,23 @@ def test_trunk_beyond_the_fork_does_not_enter_an_arm(tmp_path):
     assert load(folder).arms["fire"][0].episodes.returns.tolist() == [1.0, 3.0]
 
 
+def test_arms_are_named_after_their_variant_and_continue_its_own_trunk(tmp_path):
+    folder = write_comparison(tmp_path / "c", ["none", "fire"], [0])
+    rates = [{"learning_rate": 1e-3}, {"learning_rate": 1e-4}]
+    plan = json.loads((folder / "comparison.json").read_text())
+    (folder / "comparison.json").write_text(json.dumps({**plan, "variants": rates}))
+    for i, variant in enumerate(rates):
+        place = folder / "seed-0" / f"learning_rate={variant['learning_rate']}"
+        for arm, run in {None: "trunk", "none": "none"}.items():
+            path = write_run(place / run, [episode(150 if arm else 50, float(10 * bool(arm) + i), task=bool(arm))], arm)
+            config = json.loads((path / "config.json").read_text())
+            (path / "config.json").write_text(json.dumps({**config, "variant": variant}))
+    data = load(folder)
+    assert list(data.arms) == ["learning_rate=0.001 · none", "learning_rate=0.0001 · none"]
+    assert [run.episodes.returns.tolist() for [run] in data.arms.values()] == [[0, 10], [1, 11]]
+    assert data.notes == [f"learning_rate={rate} · fire: no run yet for seed 0" for rate in (0.001, 0.0001)]
+
+
 def test_missing_arms_and_seeds_are_noted(tmp_path):
     folder = write_comparison(tmp_path / "c", ["none", "fire", "snp"], [0, 1])
     write_run(folder / "seed-0" / "trunk", [episode(50, 0.0)])

@@ -89,16 +89,16 @@ def test_a_vector_that_grows_along_the_gradient_is_kept_and_one_without_gradient
 
 def test_what_the_data_do_not_reach_is_left_alone():
     torch.manual_seed(0)
-    module = nn.ModuleDict({"trunk": nn.Linear(3, 4), "mine": nn.Linear(4, 2), "other": nn.Linear(4, 2)})
+    module = nn.ModuleDict({"body": nn.Linear(3, 4), "mine": nn.Linear(4, 2), "other": nn.Linear(4, 2)})
     x = torch.randn(8, 3)
 
     def batches(count: int | None) -> Iterator[Tensor]:
-        yield module["mine"](module["trunk"](x).relu()).square().mean(1)
+        yield module["mine"](module["body"](x).relu()).square().mean(1)
 
     target = learner_for(module, batches=batches, units=())
     other = module["other"].weight.detach().clone()
     written = make("dash").apply(target)
-    assert written == ["trunk.weight", "trunk.bias", "mine.weight", "mine.bias"]
+    assert written == ["body.weight", "body.bias", "mine.weight", "mine.bias"]
     assert torch.equal(module["other"].weight, other)
 
 

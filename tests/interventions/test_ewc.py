@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from supple.interventions import Learner, StackedLinear, learner_for, make
-from supple.interventions import ewc as room
+from supple.interventions import ewc as ewc_module
 from supple.interventions.ewc import empirical_fisher
 
 
@@ -56,7 +56,7 @@ def move(target: Learner, seed: int) -> None:
 @pytest.mark.parametrize("budget", [2**25, 150, 1])  # of all samples of a batch at once, of a few, of each
 @pytest.mark.parametrize("samples", [3, 8, 20])
 def test_the_fisher_is_the_mean_square_of_each_samples_gradient(monkeypatch, budget, samples):
-    monkeypatch.setattr(room, "BUDGET", budget)
+    monkeypatch.setattr(ewc_module, "BUDGET", budget)
     task = Task(1)
     target = learner(task)
     found, wanted = empirical_fisher(target, samples), by_hand(target, task, samples)

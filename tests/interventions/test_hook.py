@@ -21,7 +21,7 @@ def test_a_hook_is_an_intervention_and_a_schedule():
     assert (hook.intervention.steps, hook.intervention.scope) == (5, ("conv", "head"))
     assert hook.schedule == AtFraction(0.5)
     assert hook.memory == {}
-    assert isinstance(parse_hook("reset(what=layer,layer='trunk.0')@task").intervention, Reset)
+    assert isinstance(parse_hook("reset(what=layer,layer='body.0')@task").intervention, Reset)
 
 
 def test_a_continuous_intervention_has_no_schedule_even_where_there_is_a_default():

@@ -202,13 +202,13 @@ def test_its_contract_in_words():
     learner = replace(build("mlp"), algorithm="dqn")
     assert make("redo").contract(learner) == {
         "weights": "of dormant units: incoming re-drawn, bias and outgoing 0",
-        "optimizer state": "moments of the rewritten entries and step counters zeroed in place",
+        "optimizer state": "slots of the rewritten entries and step counters zeroed in place",
         "target network": ":= online network",
         "replay, observation statistics, generators": "kept",
     }
     released = make("redo", contract="as_released").contract(learner)
     assert released["target network"] == "kept"
-    assert released["optimizer state"] == "moments of the rewritten weights zeroed in place"
+    assert released["optimizer state"] == "slots of the rewritten weights zeroed in place"
 
 
 def test_everything_is_written_in_place():
@@ -233,10 +233,10 @@ def test_on_an_actor_critic_all_heads_that_read_a_unit_stop_hearing_it(share_val
     learner, network = agent.learners["agent"], agent.network
     agent.last = "a", Batch(torch.randn(64, 3), torch.randn(64, 2), *(torch.randn(64) for _ in range(4)))
     with torch.no_grad():
-        for trunk in (network.trunk, getattr(network, "value_trunk", network.trunk)):
-            trunk[0].bias.fill_(100.0)
-            trunk[2].bias.fill_(1e3)
-        network.trunk[2].bias[:3] = -1e4
+        for body in (network.body, getattr(network, "value_body", network.body)):
+            body[0].bias.fill_(100.0)
+            body[2].bias.fill_(1e3)
+        network.body[2].bias[:3] = -1e4
     before = network(agent.probe[1].observations, "a")
     redo = make("redo", tau=0.0)
     redo.attach(learner)
@@ -245,9 +245,9 @@ def test_on_an_actor_critic_all_heads_that_read_a_unit_stop_hearing_it(share_val
         for head in heads.values():
             assert bool(head.weight[:, :3].any()) == hears
             assert head.weight[:, 3:].all()
-    expected = {"trunk.2.weight", "trunk.2.bias", "policy.a.weight", "policy.b.weight"}
+    expected = {"body.2.weight", "body.2.bias", "policy.a.weight", "policy.b.weight"}
     assert set(written) == expected | ({"value.a.weight", "value.b.weight"} if share_value else set())
-    assert network.trunk[2].bias.tolist() == [0.0] * 3 + [1e3] * 5
+    assert network.body[2].bias.tolist() == [0.0] * 3 + [1e3] * 5
     after = network(agent.probe[1].observations, "a")
     torch.testing.assert_close(after, before)
 

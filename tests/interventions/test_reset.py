@@ -77,8 +77,8 @@ def test_a_head_reset_takes_all_environments_heads_and_nothing_else():
 def test_heads_side_by_side_are_one_depth():
     target = agent()
     make("reset", what="last", count=2).apply(target)
-    assert {name.split(".")[0] for name in restored(target)} == {"policy", "value", "trunk"}
-    assert "trunk.0.weight" not in restored(target)
+    assert {name.split(".")[0] for name in restored(target)} == {"policy", "value", "body"}
+    assert "body.0.weight" not in restored(target)
 
 
 def test_a_fresh_reset_is_a_new_draw_of_the_part_alone():
@@ -95,9 +95,9 @@ def test_a_fresh_reset_is_a_new_draw_of_the_part_alone():
 def test_a_fresh_reset_of_an_agent_follows_its_own_initialisation():
     target = agent()
     make("reset", toward="fresh").apply(target)
-    weight = dict(target.module.named_parameters())["trunk.2.weight"].detach()
+    weight = dict(target.module.named_parameters())["body.2.weight"].detach()
     torch.testing.assert_close(weight @ weight.T, 2 * torch.eye(8))  # orthogonal with gain √2
-    assert not torch.allclose(weight, target.initial["trunk.2.weight"])
+    assert not torch.allclose(weight, target.initial["body.2.weight"])
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_parameters_that_do_not_go_together_are_refused_when_it_is_made(params, 
 
 
 def test_a_part_that_the_network_has_not_is_refused_at_attach():
-    with pytest.raises(ValueError, match=r"has no layer 'trunk' \(layers: 0, 3, 6\)"):
-        make("reset", what="layer", layer="trunk").attach(learner())
+    with pytest.raises(ValueError, match=r"has no layer 'body' \(layers: 0, 3, 6\)"):
+        make("reset", what="layer", layer="body").attach(learner())
     with pytest.raises(ValueError, match="scope 'conv' names no layer of 'agent'"):
         make("reset", what="conv").attach(agent())

@@ -176,12 +176,12 @@ def test_the_intervention_balances_by_the_retain_loss_where_there_is_one(retain:
     named = dict(target.module.named_parameters())
     assert set(written) == set(named) - {"gate.weight", "gate.bias", "down.bias", "out.bias"}
     for name, parameter in named.items():
-        moments = target.optimizer.state[parameter]["exp_avg"]
+        slots = target.optimizer.state[parameter]["exp_avg"]
         if name.startswith("fused"):  # of a fused layer only the values' part was written
-            assert not moments[5:].any()
-            assert moments[:5].any()
+            assert not slots[5:].any()
+            assert slots[:5].any()
         else:
-            assert bool(moments.any()) == (name not in written)
+            assert bool(slots.any()) == (name not in written)
 
 
 def test_without_a_schedule_it_is_applied_once_at_the_start() -> None:

@@ -100,10 +100,10 @@ def test_any_spectrum_is_found_in_a_bounded_basis(tenths: list[int], k: int, dat
     """Eigenvalues are equal or 0.1 apart: across narrower gaps so small a basis takes more than 1000 iterations."""
     eigenvalues = [i / 10 for i in tenths]
     k = min(k, len(eigenvalues))
-    room = data.draw(st.integers(2 * k, 2 * k + 4))
+    held = data.draw(st.integers(2 * k, 2 * k + 4))
     expected = torch.tensor(sorted(eigenvalues, reverse=True)[:k], dtype=torch.float64)
     loss, x = quadratic(eigenvalues)
-    found = hessian_eigenvalues(loss, [x], k, max_basis=room, tolerance=1e-9, max_iterations=1000)
+    found = hessian_eigenvalues(loss, [x], k, max_basis=held, tolerance=1e-9, max_iterations=1000)
     torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6)
 
 

@@ -1,4 +1,4 @@
-"""Computed properties against paper 002's Tables A1 and G1, closed forms, and gains against sampling."""
+"""Computed properties against Tables A1 and G1 of Lillo & Cheney (2025), closed forms, and gains against sampling."""
 
 import math
 

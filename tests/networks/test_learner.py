@@ -87,8 +87,8 @@ def test_scopes_name_layers_by_role_kind_or_several_words(scope, expected):
 def test_scopes_that_name_nothing_are_refused_in_one_line():
     with pytest.raises(ValueError, match=r"^unknown scope 'hiden': did you mean 'hidden'\? \(known: all, enc.*\)$"):
         learner_for(network()).select("hiden")
-    with pytest.raises(ValueError, match=r"^unknown scope 'trunk' \(known"):
-        learner_for(network()).select(("head", "trunk"))
+    with pytest.raises(ValueError, match=r"^unknown scope 'body' \(known"):
+        learner_for(network()).select(("head", "body"))
     with pytest.raises(ValueError, match=r"^scope 'conv' names no layer of 'actor'$"):
         learner_for(Actor(), name="actor").select("conv")
 
@@ -146,14 +146,14 @@ def test_an_actor_critic_knows_its_wiring():
 
     policy, value = ("policy.a", "policy.b"), ("value.a", "value.b")
     assert network(True).wiring() == {
-        "trunk.1": Wiring(("trunk.0",), ("trunk.2",)),
-        "trunk.3": Wiring(("trunk.2",), policy + value),
+        "body.1": Wiring(("body.0",), ("body.2",)),
+        "body.3": Wiring(("body.2",), policy + value),
     }
     assert network(False).wiring() == {
-        "value_trunk.1": Wiring(("value_trunk.0",), ("value_trunk.2",)),
-        "value_trunk.3": Wiring(("value_trunk.2",), value),
-        "trunk.1": Wiring(("trunk.0",), ("trunk.2",)),
-        "trunk.3": Wiring(("trunk.2",), policy),
+        "value_body.1": Wiring(("value_body.0",), ("value_body.2",)),
+        "value_body.3": Wiring(("value_body.2",), value),
+        "body.1": Wiring(("body.0",), ("body.2",)),
+        "body.3": Wiring(("body.2",), policy),
     }
 
 

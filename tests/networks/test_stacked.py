@@ -205,19 +205,19 @@ def test_redo_on_a_stack_equals_redo_on_each_member_whoever_has_dormant_units(se
             assert torch.equal(stack.module.get_parameter(parameter)[i], value), parameter
 
 
-def test_a_member_without_dormant_units_keeps_its_values_and_moments():
+def test_a_member_without_dormant_units_keeps_its_values_and_slots():
     stack = build(share=0.0)
     with torch.no_grad():
         for place, bias in ((1, 10.0), (3, 100.0), (5, 1000.0)):  # every unit fires
             stack.module[place].bias.fill_(bias)
         stack.module[3].bias[1, :2] = -100.0  # and these do not
     values = snapshot(stack.module)
-    moments = {p: stack.optimizer.state[p]["exp_avg"].clone() for p in stack.module.parameters()}
+    slots = {p: stack.optimizer.state[p]["exp_avg"].clone() for p in stack.module.parameters()}
     assert make("redo", tau=0.0).apply(stack) == ["3.weight", "3.bias", "5.weight"]
     for name, parameter in stack.module.named_parameters():
         for i in (0, 2):
             assert torch.equal(parameter[i], values[name][i])
-            assert torch.equal(stack.optimizer.state[parameter]["exp_avg"][i], moments[parameter][i])
+            assert torch.equal(stack.optimizer.state[parameter]["exp_avg"][i], slots[parameter][i])
     assert stack.optimizer.state[stack.module[3].weight]["exp_avg"][1, :2].eq(0).all()
     assert stack.module[5].weight[1, :, :2].eq(0).all()
 

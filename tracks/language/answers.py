@@ -15,7 +15,7 @@ __all__ = ["answer_loss", "answer_nll", "choose", "generate", "score", "task_sco
 
 
 def answer_nll(model: nn.Module, tokens: Tensor, labels: Tensor) -> Tensor:
-    """The summed negative log-likelihood in nats of each row's answer, (B,), differentiable.
+    """Return the summed negative log-likelihood in nats of each row's answer, (B,), differentiable.
 
     tokens, labels: of `collate`, (B, T). The head sees only the positions at which some row has an answer, which
     saves most of its work and memory."""
@@ -29,7 +29,8 @@ def answer_nll(model: nn.Module, tokens: Tensor, labels: Tensor) -> Tensor:
 
 @torch.no_grad()
 def answer_loss(model: nn.Module, encoded: Sequence[Encoded], pad: int, batch_size: int = 8) -> float:
-    """Mean negative log-likelihood per answer token, in nats, over all examples; the model is in evaluation mode."""
+    """Return the mean negative log-likelihood per answer token, in nats, over all examples;
+    the model is in evaluation mode."""
     device = next(model.parameters()).device
     ordered = sorted(encoded, key=lambda each: len(each.ids))
     total, tokens = 0.0, sum(len(each.answer) for each in ordered)
@@ -47,7 +48,7 @@ def generate(
     batch_size: int = 8,
     max_length: int | None = None,
 ) -> list[str]:
-    """What the model writes in answer to each prompt: greedily, with a cache, padded on the left.
+    """Return what the model writes in answer to each prompt: greedily, with a cache, padded on the left.
 
     prompts: what the user says (the chat template is added), or examples with a system turn as well. max_length: the
     most tokens of a prompt; of a longer one the end is kept. The model is in evaluation mode."""
@@ -94,7 +95,7 @@ def _greedy(model: nn.Module, prompts: Sequence[Sequence[int]], count: int, stop
 def choose(
     model: nn.Module, tokenizer: Any, examples: Sequence[Example], batch_size: int = 8, max_length: int | None = None
 ) -> list[str]:
-    """The choice of each multiple-choice question that the model finds likeliest right after the prompt.
+    """Return the choice of each multiple-choice question that the model finds likeliest right after the prompt.
 
     It costs one forward pass of a question (and one more for each choice beyond a token): cheaper than a generated
     answer, and without the noise of reading the letter out of one. A choice of several tokens has the sum of their
@@ -144,7 +145,7 @@ def task_score(
     model: nn.Module, tokenizer: Any, task: TaskData, *, max_new_tokens: int, batch_size: int = 8,
     max_length: int | None = None, examples: int | None = None,
 ) -> float:  # fmt: skip
-    """The mean score of a task's test examples (the first so many of them), in [0, 1].
+    """Return the mean score of a task's test examples (the first so many of them), in [0, 1].
 
     Questions with choices are answered by likelihood (`choose`), others by greedy generation. The model is in
     evaluation mode."""

@@ -25,7 +25,7 @@ BINS = 40  # of the histogram of factors, from 1/R to R
 
 
 def batch_loss(model: nn.Module, batch: Batch) -> Tensor:
-    """The model's own mean loss over the labels that count."""
+    """Return the model's own mean loss over the labels that count."""
     loss: Tensor = model(**batch, use_cache=False).loss
     return loss
 

@@ -33,12 +33,12 @@ class Encoded:
 
 
 def encode(tokenizer: Any, examples: Sequence[Example], max_length: int) -> list[Encoded]:
-    """Prompt and answer of each example as tokens, at most max_length in all.
+    """Return prompt and answer of each example as tokens, at most max_length in all.
 
     The prompt is what the model is given when it is to answer: the chat template with its generation prompt. Prompt
     and answer are made tokens separately, so that the border is exact and training sees what generation will see. One
     that is too long loses the beginning of its prompt, where question and generation prompt stand at the end; an
-    answer that is too long by itself loses its end, and leaves room for one token of the prompt.
+    answer that is too long by itself loses its end, and leaves space for one token of the prompt.
     """
     end = end_of_turn(tokenizer)
     found = []
@@ -53,7 +53,7 @@ def encode(tokenizer: Any, examples: Sequence[Example], max_length: int) -> list
 
 
 def collate(encoded: Sequence[Encoded], pad: int) -> tuple[Tensor, Tensor, Tensor]:
-    """(tokens (B, T) int64, labels (B, T) with −100 on prompt and padding, mask (B, T) of what is no padding).
+    """Return (tokens (B, T) int64, labels (B, T) with −100 on prompt and padding, mask (B, T) of what is no padding).
 
     Padding is on the right, where causal attention keeps it from being seen: the mask is not needed for the loss.
     """
@@ -70,7 +70,7 @@ def collate(encoded: Sequence[Encoded], pad: int) -> tuple[Tensor, Tensor, Tenso
 
 
 def prompt_ids(tokenizer: Any, example: Example) -> list[int]:
-    """What the model is given before it answers.
+    """Return what the model is given before it answers.
 
     A model without a chat template gets "Question: …\\nAnswer:" instead, which is said once in a warning. One whose
     template knows no system turn (Gemma) gets its text before the question.
@@ -83,14 +83,14 @@ def prompt_ids(tokenizer: Any, example: Example) -> list[int]:
 
 
 def answer_ids(tokenizer: Any, text: str) -> list[int]:
-    """The tokens of an answer after the prompt, without the end of its turn."""
+    """Return the tokens of an answer after the prompt, without the end of its turn."""
     text = text.strip()
     return _plain_ids(tokenizer, text if tokenizer.chat_template else f" {text}")
 
 
 def end_of_turn(tokenizer: Any) -> list[int]:
-    """The token that ends an answer, as a list: the first special token that the template puts after it, else the
-    end-of-sequence token; [] for a tokenizer that has neither."""
+    """Return the token that ends an answer, as a list: the first special token that the template puts after it, else
+    the end-of-sequence token; [] for a tokenizer that has neither."""
     if tokenizer.chat_template:
         turns = [{"role": "user", "content": "question"}, {"role": "assistant", "content": MARK}]
         text = tokenizer.apply_chat_template(turns, **TEMPLATE_SETTINGS)

@@ -37,7 +37,8 @@ class Example:
 
 @dataclass(frozen=True)
 class TaskData:
-    """What is learned and what is examined. score: accuracy, rouge_l, sari or similarity (see `answers.score`).
+    """The examples that are learned and those that are examined. score: accuracy, rouge_l, sari or similarity (see
+    `answers.score`).
     source: where the examples come from and how they were divided, in words."""
 
     name: str
@@ -54,7 +55,7 @@ class TaskData:
 
 
 def load_task(text: str, seed: int, train: int | None = None, test: int | None = None) -> TaskData:
-    """The examples that a text names.
+    """Return the examples that a text names.
 
     text: a file of examples (see `read_examples`), whose name may say train or test, with the other beside it; a
         folder with such a pair, or with several files; `reasoning-gym:NAME`, a seeded generator; `mcq:` before a file
@@ -91,7 +92,7 @@ def load_task(text: str, seed: int, train: int | None = None, test: int | None =
 
 
 def read_examples(path: Path | str) -> tuple[Example, ...]:
-    """The examples of a JSON Lines file, or of a JSON list.
+    """Return the examples of a JSON Lines file, or of a JSON list.
 
     Each is an object with prompt (or question) and answer, and optionally choices (a list of answers) and system; or a
     line of SciKnowEval: prompt.default, question, choices.text, choices.label and answerKey, whose answer is a letter.

@@ -20,7 +20,7 @@ TEMPLATE = (
 
 
 def fresh_llama(text: str, seed: int) -> tuple[Any, Any]:
-    """(model, tokenizer) of `llama:WIDTHxLAYERS`, such as llama:256x4.
+    """Return (model, tokenizer) of `llama:WIDTHxLAYERS`, such as llama:256x4.
 
     Attention heads of width 32, an MLP of 8/3 the width (a multiple of 32), embedding and head apart. The weights are
     transformers' initialisation, drawn from `seed`; torch's global generator is left as it was.
@@ -52,7 +52,8 @@ def fresh_llama(text: str, seed: int) -> tuple[Any, Any]:
 
 
 def byte_tokenizer() -> Any:
-    """256 bytes and five special tokens; a turn is <|user|>…<|end|> and the like, with no other signs between."""
+    """Return a tokenizer of 256 bytes and five special tokens;
+    a turn is <|user|>…<|end|> and the like, with no other signs between."""
     from tokenizers import AddedToken, Tokenizer
     from tokenizers.decoders import ByteLevel as Decoder
     from tokenizers.models import BPE

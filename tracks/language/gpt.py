@@ -135,28 +135,28 @@ class GPT(nn.Module):
         return self.lm_head(self.ln_f(x))
 
     def loss(self, tokens: Tensor, targets: Tensor) -> Tensor:
-        """Mean cross-entropy in nats over the targets (B, T) that are not −100; NaN where all are."""
+        """Return the mean cross-entropy in nats over the targets (B, T) that are not −100; NaN where all are."""
         return F.cross_entropy(self(tokens).flatten(0, 1), targets.flatten(), ignore_index=IGNORED)
 
     def losses(self, tokens: Tensor, targets: Tensor) -> Tensor:
-        """The same of each sequence: (B,)."""
+        """Return the mean cross-entropy of each sequence, (B,)."""
         flat = F.cross_entropy(
             self(tokens).flatten(0, 1), targets.flatten(), ignore_index=IGNORED, reduction="none"
         )  # 0 where ignored
         return flat.view(targets.shape).sum(1) / (targets != IGNORED).sum(1)
 
     def flops_per_token(self, length: int | None = None) -> int:
-        """Floating-point operations of training on one token, forward and backward: 6N + 12·L·H·Q·T (Chowdhery et al.
-        2022, Appendix B; what nanoGPT's MFU counts). H·Q is the width; N is all parameters without the positions: the
-        tied embedding counts once, for the head (its lookup costs nothing). Causality, which would halve the second
-        term, is not taken off. length: T, by default the block size."""
+        """Return floating-point operations of training on one token, forward and backward: 6N + 12·L·H·Q·T (Chowdhery
+        et al. 2022, Appendix B; what nanoGPT's MFU counts). H·Q is the width; N is all parameters without the
+        positions: the tied embedding counts once, for the head (its lookup costs nothing). Causality, which would halve
+        the second term, is not taken off. length: T, by default the block size."""
         c = self.config
         parameters = sum(p.numel() for p in self.parameters()) - self.wpe.weight.numel()
         return 6 * parameters + 12 * c.layers * c.width * (length or c.block_size)
 
     def scale_symmetries(self) -> list[ScalePair]:
-        """For `sib`: the value rows of c_attn with the columns of c_proj, channel by channel. Its MLP has no gate, and
-        GELU(αx) is not αGELU(x): there is no pair."""
+        """Return the pairs of `sib`: the value rows of c_attn with the columns of c_proj, channel by channel. Its MLP
+        has no gate, and GELU(αx) is not αGELU(x): there is no pair."""
         c, pairs = self.config, []
         for i, block in enumerate(self.h):
             assert isinstance(block, Block)
@@ -176,8 +176,8 @@ class GPT(nn.Module):
 
 
 def optimizer_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
-    """AdamW's groups as in nanoGPT: weight decay on tensors with two dimensions or more (matrices, embeddings), none on
-    biases and normalisation."""
+    """Return AdamW's groups as in nanoGPT: weight decay on tensors with two dimensions or more (matrices, embeddings),
+    none on biases and normalisation."""
     parameters = [p for p in model.parameters() if p.requires_grad]
     groups = [
         {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": weight_decay},
@@ -189,7 +189,7 @@ def optimizer_groups(model: nn.Module, weight_decay: float) -> list[dict[str, An
 def adamw(
     model: nn.Module, learning_rate: float, weight_decay: float = 0.1, betas: tuple[float, float] = (0.9, 0.95)
 ) -> torch.optim.AdamW:
-    """nanoGPT's optimizer, fused. The groups remember the rate as `initial_lr`, which schedules scale."""
+    """Return nanoGPT's optimizer, fused. The groups remember the rate as `initial_lr`, which schedules scale."""
     optimizer = torch.optim.AdamW(optimizer_groups(model, weight_decay), lr=learning_rate, betas=betas, fused=True)
     for group in optimizer.param_groups:
         group["initial_lr"] = learning_rate
@@ -197,9 +197,10 @@ def adamw(
 
 
 def gpt_layers(model: GPT) -> tuple[Layer, ...]:
-    """Its Linear layers in forward order, by part: `qkv` (three matrices in one), `attn_proj`, `fc` and `mlp_proj` of
-    each block, all hidden; then the head, which is the embedding as well. No layer is an encoder alone. The positions
-    and the normalisations are no layers, so `fire` leaves them; `snp` and `reset` of everything take them too."""
+    """Return a GPT's Linear layers in forward order, by part: `qkv` (three matrices in one), `attn_proj`, `fc` and
+    `mlp_proj` of each block, all hidden; then the head, which is the embedding as well. No layer is an encoder alone.
+    The positions and the normalisations are no layers, so `fire` leaves them; `snp` and `reset` of everything take them
+    too."""
     layers = [
         Layer(name := f"h.{i}.{path}", model.get_submodule(name), "hidden", i * len(PARTS) + j, part, split)
         for i in range(len(model.h))
@@ -219,7 +220,7 @@ def gpt_learner(
     activation_draws: Sequence[torch.Generator] | None = None,
     name: str = "model",
 ) -> Learner:
-    """What interventions and metrics see of a GPT; call it before the first update. Arguments as in `Learner`.
+    """Return what interventions and metrics see of a GPT; call it before the first update. Arguments as in `Learner`.
 
     Units are the activations of the MLPs, private to c_fc and c_proj; features are what the head reads, ln_f's output.
     A fresh draw (`redraw`) comes from the learner's generator.

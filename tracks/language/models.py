@@ -53,7 +53,7 @@ class LanguageModel:
 
 
 def load_model(name: str, device: str = "cpu", seed: int = 0) -> LanguageModel:
-    """A causal language model by its name.
+    """Return a causal language model by its name.
 
     name: a folder in transformers' layout; a .gguf file, dequantised; `smollm2`, what `supple fetch smollm2` got,
         dequantised once and kept beside it; `llama:WIDTHxLAYERS`, random weights drawn from `seed`; or OWNER/NAME on
@@ -89,7 +89,7 @@ def load_model(name: str, device: str = "cpu", seed: int = 0) -> LanguageModel:
 
 
 def new_model(text: str, seed: int = 0, device: str = "cpu") -> LanguageModel:
-    """A LLaMA with random weights and a tokenizer of bytes; text: `llama:WIDTHxLAYERS` (see fresh.py)."""
+    """Return a LLaMA with random weights and a tokenizer of bytes; text: `llama:WIDTHxLAYERS` (see fresh.py)."""
     from .fresh import fresh_llama
 
     require("transformers")
@@ -120,8 +120,8 @@ def save_model(language_model: LanguageModel, folder: Path) -> None:
 
 
 def causal_layers(model: nn.Module) -> tuple[Layer, ...]:
-    """Its Linear layers in forward order, all hidden but the head. Parts: query, key, value, output, gate, up, down,
-    head; others are called as the model calls them. A tied head is the embedding as well.
+    """Return a model's Linear layers in forward order, all hidden but the head. Parts: query, key, value, output, gate,
+    up, down, head; others are called as the model calls them. A tied head is the embedding as well.
 
     Raises ValueError for a model without Linear layers (GPT-2's are of another kind)."""
     head = model.get_output_embeddings()  # type: ignore[operator]
@@ -139,7 +139,7 @@ def causal_layers(model: nn.Module) -> tuple[Layer, ...]:
 
 
 def causal_units(model: nn.Module) -> tuple[str, ...]:
-    """Names of the activations of its MLPs. Raises ValueError for a model that has none as a module."""
+    """Return names of the activations of its MLPs. Raises ValueError for a model that has none as a module."""
     units = tuple(name for name, _ in model.named_modules() if name.rpartition(".")[2] in UNITS)
     if not units:
         raise ValueError(f"{type(model).__name__} has no activations to measure that are modules ({', '.join(UNITS)})")
@@ -164,7 +164,7 @@ def causal_learner(
     retain: Callable[[], Tensor] | None = None,
     name: str = "model",
 ) -> Learner:
-    """What interventions and metrics see of a causal language model; call it before the first update.
+    """Return what interventions and metrics see of a causal language model; call it before the first update.
 
     Arguments as in `Learner`. Units are what the MLPs' activations put out; in a gated MLP they are multiplied by
     another layer's outputs, so methods that replace single units refuse them. A fresh draw (`redraw`) is that of
@@ -207,7 +207,7 @@ def require(package: str, purpose: str = "a language model of transformers") -> 
 
 
 def on_the_hub(name: str) -> bool:
-    """Whether a name means a model on the hub, and no path that is not there."""
+    """Return whether a name means a model on the hub, and no path that is not there."""
     return HUB.fullmatch(name) is not None and not name.startswith(".") and not Path(name).parent.exists()
 
 
@@ -229,7 +229,7 @@ def _read(folder: Path, gguf: str | None = None) -> tuple[nn.Module, Any]:
 
 
 def from_hub(name: str, read: Callable[..., Any]) -> Any:
-    """What `read(name, local_files_only=…)` gives: out of the hub's own cache, else over the network.
+    """Return what `read(name, local_files_only=…)` gives: out of the hub's own cache, else over the network.
 
     Raises RunError, which says how to use a local path, where it cannot be had; passes on UsageError."""
     from huggingface_hub import HfApi
@@ -252,8 +252,9 @@ def from_hub(name: str, read: Callable[..., Any]) -> Any:
 
 
 def model_type(name: str) -> str:
-    """The architecture of a folder or of a model on the hub, as transformers calls it, such as llama or clip; "" for
-    any other name and for a folder that does not say. Raises RunError for a model that is not to be had from the hub.
+    """Return the architecture of a folder or of a model on the hub, as transformers calls it, such as llama or clip; ""
+    for any other name and for a folder that does not say. Raises RunError for a model that is not to be had from the
+    hub.
     """
     if on_the_hub(name):
         require("transformers")
@@ -294,13 +295,13 @@ def _smollm2() -> Path:
 
 
 def first_line(error: Exception) -> str:
-    """Of what an error says; its kind where it says nothing."""
+    """Return the first line of what an error says; its kind where it says nothing."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Without transformers' progress bars and remarks."""
+    """Silence transformers' progress bars and remarks."""
     from transformers.utils import logging
 
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()

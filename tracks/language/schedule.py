@@ -4,7 +4,8 @@ import math
 
 
 def linear(update: int, updates: int, warmup: int, floor: float) -> float:
-    """Rises linearly over `warmup` updates, then falls linearly to `floor` at the last (FIRE's paper, E.2).
+    """Return the factor of the rate, which rises linearly over `warmup` updates, then falls linearly to `floor` at the
+    last (FIRE's paper, E.2).
 
     update: from 0. The first update has the rate 1/(warmup + 1), not 0: an update at rate 0 would be lost.
     """
@@ -15,8 +16,9 @@ def linear(update: int, updates: int, warmup: int, floor: float) -> float:
 
 
 def cosine(update: int, updates: int, warmup: int, cooldown: int, floor: float) -> float:
-    """Rises linearly over `warmup` updates, falls as a cosine to `floor`, and in the last `cooldown` updates, which
-    come on top, stays there (the SIB paper, 3.1: it names 50 cool-down steps and not what happens in them).
+    """Return the factor of the rate, which rises linearly over `warmup` updates, falls as a cosine to `floor`, and in
+    the last `cooldown` updates, which come on top, stays there (the SIB paper, 3.1: it names 50 cool-down steps and not
+    what happens in them).
 
     updates: in all, cool-down included.
     """

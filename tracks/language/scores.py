@@ -13,7 +13,7 @@ ORDERS = 4  # of n-grams in SARI
 
 
 def score(name: str, given: str, expected: str, source: str = "") -> float:
-    """How good an answer is, in [0, 1].
+    """Return how good an answer is, in [0, 1].
 
     accuracy: 1 or 0. Where the expected answer has a result after "####" (GSM8K), the last number of the given one is
         compared with it; where it begins with a letter alone in its line (TRACE's ScienceQA gives reasons below),
@@ -36,8 +36,9 @@ def score(name: str, given: str, expected: str, source: str = "") -> float:
 
 
 def sari(source: str, given: str, expected: str) -> float:
-    """SARI (Xu et al. 2016) with one reference: the mean over n-grams of 1 to 4 words of the F1 of what was added, the
-    F1 of what was kept, and the precision of what was deleted. A part with nothing to do that did nothing is 1."""
+    """Return SARI (Xu et al. 2016) with one reference: the mean over n-grams of 1 to 4 words of the F1 of what was
+    added, the F1 of what was kept, and the precision of what was deleted. A part with nothing to do that did nothing is
+    1."""
     source_words, given_words, expected_words = _words(source), _words(given), _words(expected)
     total = 0.0
     for n in range(1, ORDERS + 1):
@@ -94,8 +95,8 @@ def _overlap(first: Sequence[Hashable], second: Sequence[Hashable]) -> float:
 
 
 def longest_common_subsequence(first: Sequence[Hashable], second: Sequence[Hashable]) -> int:
-    """Its length. A column of the usual table is one integer with a bit for each row, as in Hyyrö (2004), since texts
-    of some thousand characters take seconds otherwise."""
+    """Return the length of the longest common subsequence. A column of the usual table is one integer with a bit for
+    each row, as in Hyyrö (2004), since texts of some thousand characters take seconds otherwise."""
     places: dict[Hashable, int] = {}
     for i, item in enumerate(first):
         places[item] = places.get(item, 0) | 1 << i

@@ -35,7 +35,7 @@ class Course:
 
 
 def follow(first: ArrayLike, second: ArrayLike, tasks: Sequence[Task], times: ArrayLike, tau: float = 1.0) -> Course:
-    """The exact course of λ-balanced weights W₁ (N_h, N_i), W₂ (N_o, N_h) through tasks of the same sizes.
+    """Return the exact course of λ-balanced weights W₁ (N_h, N_i), W₂ (N_o, N_h) through tasks of the same sizes.
 
     times: (T,), ascending, since the start of each task; a task ends at the last of them. Any N_h that λ allows.
     Raises ValueError as `Exact`, without a task, and for times out of order.
@@ -59,13 +59,14 @@ def follow(first: ArrayLike, second: ArrayLike, tasks: Sequence[Task], times: Ar
 
 
 def forgetting(tasks: Sequence[Task], i: int, j: int, k: int) -> float:
-    """𝓕_i(T_j, T_k) = ½(‖Σ_k − Σ_i‖² − ‖Σ_j − Σ_i‖²): rise of the loss of task i from the end of task j to the end of
-    task k, each learnt to convergence (D.1). λ has no part in it. Negative where the loss falls."""
+    """Return 𝓕_i(T_j, T_k) = ½(‖Σ_k − Σ_i‖² − ‖Σ_j − Σ_i‖²): rise of the loss of task i from the end of task j to the
+    end of task k, each learnt to convergence (D.1). λ has no part in it. Negative where the loss falls."""
     return float(tasks[i].loss(tasks[k].sigma_yx) - tasks[i].loss(tasks[j].sigma_yx))
 
 
 def time_to_converge(exact: Exact, sigma_yx: Array, threshold: float) -> float:
-    """The time, in units as tau's, from which on ½‖W₂W₁ − Σyx‖² ≤ threshold; inf where that never happens (a saddle).
+    """Return the time, in units as tau's, from which on ½‖W₂W₁ − Σyx‖² ≤ threshold;
+    inf where that never happens (a saddle).
 
     Gradient descent with learning rate η needs about time/(η·τ) steps. The loss never rises under gradient flow, so
     one crossing is bracketed, then narrowed. threshold: > 0, else ValueError; below rounding, about 1e-30·‖Σyx‖², it

@@ -41,7 +41,7 @@ CHUNK = 1 << 18  # numbers of a factor that are worked on at once, so that they 
 
 
 def exact_qq(W1: ArrayLike, W2: ArrayLike, sigma_yx: ArrayLike, times: ArrayLike, tau: float = 1.0) -> Array:
-    """QQᵀ(t) = [W₁ᵀW₁, W₁ᵀW₂ᵀ; W₂W₁, W₂W₂ᵀ] under gradient flow from λ-balanced weights: (T, N_i+N_o, N_i+N_o).
+    """Return QQᵀ(t) = [W₁ᵀW₁, W₁ᵀW₂ᵀ; W₂W₁, W₂W₂ᵀ] under gradient flow from λ-balanced weights: (T, N_i+N_o, N_i+N_o).
 
     W1: (N_h, N_i). W2: (N_o, N_h). sigma_yx: (N_o, N_i), of whitened inputs. times: (T,), finite and ≥ 0, in any order.
     See `Exact`, which gives its parts for less work.
@@ -78,12 +78,12 @@ class Exact:
         self._vectors, self._start = torch.from_numpy(vectors), torch.from_numpy(start.T.copy())  # Tᵀ: (rank, n)
 
     def qq(self, times: ArrayLike) -> Array:
-        """QQᵀ, (T, N_i+N_o, N_i+N_o), symmetric and positive semidefinite."""
+        """Return QQᵀ, (T, N_i+N_o, N_i+N_o), symmetric and positive semidefinite."""
         size = self.n_in + self.n_out
         return self._evaluate(times, (size, size), lambda factor, out: torch.bmm(factor.mT, factor, out=out))
 
     def function(self, times: ArrayLike) -> Array:
-        """The network function W₂W₁, (T, N_o, N_i)."""
+        """Return the network function W₂W₁, (T, N_o, N_i)."""
 
         def product(factor: Tensor, out: Tensor) -> None:
             torch.bmm(factor[..., self.n_in :].mT, factor[..., : self.n_in], out=out)
@@ -91,13 +91,14 @@ class Exact:
         return self._evaluate(times, (self.n_out, self.n_in), product)
 
     def factor(self, times: ArrayLike) -> Array:
-        """L with QQᵀ = L·Lᵀ, (T, N_i+N_o, rank): [W₁ᵀ; W₂] but for a rotation of the hidden units, in which columns
-        of zeros are left out (rank ≤ N_h)."""
+        """Return L with QQᵀ = L·Lᵀ, (T, N_i+N_o, rank): [W₁ᵀ; W₂] but for a rotation of the hidden units, in which
+        columns of zeros are left out (rank ≤ N_h)."""
         shape = (self.n_in + self.n_out, self._start.shape[0])
         return self._evaluate(times, shape, lambda factor, out: out.copy_(factor.mT))
 
     def limit(self) -> Array:
-        """QQᵀ as t → ∞, (N_i+N_o, N_i+N_o): 2Λ times the projection on the directions that were begun, for Λ > 0."""
+        """Return QQᵀ as t → ∞, (N_i+N_o, N_i+N_o):
+        2Λ times the projection on the directions that were begun, for Λ > 0."""
         values, near = self._values.numpy(), 1e-12 * float(self._values.abs().max())
         out = np.zeros((len(values), len(values)))
         done = 0
@@ -170,7 +171,7 @@ def _each_chunk_on_a_thread() -> Iterator[ThreadPoolExecutor]:
 
 
 def eigensystem(sigma_yx: Array, lam: float) -> tuple[Array, Array]:
-    """Λ, (N_i+N_o,) in descending order, and P, orthogonal: the eigenvalues and eigenvectors of F (Lemma 4.2).
+    """Return Λ, (N_i+N_o,) in descending order, and P, orthogonal: the eigenvalues and eigenvectors of F (Lemma 4.2).
 
     ±√(s̃² + λ²/4) for each singular value s̃ of Σyx, and ±λ/2 for the |N_o − N_i| directions beyond. Taken from the SVD
     of Σyx, in a form without cancellation for s̃ ≪ |λ|; defined for singular Σyx, and for λ = 0.

@@ -18,7 +18,8 @@ from .weights import Array
 def gradient_flow(
     first: ArrayLike, second: ArrayLike, sigma_yx: ArrayLike, times: ArrayLike, tau: float = 1.0, rtol: float = 1e-12
 ) -> tuple[Array, Array]:
-    """W₁ (T, N_h, N_i) and W₂ (T, N_o, N_h) at times (T,), finite and ≥ 0, in any order, from the weights at time 0.
+    """Return W₁ (T, N_h, N_i) and W₂ (T, N_o, N_h) at times (T,), finite and ≥ 0, in any order,
+    from the weights at time 0.
 
     An explicit Runge–Kutta method of order 8 (scipy's DOP853) with relative tolerance `rtol`, and an absolute one
     that many times smaller than the weights. Raises ValueError for other times, for shapes that do not fit and numbers
@@ -50,8 +51,9 @@ def gradient_flow(
 def gradient_descent(
     first: ArrayLike, second: ArrayLike, sigma_yx: ArrayLike, steps: int, learning_rate: float, every: int = 1
 ) -> tuple[Array, Array]:
-    """Full-batch gradient descent: W₁ and W₂ at steps 0, every, 2·every, …: (1 + steps//every, …, N_h, N_i) and
-    (1 + steps//every, …, N_o, N_h).
+    """Train by full-batch gradient descent; return W₁ and W₂ at steps 0, every, 2·every, ….
+
+    Shapes: (1 + steps//every, …, N_h, N_i) and (1 + steps//every, …, N_o, N_h).
 
     Leading dimensions are networks that train side by side; `sigma_yx` may have them too. Step n is at the flow's
     time n·learning_rate·τ. Raises ValueError for shapes that do not fit, numbers that are not finite, steps < 0 and

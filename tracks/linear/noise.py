@@ -13,7 +13,7 @@ from .weights import Array, singular_pair
 
 
 def input_noise_loss(function: Array, std: ArrayLike) -> Array:
-    """½ σ² ‖W₂W₁‖²: expected rise of the loss under noise in the inputs. function: W₂W₁, (…, N_o, N_i).
+    """Return ½ σ² ‖W₂W₁‖²: expected rise of the loss under noise in the inputs. function: W₂W₁, (…, N_o, N_i).
 
     After convergence the function is Σyx, whatever λ is. The paper (main text, eqs 171, 172) lacks the ½.
     """
@@ -21,7 +21,7 @@ def input_noise_loss(function: Array, std: ArrayLike) -> Array:
 
 
 def parameter_noise_loss(W1: Array, W2: Array, std: ArrayLike) -> Array:
-    """½ σ² (N_i ‖W₂‖² + N_o ‖W₁‖² + N_i N_h N_o σ²): expected rise under noise in all weights (eq. 173).
+    """Return ½ σ² (N_i ‖W₂‖² + N_o ‖W₁‖² + N_i N_h N_o σ²): expected rise under noise in all weights (eq. 173).
 
     W₁ (…, N_h, N_i), W₂ (…, N_o, N_h); std broadcasts against the leading dimensions.
     """
@@ -30,7 +30,7 @@ def parameter_noise_loss(W1: Array, W2: Array, std: ArrayLike) -> Array:
 
 
 def converged_norms(sigma_yx: Array, lam: ArrayLike) -> tuple[Array, Array]:
-    """(‖W₁‖², ‖W₂‖²) after convergence with N_h = min(N_i, N_o), each of the shape of lam.
+    """Return (‖W₁‖², ‖W₂‖²) after convergence with N_h = min(N_i, N_o), each of the shape of lam.
 
     ‖W₁‖² = ½ Σ (√(λ² + 4s̃²) − λ) and ‖W₂‖² = ½ Σ (√(λ² + 4s̃²) + λ): with λ > 0 the second layer is the large one.
     The paper (main text, eqs 174, 175) has the two exchanged.
@@ -41,14 +41,15 @@ def converged_norms(sigma_yx: Array, lam: ArrayLike) -> tuple[Array, Array]:
 
 
 def converged_parameter_noise_loss(sigma_yx: Array, lam: ArrayLike, std: ArrayLike) -> Array:
-    """`parameter_noise_loss` after convergence on Σyx (N_o, N_i) with N_h = min(N_i, N_o); lam and std broadcast."""
+    """Return `parameter_noise_loss` after convergence on Σyx (N_o, N_i) with N_h = min(N_i, N_o);
+    lam and std broadcast."""
     n_out, n_in = sigma_yx.shape
     norms = converged_norms(sigma_yx, lam)
     return _parameter_noise(norms[0], norms[1], (n_in, min(n_in, n_out), n_out), std)
 
 
 def most_robust_lambda(sigma_yx: Array) -> float:
-    """The λ whose converged network loses least to noise in its parameters, for Σyx (N_o, N_i).
+    """Return the λ whose converged network loses least to noise in its parameters, for Σyx (N_o, N_i).
 
     The root of Σ λ/√(λ² + 4s̃²) = N_h (N_o − N_i)/(N_o + N_i), of which there is one, as the loss is convex in λ: 0 for
     N_i = N_o, > 0 for N_o > N_i. Eq. 176 has the other sign on the right, from the norms it exchanges. Where Σyx has

@@ -12,7 +12,7 @@ from .weights import Array, singular_pair
 
 
 class Quadrants(NamedTuple):
-    """Of QQᵀ, with its leading dimensions: W₁ᵀW₁ (…, N_i, N_i), W₂W₁ (…, N_o, N_i), W₂W₂ᵀ (…, N_o, N_o)."""
+    """The blocks of QQᵀ, with its leading dimensions: W₁ᵀW₁ (…, N_i, N_i), W₂W₁ (…, N_o, N_i), W₂W₂ᵀ (…, N_o, N_o)."""
 
     w1tw1: Array
     w2w1: Array
@@ -20,7 +20,7 @@ class Quadrants(NamedTuple):
 
 
 def quadrants(qq: Array, n_in: int) -> Quadrants:
-    """The quadrants of QQᵀ, (…, N_i + N_o, N_i + N_o), as views. Raises ValueError if the sizes do not fit."""
+    """Return the quadrants of QQᵀ, (…, N_i + N_o, N_i + N_o), as views. Raises ValueError if the sizes do not fit."""
     size = qq.shape[-1]
     if qq.shape[-2:] != (size, size) or not 0 < n_in < size:
         raise ValueError(f"QQᵀ must be (…, n, n) with n > n_in = {n_in}, got shape {qq.shape}")
@@ -28,17 +28,17 @@ def quadrants(qq: Array, n_in: int) -> Quadrants:
 
 
 def gram(W1: Array, W2: Array) -> Quadrants:
-    """The same of weights W₁ (…, N_h, N_i) and W₂ (…, N_o, N_h)."""
+    """Return the quadrants of the weights W₁ (…, N_h, N_i) and W₂ (…, N_o, N_h)."""
     return Quadrants(W1.mT @ W1, W2 @ W1, W2 @ W2.mT)
 
 
 def rsm_input(w1tw1: Array, x: Array) -> Array:
-    """Similarity of the hidden activity of P inputs x, (N_i, P): XᵀW₁ᵀW₁X, (…, P, P) (eq. 4)."""
+    """Return the similarity of the hidden activity of P inputs x, (N_i, P): XᵀW₁ᵀW₁X, (…, P, P) (eq. 4)."""
     return x.T @ w1tw1 @ x
 
 
 def rsm_output(w2w2t: Array, y: Array, rtol: float = 1e-10) -> Array:
-    """Similarity of the hidden activity that targets y, (N_o, P), ask for: Yᵀ(W₂W₂ᵀ)⁺Y, (…, P, P) (eq. 4).
+    """Return the similarity of the hidden activity that targets y, (N_o, P), ask for: Yᵀ(W₂W₂ᵀ)⁺Y, (…, P, P) (eq. 4).
 
     rtol: eigenvalues of W₂W₂ᵀ up to rtol · the largest count as 0. They are squares of W₂'s singular values: 1e-10
     drops values below 1e-5 of the largest, and what rounding leaves in directions W₂ does not reach (N_o > N_h).
@@ -47,7 +47,7 @@ def rsm_output(w2w2t: Array, y: Array, rtol: float = 1e-10) -> Array:
 
 
 def ntk(w1tw1: Array, w2w2t: Array, x: Array) -> Array:
-    """The neural tangent kernel I ⊗ XᵀW₁ᵀW₁X + W₂W₂ᵀ ⊗ XᵀX, (…, N_o·P, N_o·P) (eq. 5).
+    """Return the neural tangent kernel I ⊗ XᵀW₁ᵀW₁X + W₂W₂ᵀ ⊗ XᵀX, (…, N_o·P, N_o·P) (eq. 5).
 
     x: (N_i, P). The order of ⊗: row o·P + p is output o at input p, so that the entry of (o, p) and (o', p') is
     the inner product of the gradients of ŷ_o(x_p) and ŷ_o'(x_p') with respect to all weights.
@@ -59,7 +59,7 @@ def ntk(w1tw1: Array, w2w2t: Array, x: Array) -> Array:
 
 
 def kernel_distance(a: Array, b: Array) -> Array:
-    """1 − ⟨a, b⟩/‖a‖‖b‖ of kernels (…, n, n), in [0, 1] for positive semidefinite ones (Appendix E.7).
+    """Return 1 − ⟨a, b⟩/‖a‖‖b‖ of kernels (…, n, n), in [0, 1] for positive semidefinite ones (Appendix E.7).
 
     Computed as ½‖a/‖a‖ − b/‖b‖‖², which is the same, and loses no digits where the kernels are close.
     Raises ValueError for a kernel of zeros, which has no direction.
@@ -69,7 +69,7 @@ def kernel_distance(a: Array, b: Array) -> Array:
 
 
 def ntk_distance(a: Quadrants, b: Quadrants) -> Array:
-    """The kernel distance of two networks' tangent kernels over whitened inputs, without forming the kernels.
+    """Return the kernel distance of two networks' tangent kernels over whitened inputs, without forming the kernels.
 
     Leading dimensions broadcast. For XXᵀ = P·I, ‖NTK‖²/P² = N_o‖W₁ᵀW₁‖² + 2 tr(W₁ᵀW₁) tr(W₂W₂ᵀ) + N_i‖W₂W₂ᵀ‖², so
     that the inputs drop out. Equals `kernel_distance` of `ntk`; raises as it does.
@@ -79,7 +79,7 @@ def ntk_distance(a: Quadrants, b: Quadrants) -> Array:
 
 
 def converged(sigma_yx: Array, lam: float) -> Quadrants:
-    """What a λ-balanced network with N_h = min(N_i, N_o) has learnt at t → ∞ (Theorem C.3), from any start that
+    """Return what a λ-balanced network with N_h = min(N_i, N_o) has learnt at t → ∞ (Theorem C.3), from any start that
     reaches the global minimum: W₁ᵀW₁ = Ṽ S₁² Ṽᵀ, W₂W₁ = Σyx, W₂W₂ᵀ = Ũ S₂² Ũᵀ, with S₁ and S₂ of `singular_pair`.
     The weights are those of `balanced_factors`: QQᵀ leaves the rotation of the hidden units open (Theorem 5.2).
     For λ = 0 and N_i = N_o only starts with det(W₂W₁)·det(Σyx) > 0 get there, half of all random ones: the sign of
@@ -94,7 +94,7 @@ def converged(sigma_yx: Array, lam: float) -> Quadrants:
 
 
 def lazy_limit(sigma_yx: Array, lam: float) -> Quadrants:
-    """Leading order of `converged` for λ → ±∞ (Theorem C.4).
+    """Return the leading order of `converged` for λ → ±∞ (Theorem C.4).
 
     λ → +∞: W₂W₂ᵀ → λ ŨŨᵀ, error O(1/λ), and W₁ᵀW₁ → Ṽ S̃² Ṽᵀ/λ, error O(1/λ³).
     λ → −∞: W₁ᵀW₁ → |λ| ṼṼᵀ, error O(1/λ), and W₂W₂ᵀ → Ũ S̃² Ũᵀ/|λ|, error O(1/|λ|³).

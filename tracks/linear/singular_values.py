@@ -13,7 +13,7 @@ from .weights import Array
 
 
 def transition(times: ArrayLike, target: ArrayLike, start: ArrayLike, lam: ArrayLike, tau: float = 1.0) -> Array:
-    """γ(t; λ) ∈ [0, 1]: the part of the way from s(0) to s̃ that a singular value has gone at time t (eq. 116).
+    """Return γ(t; λ) ∈ [0, 1]: the part of the way from s(0) to s̃ that a singular value has gone at time t (eq. 116).
 
     times: ≥ 0, in the unit of tau. target: s̃. start: s(0), of any sign. All broadcast together.
 
@@ -28,7 +28,8 @@ def transition(times: ArrayLike, target: ArrayLike, start: ArrayLike, lam: Array
 
 
 def singular_values(times: ArrayLike, target: ArrayLike, start: ArrayLike, lam: ArrayLike, tau: float = 1.0) -> Array:
-    """s(t) = s(0) + γ(t; λ) (s̃ − s(0)) of a task-aligned network (eq. 115). Arguments and errors as `transition`.
+    """Return s(t) = s(0) + γ(t; λ) (s̃ − s(0)) of a task-aligned network (eq. 115).
+    Arguments and errors as `transition`.
 
     For one curve per mode and time pass times of shape (T, 1) and target, start of shape (N_h,): (T, N_h).
     """
@@ -37,7 +38,7 @@ def singular_values(times: ArrayLike, target: ArrayLike, start: ArrayLike, lam: 
 
 
 def sigmoidal_limit(times: ArrayLike, target: ArrayLike, start: ArrayLike, tau: float = 1.0) -> Array:
-    """γ for λ → 0: (e^{2s̃t/τ} − 1) / (e^{2s̃t/τ} − 1 + s̃/s(0)), the rich limit (eq. 117).
+    """Return γ for λ → 0: (e^{2s̃t/τ} − 1) / (e^{2s̃t/τ} − 1 + s̃/s(0)), the rich limit (eq. 117).
 
     As printed it holds for s(0) > 0 only (for s(0) < 0 its denominator vanishes at a finite time); here any start
     is right, as in `transition`.
@@ -46,7 +47,7 @@ def sigmoidal_limit(times: ArrayLike, target: ArrayLike, start: ArrayLike, tau: 
 
 
 def exponential_limit(times: ArrayLike, lam: ArrayLike, tau: float = 1.0) -> Array:
-    """γ for λ → ±∞: 1 − e^{−|λ|t/τ}, the lazy limit (eq. 117); the error is O(1/λ²) at fixed |λ|t."""
+    """Return γ for λ → ±∞: 1 − e^{−|λ|t/τ}, the lazy limit (eq. 117); the error is O(1/λ²) at fixed |λ|t."""
     with np.errstate(over="ignore"):
         return np.asarray(-np.expm1(-np.abs(lam) * in_units_of(tau, times)))
 

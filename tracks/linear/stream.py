@@ -19,7 +19,7 @@ FRESH = ("random", "semantic")  # the others change the task before them
 
 
 def names_of(text: str) -> tuple[str, ...]:
-    """`semantic,reversal` → the names in it. Raises UsageError for what is no sequence of tasks."""
+    """Return `semantic,reversal` → the names in it. Raises UsageError for what is no sequence of tasks."""
     names = tuple(name.strip() for name in text.split(","))
     for name in names:
         if name not in STREAM:
@@ -32,7 +32,7 @@ def names_of(text: str) -> tuple[str, ...]:
 
 
 def stream(text: str, n_in: int, n_out: int, samples: int, seed: int) -> list[tuple[str, Task]]:
-    """(name, task) in their order. What a task draws depends on the seed and its place alone.
+    """Return (name, task) in their order. What a task draws depends on the seed and its place alone.
 
     Raises UsageError for names that make no sequence, and for a feature that no item lacks.
     """

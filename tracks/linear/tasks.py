@@ -16,8 +16,8 @@ WHITE = 1e-9  # how far Σxx may be from I
 
 @dataclass(frozen=True)
 class Task:
-    """P examples: inputs x (N_i, P), whitened: x·xᵀ/P = I, and targets y (N_o, P), finite. Raises ValueError for
-    others."""
+    """P examples: inputs x (N_i, P), whitened: x·xᵀ/P = I, and targets y (N_o, P), finite.
+    Raises ValueError for others."""
 
     x: Array
     y: Array
@@ -32,7 +32,7 @@ class Task:
 
     @property
     def samples(self) -> int:
-        """P."""
+        """The number of examples, P."""
         return int(self.x.shape[1])
 
     @cached_property
@@ -57,17 +57,18 @@ class Task:
         return float(np.square(self.y - self.sigma_yx @ self.x).sum()) / (2 * self.samples)
 
     def excess_loss(self, function: ArrayLike) -> Array:
-        """½‖W₂W₁ − Σyx‖²_F ≥ 0 of maps (…, N_o, N_i): how far their loss is above the least, (…)."""
+        """Return ½‖W₂W₁ − Σyx‖²_F ≥ 0 of maps (…, N_o, N_i): how far their loss is above the least, (…)."""
         excess: Array = np.square(np.asarray(function, float) - self.sigma_yx).sum((-2, -1)) / 2
         return excess
 
     def loss(self, function: ArrayLike) -> Array:
-        """½⟨‖W₂W₁x − y‖²⟩ ≥ 0 over the examples of maps (…, N_o, N_i), (…)."""
+        """Return ½⟨‖W₂W₁x − y‖²⟩ ≥ 0 over the examples of maps (…, N_o, N_i), (…)."""
         return self.excess_loss(function) + self.least_loss
 
 
 def whitened(x: Array) -> Array:
-    """Inputs (N_i, P) turned and stretched so that x·xᵀ/P = I. Raises ValueError if they span fewer dimensions."""
+    """Return inputs (N_i, P) turned and stretched so that x·xᵀ/P = I.
+    Raises ValueError if they span fewer dimensions."""
     size, samples = x.shape
     left, values, right = np.linalg.svd(x, full_matrices=False)
     if samples < size or values[-1] <= 1e-10 * values[0]:
@@ -77,7 +78,7 @@ def whitened(x: Array) -> Array:
 
 
 def random_regression(n_in: int, n_out: int, samples: int, scale: float | None = None, rng: Random = None) -> Task:
-    """Gaussian inputs, whitened, and Gaussian targets that have nothing to do with them (E.2.1).
+    """Return Gaussian inputs, whitened, and Gaussian targets that have nothing to do with them (E.2.1).
 
     scale: standard deviation of the targets; default 1/√N_o, as in the paper. samples: P ≥ n_in. Raises ValueError
     for fewer, for sizes < 1 and a scale that is negative or not finite.
@@ -92,7 +93,7 @@ def random_regression(n_in: int, n_out: int, samples: int, scale: float | None =
 
 
 def semantic_hierarchy(perturbation: float = 0.1) -> Task:
-    """Eight items and their place in a tree: N_i = N_o = P = 8 (E.2.2).
+    """Return the task of eight items and their place in a tree: N_i = N_o = P = 8 (E.2.2).
 
     Rows are features, one for what all items share and one for each fork of the tree: 1 for items down its left branch,
     −1 down its right one, 0 for items that it does not concern. Singular values of Σyx are √8, √8, 2, 2, √2 (four
@@ -113,7 +114,8 @@ def semantic_hierarchy(perturbation: float = 0.1) -> Task:
 
 
 def reversal(task: Task, columns: ArrayLike = (0,)) -> Task:
-    """The task with the sign of some directions reversed: ũ_i → −ũ_i, counted from the largest singular value (D.2).
+    """Return the task with the sign of some directions reversed:
+    ũ_i → −ũ_i, counted from the largest singular value (D.2).
 
     columns: i, from 0. Raises ValueError for directions that the task does not have, and for one of several with equal
     singular values, among which none is the first."""
@@ -132,12 +134,12 @@ def reversal(task: Task, columns: ArrayLike = (0,)) -> Task:
 
 
 def scaled(task: Task, factor: float = 2.0) -> Task:
-    """The task with all targets multiplied."""
+    """Return the task with all targets multiplied."""
     return replace(task, y=factor * task.y)
 
 
 def with_feature(task: Task, feature: int, item: int, value: float = 1.0) -> Task:
-    """The task in which one example has one more feature (first task of D.4): y[feature, item] ← value."""
+    """Return the task in which one example has one more feature (first task of D.4): y[feature, item] ← value."""
     y = task.y.copy()
     y[feature, item] = value
     return replace(task, y=y)

@@ -16,7 +16,7 @@ from .weights import Array
 
 
 def new_feature(w1tw1: Array, x: Array, item: int, value: float = 1.0) -> Array:
-    """ŷ_f of all P items after the feature was learnt for one of them: (…, P) (eq. 187).
+    """Return ŷ_f of all P items after the feature was learnt for one of them: (…, P) (eq. 187).
 
     w1tw1: W₁ᵀW₁, (…, N_i, N_i). x: (N_i, P). value: the target of the trained item, which it meets exactly.
     Raises ValueError if W₁ maps the item to zero: then no row can learn it.
@@ -29,7 +29,7 @@ def new_feature(w1tw1: Array, x: Array, item: int, value: float = 1.0) -> Array:
 
 
 def hierarchy_feature(task: Task, item: int, value: float = 1.0) -> Array:
-    """The feature as the task's own structure has it: value·y_iᵀy_j/‖y_i‖² for every item j, (P,).
+    """Return the feature as the task's own structure has it: value·y_iᵀy_j/‖y_i‖² for every item j, (P,).
 
     An item has the feature as far as its targets resemble the trained item's. Raises ValueError if y_i = 0.
     """
@@ -40,7 +40,7 @@ def hierarchy_feature(task: Task, item: int, value: float = 1.0) -> Array:
 
 
 def generalisation_loss(predicted: Array, expected: Array, item: int) -> Array:
-    """½ mean (ŷ_f − y_f)² over the untrained items: (…, P) → (…).
+    """Return ½ mean (ŷ_f − y_f)² over the untrained items: (…, P) → (…).
 
     The paper does not say what y_f is in Figure 13B; with `hierarchy_feature` the loss falls with λ, as drawn there.
     """

@@ -23,7 +23,7 @@ Kind = Literal["lecun", "glorot", "he"]
 def balanced_init(
     lam: float, n_in: int, n_hidden: int, n_out: int, scale: float = 1.0, rng: Random = None
 ) -> tuple[Array, Array]:
-    """λ-balanced weights (W₁, W₂) whose product is that of two Gaussian matrices (the paper's Algorithm 1).
+    """Return λ-balanced weights (W₁, W₂) whose product is that of two Gaussian matrices (the paper's Algorithm 1).
 
     lam: λ, any finite number. scale: σ > 0, the standard deviation of the Gaussian matrices.
     rng: a generator, a seed, or None for a fresh one.
@@ -47,7 +47,8 @@ def balanced_init(
 
 
 def aligned_init(sigma_yx: ArrayLike, start: ArrayLike, lam: float, rng: Random = None) -> tuple[Array, Array]:
-    """λ-balanced weights that are aligned with a task: W₂W₁ = Ũ·diag(start)·Ṽᵀ (Theorem 5.1), N_h = min(N_i, N_o).
+    """Return λ-balanced weights that are aligned with a task:
+    W₂W₁ = Ũ·diag(start)·Ṽᵀ (Theorem 5.1), N_h = min(N_i, N_o).
 
     sigma_yx: (N_o, N_i), the task's input–output correlation. start: initial singular values, (N_h,) or one number;
         a negative one belongs to a direction that the task reverses.
@@ -70,9 +71,9 @@ def aligned_init(sigma_yx: ArrayLike, start: ArrayLike, lam: float, rng: Random 
 
 
 def random_init(n_in: int, n_hidden: int, n_out: int, kind: Kind = "lecun", rng: Random = None) -> tuple[Array, Array]:
-    """Gaussian weights (W₁, W₂) by a common rule: variance 1/fan_in (lecun), 2/(fan_in + fan_out) (glorot), 2/fan_in
-    (he). As layers grow, they become λ-balanced; λ is then `expected_balance` (Theorem A.3). Raises ValueError for
-    another kind and for sizes < 1."""
+    """Return Gaussian weights (W₁, W₂) by a common rule: variance 1/fan_in (lecun), 2/(fan_in + fan_out) (glorot),
+    2/fan_in (he). As layers grow, they become λ-balanced; λ is then `expected_balance` (Theorem A.3). Raises ValueError
+    for another kind and for sizes < 1."""
     rng = np.random.default_rng(rng)
     first, second = _variances(n_in, n_hidden, n_out, kind)
     return (
@@ -82,7 +83,7 @@ def random_init(n_in: int, n_hidden: int, n_out: int, kind: Kind = "lecun", rng:
 
 
 def expected_balance(n_in: int, n_hidden: int, n_out: int, kind: Kind = "lecun") -> float:
-    """λ of the expectation of W₂ᵀW₂ − W₁W₁ᵀ = λI under `random_init`: N_o·Var(w₂) − N_i·Var(w₁) (Table 1)."""
+    """Return λ of the expectation of W₂ᵀW₂ − W₁W₁ᵀ = λI under `random_init`: N_o·Var(w₂) − N_i·Var(w₁) (Table 1)."""
     first, second = _variances(n_in, n_hidden, n_out, kind)
     return n_out * second - n_in * first
 
@@ -99,7 +100,7 @@ def _variances(n_in: int, n_hidden: int, n_out: int, kind: Kind) -> tuple[float,
 
 
 def balanced_factors(function: ArrayLike, n_hidden: int, lam: float, rotation: Array) -> tuple[Array, Array]:
-    """The λ-balanced (W₁, W₂) whose product is `function`, (N_o, N_i), of rank N_h at most.
+    """Return the λ-balanced (W₁, W₂) whose product is `function`, (N_o, N_i), of rank N_h at most.
 
     rotation: R, (N_h, N_h), orthogonal: all that the product and λ leave free, but for directions that the product
     has no part in, which lie near the coordinate axes. The signs of the product's singular vectors, which are LAPACK's
@@ -127,7 +128,8 @@ def balanced_factors(function: ArrayLike, n_hidden: int, lam: float, rotation: A
 
 
 def singular_pair(values: ArrayLike, lam: ArrayLike) -> tuple[Array, Array]:
-    """(s₁, s₂) ≥ 0 with s₁s₂ = s and s₂² − s₁² = λ (eq. 18): the singular values of W₁ and W₂ where W₂W₁ has s ≥ 0.
+    """Return (s₁, s₂) ≥ 0 with s₁s₂ = s and s₂² − s₁² = λ (eq. 18):
+    the singular values of W₁ and W₂ where W₂W₁ has s ≥ 0.
 
     values: s, and lam: λ, broadcast together."""
     values, lam = np.broadcast_arrays(np.asarray(values, float), np.asarray(lam, float))
@@ -138,20 +140,20 @@ def singular_pair(values: ArrayLike, lam: ArrayLike) -> tuple[Array, Array]:
 
 
 def balance(first: ArrayLike, second: ArrayLike) -> Array:
-    """W₂ᵀW₂ − W₁W₁ᵀ, (…, N_h, N_h): λI where the weights are λ-balanced (eq. 19)."""
+    """Return W₂ᵀW₂ − W₁W₁ᵀ, (…, N_h, N_h): λI where the weights are λ-balanced (eq. 19)."""
     w1, w2 = np.asarray(first, float), np.asarray(second, float)
     return w2.mT @ w2 - w1 @ w1.mT
 
 
 def balance_residual(first: ArrayLike, second: ArrayLike, lam: float) -> float:
-    """‖W₂ᵀW₂ − W₁W₁ᵀ − λI‖_F, ≥ 0; of several networks (leading dimensions) the largest."""
+    """Return ‖W₂ᵀW₂ − W₁W₁ᵀ − λI‖_F, ≥ 0; of several networks (leading dimensions) the largest."""
     deviation = balance(first, second)
     deviation -= lam * np.eye(deviation.shape[-1])
     return float(np.linalg.norm(deviation, axis=(-2, -1)).max())
 
 
 def random_rotation(size: int, rng: Random = None) -> Array:
-    """An orthogonal (size, size) matrix, uniformly distributed (Haar)."""
+    """Return an orthogonal (size, size) matrix, uniformly distributed (Haar)."""
     q, r = np.linalg.qr(np.random.default_rng(rng).normal(size=(size, size)))
     rotation: Array = q * np.where(np.diag(r) < 0, -1.0, 1.0)
     return rotation

@@ -29,7 +29,7 @@ class LinearNetwork(nn.Module):
         self.second = nn.utils.skip_init(nn.Linear, n_hidden, n_out, bias=False, dtype=torch.float64)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(samples, n_in) → (samples, n_out)."""
+        """Map (samples, n_in) → (samples, n_out)."""
         y: Tensor = self.second(self.hidden(self.first(x)))
         return y
 
@@ -81,7 +81,7 @@ class LinearWork(SupervisedWork):
         )
 
     def loss(self, task: Task, update: int, part: int) -> Tensor:
-        """½⟨‖y − ŷ‖²⟩ over all examples."""
+        """Return ½⟨‖y − ŷ‖²⟩ over all examples."""
         if "task" not in self.began:  # what hooks did before the first update is not what the task did
             now = [p.detach().clone() for p in self.network.parameters()]
             self.began = {"run": now, **self.began, "task": now}
@@ -95,9 +95,9 @@ class LinearWork(SupervisedWork):
         self.began.pop("task", None)
 
     def examine(self, task: Task) -> dict[str, float]:
-        """`loss` on the task, `excess_loss` above that of the best linear map (½‖W₂W₁ − Σyx‖²), `loss/0-semantic` and
-        so on of every task so far, `forgetting`; distances in [0, 1] of the tangent kernel from the one with which the
-        run (`kernel_distance`) and the task (`kernel_distance_task`) began."""
+        """Return `loss` on the task, `excess_loss` above that of the best linear map (½‖W₂W₁ − Σyx‖²),
+        `loss/0-semantic` and so on of every task so far, `forgetting`; distances in [0, 1] of the tangent kernel from
+        the one with which the run (`kernel_distance`) and the task (`kernel_distance_task`) began."""
         losses = self.losses(task.index)
         numbers = {"loss": losses[-1], "excess_loss": float(self.data[task.index].excess_loss(self._function()))}
         numbers |= {f"loss/{i}-{self.tasks[i].name}": loss for i, loss in enumerate(losses)}
@@ -111,7 +111,7 @@ class LinearWork(SupervisedWork):
         return {**super().finish(task, numbers), "losses": losses}
 
     def losses(self, last: int) -> list[float]:
-        """The losses on all tasks up to this one."""
+        """Return the losses on all tasks up to this one."""
         function = self._function()
         return [float(task.loss(function)) for task in self.data[: last + 1]]
 
@@ -166,5 +166,5 @@ def _numpy(weight: Tensor) -> Array:
 
 
 def build(settings: LinearSettings) -> LinearWork:
-    """Raises UsageError for tasks that make no sequence, ValueError for a λ that these sizes cannot have."""
+    """Raise UsageError for tasks that make no sequence, ValueError for a λ that these sizes cannot have."""
     return LinearWork(settings)

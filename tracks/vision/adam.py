@@ -1,4 +1,4 @@
-"""Adam for a stack of networks: each member has step counters of its own, as it has moments of its own."""
+"""Adam for a stack of networks: each member has step counters of its own, as it has slots of its own."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, overload
@@ -29,7 +29,7 @@ class StackedAdam(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> float | None:
-        """One step along `.grad` of each parameter that has one."""
+        """Take one step along `.grad` of each parameter that has one."""
         value = None if closure is None else closure()
         for group in self.param_groups:
             parameters: list[Tensor] = [p for p in group["params"] if p.grad is not None]

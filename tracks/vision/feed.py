@@ -24,7 +24,8 @@ class Feed:
         self._memory = self._remembered(device)
 
     def batch(self) -> tuple[Tensor, Tensor]:
-        """Images uint8 (members, n, c, h, w) and labels (members, n) of the next update, those of the task first."""
+        """Return images uint8 (members, n, c, h, w) and labels (members, n) of the next update,
+        those of the task first."""
         images, labels = self.images.batch(self._positions(self.update))
         if self._memory is not None:
             old_images, old_labels = self._memory.batch(self._draws(self.update))
@@ -33,15 +34,15 @@ class Feed:
         return images, labels
 
     def last(self) -> tuple[Tensor, Tensor]:
-        """The task's images in the batch of the last update (of the first one, before any)."""
+        """Return the task's images in the batch of the last update (of the first one, before any)."""
         return self.images.batch(self._positions(max(0, self.update - 1)))
 
     def probe(self) -> tuple[Tensor, Tensor]:
-        """The task's first images, as many as metrics look at."""
+        """Return the task's first images, as many as metrics look at."""
         return self.images.batch(self._rows(0, min(PROBE, self.images.size)))
 
     def batches(self, count: int | None) -> Iterator[tuple[Tensor, Tensor]]:
-        """So many batches from the next one on, or (None) one pass over the task's images. Nothing moves on."""
+        """Yield so many batches from the next one on, or (None) one pass over the task's images. Nothing moves on."""
         if count is None:
             for start in range(0, self.images.size, self.size):
                 yield self.images.batch(self._rows(start, min(start + self.size, self.images.size)))

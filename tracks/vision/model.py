@@ -69,7 +69,7 @@ class Model:
         )
 
     def pixels(self, images: Tensor) -> Tensor:
-        """uint8 images (members, n, c, h, w) as the network takes them."""
+        """Return uint8 images (members, n, c, h, w) as the network takes them."""
         x = images.to(self.device).float().div_(255)
         if self.statistics is None:
             return x
@@ -77,14 +77,14 @@ class Model:
         return x.sub_(mean).div_(deviation)
 
     def losses(self, x: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Cross-entropy of each image, and whether it is classified rightly, both (members, n)."""
+        """Return cross-entropy of each image, and whether it is classified rightly, both (members, n)."""
         logits = self.network(x) if self.stacked else self.network(x[0])[None]
         losses = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="none").view(labels.shape)
         return losses, logits.detach().argmax(-1) == labels
 
     @torch.no_grad()
     def accuracy(self, images: Images, chunk: int = 1000) -> Tensor:
-        """The share of images that are classified rightly, in evaluation mode: (members,)."""
+        """Return the share of images that are classified rightly, in evaluation mode: (members,)."""
         hits = torch.zeros(self.members, device=self.device)
         for start in range(0, images.size, chunk):
             positions = torch.arange(start, min(start + chunk, images.size), device=images.rows.device)
@@ -95,7 +95,7 @@ class Model:
 
     @torch.no_grad()
     def sound(self) -> Tensor:
-        """Whether the losses of the images that metrics look at are finite, in evaluation mode: (members,)."""
+        """Return whether the losses of the images that metrics look at are finite, in evaluation mode: (members,)."""
         assert self.feed is not None
         images, labels = self.feed.probe()
         with evaluating(self.network):

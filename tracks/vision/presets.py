@@ -12,10 +12,10 @@ _FIRE: dict[str, Any] = {
     "standardize": True, "dataset": "cifar-10", "network": "resnet18", "eval_epochs": 1.0, "measure_every": 1000,
     "checkpoint_every": 5000,
 }  # fmt: skip
-# paper 002, Table E1
+# Lillo & Cheney (2025, arXiv 2509.22562), Table E1
 _PAIRS = {"stream": "pairs", "images_per_class": 600, "network": "cnn", "batch_size": 100, "epochs": 10, "tasks": 500}
 _LABELS = {"stream": "random-labels", "images": 1200, "tasks": 50, "epochs": 400, "batch_size": 16}
-# paper 002, Sections 2 to 4 and Appendices B, D
+# Lillo & Cheney (2025), Sections 2 to 4 and Appendices B, D
 _SPLIT: dict[str, Any] = {
     "dataset": "cifar-100", "stream": "split", "tasks": 20, "classes_per_task": 5, "network": "convnet",
     "epochs": 100, "batch_size": 32, "replay": 10_000, "replay_per_task": 500, "measure_every": 5000,
@@ -24,7 +24,7 @@ _SPLIT: dict[str, Any] = {
 add(
     Preset(
         "permuted-mnist",
-        "500 permutations of the pixels of 10,000 MNIST images, one pass each (paper 002, Table E1)",
+        "500 permutations of the pixels of 10,000 MNIST images, one pass each (Lillo & Cheney 2025, Table E1)",
         KIND,
         {"stream": "permuted", "images": 10_000, "tasks": 500, "epochs": 1, "batch_size": 16},
     ),
@@ -61,7 +61,7 @@ add(
     ),
     Preset(
         "split-cifar-100",
-        "20 tasks of 5 classes of CIFAR-100 with experience replay (paper 002, Sections 2 and 3)",
+        "20 tasks of 5 classes of CIFAR-100 with experience replay (Lillo & Cheney 2025, Sections 2 and 3)",
         KIND,
         _SPLIT,
     ),

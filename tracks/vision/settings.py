@@ -42,7 +42,7 @@ class VisionSettings(TrackSettings):
     updates_per_task: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
     """Gradient steps of a task instead of --epochs."""
     network: NetworkName = "mlp"
-    """mlp, cnn (paper 002's), convnet (its case studies'), resnet18, vgg16 (with batch norm), vit-tiny."""
+    """mlp, cnn (Lillo & Cheney 2025), convnet (its case studies'), resnet18, vgg16 (with batch norm), vit-tiny."""
     width: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
     """Width of the network: units of a hidden layer, or channels of the first one (default: as published)."""
     activation: str = "relu"
@@ -70,7 +70,7 @@ class VisionSettings(TrackSettings):
     """Epochs from one shock to the next: for one epoch all pre-activations are multiplied by the next of
     --shocks. 0: none."""
     shocks: tuple[float, ...] = (1.5, 0.5, 0.25, 2.0)
-    """The factors of the shocks, in turn (paper 002, Appendix D.1)."""
+    """The factors of the shocks, in turn (Lillo & Cheney 2025, Appendix D.1)."""
     eval_every: int = 0
     """Updates between tests within a task; 0: at its end only, if --eval-epochs says nothing else."""
     eval_epochs: float = 0.0
@@ -89,7 +89,7 @@ class VisionSettings(TrackSettings):
         return self.seeds or (self.seed,)
 
     def of_seeds(self, seeds: Sequence[int]) -> dict[Seeds, RunSettings]:
-        """Small networks of all seeds are one stack; of larger ones each is a run of its own."""
+        """Make one stack of the small networks of all seeds; of larger ones each is a run of its own."""
         together = [tuple(seeds)] if self.stacked else [(seed,) for seed in seeds]
         return {own: replace(self, seed=own[0], seeds=own) for own in together}
 
@@ -104,11 +104,11 @@ class VisionSettings(TrackSettings):
         return self.stream in ("pairs", "alternating", "split", "classes")
 
     def epochs_of(self, task: int) -> float:
-        """Passes over the images of a task."""
+        """Return passes over the images of a task."""
         return self.first_epochs if task == 0 and self.first_epochs is not None else self.epochs
 
     def classes_between(self, task: int) -> tuple[int, int]:
-        """Which of the classes dealt out a task has: first ≤ place < last."""
+        """Return which of the classes dealt out a task has: first ≤ place < last."""
         step = self.classes_per_task
         if self.stream == "pairs":
             return 2 * task, 2 * task + 2
@@ -118,7 +118,7 @@ class VisionSettings(TrackSettings):
         return (0 if self.stream == "classes" else step * task), step * (task + 1)
 
     def classes_needed(self) -> int:
-        """Classes that a data set must have for this stream."""
+        """Return classes that a data set must have for this stream."""
         if not self.by_class:
             return 1
         return self.classes_between(self.tasks - 1)[1]

@@ -1,4 +1,5 @@
-"""Shocks: for one epoch in so many, all pre-activations are multiplied by a factor (paper 002, Appendix D)."""
+"""Shocks: for one epoch in so many, all pre-activations are multiplied by a factor (Lillo & Cheney 2025,
+arXiv 2509.22562, Appendix D)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -29,6 +30,6 @@ class Shock:
             model.network.get_submodule(unit).register_forward_pre_hook(scale)
 
     def set(self, epoch: int, before: int = 0) -> None:
-        """From now on it is this epoch of a task; `before`: the shocks in earlier tasks."""
+        """Set the epoch of the task from now on; `before`: the shocks in earlier tasks."""
         shocked = epoch > 0 and epoch % self.every == 0
         self.gamma = self.factors[(before + epoch // self.every - 1) % len(self.factors)] if shocked else 1.0

@@ -42,7 +42,8 @@ class Images:
         return self.rows.shape[1]
 
     def batch(self, positions: Tensor) -> tuple[Tensor, Tensor]:
-        """Images uint8 (members, k, …) and labels (members, k) at these positions (members, k) of each member."""
+        """Return images uint8 (members, k, …) and labels (members, k) at these positions (members,
+        k) of each member."""
         rows = self.rows.gather(1, positions)
         images = self.pixels.index_select(0, rows.flatten()).unflatten(0, rows.shape)
         if self.permutation is not None:
@@ -51,7 +52,7 @@ class Images:
         return images, self.labels.gather(1, positions)
 
     def to(self, device: str) -> "Images":
-        """The same on a device."""
+        """Return these images on a device."""
         moved = None if self.permutation is None else self.permutation.to(device)
         return Images(self.pixels.to(device), self.rows.to(device), self.labels.to(device), moved)
 
@@ -111,15 +112,15 @@ class Stream:
     # -- what belongs to a task ---------------------------------------------------------------------------------
 
     def train(self, task: ImageTask) -> Images:
-        """The training images of a task, (members, task.size)."""
+        """Return the training images of a task, (members, task.size)."""
         rows, labels, permutations = zip(
             *(self._train(m, task.index) for m in range(len(self.settings.members))), strict=True
         )
         return Images(self.data.train_images, torch.stack(rows), torch.stack(labels), _stacked(permutations))
 
     def test(self, task: ImageTask) -> Images:
-        """What a task is tested on: held-out images of its kind, where it is made of classes as many of each. Random
-        labels have none: there, its own images."""
+        """Return what a task is tested on: held-out images of its kind, where it is made of classes as many of each.
+        Random labels have none: there, its own images."""
         if self.settings.stream == "random-labels":
             return self.train(task)
         pairs = [self._test(m, task.index) for m in range(len(self.settings.members))]
@@ -128,7 +129,7 @@ class Stream:
         return Images(self.data.test_images, rows, labels, _stacked(permutations))
 
     def order(self, task: ImageTask, epoch: int) -> Tensor:
-        """The order of an epoch through a task's images, each member's own: (members, task.size)."""
+        """Return the order of an epoch through a task's images, each member's own: (members, task.size)."""
         seeds = self.settings.members
         return torch.stack(
             [torch.randperm(task.size, generator=generator(seed, "order", task.index, epoch)) for seed in seeds]
@@ -162,7 +163,7 @@ class Stream:
         return torch.randperm(pixels, generator=generator(self.settings.members[member], "permutation", index))
 
     def classes_of(self, member: int, index: int) -> list[int]:
-        """The classes of a task, in the order in which the member's seed deals them out."""
+        """Return the classes of a task, in the order in which the member's seed deals them out."""
         s = self.settings
         dealt = torch.randperm(self.data.num_classes, generator=generator(s.members[member], "classes")).tolist()
         first, last = s.classes_between(index)

@@ -76,8 +76,8 @@ class Update:
 
 
 def laid_out_as(parameter: Tensor, gradient: Tensor) -> Tensor:
-    """The gradient, in memory as its parameter is (channels last, say): fused steps go through both entry by entry, and
-    would give an entry the gradient of another."""
+    """Return the gradient, in memory as its parameter is (channels last, say): fused steps go through both entry by
+    entry, and would give an entry the gradient of another."""
     return gradient if gradient.stride() == parameter.stride() else torch.empty_like(parameter).copy_(gradient)
 
 

@@ -69,7 +69,7 @@ class VisionWork(Work):
         self.feed.update = min(step, task.end) - task.start
 
     def advance(self, task: ImageTask, step: int, until: int, hooks: HookDriver, run: RunDirectory) -> int:
-        """One optimizer step of every member."""
+        """Take one optimizer step of every member."""
         if self.update is None:
             self.update = Update(self.model, hooks, self.settings.compile == "on")
         done = step - task.start
@@ -116,13 +116,13 @@ class VisionWork(Work):
         return [{f"model/{name}": value for name, value in numbers.items()} for numbers in own]
 
     def evaluation_due(self, task: ImageTask, previous: int, step: int) -> bool:
-        """Within tasks where asked for; where a later one begins, if so; at the end where the last epoch is a shock's,
-        for the curve of that shock."""
+        """Return whether to evaluate: within tasks where asked for; where a later one begins, if so; at the end where
+        the last epoch is a shock's, for the curve of that shock, and where the best state is kept, which may be it."""
         s = self.settings
         if previous == step:
             return task.index > 0 and bool(s.eval_epochs or s.eval_every)
         if step == task.end:
-            return self.shock is not None
+            return self.shock is not None or s.keep_best
         before, now = (place - task.start for place in (previous, step))
         images, size = s.eval_epochs * task.size, s.batch_size
         return crossed(previous, step, s.eval_every) or (images > 0 and now * size // images > before * size // images)
@@ -135,6 +135,10 @@ class VisionWork(Work):
             numbers["saturated_fraction"] = METRICS["saturated_fraction"].value(View(self.model.learner)).tolist()
         return numbers
 
+    def merit(self, task: ImageTask, numbers: Numbers) -> float | None:
+        """Return the test accuracy of the one seed that is trained where a best state is chosen."""
+        return float(numbers[self.best_by][0])
+
     def finish(self, task: ImageTask, numbers: Numbers) -> Numbers:
         """Return how well a task was learned, while it was learned and now, without shocks."""
         if self.shock:
@@ -146,8 +150,8 @@ class VisionWork(Work):
         }
 
     def _accuracies(self, task: ImageTask) -> dict[str, list[Any]]:
-        """Accuracy on the task's test images by member; in a stream of classes that stay apart, on those of all tasks
-        so far."""
+        """Accuracy on the task's test images by member;
+        in a stream of classes that stay apart, on those of all tasks so far."""
         found: dict[str, list[Any]] = {"test_accuracy": self.model.accuracy(self._test_images(task)).tolist()}
         if self.settings.stream == "split":
             past = [self.model.accuracy(self._test_images(t)) for t in self.tasks[: task.index]]

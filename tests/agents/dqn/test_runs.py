@@ -53,7 +53,7 @@ def test_reference_run_is_one_that_could_go_wrong(reference: Path) -> None:
     ]  # fmt: skip
     state = json.loads((max((reference / "checkpoints").iterdir()) / "state.json").read_text().splitlines()[1])
     assert all(rows["first"] > 0 for rows in state["rows"].values())
-    assert state["tree"]["agent"]["learner"]["changes"] == ["injection"]
+    assert state["tree"]["work"]["learner"]["changes"] == ["injection"]
     assert len(list((reference / "checkpoints").iterdir())) == 2
 
 
@@ -64,7 +64,7 @@ def test_killed_before_changes_of_files(nursery: Any, same: Any, reference: Path
     """One run, killed again and again before a file is opened, linked, renamed or removed, until it gets through."""
     run, moments, kills = folder / "file-by-file", random.Random(0), 0
     while True:
-        args = ["train", "--resume", run] if (run / "config.json").exists() else [*RUN, "--out", run]
+        args = ["resume", run] if (run / "config.json").exists() else [*RUN, "--out", run]
         code = nursery.run(*args, die_at=1 + 20 * kills + moments.randrange(20))
         if code == 0:
             break
@@ -78,7 +78,7 @@ def test_killed_at_random_moments(nursery: Any, same: Any, reference: Path, fold
     run, moments, kills = folder / "random", random.Random(0), 0
     assert nursery.run(*RUN, "--out", run, die_at=5) == -signal.SIGKILL
     while True:
-        pid = nursery.start("train", "--resume", run)
+        pid = nursery.start("resume", run)
         time.sleep(moments.uniform(0.8, 1.6 + kills))
         with contextlib.suppress(ProcessLookupError):  # it was done already
             os.kill(pid, signal.SIGKILL)
@@ -152,7 +152,7 @@ def test_killed_comparison_goes_on_to_the_same_end(nursery: Any, same: Any, fold
     nursery.wait_until((arm / "checkpoints/000000000120").exists)
     assert nursery.kill_parent(parent) > 0
     assert same.last_state(arm) != same.last_state(whole / "injection"), "killed too late to prove anything"
-    assert nursery.run("compare", "--resume", broken, "--jobs", 1) == 0, nursery.stderr()
+    assert nursery.run("resume", broken, "--jobs", 1) == 0, nursery.stderr()
     for name in ("trunk", "injection"):
         same.assert_runs(broken / "seed-0" / name, whole / name)
 

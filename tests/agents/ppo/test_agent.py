@@ -73,9 +73,9 @@ def test_training_on_one_environment_leaves_what_belongs_to_another_untouched() 
     learned = own_state(agent, "b")
     assert len(learned) > len(start)  # Adam has slots for it now
     assert not any(torch.equal(learned[name], start[name]) for name in start)
-    trunk = agent.network.trunk[0].weight.detach().clone()
+    body = agent.network.body[0].weight.detach().clone()
     live(agent, "a", rollouts=2, seed=2)
-    assert not torch.equal(agent.network.trunk[0].weight, trunk)
+    assert not torch.equal(agent.network.body[0].weight, body)
     assert same(own_state(agent, "b"), learned)
 
 
@@ -158,7 +158,7 @@ def test_the_rollout_that_a_task_ends_in_is_learned_from_as_far_as_it_goes(taken
     numbers = agent.numbers()
     assert np.isfinite(list(numbers.values())).all()
     assert len(agent.probe[1].returns) == 2 * taken  # type: ignore[index]
-    assert not torch.equal(agent.network.state_dict()["trunk.0.weight"], before["trunk.0.weight"])
+    assert not torch.equal(agent.network.state_dict()["body.0.weight"], before["body.0.weight"])
     assert agent.rollout.filled == 0
 
 
@@ -210,7 +210,7 @@ def test_an_agent_goes_on_from_its_state_as_if_it_had_never_stopped() -> None:
         live(one, "b", rollouts=2, seed=3)
     for key in SPACES:
         assert same(own_state(agent, key), own_state(other, key))
-    assert torch.equal(agent.network.trunk[0].weight, other.network.trunk[0].weight)
+    assert torch.equal(agent.network.body[0].weight, other.network.body[0].weight)
 
 
 def test_a_state_is_not_changed_by_training_on() -> None:
@@ -234,7 +234,7 @@ class Count(Intervention):
         self.steps: list[float] = []
 
     def after_update(self, learner: Learner) -> None:
-        slots = learner.optimizer.state[learner.module.trunk[0].weight]
+        slots = learner.optimizer.state[learner.module.body[0].weight]
         self.steps.append(float(slots["step"]))
 
 

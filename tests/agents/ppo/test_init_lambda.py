@@ -28,14 +28,14 @@ def test_the_network_and_its_fresh_draws_begin_with_the_balance() -> None:
     assert measure(learner)["lambda_balance"] == pytest.approx(1.5, abs=1e-5)
     assert measure(learner)["lambda_residual"] < 1e-5
     fresh = learner.redraw()
-    assert not torch.equal(fresh["trunk.0.weight"], learner.module.get_parameter("trunk.0.weight"))
-    for first, second in pairwise(("trunk.0", "trunk.2")):
+    assert not torch.equal(fresh["body.0.weight"], learner.module.get_parameter("body.0.weight"))
+    for first, second in pairwise(("body.0", "body.2")):
         out, into = fresh[f"{second}.weight"].square().sum(0), fresh[f"{first}.weight"].square().sum(1)
         torch.testing.assert_close(out - into - fresh[f"{first}.bias"].square(), torch.full((8,), 1.5))
 
 
 def test_without_it_weights_are_orthogonal_as_ever() -> None:
-    weight = agent().network.get_parameter("trunk.2.weight").detach()
+    weight = agent().network.get_parameter("body.2.weight").detach()
     torch.testing.assert_close(weight @ weight.T, 2 * torch.eye(8))
 
 

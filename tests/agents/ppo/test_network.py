@@ -24,7 +24,7 @@ def test_means_and_values_are_the_plain_forward_pass_of_their_environment(share_
         def hidden(prefix: str, x: torch.Tensor = x, key: str = key, layers: dict = layers) -> torch.Tensor:
             x = layers[f"{prefix}adapters.{key}"](x)
             for name in ("0", "2"):
-                x = torch.tanh(layers[f"{prefix}trunk.{name}"](x))
+                x = torch.tanh(layers[f"{prefix}body.{name}"](x))
             return x
 
         mean, values = net(x, key)
@@ -35,27 +35,27 @@ def test_means_and_values_are_the_plain_forward_pass_of_their_environment(share_
         assert torch.equal(values, net.values(x, key))
 
 
-def test_every_environment_has_an_adapter_and_heads_of_its_own_and_shares_the_trunk() -> None:
+def test_every_environment_has_an_adapter_and_heads_of_its_own_and_shares_the_body() -> None:
     net = network()
     mean, values = net(torch.randn(4, 5), "a")
     (mean.sum() + values.sum() + net.log_std["a"].sum()).backward()
     reached = {name for name, p in net.named_parameters() if p.grad is not None}
     expected = {n for n, _ in net.named_parameters() if ".b." not in f".{n}."}
     assert reached == expected
-    assert {"trunk.0.weight", "adapters.a.weight", "policy.a.bias", "value.a.weight", "log_std.a"} <= reached
+    assert {"body.0.weight", "adapters.a.weight", "policy.a.bias", "value.a.weight", "log_std.a"} <= reached
 
 
 def test_a_value_function_of_its_own_leaves_the_policy_alone() -> None:
     net = network(share_value=False)
     net.values(torch.randn(4, 5), "a").sum().backward()
     assert {n.split(".")[0] for n, p in net.named_parameters() if p.grad is not None} == {
-        "value_adapters", "value_trunk", "value",
+        "value_adapters", "value_body", "value",
     }  # fmt: skip
 
 
-def test_without_an_adapter_the_trunk_reads_the_observation() -> None:
+def test_without_an_adapter_the_body_reads_the_observation() -> None:
     net = MultiHead({"a": (5, 2), "b": (5, 1)}, (8,), 0, "relu", True, torch.Generator())
-    assert net.trunk[0].in_features == 5
+    assert net.body[0].in_features == 5
     assert not any("adapters" in name for name, _ in net.named_parameters())
 
 
@@ -68,20 +68,20 @@ def test_layers_come_in_forward_order_with_their_roles() -> None:
     net = network(share_value=False)
     layers = net.layers()
     assert {layer.name for layer in layers} == {n for n, m in net.named_modules() if isinstance(m, nn.Linear)}
-    assert [layer.role for layer in layers if layer.name.startswith(("adapters", "trunk", "policy"))] == [
+    assert [layer.role for layer in layers if layer.name.startswith(("adapters", "body", "policy"))] == [
         "encoder", "encoder", "hidden", "hidden", "head", "head",
     ]  # fmt: skip
     depth = {layer.name: layer.depth for layer in layers}
-    assert depth["adapters.a"] == depth["value_adapters.b"] < depth["trunk.0"] < depth["trunk.2"] < depth["value.b"]
-    assert net.units() == ("value_trunk.1", "value_trunk.3", "trunk.1", "trunk.3")
+    assert depth["adapters.a"] == depth["value_adapters.b"] < depth["body.0"] < depth["body.2"] < depth["value.b"]
+    assert net.units() == ("value_body.1", "value_body.3", "body.1", "body.3")
 
 
 def test_initial_weights_are_orthogonal_with_the_usual_gains_and_zero_biases() -> None:
     net = network()
     for name, gain in {
         "adapters.a": 1.0,
-        "trunk.0": 2**0.5,
-        "trunk.2": 2**0.5,
+        "body.0": 2**0.5,
+        "body.2": 2**0.5,
         "policy.a": 0.01,
         "value.b": 1.0,
     }.items():
@@ -97,7 +97,7 @@ def test_initial_weights_come_from_the_given_generator_alone() -> None:
     torch.manual_seed(5)
     again = network(seed=1).state_dict()
     assert all(torch.equal(same[name], again[name]) for name in same)
-    assert not torch.equal(same["trunk.0.weight"], other["trunk.0.weight"])
+    assert not torch.equal(same["body.0.weight"], other["body.0.weight"])
 
 
 @pytest.mark.parametrize("adapter", [0, 6])
@@ -109,14 +109,14 @@ def test_hidden_units_begin_with_the_balance_that_is_asked_for(adapter: int, sha
     drawn = MultiHead(spaces, (8, 7), adapter, "tanh", share_value, torch.Generator().manual_seed(0))
     assert torch.equal(net.log_std["a"], drawn.log_std["a"])
     heads = [*net.policy.values(), *net.value.values()]
-    ways = [(net.adapters, net.trunk, heads)]
+    ways = [(net.adapters, net.body, heads)]
     if not share_value:
         ways = [
-            (net.adapters, net.trunk, [*net.policy.values()]),
-            (net.value_adapters, net.value_trunk, [*net.value.values()]),
+            (net.adapters, net.body, [*net.policy.values()]),
+            (net.value_adapters, net.value_body, [*net.value.values()]),
         ]
-    for adapters, trunk, last in ways:
-        groups = [*([[*adapters.values()]] if adapter else []), [trunk[0]], [trunk[2]], last]
+    for adapters, body, last in ways:
+        groups = [*([[*adapters.values()]] if adapter else []), [body[0]], [body[2]], last]
         for first, second in pairwise(groups):
             into = sum(layer.weight.square().sum(1) + layer.bias.square() for layer in first)
             out = sum(layer.weight.square().sum(0) for layer in second)

@@ -10,9 +10,9 @@ from supple.agents.ppo.rollout import Batch, Rollout
 GAMMA, LAM = 0.97, 0.9
 
 
-def filled(rng: np.random.Generator, steps: int, envs: int, truncations: bool, room: int | None = None) -> Rollout:
+def filled(rng: np.random.Generator, steps: int, envs: int, truncations: bool, capacity: int | None = None) -> Rollout:
     """A rollout of random data; about a third of the steps end an episode."""
-    rollout = Rollout(room or steps, envs, 3, 2)
+    rollout = Rollout(capacity or steps, envs, 3, 2)
     for _ in range(steps):
         terminated = rng.random(envs) < 0.2
         truncated = (rng.random(envs) < 0.2) & ~terminated & truncations
@@ -104,7 +104,7 @@ def test_no_advantage_flows_back_over_the_end_of_an_episode() -> None:
 
 def test_a_rollout_that_is_cut_short_yields_its_own_rows_only() -> None:
     whole = filled(np.random.default_rng(2), 7, 2, truncations=True)
-    roomy = filled(np.random.default_rng(2), 7, 2, truncations=True, room=30)
+    roomy = filled(np.random.default_rng(2), 7, 2, truncations=True, capacity=30)
     following = np.ones((2, 3), np.float32)
     for a, b in zip(batch_of(whole, following).tensors(), batch_of(roomy, following).tensors(), strict=True):
         assert len(b) == 14

@@ -22,10 +22,10 @@ needs_compiler = pytest.mark.skipif(
     not any(shutil.which(name) for name in ("c++", "g++", "clang++")), reason="torch.compile needs a C++ compiler"
 )
 NAMES = {  # ours → Stable-Baselines3's
-    "trunk.0": "mlp_extractor.policy_net.0",
-    "trunk.2": "mlp_extractor.policy_net.2",
-    "value_trunk.0": "mlp_extractor.value_net.0",
-    "value_trunk.2": "mlp_extractor.value_net.2",
+    "body.0": "mlp_extractor.policy_net.0",
+    "body.2": "mlp_extractor.policy_net.2",
+    "value_body.0": "mlp_extractor.value_net.0",
+    "value_body.2": "mlp_extractor.value_net.2",
     "policy.env": "action_net",
     "value.env": "value_net",
 }

@@ -50,7 +50,7 @@ def test_what_an_intervention_resets_is_the_contracts_table(small: Any, name: st
         assert of_temperature == []
     else:
         assert float(agent.temperature().detach()) == pytest.approx(0.01)
-        assert len(of_temperature) == 4  # its value, two moments, its count of steps
+        assert len(of_temperature) == 4  # its value, two slots, its count of steps
         assert all(map(is_zero, slots_of(agent.soft_update.temperature).values()))
     # replay, statistics, random generators, sums for the log: kept
     assert all(key.split("/")[0] in ("actor", "critic", "temperature") for key in different)

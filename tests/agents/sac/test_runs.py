@@ -57,8 +57,8 @@ def test_reference_run_is_one_that_could_go_wrong(reference: Path) -> None:
     ]
     state = json.loads((max((reference / "checkpoints").iterdir()) / "state.json").read_text().splitlines()[1])
     assert all(rows["first"] > 0 for rows in state["rows"].values())
-    assert state["tree"]["agent"]["learners"]["critic"]["changes"] == ["injection"]
-    assert state["tree"]["agent"]["experience"]["taken"] == 110  # half of 240 − 20 decisions
+    assert state["tree"]["work"]["learners"]["critic"]["changes"] == ["injection"]
+    assert state["tree"]["work"]["experience"]["taken"] == 110  # half of 240 − 20 decisions
     assert len(list((reference / "checkpoints").iterdir())) == 2
     assert len(lines(reference, "episodes")) > 20
 
@@ -67,7 +67,7 @@ def test_killed_before_changes_of_files(nursery: Any, same: Any, reference: Path
     """One run, killed again and again before a file is opened, linked, renamed or removed, until it gets through."""
     run, moments, kills = folder / "file-by-file", random.Random(0), 0
     while True:
-        args = ["train", "--resume", run] if (run / "config.json").exists() else [*RUN, "--out", run]
+        args = ["resume", run] if (run / "config.json").exists() else [*RUN, "--out", run]
         code = nursery.run(*args, die_at=1 + 15 * kills + moments.randrange(15))
         if code == 0:
             break

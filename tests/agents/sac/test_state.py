@@ -36,7 +36,7 @@ def test_an_agent_goes_on_from_its_state_bit_for_bit(small: Any, changes: tuple[
     assert first[1] == second[1]
 
 
-def test_the_temperature_its_moments_and_the_statistics_belong_to_the_state(small: Any) -> None:
+def test_the_temperature_its_slots_and_the_statistics_belong_to_the_state(small: Any) -> None:
     agent, _ = small.trained()
     other = small.agent_with()
     other.load_state_dict(small.saved(agent))

@@ -35,12 +35,12 @@ class Bench:
         for name, path in self.texts.items():
             path.write_text(sentences(WORDS[name], 150, len(name)))
 
-    def command(self, out: Path, *more: str) -> list[str]:
-        """`pretrain` of a GPT with 2 blocks of width 16, 12 + 8 updates."""
+    def command(self, out: Path, *more: str, command: str = "train") -> list[str]:
+        """`train pretrain`, or another command, of a GPT with 2 blocks of width 16, 12 + 8 updates."""
         first, second = (str(path) for path in self.texts.values())
         words = (
-            f"pretrain --first {first} --second {second} {first} --tokenizer bytes --layers 2 --width 16 --heads 2 "
-            f"--block-size 16 --batch-size 8 --micro-batch 4 --pretrain-steps 12 --warmup 2 --steps 8 "
+            f"{command} pretrain --first {first} --second {second} {first} --tokenizer bytes --layers 2 --width 16 "
+            f"--heads 2 --block-size 16 --batch-size 8 --micro-batch 4 --pretrain-steps 12 --warmup 2 --steps 8 "
             f"--learning-rate 1e-2 --val-sequences 6 --eval-every 5 --measure-every 9 --checkpoint-every 7 "
             f"--device cpu --out {out}"
         )

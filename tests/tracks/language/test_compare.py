@@ -1,4 +1,4 @@
-"""`supple compare language`: starts and other variants of the settings, each with every arm."""
+"""`supple compare pretrain`: starts and other variants of the settings, each with every arm."""
 
 import json
 from pathlib import Path
@@ -21,7 +21,7 @@ def warm(bench: Any, tmp_path_factory: pytest.TempPathFactory, here: Any) -> Pat
     out = tmp_path_factory.mktemp("compare") / "warm"
     arms = [word for arm in ARMS for word in ("--arm", arm)]
     with here():
-        dispatch(["compare", "language", *bench.command(out, *arms, "--vary", f"start={','.join(STARTS)}")])
+        dispatch(bench.command(out, *arms, "--vary", f"start={','.join(STARTS)}", command="compare"))
     return out / "seed-0"
 
 
@@ -41,7 +41,7 @@ def test_every_start_has_every_arm_from_the_state_of_the_one_trunk(bench: Any, w
 
 def test_an_arm_is_the_run_that_starts_there_alone(bench: Any, warm: Path, tmp_path: Path) -> None:
     alone = tmp_path / "alone"
-    dispatch(["language", *bench.command(alone, "--start", "6", "--hook", "fire(steps=5)@task")])
+    dispatch(bench.command(alone, "--start", "6", "--hook", "fire(steps=5)@task"))
     arm = warm / folder_of_arm("fire(steps=5)", {"start": "6"})
     assert bench.state(arm, 14) == bench.state(alone, 14)
     ours, theirs = (
@@ -63,12 +63,12 @@ def test_arms_differ_by_what_was_done_at_the_start(bench: Any, warm: Path) -> No
 
 def test_settings_make_a_grid_without_a_trunk(bench: Any, tmp_path: Path, here: Any) -> None:
     out = tmp_path / "grid"
-    words = [word for word in bench.command(out) if word != "--second"]
+    words = [word for word in bench.command(out, command="compare") if word != "--second"]
     second = [str(path) for path in reversed(bench.texts.values())]
-    words = [word for i, word in enumerate(words) if i < 3 or word not in second]
+    words = [word for i, word in enumerate(words) if i < 4 or word not in second]
     vary = ("--vary", "learning_rate=1e-2,1e-3", "--vary", "clip=None,1", "--seeds", "0", "3")
     with here():
-        dispatch(["compare", "language", *words, *vary, "--arm", "none"])
+        dispatch([*words, *vary, "--arm", "none"])
     runs = sorted(str(path.parent.relative_to(out)) for path in out.rglob("config.json"))
     assert len(runs) == 8
     assert "seed-3/learning_rate=0.001_clip=1.0/none" in runs
@@ -92,7 +92,7 @@ WRONG = {
 def test_what_cannot_be_compared_is_refused_before_anything_is_made(bench: Any, tmp_path: Path, words: str) -> None:
     out = tmp_path / "out"
     with pytest.raises(UsageError, match=WRONG[words].replace("?", r"\?").replace("(", r"\(")):
-        dispatch(["compare", "language", *bench.command(out, *words.split())])
+        dispatch(bench.command(out, *words.split(), command="compare"))
     assert not out.exists()
 
 

@@ -73,7 +73,7 @@ def go(out: Path, settings: SFTSettings) -> Path:
 
 def test_every_example_is_seen_once_an_epoch_in_an_order_of_its_own(folder: Path) -> None:
     work = built(small(folder, epochs=4))  # 44 examples: 11 batches
-    assert work.tasks[0].updates == 11 + 3
+    assert work.tasks[0].steps == 11 + 3
     seen = [tuple(each.ids) for update in range(11) for each in work._rows(update)]
     assert {ids: seen.count(ids) for ids in set(seen)} == {tuple(each.ids): 4 for each in work.train}
     assert work._order(0) != work._order(1)
@@ -92,7 +92,7 @@ def test_micro_batches_add_up_to_the_loss_of_the_batch(folder: Path) -> None:
 
 def test_the_learning_rate_warms_up_falls_to_a_tenth_and_stays(folder: Path) -> None:
     work = built(small(folder, epochs=8))
-    rates = [work.rate(work.tasks[0], update) for update in range(work.tasks[0].updates)]
+    rates = [work.rate(work.tasks[0], update) for update in range(work.tasks[0].steps)]
     assert rates[0] < rates[1] < 1.0 == rates[2]
     assert rates[-4:] == pytest.approx([0.1] * 4)
     assert all(a > b for a, b in pairwise(rates[2:-3]))

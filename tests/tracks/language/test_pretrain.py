@@ -1,4 +1,4 @@
-"""`supple language pretrain`: two phases, hooks between them, the same bytes after a kill."""
+"""`supple train pretrain`: two phases, hooks between them, the same bytes after a kill."""
 
 import json
 import os
@@ -14,12 +14,15 @@ import pytest
 import torch
 
 from supple.experiments.errors import RunError
+from supple.experiments.kinds import find_kind
 from supple.experiments.runs import build
 from supple.interventions import fire_
-from supple.scripts import language
+from supple.scripts.main import dispatch
 from supple.tracks.language.gpt import GPT
 from supple.tracks.language.pretrain.settings import PretrainSettings
 from supple.tracks.language.schedule import cosine, linear
+
+PRETRAIN = find_kind("pretrain")
 
 
 def tiny(bench: Any, **changes: Any) -> PretrainSettings:
@@ -33,7 +36,7 @@ HOOKS = ("--hook", "fire(steps=5)@task", "--hook", "l2_init(strength=1e-3)", "--
 @pytest.fixture(scope="module")
 def whole(bench: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("pretrain") / "whole"
-    language.main(bench.command(out, *HOOKS, "--dropout", "0.1"))
+    dispatch(bench.command(out, *HOOKS, "--dropout", "0.1"))
     return out
 
 
@@ -55,7 +58,7 @@ def test_fire_comes_between_the_phases_and_takes_query_key_and_value_apart(bench
     assert event["written"] == 2 * 4 + 1  # four layers of each block, and the head, which is the embedding
     assert event["change"]["sfe"] > 0
     assert event["after"]["dfi_unscaled"] < event["before"]["dfi_unscaled"]
-    model = build("pretrain", tiny(bench)).learner
+    model = build(PRETRAIN, tiny(bench)).learner
     weight = model.module.get_parameter("h.0.attn.c_attn.weight")
     apart = [torch.nn.Linear(16, 16, bias=False) for _ in range(3)]
     for part, rows in zip(apart, weight.detach().chunk(3), strict=True):
@@ -79,7 +82,7 @@ def test_the_learning_rate_rises_and_falls_in_both_phases() -> None:
 
 def test_the_second_phase_starts_where_it_is_told_with_the_schedule_of_the_whole_first(bench: Any) -> None:
     second = (str(bench.texts["second"]),)
-    work = build("pretrain", tiny(bench, second=second, pretrain_steps=100, start="40", steps=10))
+    work = build(PRETRAIN, tiny(bench, second=second, pretrain_steps=100, start="40", steps=10))
     assert [(task.start, task.end) for task in work.tasks] == [(0, 40), (40, 50)]
     assert work.rate(work.tasks[0], 39) == linear(39, 100, 0, 0.1)
     assert work.rate(work.tasks[1], 0) == linear(0, 10, 1, 0.1)
@@ -87,14 +90,24 @@ def test_the_second_phase_starts_where_it_is_told_with_the_schedule_of_the_whole
 
 def test_a_killed_run_goes_on_to_the_same_bytes(bench: Any, process: Any, whole: Path, tmp_path: Path) -> None:
     run = tmp_path / "killed"
-    child = process(["language", *bench.command(run, *HOOKS, "--dropout", "0.1")], tmp_path / "errors")
+    child = process(bench.command(run, *HOOKS, "--dropout", "0.1"), tmp_path / "errors")
     deadline = time.monotonic() + 60
     while not (run / "checkpoints/000000000007").exists() and time.monotonic() < deadline:
         time.sleep(0.001)
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     assert not (run / "checkpoints/000000000020").exists(), "killed too late to prove anything"
-    language.main(["--resume", str(run)])
+    dispatch(["resume", str(run)])
+    assert bench.state(run, 20) == bench.state(whole, 20)
+    for name in ("metrics", "tasks", "events"):
+        assert bench.log(run, name) == bench.log(whole, name), name
+
+
+def test_the_older_spelling_trains_and_goes_on_as_the_newer(bench: Any, whole: Path, tmp_path: Path) -> None:
+    run = tmp_path / "older"
+    dispatch(["language", *bench.command(run, *HOOKS, "--dropout", "0.1")[1:]])
+    shutil.rmtree(run / "checkpoints/000000000020")
+    dispatch(["language", "--resume", str(run)])
     assert bench.state(run, 20) == bench.state(whole, 20)
     for name in ("metrics", "tasks", "events"):
         assert bench.log(run, name) == bench.log(whole, name), name
@@ -102,8 +115,8 @@ def test_a_killed_run_goes_on_to_the_same_bytes(bench: Any, process: Any, whole:
 
 def test_a_batch_is_the_same_in_one_pass_and_in_several(bench: Any, tmp_path: Path) -> None:
     runs = [tmp_path / "several", tmp_path / "one"]
-    language.main(bench.command(runs[0], "--pretrain-steps", "6"))
-    language.main(bench.command(runs[1], "--pretrain-steps", "6", "--micro-batch", "8"))
+    dispatch(bench.command(runs[0], "--pretrain-steps", "6"))
+    dispatch(bench.command(runs[1], "--pretrain-steps", "6", "--micro-batch", "8"))
     losses = [[line["val_loss"] for line in bench.log(run, "metrics") if "val_loss" in line] for run in runs]
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
 
@@ -112,9 +125,9 @@ def test_two_processes_learn_as_one_does(bench: Any, tmp_path: Path) -> None:
     """`torchrun` with gloo: the losses of one process, to 1e-4."""
     one, two = tmp_path / "one", tmp_path / "two"
     hooks = ("--hook", "fire@task")
-    language.main(bench.command(one, *hooks))
+    dispatch(bench.command(one, *hooks))
     words = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone"]
-    words += ["-m", "supple.scripts.language", *bench.command(two, *hooks)]
+    words += ["-m", "supple.scripts.train", *bench.command(two, *hooks)[1:]]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(words, capture_output=True, text=True, timeout=300, env=environment)
     assert done.returncode == 0, done.stderr
@@ -128,10 +141,10 @@ def test_two_processes_learn_as_one_does(bench: Any, tmp_path: Path) -> None:
 
 def test_bfloat16_products_train_float32_weights(bench: Any, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    language.main(bench.command(run, "--precision", "bfloat16"))
+    dispatch(bench.command(run, "--precision", "bfloat16"))
     losses = [line["val_loss"] for line in bench.log(run, "metrics") if "val_loss" in line]
     assert losses[3] < losses[0] - 0.5
-    work = build("pretrain", tiny(bench))
+    work = build(PRETRAIN, tiny(bench))
     assert isinstance(work.learner.module, GPT)
     assert {p.dtype for p in work.learner.module.parameters()} == {torch.float32}
 
@@ -144,4 +157,4 @@ def test_a_resumed_run_refuses_other_data(bench: Any, whole: Path, tmp_path: Pat
     config["data"][name] = "something else"
     (run / "config.json").write_text(json.dumps(config))
     with pytest.raises(RunError, match="was begun with other data"):
-        language.main(["--resume", str(run)])
+        dispatch(["resume", str(run)])

@@ -8,12 +8,15 @@ import torch
 
 from supple.experiments.compare import create, open_comparison
 from supple.experiments.errors import UsageError
-from supple.experiments.runs import build, track
-from supple.scripts import language
-from supple.scripts.compare_kinds import of_language
+from supple.experiments.kinds import find_kind
+from supple.experiments.runs import build
+from supple.scripts import compare
+from supple.scripts.asked import asked
 from supple.scripts.main import dispatch
 from supple.tracks.language.pretrain.settings import PretrainSettings
 from supple.tracks.language.pretrain.work import PretrainWork
+
+PRETRAIN = find_kind("pretrain")
 
 
 def settings(bench: Any, **changes: Any) -> PretrainSettings:
@@ -24,7 +27,7 @@ def settings(bench: Any, **changes: Any) -> PretrainSettings:
 
 def test_best_is_refused_in_a_single_run_before_any_corpus_is_read(bench: Any, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="known in comparisons only"):
-        language.main(bench.command(tmp_path / "run", "--start", "best", "--first", "no-such-file"))
+        dispatch(bench.command(tmp_path / "run", "--start", "best", "--first", "no-such-file"))
 
 
 def kept(run: Path, kind: str) -> list[int]:
@@ -33,7 +36,7 @@ def kept(run: Path, kind: str) -> list[int]:
 
 def test_the_untrained_network_is_no_best_state(bench: Any, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    language.main(bench.command(run, "--keep-best", "True", "--learning-rate", "3", "--pretrain-steps", "4"))
+    dispatch(bench.command(run, "--keep-best", "True", "--learning-rate", "3", "--pretrain-steps", "4"))
     losses = {line["step"]: line["val_loss"] for line in bench.log(run, "metrics") if "val_loss" in line}
     assert losses[0] < losses[4], "it learned something after all"
     assert kept(run, "best") == [4]
@@ -54,16 +57,16 @@ def stop_before(update: int, patch: pytest.MonkeyPatch) -> None:
 def test_a_best_state_stays_until_a_checkpoint_has_a_later_one(bench: Any, tmp_path: Path) -> None:
     """The last checkpoint, after update 7, knows the best state of update 5; that of update 10 comes after it."""
     whole, run = tmp_path / "whole", tmp_path / "run"
-    language.main(bench.command(whole, "--keep-best", "True", "--keep-at", "6", "11"))
+    dispatch(bench.command(whole, "--keep-best", "True", "--keep-at", "6", "11"))
     command = bench.command(run, "--keep-best", "True", "--keep-at", "6", "11")
     for stop, best, at in ((11, [5, 10], [6, 11]), (8, [5], [6])):
         with pytest.MonkeyPatch.context() as patch:
             stop_before(stop, patch)
             with pytest.raises(KeyboardInterrupt):
-                language.main(command)
+                dispatch(command)
         assert (kept(run, "best"), kept(run, "kept")) == (best, at), f"interrupted before update {stop}"
-        command = ["--resume", str(run)]
-    language.main(command)
+        command = ["resume", str(run)]
+    dispatch(command)
     assert kept(run, "best") == kept(whole, "best")
     assert kept(run, "kept") == kept(whole, "kept") == [6, 11]
     for kind in ("best", "kept"):
@@ -74,7 +77,7 @@ def test_a_best_state_stays_until_a_checkpoint_has_a_later_one(bench: Any, tmp_p
 
 def test_states_are_kept_in_the_first_phase_only(bench: Any, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    language.main(bench.command(run, "--start", "6", "--keep-at", "6", "10"))
+    dispatch(bench.command(run, "--start", "6", "--keep-at", "6", "10"))
     assert kept(run, "kept") == [6]
 
 
@@ -83,8 +86,8 @@ def test_the_arm_none_is_the_run_that_was_never_forked(bench: Any, tmp_path: Pat
     forked, alone = tmp_path / "forked", tmp_path / "alone"
     options = ("--dropout", "0.2", "--start", "6")
     with here():
-        dispatch(["compare", "language", *bench.command(forked, *options, "--arm", "none")])
-    language.main(bench.command(alone, *options))
+        dispatch(bench.command(forked, *options, "--arm", "none", command="compare"))
+    dispatch(bench.command(alone, *options))
     arm = forked / "seed-0/start=6/none"
     assert bench.state(arm, 14) == bench.state(alone, 14)
     assert next(line["step"] for line in bench.log(arm, "metrics") if "val_loss" in line) == 6
@@ -96,7 +99,7 @@ def test_what_interventions_see_is_the_same_in_every_process(bench: Any, monkeyp
     for rank, world in ((0, 1), (0, 2), (1, 2)):
         monkeypatch.setenv("RANK", str(rank))
         monkeypatch.setenv("WORLD_SIZE", str(world))
-        learner = build("pretrain", settings(bench)).learner
+        learner = build(PRETRAIN, settings(bench)).learner
         (tokens,) = learner.probe() or ()
         seen.append((tokens, learner.loss().detach(), torch.stack([losses.detach() for losses in learner.batches(3)])))
     for other in seen[1:]:
@@ -104,7 +107,7 @@ def test_what_interventions_see_is_the_same_in_every_process(bench: Any, monkeyp
 
 
 def test_batches_of_a_task_are_different_ones(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    work = build("pretrain", settings(bench))
+    work = build(PRETRAIN, settings(bench))
     assert isinstance(work, PretrainWork)
     work.place = work.tasks[0], 5
     asked: list[int] = []
@@ -115,7 +118,7 @@ def test_batches_of_a_task_are_different_ones(bench: Any, monkeypatch: pytest.Mo
 
 
 def test_the_vocabulary_is_filled_up_to_a_multiple_of_64(bench: Any) -> None:
-    work = build("pretrain", settings(bench, tokenizer="bpe:300"))
+    work = build(PRETRAIN, settings(bench, tokenizer="bpe:300"))
     assert isinstance(work, PretrainWork)
     assert work.corpora.vocab_size % 64
     assert 0 < work.model.config.vocab_size - work.corpora.vocab_size < 64
@@ -124,7 +127,8 @@ def test_the_vocabulary_is_filled_up_to_a_multiple_of_64(bench: Any) -> None:
 
 def compared(bench: Any, *more: str, kind: str = "") -> Any:
     words = bench.command(Path("out"), *more)
-    return of_language(["language", *([kind, *more, "--out", "out"] if kind else words)])[1]
+    what = asked("compare", [kind, *more, "--out", "out"] if kind else words[1:])
+    return compare.compared(what, compare.read(what), "test")
 
 
 def test_commas_in_quotes_and_brackets_part_no_values(bench: Any) -> None:
@@ -142,8 +146,8 @@ def test_commas_in_quotes_and_brackets_part_no_values(bench: Any) -> None:
 def test_variants_are_read_back_as_they_were(bench: Any, tmp_path: Path) -> None:
     second = ",".join(str(path) for path in bench.texts.values())
     comparison = compared(bench, "--vary", f"second={second}", "--vary", "clip=None,1", "--vary", "start=best,6")
-    create(tmp_path / "out", track("pretrain"), comparison, 1)
-    again = open_comparison(tmp_path / "out", track, 1)
+    create(tmp_path / "out", comparison, 1)
+    again = open_comparison(tmp_path / "out", 1)
     assert again.variants == comparison.variants
     assert isinstance(again.variants[0]["second"], tuple)
 
@@ -154,4 +158,4 @@ def test_variants_have_folders_of_their_own(bench: Any, tmp_path: Path, monkeypa
         Path(name).write_text(bench.texts["first"].read_text())
     comparison = compared(bench, "--vary", "second='a b.txt',a_b.txt")
     with pytest.raises(UsageError, match=r"two variants would share a folder: second=_a_b\.txt"):
-        create(tmp_path / "out", track("pretrain"), comparison, 1)
+        create(tmp_path / "out", comparison, 1)

@@ -1,7 +1,8 @@
-"""`supple linear train`: the loop's gradient descent, tasks that change, hooks, the same bytes after a kill."""
+"""`supple train linear`: the loop's gradient descent, tasks that change, hooks, the same bytes after a kill."""
 
 import json
 import os
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -11,8 +12,9 @@ import numpy as np
 import pytest
 import torch
 
+from supple.experiments.kinds import find_kind
 from supple.experiments.runs import build
-from supple.scripts import linear
+from supple.scripts.main import dispatch
 from supple.tracks.linear import balanced_init
 from supple.tracks.linear.flow import gradient_descent
 from supple.tracks.linear.settings import LinearSettings
@@ -25,8 +27,11 @@ OFTEN = "--eval-every 4 --measure-every 9 --checkpoint-every 7"
 HOOKS = ("--hook", "fire@task", "--hook", "snp(lam=0.9)@task", "--hook", "l2_init(strength=1e-3)")
 
 
-def words(out: Path, *more: str) -> list[str]:
-    return ["train", *["--tasks", "random,reversal,random", "--lam", "1"], *f"{SMALL} {OFTEN}".split(), *more,
+LINEAR = find_kind("linear")
+
+
+def words(out: Path, *more: str, command: str = "train") -> list[str]:
+    return [command, "linear", *["--tasks", "random,reversal,random", "--lam", "1"], *f"{SMALL} {OFTEN}".split(), *more,
             "--out", str(out)]  # fmt: skip
 
 
@@ -41,7 +46,9 @@ def state(run: Path, step: int) -> bytes:
 
 
 def made(**changes: Any) -> LinearWork:
-    work = build("linear", LinearSettings(**{"n_in": 4, "n_hidden": 3, "n_out": 5, "tasks": "random"} | changes))
+    work = build(
+        find_kind("linear"), LinearSettings(**{"n_in": 4, "n_hidden": 3, "n_out": 5, "tasks": "random"} | changes)
+    )
     assert isinstance(work, LinearWork)
     return work
 
@@ -49,16 +56,16 @@ def made(**changes: Any) -> LinearWork:
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("linear") / "whole"
-    linear.main(words(out, *HOOKS))
+    dispatch(words(out, *HOOKS))
     return out
 
 
 def test_the_loop_is_gradient_descent_on_whitened_inputs(tmp_path: Path) -> None:
     settings = "--tasks semantic,reversal --lam 2 --updates-per-task 100 --eval-every 10 --learning-rate 0.05"
-    linear.main(["train", *settings.split(), "--out", str(tmp_path / "run")])
+    dispatch(["train", "linear", *settings.split(), "--out", str(tmp_path / "run")])
     lines = [line for line in log(tmp_path / "run", "metrics") if "loss" in line]
     weights: Any = [
-        parameter.detach().numpy() for parameter in build("linear", LinearSettings(lam=2)).learner.module.parameters()
+        parameter.detach().numpy() for parameter in build(LINEAR, LinearSettings(lam=2)).learner.module.parameters()
     ]
     for index, task in enumerate((semantic_hierarchy(), reversal(semantic_hierarchy()))):
         firsts, seconds = gradient_descent(*weights, task.sigma_yx, 100, 0.05, every=10)
@@ -114,13 +121,13 @@ def test_no_loss_is_below_zero_where_all_is_learned() -> None:
         numbers = work.evaluate(task)
         assert numbers["excess_loss"] == 0.0
         assert numbers["loss"] == data.least_loss >= 0.0
-        work.finish(task)
+        work.finish(task, numbers)
     assert work.data[0].least_loss < 1e-28
     assert work.data[2].least_loss == pytest.approx((np.trace(data.sigma_yy) - np.square(data.sigma_yx).sum()) / 2)
 
 
 def test_units_are_replaced_in_float64(tmp_path: Path) -> None:
-    linear.main(words(tmp_path / "run", "--hook", "cbp(replacement_rate=0.1,maturity=0)"))
+    dispatch(words(tmp_path / "run", "--hook", "cbp(replacement_rate=0.1,maturity=0)"))
     assert log(tmp_path / "run", "metrics")[-2]["model/cbp_replaced"] > 0
 
 
@@ -165,37 +172,61 @@ def test_hooks_fire_where_tasks_begin_and_metrics_see_the_hidden_units(whole: Pa
 
 def test_a_killed_run_goes_on_to_the_same_bytes(process: Any, whole: Path, tmp_path: Path) -> None:
     run = tmp_path / "killed"
-    child = process(["linear", *words(run, *HOOKS)], tmp_path / "errors")
+    child = process(words(run, *HOOKS), tmp_path / "errors")
     deadline = time.monotonic() + 60
     while not (run / "checkpoints/000000000014").exists() and time.monotonic() < deadline:
         time.sleep(0.0005)
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     assert not (run / "checkpoints/000000000036").exists(), "killed too late to prove anything"
-    linear.main(["--resume", str(run)])
+    dispatch(["resume", str(run)])
     assert state(run, 36) == state(whole, 36)
     for name in ("metrics", "tasks", "events"):
         assert log(run, name) == log(whole, name), name
 
 
+def test_the_older_spelling_trains_and_goes_on_as_the_newer(whole: Path, tmp_path: Path) -> None:
+    older = tmp_path / "older"
+    dispatch(["linear", "train", *words(older, *HOOKS)[2:]])
+    shutil.rmtree(older / "checkpoints/000000000036")
+    dispatch(["linear", "--resume", str(older)])
+    assert state(older, 36) == state(whole, 36)
+    for name in ("metrics", "tasks", "events"):
+        assert log(older, name) == log(whole, name), name
+
+
+def test_the_best_state_and_those_that_were_asked_for_are_kept_and_change_nothing(whole: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    dispatch(words(run, *HOOKS, "--best", "True", "--kept", "6", "13"))
+    losses = [(line["loss"], line["step"]) for line in log(run, "metrics") if "loss" in line and line["step"]]
+    assert [int(folder.name) for folder in (run / "best").iterdir()] == [min(losses)[1]]
+    assert sorted(int(folder.name) for folder in (run / "kept").iterdir()) == [6, 13]
+    assert state(run, 36) == state(whole, 36)
+    assert log(run, "metrics") == log(whole, "metrics")
+    shutil.rmtree(again := shutil.copytree(run, tmp_path / "again") / "checkpoints/000000000036")
+    dispatch(["resume", str(again.parent.parent)])
+    files = [
+        {f.relative_to(each): f.read_bytes() for f in each.rglob("*.safetensors")} for each in (run, tmp_path / "again")
+    ]
+    assert files[0] == files[1]
+
+
 def test_arms_and_variants_are_compared_and_reported(
     tmp_path: Path, here: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from supple.scripts.main import dispatch
-
     monkeypatch.setattr("supple.experiments.report.of_studies._plots", lambda *_: [])  # which take seconds
 
     out = tmp_path / "compared"
     arms = ("--arm", "none", "--arm", "fire@task", "--vary", "lam=0,1", "--seeds", "0", "1", "--jobs", "1")
-    line = [word for word in words(out, *arms)[1:] if word not in ("--lam",)]
+    line = [word for word in words(out, *arms, command="compare") if word not in ("--lam",)]
     line.remove("1")
     with here():
-        dispatch(["compare", "linear", *line])
+        dispatch(line)
     runs = sorted(str(path.parent.relative_to(out)) for path in out.rglob("config.json"))
     assert len(runs) == 8
     assert "seed-1/lam=1.0/fire_task" in runs
     alone = tmp_path / "alone"
-    linear.main(words(alone, "--hook", "fire@task"))
+    dispatch(words(alone, "--hook", "fire@task"))
     assert state(out / "seed-0/lam=1.0/fire_task", 36) == state(alone, 36)
     dispatch(["report", str(out)])
     page = (out / "report/index.html").read_text()

@@ -13,7 +13,7 @@ from supple.experiments.runs import create, train
 from supple.tracks.vision.data import DataSet, load
 from supple.tracks.vision.settings import VisionSettings
 
-SIDE, TRAIN, TEST = 16, 120, 40  # the CNN of paper 002 needs 16 × 16; 10 classes of 12 and of 4 images
+SIDE, TRAIN, TEST = 16, 120, 40  # the CNN of Lillo & Cheney needs 16 × 16; 10 classes of 12 and of 4 images
 
 
 def idx_file(array: np.ndarray) -> bytes:
@@ -36,7 +36,7 @@ class Lab:
         return replace(small, **changes)
 
     def run(self, out: Path, **changes: Any) -> Path:
-        create(out, self.settings(**changes), "test")
+        create(out, "vision", self.settings(**changes), "test")
         return self.resume(out)
 
     def resume(self, out: Path) -> Path:
@@ -56,9 +56,9 @@ class Lab:
             if seed in (None, line.get("seed"))
         ]
 
-    def command(self, *words: object) -> list[str]:
-        """`supple vision` with these words, on the tiny data set."""
-        return [str(word) for word in ("vision", *words, "--data", self.folder, "--device", "cpu")]
+    def command(self, *words: object, command: str = "train") -> list[str]:
+        """`supple train vision`, or another command, with these words, on the tiny data set."""
+        return [str(word) for word in (command, "vision", *words, "--data", self.folder, "--device", "cpu")]
 
 
 @pytest.fixture(scope="session")

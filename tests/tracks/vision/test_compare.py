@@ -25,7 +25,7 @@ ARMS = ("none", "fire@task", "fire", "dash", "ewc(samples=16)", "l2_init", "snp(
 
 def words(lab: Any, out: Path) -> list[str]:
     arms = [word for arm in ARMS for word in ("--arm", arm)]
-    return ["compare", *lab.command("permuted-mnist", *OPTIONS, *arms, "--out", out)]
+    return lab.command("permuted-mnist", *OPTIONS, *arms, "--out", out, command="compare")
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +110,7 @@ def test_a_comparison_in_processes_that_are_killed_goes_on_to_the_same_end(
     assert not (broken / slug(ARMS[-1]) / f"checkpoints/{24:012d}").exists(), "killed too late to prove anything"
 
     with here():
-        dispatch(["compare", "--resume", str(broken.parent), "--jobs", "1"])
+        dispatch(["resume", str(broken.parent), "--jobs", "1"])
     for arm in map(slug, ("trunk", *ARMS)):
         last = 12 if arm == "trunk" else 24
         assert state(broken / arm, last) == state(whole / arm, last)
@@ -136,11 +136,11 @@ def test_large_networks_have_a_trunk_for_each_seed_and_may_fork_within_a_task(
     lab: Any, tmp_path: Path, here: Any
 ) -> None:
     options = shlex.split(
-        "--dataset mnist --network resnet18 --width 4 --first-epochs 3 --epochs 1 --batch-size 12 --eval-every 0 "
+        "--dataset mnist --network resnet18 --width 4 --first-epochs 3 --epochs 1 --batch-size 12 --eval-epochs 0 "
         "--seeds 3 5 --fork-at 0.6 --arm none --arm fire"
     )
     with here():
-        dispatch(["compare", *lab.command("warm-start", *options, "--out", tmp_path / "out")])
+        dispatch(lab.command("warm-start", *options, "--out", tmp_path / "out", command="compare"))
     assert json.loads((tmp_path / "out/comparison.json").read_text())["fork_step"] == 8  # of 13
     for seed in (3, 5):
         folder = tmp_path / f"out/seed-{seed}"
@@ -170,7 +170,7 @@ def test_large_networks_have_a_trunk_for_each_seed_and_may_fork_within_a_task(
     ],
 )
 def test_what_cannot_be_compared_is_refused_in_one_line(lab: Any, tmp_path: Path, options: str, complaint: str) -> None:
-    command = ["compare", *lab.command("permuted-mnist", *OPTIONS, *options.split(), "--out", tmp_path / "x")]
+    command = lab.command("permuted-mnist", *OPTIONS, *options.split(), "--out", tmp_path / "x", command="compare")
     with pytest.raises(UsageError, match=complaint) as refusal:
         dispatch(command)
     assert "\n" not in str(refusal.value)

@@ -1,4 +1,4 @@
-"""`kill -9` at any moment, then `supple vision --resume`: the same bytes as a run that was never killed."""
+"""`kill -9` at any moment, then `supple resume`: the same bytes as a run that was never killed."""
 
 import os
 import random
@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 import torch
 
-from supple.scripts import vision
+from supple.scripts.main import dispatch
 
 # tasks of 24 updates, 3 to an epoch: checkpoints lie within tasks and within epochs
 SPLIT = shlex.split(
     "split-cifar-100 --dataset mnist --tasks 2 --classes-per-task 2 --epochs 10 --batch-size 10 --replay 20 "
-    "--network mlp --width 10 --seeds 0 1 --checkpoint-every 11 --measure-every 9 --eval-every 2 --compile off "
+    "--network mlp --width 10 --seeds 0 1 --checkpoint-every 11 --measure-every 9 --eval-epochs 2 --compile off "
     "--activation rand_smooth_leaky"
 )
 RESNET = shlex.split(
@@ -59,7 +59,7 @@ def references(lab: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
     """Runs that are never killed; in this process, so that its children find imported what they need."""
     folder = tmp_path_factory.mktemp("references")
     for name, words in RUNS.items():
-        vision.main(lab.command(*words, "--out", folder / name)[1:])
+        dispatch(lab.command(*words, "--out", folder / name))
     return {name: folder / name for name in RUNS}
 
 
@@ -70,7 +70,7 @@ def test_killed_at_random_moments(
     run, kills, moments = tmp_path / "run", 0, random.Random(name)
     while True:
         begun = (run / "config.json").exists()
-        words = ["vision", "--resume", str(run)] if begun else lab.command(*RUNS[name], "--out", run)
+        words = ["resume", str(run)] if begun else lab.command(*RUNS[name], "--out", run)
         child = process(words, tmp_path / "errors")
         code = (
             killed_behind(run, moments.uniform(0, written(references[name])), child) if kills < 3 else finished(child)
@@ -116,7 +116,7 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_leads_to_the_same_e
     content = bytearray(damaged.read_bytes())
     content[len(content) // 2] ^= 1
     damaged.write_bytes(content)
-    assert finished(process(["vision", "--resume", str(run)], tmp_path / "errors")) == 0
+    assert finished(process(["resume", str(run)], tmp_path / "errors")) == 0
     (line,) = (tmp_path / "errors").read_text().splitlines()
     assert str(damaged) in line
     assert "going back to the checkpoint before it" in line

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from supple.experiments.errors import UsageError
+from supple.experiments.kinds import find_kind, presets_of
 from supple.experiments.runs import build, configuration, settings_of
-from supple.tracks.vision.benchmarks import BENCHMARKS
 from supple.tracks.vision.data import DataSet
 from supple.tracks.vision.settings import VisionSettings
 
 
-@pytest.mark.parametrize("name", BENCHMARKS)
+@pytest.mark.parametrize("name", presets_of("vision"))
 def test_benchmarks_pass_their_own_checks(name: str) -> None:
-    settings = VisionSettings(**BENCHMARKS[name].settings)
+    settings = VisionSettings(**presets_of("vision")[name].settings)
     settings.check()
     replace(settings, seeds=(3,), hook=("fire@task",)).check()
 
@@ -25,19 +25,21 @@ def test_benchmarks_pass_their_own_checks(name: str) -> None:
     [
         ({"tasks": 0}, "--tasks must be a positive number, got 0"),
         ({"epochs": 0.0}, "--epochs must be a positive number"),
-        ({"epochs": float("inf")}, "--epochs must be a positive number, got inf"),
-        ({"eval_every": float("nan")}, "--eval-every must be finite, got nan"),
-        ({"shocks": (1.5, float("nan"))}, r"--shocks must be finite, got \(1.5, nan\)"),
+        ({"epochs": float("inf")}, "--epochs must be a finite number, got inf"),
+        ({"eval_epochs": float("nan")}, "--eval-epochs must be a finite number, got nan"),
+        ({"shocks": (1.5, float("nan"))}, r"--shocks must be a finite number, got \(1.5, nan\)"),
         ({"shocks": ()}, "--shocks must be positive factors"),
         ({"shocks": (1.0, -1.0)}, "--shocks must be positive factors"),
-        ({"eval_every": -1.0}, "must be 0 or more"),
+        ({"eval_every": -1}, "--eval-every must be 0 or more, got -1"),
+        ({"eval_epochs": -1.0}, "must be 0 or more"),
         ({"replay": -1}, "must be 0 or more"),
         ({"shock_every": -1}, "must be 0 or more"),
         ({"batch_size": 0}, "--batch-size must be a positive number"),
         ({"clip": 0.0}, "--clip must be a positive number"),
         ({"learning_rate": -1e-3}, "--learning-rate must be a positive number"),
         ({"warmup": 1.0}, r"--warmup is a share of the updates in \[0, 1\), got 1.0"),
-        ({"seeds": ()}, "--seeds must be different numbers of 0 or more"),
+        ({"seed": -1}, "--seed must be 0 or more, got -1"),
+        ({"seed": 2, "seeds": (0, 1)}, r"--seed 2 and --seeds \(0, 1\) both say which seeds"),
         ({"seeds": (1, 1)}, "--seeds must be different numbers"),
         ({"seeds": (-1,)}, "--seeds must be different numbers of 0 or more"),
         ({"seeds": (0, 1), "network": "resnet18"}, "--network resnet18 trains one seed at a time"),
@@ -84,7 +86,11 @@ OTHER: dict[str, dict[str, Any]] = {
     "replay_per_task": {"stream": "split", "images": None, "replay": 10, "replay_per_task": 2},
     "shock_every": {"shock_every": 1},
     "shocks": {"shock_every": 1, "shocks": (3.0,)},
-    "eval_every": {"eval_every": 1.0},
+    "eval_every": {"eval_every": 5},
+    "eval_epochs": {"eval_epochs": 1.0},
+    "keep_best": {"keep_best": True, "eval_every": 5},
+    "keep_at": {"keep_at": (5,)},
+    "seed": {"seed": 1},
     "measure_every": {"measure_every": 5},
     "curvature": {"curvature": True},
     "checkpoint_every": {"checkpoint_every": 7},
@@ -113,7 +119,8 @@ def test_every_option_changes_the_run(lab: Any, tmp_path: Path, plain: Path, nam
     if name in WITHOUT:
         plain = lab.run(tmp_path / "without", width=6, **WITHOUT[name])
     logs = [[lab.log(each, log) for log in ("metrics", "tasks", "events")] for each in (run, plain)]
-    kept = [sorted(folder.name for folder in (each / "checkpoints").iterdir()) for each in (run, plain)]
+    kept = [sorted(state.parent for state in each.rglob("state.json")) for each in (run, plain)]
+    kept = [[folder.relative_to(each) for folder in own] for own, each in zip(kept, (run, plain), strict=True)]
     assert logs[0] != logs[1] or kept[0] != kept[1]
 
 
@@ -122,13 +129,14 @@ def test_a_configuration_is_read_back_as_it_was_with_its_data_wherever_one_stand
 ) -> None:
     monkeypatch.chdir(folder.parent)
     settings = lab.settings(data=Path(folder.name), seeds=(0, 4), hook=("fire@task",), shares=(0.5, 1.0))
-    stream, _ = build(settings)
-    config = configuration(settings, stream, "test")
-    assert settings_of(config, Path("config.json")) == replace(settings, data=folder)
+    kind = find_kind("vision")
+    work = build(kind, settings)
+    config = configuration(kind, settings, work, "test")
+    assert settings_of(config, Path("config.json")) == (kind, replace(settings, data=folder))
 
 
 def test_compilation_is_for_long_runs_of_small_networks(lab: Any) -> None:
     for changes in ({}, {"epochs": 5000.0, "shock_every": 10}, {"epochs": 5000.0, "network": "resnet18", "width": 4}):
         settings = lab.settings(compile="auto", **changes)
-        build(settings)
+        build(find_kind("vision"), settings)
         assert settings.compile == "off"

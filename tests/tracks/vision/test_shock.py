@@ -1,4 +1,4 @@
-"""The shock protocol of paper 002, Appendix D.1."""
+"""The shock protocol of Lillo & Cheney (2025), Appendix D.1."""
 
 from pathlib import Path
 from typing import Any
@@ -81,7 +81,7 @@ def test_what_an_intervention_builds_is_shocked_too(lab: Any, data: DataSet, exc
 def test_a_run_logs_factor_and_saturation_epoch_by_epoch(lab: Any, tmp_path: Path) -> None:
     """Tasks of 5 epochs of 6 updates: shocks in the epochs 2 and 4 of each, in turn over the stream."""
     run = lab.run(
-        tmp_path / "run", shock_every=2, shocks=(4.0, 0.25, 2.0), epochs=5, tasks=2, eval_every=1, activation="tanh"
+        tmp_path / "run", shock_every=2, shocks=(4.0, 0.25, 2.0), epochs=5, tasks=2, eval_epochs=1, activation="tanh"
     )
     rows = [row for row in lab.log(run, "metrics") if "gamma" in row]
     seen = {(row["task"], row["step"]): row["gamma"] for row in rows}
@@ -93,7 +93,7 @@ def test_a_run_logs_factor_and_saturation_epoch_by_epoch(lab: Any, tmp_path: Pat
 
 def test_shocks_of_earlier_tasks_count_where_tasks_have_updates_instead_of_epochs(lab: Any, tmp_path: Path) -> None:
     """Tasks of 15 updates, 2.5 epochs: two shocks each."""
-    run = lab.run(tmp_path / "run", shock_every=1, shocks=(4.0, 0.25, 2.0), updates_per_task=15, tasks=2, eval_every=1)
+    run = lab.run(tmp_path / "run", shock_every=1, shocks=(4.0, 0.25, 2.0), updates_per_task=15, tasks=2, eval_epochs=1)
     gammas = [row["gamma"] for row in lab.log(run, "metrics") if row.get("task") == 1 and "gamma" in row]
     assert gammas == [1.0, 1.0, 2.0, 4.0]
     assert [row["step"] for row in lab.log(run, "metrics") if "gamma" in row] == [6, 12, 15, 15, 21, 27, 30]

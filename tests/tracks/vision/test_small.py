@@ -1,4 +1,4 @@
-"""The small networks of paper 002."""
+"""The small networks of Lillo & Cheney (2025)."""
 
 import pytest
 import torch

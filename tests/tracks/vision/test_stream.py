@@ -1,4 +1,4 @@
-"""Streams of tasks: each is what paper 002 (Table E1) and FIRE (Section 4.1) say, for every member on its own."""
+"""Streams of tasks: each member's are those of Lillo & Cheney (2025, Table E1) and FIRE (Section 4.1)."""
 
 from dataclasses import replace
 from typing import Any
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from supple.experiments.errors import UsageError
-from supple.tracks.vision.benchmarks import BENCHMARKS
+from supple.experiments.kinds import presets_of
 from supple.tracks.vision.data import DataSet
 from supple.tracks.vision.settings import VisionSettings
 from supple.tracks.vision.stream import Images, Stream
@@ -94,7 +94,7 @@ def test_tasks_follow_each_other_and_hold_the_images_that_they_say(data: DataSet
     opened, ends = stream(data, kind, epochs=2.5), 0
     for index, task in enumerate(opened.tasks):
         assert (task.index, task.start) == (index, ends)
-        assert task.updates == round(2.5 * task.size / 8)
+        assert task.steps == round(2.5 * task.size / 8)
         assert opened.train(task).size == task.size
         ends = task.end
 
@@ -201,7 +201,7 @@ def test_classes_are_shuffled_among_each_other(data: DataSet) -> None:
     ],
 )
 def test_benchmarks_have_the_tasks_of_table_e1(data: DataSet, name: str, tasks: int, size: int, updates: int) -> None:
-    settings = VisionSettings(**BENCHMARKS[name].settings)
+    settings = VisionSettings(**presets_of("vision")[name].settings)
     settings.check()
     many = {"cifar-100": 100, "imagenet-32": 1000}.get(settings.dataset, 10)
     each = {"cifar-100": 500, "imagenet-32": 700}.get(settings.dataset, 1000)
@@ -210,9 +210,9 @@ def test_benchmarks_have_the_tasks_of_table_e1(data: DataSet, name: str, tasks: 
     full = DataSet(name, "", pixels, labels, pixels, labels, many)
     opened = Stream(replace(settings, tasks=2) if many == 1000 else settings, full)
     assert settings.tasks == tasks
-    assert (opened.tasks[0].size, opened.tasks[0].updates) == (size, updates)
+    assert (opened.tasks[0].size, opened.tasks[0].steps) == (size, updates)
     if name == "cifar-5+1":
-        assert (opened.tasks[1].size, opened.tasks[1].updates) == (500, 780)
+        assert (opened.tasks[1].size, opened.tasks[1].steps) == (500, 780)
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ ALONE = [
     {"activation": "crelu", "stream": "pairs", "network": "cnn", "width": 10},
     {"stream": "classes", "classes_per_task": 3},
     {"network": "convnet", "width": 4, "stream": "split", "classes_per_task": 3, "replay": 10},
-    {"network": "convnet", "width": 4, "shock_every": 1, "eval_every": 1, "images": 24, "epochs": 3},
+    {"network": "convnet", "width": 4, "shock_every": 1, "eval_epochs": 1, "images": 24, "epochs": 3},
     {"hook": ("l2_init(strength=1e-2)",)},
     {"hook": ("ewc(strength=10,samples=16)", "parseval"), "stream": "random-labels"},
     {"hook": ("snp(lam=0.5,toward=fresh,noise=0.1)@task", "redo(tau=0.5)@every:5")},

@@ -23,7 +23,7 @@ Maps = dict[str, NDArray[np.float32]]
 
 @dataclass(frozen=True)
 class Pruned:
-    """What pruning took from one layer. before, after: atoms of each task. kept: share of the mass that is left."""
+    """The outcome of pruning one layer. before, after: atoms of each task. kept: share of the mass that is left."""
 
     before: tuple[int, ...]
     after: tuple[int, ...]
@@ -83,7 +83,8 @@ def _prune(adapter: Adapter, mass: Tensor, keep: float) -> Pruned:
 
 
 def activation_maps(model: nn.Module, run: Callable[[], object], layers: list[str] | None = None) -> Maps:
-    """The mixture weights of all tokens that `run()` sends through a model, (tokens, atoms) by layer (Figures 3, 5).
+    """Return the mixture weights of all tokens that `run()` sends through a model, (tokens,
+    atoms) by layer (Figures 3, 5).
 
     run: one or more forward passes; here they are without gradients and in evaluation mode.
     layers: default: all with adapters. A layer that no token passed has (0, atoms)."""
@@ -109,8 +110,8 @@ def activation_maps(model: nn.Module, run: Callable[[], object], layers: list[st
 
 
 def parameter_table(model: nn.Module) -> list[dict[str, str | int]]:
-    """A row for each adapter, and one for their sum: `trainable` in the current task, `stored` for all tasks, and
-    `activated` by one token (Tables 3 and 11; see `Adapter.activated_parameters`)."""
+    """Return a row for each adapter, and one for their sum: `trainable` in the current task, `stored` for all tasks,
+    and `activated` by one token (Tables 3 and 11; see `Adapter.activated_parameters`)."""
     rows: list[dict[str, str | int]] = []
     for name, adapter in adapters(model).items():
         own = [t for bank in adapter.banks for t in (adapter.get_parameter(bank), adapter.get_buffer(f"frozen_{bank}"))]

@@ -91,7 +91,7 @@ class Adapter(nn.Module, ABC):
         return {name: getattr(self, name) for name in signature(type(self)).parameters if name != "linear"}
 
     def bank(self, name: str) -> Tensor:
-        """The rows of all tasks, oldest first: one product, however many tasks there were. Copying them together
+        """Return the rows of all tasks, oldest first: one product, however many tasks there were. Copying them together
         costs atoms × width numbers a pass, a small part of what the product costs."""
         current, frozen = self.get_parameter(name), self.get_buffer(f"frozen_{name}")
         return torch.cat([frozen, current]) if len(frozen) else current
@@ -115,16 +115,16 @@ class Adapter(nn.Module, ABC):
         return self.r
 
     def task_parameters(self) -> list[nn.Parameter]:
-        """What the current task trains."""
+        """Return what the current task trains."""
         return [parameter for parameter in self.parameters() if parameter.requires_grad]
 
     def penalty(self) -> Tensor:
-        """A term that the kind adds to the training loss; a scalar, here 0."""
+        """Return a term that the kind adds to the training loss; a scalar, here 0."""
         return self.A.new_zeros(())
 
     @abstractmethod
     def weights(self, x: Tensor, z: Tensor) -> Tensor:
-        """The mixture weights (…, atoms) for inputs x (…, d_in) and their activations z = A·x (…, atoms)."""
+        """Return the mixture weights (…, atoms) for inputs x (…, d_in) and their activations z = A·x (…, atoms)."""
 
     def forward(self, x: Tensor) -> Tensor:
         y = self.linear(x)
@@ -134,14 +134,14 @@ class Adapter(nn.Module, ABC):
         return y + self.read(x, z).to(y.dtype)
 
     def read(self, x: Tensor, z: Tensor) -> Tensor:
-        """Σ_i w_i·B_i·z_i, (…, d_out)."""
+        """Return Σ_i w_i·B_i·z_i, (…, d_out)."""
         weights = self.weights(x, z)
         if self.watch:
             self.watch(weights.detach())
         return (weights * z).to(x.dtype) @ self.bank("B").to(x.dtype)
 
     def activated_parameters(self) -> int:
-        """Numbers of the adapter that one token makes use of."""
+        """Return numbers of the adapter that one token makes use of."""
         return self.atoms * (self.in_features + self.out_features)
 
     @torch.no_grad()
@@ -157,7 +157,7 @@ class Adapter(nn.Module, ABC):
         return self.linear
 
     def tensors(self) -> dict[str, Tensor]:
-        """Its own part of `state_dict()`: all but the Linear."""
+        """Return the adapter's own part of `state_dict()`: all but the Linear."""
         return {name: value for name, value in self.state_dict().items() if not name.startswith("linear.")}
 
     def get_extra_state(self) -> Tensor:
@@ -172,8 +172,8 @@ class Adapter(nn.Module, ABC):
             for own in (name, f"frozen_{name}"):
                 new, old = state_dict.get(prefix + own), getattr(self, own)
                 if new is not None and new.shape != old.shape and new.shape[1:] == old.shape[1:]:
-                    room = torch.empty(new.shape, dtype=old.dtype, device=old.device)
-                    setattr(self, own, nn.Parameter(room, requires_grad=len(room) > 0) if own == name else room)
+                    grown = torch.empty(new.shape, dtype=old.dtype, device=old.device)
+                    setattr(self, own, nn.Parameter(grown, requires_grad=len(grown) > 0) if own == name else grown)
         super()._load_from_state_dict(state_dict, prefix, *rest)
 
     def extra_repr(self) -> str:
@@ -184,12 +184,13 @@ adapters_by_kind: Registry[type[Adapter]] = Registry("adapter")
 
 
 def wide(z: Tensor) -> Tensor:
-    """At least float32: sums over atoms and exponentials are not left to 8 bits of mantissa."""
+    """Return at least float32: sums over atoms and exponentials are not left to 8 bits of mantissa."""
     return z.to(torch.promote_types(z.dtype, torch.float32))
 
 
 def top_k_softmax(scores: Tensor, k: int | None) -> Tensor:
-    """Softmax over the k largest entries of each row, 0 elsewhere; over all of them for k = None or k ≥ their number.
+    """Return softmax over the k largest entries of each row, 0 elsewhere;
+    over all of them for k = None or k ≥ their number.
 
     scores: (…, n) → (…, n)."""
     if k is None or k >= scores.shape[-1]:

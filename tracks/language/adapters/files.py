@@ -103,8 +103,8 @@ def load_adapters(model: nn.Module, folder: Path | str, check_base: bool = True)
 
 
 def fingerprint(linears: dict[str, nn.Linear]) -> str:
-    """SHA-256 over names, shapes, dtypes, and up to 4096 evenly spaced values of every weight and bias: tells another
-    architecture, checkpoint or dtype without reading a large model whole."""
+    """Return SHA-256 over names, shapes, dtypes, and up to 4096 evenly spaced values of every weight and bias: tells
+    another architecture, checkpoint or dtype without reading a large model whole."""
     digest = hashlib.sha256()
     for name, linear in sorted(linears.items()):
         for own, value in sorted(linear.state_dict().items()):

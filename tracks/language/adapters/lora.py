@@ -11,7 +11,7 @@ from .base import Adapter, adapters_by_kind
 
 
 class LoRA(Adapter):
-    """What the three have in common: constant weights alpha/r."""
+    """The common base of the three: constant weights alpha/r."""
 
     def __init__(self, linear: nn.Linear, r: int, alpha: float | None) -> None:
         if alpha is not None and not 0.0 < alpha < float("inf"):
@@ -23,8 +23,8 @@ class LoRA(Adapter):
         return z.new_full((), 1.0 if self.alpha is None else self.alpha / self.r).expand_as(z)
 
     def linear_pairs(self) -> list[LinearPair]:
-        """A and Bᵀ of the current task: with the same constant weight for every atom they are one map after the other.
-        A mixture whose weights depend on the token, let alone on A (MoRAM's keys), has no such pair."""
+        """Return a and Bᵀ of the current task: with the same constant weight for every atom they are one map after the
+        other. A mixture whose weights depend on the token, let alone on A (MoRAM's keys), has no such pair."""
         if not self.A.requires_grad:
             return []
         return [LinearPair("", (self.A,), (self.B.T,), parameters=("A", "B"))]
@@ -40,7 +40,7 @@ class SeqLoRA(LoRA):
         super().__init__(linear, r, alpha)
 
     def add_task(self, generator: torch.Generator | None = None) -> None:
-        """The first task brings the atoms; a later one goes on with them, the same tensors."""
+        """Begin a task: the first one brings the atoms, a later one goes on with the same tensors."""
         if not self.sizes:
             super().add_task(generator)
         else:

@@ -13,7 +13,7 @@ from .base import Adapter, adapters_by_kind, check_count, top_k_softmax, wide
 
 
 class Routed(Adapter):
-    """What the two have in common: a router, and how many experts a token may use."""
+    """The common base of the two: a router, and how many experts a token may use."""
 
     banks = ("A", "B", "router")
     unmergeable = "the router weighs its experts by the token"
@@ -24,11 +24,11 @@ class Routed(Adapter):
         self.k = k
 
     def routed(self, x: Tensor) -> Tensor:
-        """Weights of the experts, (…, experts)."""
+        """Return weights of the experts, (…, experts)."""
         return top_k_softmax(wide(F.linear(x, self.bank("router").to(x.dtype))), self.k)
 
     def kept(self, experts: int) -> int:
-        """How many of so many experts a token uses."""
+        """Return how many of so many experts a token uses."""
         return experts if self.k is None else min(self.k, experts)
 
 

@@ -61,7 +61,7 @@ class MoRAM(Adapter):
         self.k, self.tau, self.delta = k, tau, delta
 
     def route(self, z: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Weights and activations (…, kept) of the atoms that are kept, and their indices; None: all are.
+        """Return weights and activations (…, kept) of the atoms that are kept, and their indices; None: all are.
 
         z: activations A·x, (…, atoms)."""
         z = wide(z)
@@ -95,8 +95,8 @@ class MoRAM(Adapter):
         return _spread(scale, index, z.shape[-1]) @ values
 
     def activated_parameters(self) -> int:
-        """All keys, since every one of them is asked, and the values of at most k atoms. With one task this is Table
-        11's r·d_in + k·d_out."""
+        """Return all keys, since every one of them is asked, and the values of at most k atoms. With one task this is
+        Table 11's r·d_in + k·d_out."""
         kept = self.atoms if self.k is None else min(self.k, self.atoms)
         return self.atoms * self.in_features + kept * self.out_features
 

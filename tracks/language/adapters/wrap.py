@@ -21,7 +21,7 @@ READERS = (nn.MultiheadAttention, nn.TransformerEncoderLayer)
 
 
 def maker(kind: str, **params: Any) -> Callable[[nn.Linear], Adapter]:
-    """What makes adapters of a kind: moram, seqlora, inclora, olora, moe_lora, external_router.
+    """Return what makes adapters of a kind: moram, seqlora, inclora, olora, moe_lora, external_router.
 
     Raises ValueError for an unknown kind or parameter, naming the near ones."""
     cls = adapters_by_kind.get(kind)
@@ -61,7 +61,7 @@ def wrap(model: nn.Module, targets: Targets, make: Callable[[nn.Linear], Adapter
 
 @contextmanager
 def as_it_was_on_error(model: nn.Module) -> Iterator[None]:
-    """Adapters freeze their layers when they are made: thaw them if one of them cannot be."""
+    """Thaw the layers, which adapters freeze when they are made, if one of them cannot be made."""
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     try:
         yield
@@ -81,7 +81,7 @@ def place(model: nn.Module, made: Mapping[str, Adapter]) -> None:
 
 
 def matching(model: nn.Module, targets: Targets) -> list[str]:
-    """Names of the Linear layers that `targets` names, in the order in which they were defined (see `wrap`)."""
+    """Return names of the Linear layers that `targets` names, in the order in which they were defined (see `wrap`)."""
     linears = [name for name, module in model.named_modules() if isinstance(module, nn.Linear) and name]
     if not linears:
         raise ValueError(f"{type(model).__name__} has no nn.Linear inside it to adapt")
@@ -103,7 +103,7 @@ def matching(model: nn.Module, targets: Targets) -> list[str]:
 
 
 def adapters(model: nn.Module) -> dict[str, Adapter]:
-    """The adapters of a model by the names of the layers they stand for."""
+    """Return the adapters of a model by the names of the layers they stand for."""
     return {name: module for name, module in model.named_modules() if isinstance(module, Adapter)}
 
 
@@ -115,7 +115,7 @@ def add_task(model: nn.Module, generator: torch.Generator | None = None) -> None
 
 
 def penalty(model: nn.Module) -> Tensor:
-    """The sum of what the adapters add to the training loss, a scalar."""
+    """Return the sum of what the adapters add to the training loss, a scalar."""
     return torch.stack([adapter.penalty() for adapter in _some(model).values()]).sum()
 
 

@@ -53,7 +53,7 @@ class Masses:
 
 
 def left(mass: Tensor, pruned: Pruned) -> Tensor:
-    """The mass (atoms,) of those atoms that pruning by it kept: of each task the heaviest."""
+    """Return the mass (atoms,) of those atoms that pruning by it kept: of each task the heaviest."""
     parts = mass.split(pruned.before)
     kept = [
         part.sort(descending=True, stable=True).indices[:count].sort().values

@@ -120,13 +120,14 @@ class ContinualSettings(LanguageSettings):
         return first if first == "all-linear" else (first,)
 
     def updates(self, place: int, per_epoch: int) -> int:
-        """Updates on the task that has this place in --tasks. per_epoch: batches in a pass over it."""
+        """Return updates on the task that has this place in --tasks. per_epoch: batches in a pass over it."""
         if not self.epochs:
             return self.updates_per_task or UPDATES
         return per_epoch * self.epochs[place if len(self.epochs) > 1 else 0]
 
     def permutation(self, tasks: int) -> tuple[int, ...]:
-        """Places in --tasks in the order in which they are learned. Raises UsageError for what is no order of them."""
+        """Return places in --tasks in the order in which they are learned.
+        Raises UsageError for what is no order of them."""
         if not self.order:
             return tuple(range(tasks))
         words = [word.strip() for word in self.order.split(",")]
@@ -137,7 +138,7 @@ class ContinualSettings(LanguageSettings):
         return tuple(int(word) for word in words)
 
     def ordered(self, tasks: tuple[str, ...]) -> tuple[str, ...]:
-        """These tasks in the order in which they are learned."""
+        """Return these tasks in the order in which they are learned."""
         if len(set(tasks)) < len(tasks):
             raise UsageError(f"--tasks names one twice: {', '.join(tasks)}")
         if len(self.epochs) > 1 and len(self.epochs) != len(tasks):

@@ -38,28 +38,29 @@ class TaskStream(ABC):
 
     @abstractmethod
     def updates_per_epoch(self, task: int) -> int:
-        """Batches in one pass over the training data of a task, ≥ 1."""
+        """Return the number of batches in one pass over the training data of a task, ≥ 1."""
 
     @abstractmethod
     def loss(self, task: int, update: int) -> Tensor:
-        """The mean training loss on the batch of an update of a task (from 0), differentiable, ()."""
+        """Return the mean training loss on the batch of an update of a task (from 0), differentiable, ()."""
 
     @abstractmethod
     def losses(self, task: int, update: int) -> Tensor:
-        """The training losses of that batch's samples, differentiable, (batch,)."""
+        """Return the training losses of that batch's samples, differentiable, (batch,)."""
 
     @abstractmethod
     def inputs(self, task: int, update: int) -> Sequence[Any]:
-        """The positional arguments of one forward pass of the model on that batch, or on so much of it as needs no
+        """Return the positional arguments of one forward pass of the model on that batch, or on so much of it as needs
+        no
         padding: all that passes is measured."""
 
     @abstractmethod
     def passes(self, task: int) -> Iterator[Sequence[Any]]:
-        """The same of forward passes over all training data of a task, each example once and whole."""
+        """Yield the positional arguments of passes over all training data of a task, each example once and whole."""
 
     @abstractmethod
     def score(self, task: int, examples: int | None = None) -> float:
-        """How well the model does the task now, in [0, 1], on its test data: all, or the first so many examples.
+        """Return how well the model does the task now, in [0, 1], on its test data: all, or the first so many examples.
 
         The model is in evaluation mode. Moves no generator."""
 

@@ -31,7 +31,7 @@ TASKS = (
 
 
 def text_stream(settings: ContinualSettings) -> "TextStream":
-    """The model and the tasks of these settings. Raises UsageError for what there is not."""
+    """Return the model and the tasks of these settings. Raises UsageError for what there is not."""
     s = settings
     names = s.ordered(s.tasks or TASKS)
     tasks = [load_task(name, s.seed, s.train_examples, s.test_examples) for name in names]
@@ -57,12 +57,12 @@ class TextStream(TaskStream):
         return -(-len(self.encoded[task]) // self.settings.batch_size)
 
     def loss(self, task: int, update: int) -> Tensor:
-        """Mean negative log-likelihood of an answer's token, over all answers of the batch."""
+        """Return the mean negative log-likelihood of an answer's token, over all answers of the batch."""
         tokens, labels = self._batch(task, update)
         return answer_nll(self.model, tokens, labels).sum() / (labels != IGNORED).sum()
 
     def losses(self, task: int, update: int) -> Tensor:
-        """The same of each answer."""
+        """Return the mean negative log-likelihood of a token of each answer, (batch,)."""
         tokens, labels = self._batch(task, update)
         return answer_nll(self.model, tokens, labels) / (labels != IGNORED).sum(1)
 
@@ -73,7 +73,7 @@ class TextStream(TaskStream):
         return (self._tokens([each.ids[:shortest] for each in rows]),)
 
     def passes(self, task: int) -> Iterator[tuple[Tensor]]:
-        """By length, so that no pass has padding in it."""
+        """Yield forward passes by length, so that no pass has padding in it."""
         ordered = sorted((each.ids for each in self.encoded[task]), key=len)
         for _, group in groupby(ordered, len):
             ids, size = list(group), self.settings.batch_size

@@ -24,13 +24,13 @@ from .stream import TaskStream
 
 
 def build(settings: ContinualSettings) -> "ContinualWork":
-    """The model, its adapters and its tasks. Raises UsageError for what cannot work."""
+    """Return the model, its adapters and its tasks. Raises UsageError for what cannot work."""
     settings.check_hooks()
     return ContinualWork(settings, open_stream(settings))
 
 
 def open_stream(settings: ContinualSettings) -> TaskStream:
-    """Tasks of images for a CLIP model, of text for any other."""
+    """Return tasks of images for a CLIP model, of text for any other."""
     if of_images(settings.model):
         from ..images.xtail import image_stream
 
@@ -41,7 +41,7 @@ def open_stream(settings: ContinualSettings) -> TaskStream:
 
 
 def of_images(name: str) -> bool:
-    """Whether a model is an image–text model: a new one, `clip:…`, or a folder or hub model that says so."""
+    """Return whether a model is an image–text model: a new one, `clip:…`, or a folder or hub model that says so."""
     return name.startswith("clip:") or model_type(name) == "clip"
 
 
@@ -49,7 +49,7 @@ class ContinualWork(SupervisedWork):
     """One model through all tasks of a stream.
 
     With adapters, everything else is frozen, and neither written nor in a checkpoint: that has the adapters, the
-    moments of their optimizer, and what hooks remember. With `full` it has all. A task begins with new adapters where
+    slots of their optimizer, and what hooks remember. With `full` it has all. A task begins with new adapters where
     the method adds any, and with a new optimizer.
 
     In tasks.jsonl, `scores` is a row of A[i, j], of every task after this one; `before`, at the first task, is what the
@@ -153,7 +153,7 @@ class ContinualWork(SupervisedWork):
     # -- how well it does ---------------------------------------------------------------------------------------
 
     def scores(self) -> list[float]:
-        """How well the model does every task now, in their order, on all test data."""
+        """Return how well the model does every task now, in their order, on all test data."""
         with evaluating(self.model), self.accumulating(0):
             return [self.stream.score(i) for i in range(len(self.tasks))]
 

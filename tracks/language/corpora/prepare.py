@@ -30,7 +30,7 @@ class Corpus:
 
     @classmethod
     def open(cls, folder: str | Path) -> "Corpus":
-        """Raises UsageError, in one line, for what is missing or damaged."""
+        """Raise UsageError, in one line, for what is missing or damaged."""
         folder = Path(folder)
         if not (folder / "train.bin").is_file():
             raise UsageError(f"{folder}: no corpus here: it needs train.bin, validation.bin and a JSON beside each")
@@ -78,7 +78,7 @@ def prepare(
 
 
 def corpus_text(name: str) -> list[Path]:
-    """The text files of brown, kjv or foldoc in the cache.
+    """Return the text files of brown, kjv or foldoc in the cache.
 
     Raises UsageError for another name, and where they have not been fetched.
     """
@@ -140,5 +140,5 @@ def _pieces(part: Part) -> Iterator[str]:
 
 
 def training_text(files: Sequence[str | Path], validation: float = 0.1) -> Iterator[str]:
-    """The training part of these texts, as `prepare` divides them: to train a tokenizer on several corpora."""
+    """Return the training part of these texts, as `prepare` divides them: to train a tokenizer on several corpora."""
     return chain.from_iterable(_pieces(_divide(Path(file), validation)[0]) for file in files)

@@ -57,8 +57,8 @@ TESTAMENTS = {1: "old-testament.txt", 2: "new-testament.txt"}
 
 
 def brown(folder: Path) -> dict[str, bytes]:
-    """500 texts of word/tag pairs → plain text, a file for each of 15 genres: one paragraph a line, an empty line after
-    each text."""
+    """Turn 500 texts of word/tag pairs into plain text, a file for each of 15 genres: one paragraph a line, an empty
+    line after each text."""
     texts: dict[str, list[str]] = {genre: [] for genre in GENRES.values()}
     for file in sorted(folder.glob("c[a-r][0-9][0-9]")):
         paragraphs = re.split(r"\n\s*\n", file.read_text(encoding="ascii").strip())
@@ -68,7 +68,8 @@ def brown(folder: Path) -> dict[str, bytes]:
 
 
 def untagged(text: str) -> str:
-    """Words as they are written, out of word/tag pairs: punctuation at its word, doubled marks once, plain quotes.
+    """Return words as they are written, out of word/tag pairs:
+    punctuation at its word, doubled marks once, plain quotes.
 
     Single quotes open and close in turn, since both are the same sign."""
     words: list[str] = []
@@ -90,8 +91,8 @@ def untagged(text: str) -> str:
 
 
 def kjv(folder: Path) -> dict[str, bytes]:
-    """The King James Version from its SQLite file → a file for each testament: one passage (mostly a verse) a line
-    without its number, an empty line after each chapter, and each book's title before it."""
+    """Turn the King James Version in its SQLite file into a file for each testament: one passage (mostly a verse) a
+    line without its number, an empty line after each chapter, and each book's title before it."""
     database = f"{(folder / 'Bible.db').absolute().as_uri()}?mode=ro"
     with closing(sqlite3.connect(database, uri=True)) as bible:
         books = bible.execute("SELECT TestamentID, BookID, LongName FROM Books").fetchall()
@@ -114,7 +115,7 @@ def kjv(folder: Path) -> dict[str, bytes]:
 
 
 def foldoc(folder: Path) -> dict[str, bytes]:
-    """The Free On-line Dictionary of Computing as dictd has it → one file: its entries as they are, from its own
-    introduction, with the licence, on; without dictd's notes before it."""
+    """Turn the Free On-line Dictionary of Computing as dictd has it into one file: its entries as they are, from its
+    own introduction, with the licence, on; without dictd's notes before it."""
     text = gzip.decompress((folder / "foldoc.dict.dz").read_bytes()).decode()
     return {"foldoc.txt": text[text.index("Free On-line Dictionary of Computing%%%") :].encode()}

@@ -87,7 +87,8 @@ class Trained(Tokenizer):
 
 
 def train_bpe(texts: Iterable[str], size: int) -> Trained:
-    """Byte-level byte-pair encoding in GPT-2's manner, trained on these texts; the same texts give the same tokenizer.
+    """Return byte-level byte-pair encoding in GPT-2's manner, trained on these texts;
+    the same texts give the same tokenizer.
 
     size: of the vocabulary, 257 to 65,536; it becomes smaller where the texts have fewer pairs that occur twice.
     Raises UsageError for other sizes, RunError where the `tokenizers` library is missing.
@@ -110,7 +111,7 @@ def train_bpe(texts: Iterable[str], size: int) -> Trained:
 
 
 def read_tokenizer(path: Path) -> Trained:
-    """A tokenizer from its JSON file."""
+    """Return a tokenizer from its JSON file."""
     try:
         return Trained(path.read_text(encoding="utf-8"), str(path))
     except (OSError, UnicodeDecodeError) as error:

@@ -21,7 +21,7 @@ CHUNK = 2**23  # tokens that are checked at once
 
 @dataclass(frozen=True, kw_only=True)
 class About:
-    """What is written beside tokens. fingerprint: the tokenizer's; sha256: of the tokens."""
+    """The description that lies beside tokens. fingerprint: the tokenizer's; sha256: of the tokens."""
 
     format: str = FORMAT
     source: str
@@ -42,8 +42,8 @@ class TokenFile:
 
     @classmethod
     def open(cls, path: str | Path) -> "TokenFile":
-        """Tokens from `path` (….bin), compared with what the JSON beside them says: their number, the vocabulary and
-        the SHA-256, for which the file is read once (about a second for 10⁹ tokens, more from a slow disk).
+        """Return tokens from `path` (….bin), compared with what the JSON beside them says: their number, the vocabulary
+        and the SHA-256, for which the file is read once (about a second for 10⁹ tokens, more from a slow disk).
 
         Raises UsageError, in one line that names the file, for what is missing, damaged or does not fit.
         """
@@ -72,13 +72,13 @@ class TokenFile:
 
     @property
     def where(self) -> str:
-        """What it is and where it lies, for messages: the path alone may be one in the cache."""
+        """The file's kind and place, for messages: the path alone may be one in the cache."""
         return f"{self.about.source}, {self.path}"
 
     def batch(self, starts: Tensor, length: int) -> tuple[Tensor, Tensor]:
-        """Inputs and targets, (B, length) int64 each: the tokens from each of `starts` (B,) on, and those one further.
-        Raises UsageError for a file of fewer than length + 1 tokens, IndexError for a start from which they would
-        not fit."""
+        """Return inputs and targets, (B, length) int64 each: the tokens from each of `starts` (B,) on, and those one
+        further. Raises UsageError for a file of fewer than length + 1 tokens, IndexError for a start from which they
+        would not fit."""
         self.check(length)
         windows = np.lib.stride_tricks.sliding_window_view(self.tokens, length + 1)  # (n − length, length + 1)
         rows = torch.from_numpy(windows[starts.numpy()].astype(np.int64))

@@ -20,7 +20,7 @@ class Mixture:
 
 
 def mixture(parts: Sequence[TokenFile], shares: Sequence[float] | None = None) -> Mixture:
-    """One corpus, or several that are used together.
+    """Return one corpus, or several that are used together.
 
     shares: of the windows, in any unit; default: as the corpora's numbers of tokens, as if they were joined.
     Raises UsageError for corpora of different tokenizers, and for shares that are not positive or of another number.
@@ -50,7 +50,8 @@ def check_same_tokenizer(parts: Sequence[TokenFile]) -> None:
 def windows(
     source: Mixture, seed: int, task: int, update: int, batch: int, block: int, rank: int = 0, ranks: int = 1
 ) -> tuple[Tensor, Tensor]:
-    """Inputs and targets of an update, (batch, block) int64 each: windows that begin anywhere, each drawn by itself.
+    """Return inputs and targets of an update, (batch, block) int64 each:
+    windows that begin anywhere, each drawn by itself.
 
     The draw depends on (seed, task, update) alone. Of several processes each takes every `ranks`-th row, from its
     `rank` on: together they see what one alone would see.
@@ -75,8 +76,8 @@ def windows(
 
 
 def validation_windows(tokens: TokenFile, count: int, block: int) -> tuple[Tensor, Tensor]:
-    """Inputs and targets of at most `count` windows that are spread evenly over a corpus and do not overlap: always
-    the same. Raises UsageError for a corpus with no more tokens than a block."""
+    """Return inputs and targets of at most `count` windows that are spread evenly over a corpus and do not overlap:
+    always the same. Raises UsageError for a corpus with no more tokens than a block."""
     tokens.check(block)
     last = len(tokens) - 1 - block  # the last start
     count = min(count, (len(tokens) - 1) // block)

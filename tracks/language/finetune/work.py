@@ -66,7 +66,7 @@ class FinetuneWork(SupervisedWork):
         self._epochs: dict[int, list[int]] = {}  # the order of the examples in the epochs of the last batch
 
     def loss(self, task: Task, update: int, part: int) -> Tensor:
-        """The mean over the answer tokens of the whole batch, as a sum over its micro-batches."""
+        """Return the mean over the answer tokens of the whole batch, as a sum over its micro-batches."""
         rows = self._rows(update)
         tokens = sum(len(each.answer) for each in rows)
         size = self.settings.micro_batch
@@ -78,8 +78,8 @@ class FinetuneWork(SupervisedWork):
         return cosine(update, task.steps, s.warmup, s.cooldown, s.min_rate)
 
     def examine(self, task: Task) -> dict[str, float]:
-        """Of what is learned and what is retained, on test examples: learn_loss and retain_loss (nats an answer token),
-        and the tasks' scores, such as learn_accuracy and retain_accuracy."""
+        """Examine what is learned and what is retained, on test examples: learn_loss and retain_loss (nats an answer
+        token), and the tasks' scores, such as learn_accuracy and retain_accuracy."""
         s, found = self.settings, dict[str, float]()
         model, tokenizer = self.language_model.model, self.language_model.tokenizer
         for kind, data in self.examined.items():
@@ -166,7 +166,7 @@ class FinetuneWork(SupervisedWork):
 
 
 def build(settings: SFTSettings) -> FinetuneWork:
-    """Raises UsageError for what cannot work, RunError for a model that cannot be loaded."""
+    """Raise UsageError for what cannot work, RunError for a model that cannot be loaded."""
     s = settings
     learn = load_task(s.learn, s.seed, s.train_examples, s.test_examples)
     retain = load_task(s.retain, s.seed, s.retain_batch, s.test_examples) if s.retain else None

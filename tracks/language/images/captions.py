@@ -41,7 +41,7 @@ class Captions:
         self._sizes = [each + (place < more) for place in range(len(domains))]
 
     def batch(self, update: int) -> Batch:
-        """The batch of an update: images drawn evenly from each domain, with replacement."""
+        """Return the batch of an update: images drawn evenly from each domain, with replacement."""
         draw = generator(self.seed, "captions", update)
         pixels, labels = [], []
         for domain, names, size in zip(self.domains, self._labels, self._sizes, strict=True):
@@ -54,12 +54,12 @@ class Captions:
         return Batch(torch.cat(pixels), captions, own.to(self.clip.device))
 
     def losses(self, batch: Batch) -> Tensor:
-        """The contrastive loss of each image of a batch, (N,); its mean is the batch's."""
+        """Return the contrastive loss of each image of a batch, (N,); its mean is the batch's."""
         return contrastive_losses(self.clip.logits(batch.pixels, self.clip.text_features(batch.captions)), batch.own)
 
 
 def contrastive_losses(logits: Tensor, own: Tensor) -> Tensor:
-    """The symmetric cross-entropy of each image, (N,).
+    """Return the symmetric cross-entropy of each image, (N,).
 
     logits: (N, captions), without repetition. own: (N,) the caption of each image; each caption has at least one.
     """

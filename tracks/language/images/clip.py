@@ -45,7 +45,7 @@ class Clip:
         return self.model.logit_scale.device
 
     def pixels(self, images: Tensor) -> Tensor:
-        """uint8 images (N, 1 or 3, h, w) as the model takes them, (N, 3, side, side) float.
+        """Return uint8 images (N, 1 or 3, h, w) as the model takes them, (N, 3, side, side) float.
 
         Grey ones count as RGB. Others than the model's size are resized as in CLIP: bicubic with antialiasing, the
         shorter edge to the side, then the square in the middle.
@@ -63,27 +63,29 @@ class Clip:
         return (x.expand(-1, 3, -1, -1) - mean) / std
 
     def tokens(self, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
-        """(ids, mask) of texts, both (N, longest) int64; a text longer than the model's positions loses its end."""
+        """Return (ids, mask) of texts, both (N, longest) int64;
+        a text longer than the model's positions loses its end."""
         longest = self.model.config.text_config.max_position_embeddings
         encoded = self.tokenizer(list(texts), padding=True, truncation=True, max_length=longest, return_tensors="pt")
         return encoded["input_ids"].to(self.device), encoded["attention_mask"].to(self.device)
 
     def inputs(self, pixels: Tensor, texts: Sequence[str]) -> tuple[Tensor, Tensor, Tensor]:
-        """The positional arguments of a forward pass of the model: token ids, pixels, mask."""
+        """Return the positional arguments of a forward pass of the model: token ids, pixels, mask."""
         ids, mask = self.tokens(texts)
         return ids, pixels, mask
 
     def image_features(self, pixels: Tensor) -> Tensor:
-        """Of images as `pixels` gives them: (N, dimension), of length 1."""
+        """Return the features of images as `pixels` gives them: (N, dimension), of length 1."""
         return F.normalize(self.model.get_image_features(pixel_values=pixels).pooler_output, dim=-1)
 
     def text_features(self, texts: Sequence[str]) -> Tensor:
-        """Of texts: (N, dimension), of length 1."""
+        """Return the features of texts: (N, dimension), of length 1."""
         ids, mask = self.tokens(texts)
         return F.normalize(self.model.get_text_features(input_ids=ids, attention_mask=mask).pooler_output, dim=-1)
 
     def class_features(self, classes: Sequence[str], templates: Sequence[str]) -> Tensor:
-        """Of class names in one prompt or several, whose features are averaged: (classes, dimension), of length 1.
+        """Return the features of class names in one prompt or several, whose features are averaged: (classes,
+        dimension), of length 1.
 
         templates: each with {} for the name (prompt ensembles: Radford et al. 2021, 3.1.4)."""
         prompts = [template.replace("{}", name) for template in templates for name in classes]
@@ -93,12 +95,12 @@ class Clip:
         return F.normalize(features.unflatten(0, (len(templates), len(classes))).mean(0), dim=-1)
 
     def logits(self, pixels: Tensor, text_features: Tensor) -> Tensor:
-        """(images, texts), float32."""
+        """Return (images, texts), float32."""
         return self.model.logit_scale.exp() * (self.image_features(pixels) @ text_features.T).float()
 
     @torch.no_grad()
     def nearest(self, images: Tensor, class_features: Tensor) -> Tensor:
-        """The class nearest to each uint8 image, (N,) int64 on the CPU; in evaluation mode."""
+        """Return the class nearest to each uint8 image, (N,) int64 on the CPU; in evaluation mode."""
         with evaluating(self.model):
             parts = [self.image_features(self.pixels(part)) @ class_features.T for part in images.split(IMAGES)]
         return torch.cat(parts).argmax(1).cpu()
@@ -119,7 +121,7 @@ class Clip:
 
 
 def load_clip(name: str, device: str = "cpu", seed: int = 0) -> Clip:
-    """A CLIP by its name, in evaluation mode, with float32 weights.
+    """Return a CLIP by its name, in evaluation mode, with float32 weights.
 
     name: a folder in transformers' layout; `clip:small` or `clip:WIDTHxLAYERS`, new weights drawn from `seed` (see
         small.py); or OWNER/NAME on the Hugging Face hub, the only one that may need the network.

@@ -81,7 +81,8 @@ class Domain:
     source: str
 
     def tested(self, count: int | None) -> tuple[Tensor, Tensor]:
-        """So many test images (None: all) and their labels: always the same, of all classes, whatever their order."""
+        """Return so many test images (None: all) and their labels:
+        always the same, of all classes, whatever their order."""
         if count is None or count >= len(self.test_labels):
             return self.test_images, self.test_labels
         rows = torch.randperm(len(self.test_labels), generator=generator(0, "tested", self.name))[:count]
@@ -89,7 +90,7 @@ class Domain:
 
 
 def read_domain(text: str, data: Path | None = None) -> Domain:
-    """The domain that a text describes.
+    """Return the domain that a text describes.
 
     data: a folder with the data sets as subfolders of their names; those that it has not are looked for in the cache.
     Raises UsageError, in one line, for an unknown data set, class or transform, and a class without name or images.
@@ -122,7 +123,7 @@ def read_domain(text: str, data: Path | None = None) -> Domain:
 
 
 def class_names(domains: Sequence[Domain]) -> tuple[str, ...]:
-    """The class names of all domains, each once, in their order."""
+    """Return the class names of all domains, each once, in their order."""
     return tuple(dict.fromkeys(name for domain in domains for name in domain.classes))
 
 

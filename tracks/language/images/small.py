@@ -14,7 +14,8 @@ HEAD_WIDTH = 32
 
 
 def new_clip(name: str, seed: int = 0) -> Clip:
-    """A small CLIP with new weights: `clip:small` is `clip:64x3`, both encoders 3 layers of width 64, 356,033 numbers.
+    """Return a small CLIP with new weights: `clip:small` is `clip:64x3`, both encoders 3 layers of width 64,
+    356,033 numbers.
 
     Images of 28 × 28 in patches of 7 × 7; heads of width 32; CLIP's own kind of tokenizer over bytes, with no merges:
     a text is spelled. Weights as transformers draws them for its CLIPModel, from the seed.
@@ -48,7 +49,7 @@ def new_clip(name: str, seed: int = 0) -> Clip:
 
 
 def byte_tokenizer() -> Any:
-    """CLIP's tokenizer with bytes for its vocabulary, each inside a word and at its end, and nothing merged."""
+    """Return CLIP's tokenizer with bytes for its vocabulary, each inside a word and at its end, and nothing merged."""
     from tokenizers.pre_tokenizers import ByteLevel
     from transformers import CLIPTokenizer
 

@@ -13,8 +13,9 @@ PARTS = {"q_proj": "query", "k_proj": "key", "v_proj": "value", "out_proj": "out
 
 
 def clip_layers(model: nn.Module) -> tuple[Layer, ...]:
-    """Its layers with weights: those of the image encoder, then those of the text encoder, each counted from its own
-    input. The patches' convolution is the encoder, both projections are heads; parts: query, key, value, out, mlp."""
+    """Return a CLIP's layers with weights: those of the image encoder, then those of the text encoder, each counted
+    from its own input. The patches' convolution is the encoder, both projections are heads; parts: query, key, value,
+    out, mlp."""
     layers: list[Layer] = []
     for tower, head in (("vision_model", "visual_projection"), ("text_model", "text_projection")):
         inner = model.get_submodule(tower).named_modules(prefix=tower)
@@ -30,19 +31,19 @@ def clip_layers(model: nn.Module) -> tuple[Layer, ...]:
 
 
 def clip_units(model: nn.Module) -> tuple[str, ...]:
-    """Names of the activations in the MLPs of both encoders, images first."""
+    """Return names of the activations in the MLPs of both encoders, images first."""
     names = [name for name, _ in model.named_modules() if name.endswith(".activation_fn")]
     return tuple(sorted(names, key=lambda name: not name.startswith("vision_model.")))
 
 
 def clip_wiring(model: nn.Module) -> dict[str, Wiring]:
-    """Each of `clip_units` lies between the two layers of its MLP."""
+    """Return the wiring of `clip_units`: each lies between the two layers of its MLP."""
     mlps = {unit: unit.removesuffix(".activation_fn") for unit in clip_units(model)}
     return {unit: Wiring((f"{mlp}.fc1",), (f"{mlp}.fc2",)) for unit, mlp in mlps.items()}
 
 
 def drawn(config: Any, seed: int) -> Any:
-    """A CLIPModel of this configuration with new weights, as transformers draws them, from the seed alone."""
+    """Return a CLIPModel of this configuration with new weights, as transformers draws them, from the seed alone."""
     from transformers import CLIPModel
 
     with torch.random.fork_rng(devices=[]):
@@ -51,6 +52,6 @@ def drawn(config: Any, seed: int) -> Any:
 
 
 def redraw(model: Any, generator: torch.Generator) -> dict[str, Tensor]:
-    """New weights for a CLIPModel by name, from a seed that comes from the generator."""
+    """Return new weights for a CLIPModel by name, from a seed that comes from the generator."""
     seed = int(torch.randint(2**62, (), generator=generator))
     return {name: parameter.detach() for name, parameter in drawn(model.config, seed).named_parameters()}

@@ -71,8 +71,8 @@ class ClipWork(SupervisedWork):
 
     @torch.no_grad()
     def examine(self, task: Task) -> dict[str, float]:
-        """Zero-shot accuracy on held-out images, where the classes of all domains compete: the mean over the domains,
-        and of each."""
+        """Return the zero-shot accuracy on held-out images, where the classes of all domains compete: the mean over the
+        domains, and of each."""
         with evaluating(self.clip.model):
             features = self.clip.class_features(self.captions.classes, TEMPLATES[:1])
         numbers = {}
@@ -108,7 +108,7 @@ class ClipWork(SupervisedWork):
 
 
 def build(settings: ClipSettings) -> ClipWork:
-    """All that a run trains. Raises UsageError for what cannot work, in one line."""
+    """Return all that a run trains. Raises UsageError for what cannot work, in one line."""
     settings.check()
     torch.set_num_threads(settings.threads)
     return ClipWork(settings)

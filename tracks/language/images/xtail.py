@@ -1,6 +1,6 @@
 """Continual learning of image domains with a CLIP, as in X-TAIL (Xu et al. 2024) and MTIL (Zheng et al. 2023).
 
-Each task is a domain, of which a few images a class are learned: 16 for X-TAIL, 5 for MTIL (paper 004, A.1). A test
+Each task is a domain, of which a few images a class are learned: 16 for X-TAIL, 5 for MTIL (MoRAM, A.1). A test
 image is classified by the nearest class prompt. In X-TAIL nobody says which domain it is from: the classes of all
 domains, learned or not, compete. In MTIL those of its own domain do.
 
@@ -41,7 +41,7 @@ DOMAINS = (
 
 
 def image_stream(settings: ContinualSettings) -> "ImageStream":
-    """The model and the domains of these settings. Raises UsageError for what cannot work."""
+    """Return the model and the domains of these settings. Raises UsageError for what cannot work."""
     s = settings
     data = None if s.data is None else Path(s.data).expanduser()
     clip = load_clip(s.model, device_here(s.device), s.seed)
@@ -94,7 +94,7 @@ class ImageStream(TaskStream):
         return self.losses(task, update).mean()
 
     def losses(self, task: int, update: int) -> Tensor:
-        """Cross-entropy over the prompts of the domain's own classes."""
+        """Return cross-entropy over the prompts of the domain's own classes."""
         images, labels = self.batch(task, update)
         features = self.clip.class_features(self.domains[task].classes, self.prompts[:1])
         logits = self.clip.logits(self.clip.pixels(images), features)
@@ -105,7 +105,8 @@ class ImageStream(TaskStream):
         return self.clip.inputs(self.clip.pixels(images), self._texts(task))
 
     def passes(self, task: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        """Each with all the prompts that training has. They differ in length, and what fills them up passes too."""
+        """Yield batches of images, each with all the prompts that training has. They differ in length, and what fills
+        them up passes too."""
         images = self.domains[task].train_images
         for rows in self._rows[task].split(self.batch_size):
             yield self.clip.inputs(self.clip.pixels(images[rows]), self._texts(task))
@@ -115,7 +116,7 @@ class ImageStream(TaskStream):
 
     @torch.no_grad()
     def score(self, task: int, examples: int | None = None) -> float:
-        """The share of the domain's test images that are classified rightly, under the protocol.
+        """Return the share of the domain's test images that are classified rightly, under the protocol.
 
         The prompts of all competing classes are encoded anew each time, once for all images: adapters may have changed
         the text encoder as well, and a fused optimizer leaves no trace by which to know."""
@@ -131,7 +132,7 @@ class ImageStream(TaskStream):
         self.clip.save(folder)
 
     def batch(self, task: int, update: int) -> tuple[Tensor, Tensor]:
-        """Images uint8 and labels of an update, all different; the same for the same seed, task and update."""
+        """Return images uint8 and labels of an update, all different; the same for the same seed, task and update."""
         domain, rows = self.domains[task], self._rows[task]
         order = torch.randperm(len(rows), generator=generator(self.seed, "images", task, update))
         rows = rows[order[: self.batch_size]]

@@ -29,7 +29,8 @@ class Corpora:
 
 
 def load(settings: PretrainSettings) -> Corpora:
-    """The corpora of a run. Raises UsageError for one that is not there, is too small, or has another tokenizer."""
+    """Return the corpora of a run. Raises UsageError for one that is not there, is too small,
+    or has another tokenizer."""
     texts = {name: files for name in (*settings.first, *settings.second) if (files := _text(name)) is not None}
     made = prepared(tuple((name, tuple(files)) for name, files in texts.items()), settings.tokenizer) if texts else {}
     names = dict.fromkeys((*settings.first, *settings.second))  # a corpus of both phases is read once
@@ -66,8 +67,8 @@ def _share(tokens: TokenFile, share: float) -> TokenFile:
 
 @cache
 def prepared(texts: tuple[tuple[str, tuple[Path, ...]], ...], tokenizer: str) -> dict[str, Corpus]:
-    """Texts as corpora with one tokenizer, trained on the training text of all of them. They stay in the cache folder,
-    under the sum of what they were made of."""
+    """Return texts as corpora with one tokenizer, trained on the training text of all of them. They stay in the cache
+    folder, under the sum of what they were made of."""
     content = sha256(tokenizer.encode())
     for name, files in texts:
         content.update(name.encode())

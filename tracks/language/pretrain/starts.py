@@ -1,12 +1,11 @@
 """Where second phases start: at a state of the first phase that its run kept."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from ....experiments import checkpoint
 from ....experiments.errors import RunError, UsageError
-from ....experiments.fork import Forks
+from ....experiments.fork import Forks, Vary
 from ....experiments.loop import BEST, KEPT
 from ....experiments.rundir import RunDirectory
 from .settings import BEST as BEST_START
@@ -20,18 +19,20 @@ OF_THE_TRUNK = (
 
 
 class Starts(Forks):
-    """All second phases of a seed start from states of one first phase, which is their trunk."""
+    """The forks of pretraining: second phases of a seed start from states of one first phase, which is their trunk.
+    Without a second phase arms part as those of other kinds do."""
 
-    shared_trunk = True
+    def shared_trunk(self, settings: PretrainSettings) -> bool:
+        return bool(settings.second)
 
-    def prepare(
-        self, settings: PretrainSettings, vary: Mapping[str, Sequence[str]], fork: int
-    ) -> tuple[PretrainSettings, int]:
+    def prepare(self, settings: PretrainSettings, vary: Vary, fork: int) -> tuple[PretrainSettings, Vary, int]:
         """Return the settings of a trunk, which keeps the states at which second phases start, and its last update."""
         if not settings.second:
+            if fork and "second" in vary:
+                raise UsageError("--vary second=…: arms part where a second phase starts, not by a fork")
             if starts := vary.get("start", (settings.start,) if settings.start else ()):
                 raise UsageError(f"a start ({', '.join(starts)}) needs a second phase: --second CORPUS")
-            return settings, fork
+            return settings, vary, fork
         if fork:
             raise UsageError(
                 "the arms of a second phase part where it starts: say where by --start or --vary start=…, not by a fork"
@@ -45,22 +46,26 @@ class Starts(Forks):
                 "--vary second=…: the tokenizer is trained on all corpora, and all arms share the first phase: give "
                 "--tokenizer bytes or a tokenizer.json"
             )
-        starts = vary.get("start", (settings.start,))
+        if settings.start:
+            vary = {**vary, "start": (settings.start,)}
+        starts = vary.get("start", ("",))
         for start in starts:
             replace(settings, start=start).check()
         steps = sorted({int(start) for start in starts if start not in ("", BEST_START)} - {settings.pretrain_steps})
         keep = tuple(sorted({*settings.keep_at, *steps}))
         keep_best = settings.keep_best or BEST_START in starts
-        return replace(settings, start="", keep_at=keep, keep_best=keep_best), settings.pretrain_steps
+        return replace(settings, start="", keep_at=keep, keep_best=keep_best), vary, settings.pretrain_steps
 
     def planned(self, settings: PretrainSettings, fork: int) -> int:
-        return settings.first_end if fork else 0
+        return settings.first_end if fork and settings.second else fork
 
     def beginning(
         self, settings: PretrainSettings, trunk: RunDirectory, fork: int
     ) -> tuple[PretrainSettings, int, Path]:
         """Return the state of a trunk that `settings.start` names: the end of the first phase, one that was kept, or
         the best. The settings that come back name its update."""
+        if not settings.second:
+            return super().beginning(settings, trunk, fork)
         if settings.start == BEST_START:
             folders = sorted(folder for folder in (trunk.path / BEST).glob("*") if folder.name.isdigit())
             if not folders:

@@ -92,7 +92,7 @@ class PretrainWork(SupervisedWork):
         return linear(update, task.steps, round(s.second_warmup * task.steps), s.min_rate)
 
     def examine(self, task: Task) -> dict[str, float]:
-        """Mean loss in nats a token on validation windows of every corpus, and of those of this task."""
+        """Return the mean loss in nats a token on validation windows of every corpus, and of those of this task."""
         found = {f"val_loss/{name}": self._validation_loss(name) for name in self.validation}
         names = self.corpora.names[task.index]
         shares = self.corpora.phases[task.index].shares
@@ -100,14 +100,14 @@ class PretrainWork(SupervisedWork):
         return {"val_loss": mean, **found}
 
     def accumulating(self, part: int) -> AbstractContextManager[Any]:
-        """Processes exchange gradients at the last part only."""
+        """Let processes exchange gradients at the last part only."""
         objective = self.objective
         if distributed.joined() and part < self.parts - 1:
             return objective.no_sync()
         return nullcontext()
 
     def merit(self, task: Task, numbers: Numbers) -> float | None:
-        """That of the first phase alone, from whose states second phases start."""
+        """Return the merit of states of the first phase alone, from whose states second phases start."""
         return super().merit(task, numbers) if task.index == 0 else None
 
     @property
@@ -188,7 +188,7 @@ def _parts(s: PretrainSettings) -> int:
 
 
 def build(settings: PretrainSettings) -> PretrainWork:
-    """Raises UsageError for what cannot work."""
+    """Raise UsageError for what cannot work."""
     if settings.compile and not can_compile():
         raise UsageError("--compile True: torch.compile does not work here (it needs a C++ compiler)")
     return PretrainWork(settings, load(settings))

@@ -20,7 +20,7 @@ COLOURS = "viridis"  # even steps of lightness, also for the colour-blind and in
 
 
 def token_map(weights: Weights, sizes: Sequence[int], tokens: Sequence[str] = (), title: str = "") -> Figure:
-    """The mixture weights of every token, an atom a column (Figure 3).
+    """Return the mixture weights of every token, an atom a column (Figure 3).
 
     weights: (tokens, atoms), of `activation_maps`. sizes: atoms that each task added; white lines part them.
     tokens: words for the rows; default: their numbers. Raises ValueError where the numbers do not fit."""
@@ -42,7 +42,7 @@ def token_map(weights: Weights, sizes: Sequence[int], tokens: Sequence[str] = ()
 
 
 def mean_map(maps: Mapping[str, Weights], sizes: Sequence[int], title: str = "") -> Figure:
-    """The mean weight of every atom over the tokens of each of several sets, a set a row (Figure 5).
+    """Return the mean weight of every atom over the tokens of each of several sets, a set a row (Figure 5).
 
     maps: label → (tokens, atoms); a set from before later tasks has fewer atoms, and its row ends there.
     sizes: atoms that each task added. Raises ValueError for a set without tokens, or with more atoms than that."""

@@ -19,7 +19,8 @@ MARKERS = "osD^vP*X"
 
 
 def eigenvalue_ratios(reports: Reports) -> Plot | None:
-    """Each of the Hessian's largest eigenvalues after balancing, as a share of before; None if none was measured."""
+    """Plot each of the Hessian's largest eigenvalues after balancing, as a share of before;
+    None if none was measured."""
     ratios = {name: each["eigenvalues"]["ratio"] for name, each in reports.items() if each["eigenvalues"]}
     if not ratios:
         return None
@@ -44,7 +45,7 @@ def eigenvalue_ratios(reports: Reports) -> Plot | None:
 
 
 def gradient_norms(reports: Reports) -> Plot:
-    """Norm of the whole gradient before and after balancing, each model's larger one at 1."""
+    """Plot the norm of the whole gradient before and after balancing, each model's larger one at 1."""
     figure = new_figure(1.6 + 0.55 * len(reports), 7.0)
     axes = figure.subplots()
     tidy(axes, grid="x")

@@ -53,8 +53,8 @@ class Learned:
     before: Array
 
     def measures(self) -> dict[str, Spread]:
-        """OP and BWT (MoRAM paper, eqs. 9 and 10: positive is forgotten), and the means over tasks of Transfer, Average
-        and Last (A.2), of each seed; NaN for runs that have not learned all tasks."""
+        """Return OP and BWT (MoRAM paper, eqs. 9 and 10: positive is forgotten), and the means over tasks of Transfer,
+        Average and Last (A.2), of each seed; NaN for runs that have not learned all tasks."""
         found: dict[str, list[float]] = {name: [] for name in HEADINGS}
         for before, A in zip(self.before, self.scores, strict=True):
             known = bool(np.isfinite(A).all())
@@ -75,7 +75,7 @@ class Learned:
 
 
 def learned(cells: Sequence[Cell]) -> list[Learned]:
-    """The scores of every cell. Raises ValueError for rows that do not have a score of each task."""
+    """Return the scores of every cell. Raises ValueError for rows that do not have a score of each task."""
     found = []
     for cell in cells:
         pairs = [_matrix(run) for run in cell.runs]
@@ -96,7 +96,7 @@ def to_json(each: Learned) -> dict[str, Any]:
 
 
 def summary(study: Study, found: Sequence[Learned]) -> Table:
-    """One row a method."""
+    """Return one row a method."""
     measured = [each.measures() for each in found]
     columns = {
         heading: [spread_text(measures[name], percent=True) for measures in measured]
@@ -124,7 +124,8 @@ def tasks_table(study: Study, found: Sequence[Learned]) -> Table:
 
 
 def order_line(study: Study, found: Sequence[Learned]) -> str:
-    """One line: how much the final performance differs between orders of the tasks; "" where one order was learned."""
+    """Say in one line how much the final performance differs between orders of the tasks;
+    "" where one order was learned."""
     by_order: dict[str, list[float]] = defaultdict(list)
     for each in found:
         rest = [f"{name} {value}" for name, value in each.cell.group.variant.items() if name != "order"]

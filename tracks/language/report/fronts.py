@@ -34,7 +34,7 @@ class Point:
 
 @dataclass(frozen=True, eq=False)
 class TradeOff:
-    """All points, the model before any of them, and what the axes are called. shares: both are in %, so that the area
+    """The points, the model before any of them, and what the axes are called. shares: both are in %, so that the area
     from 0 means something."""
 
     points: list[Point]
@@ -52,8 +52,8 @@ class TradeOff:
 
 
 def trade_off(cells: Sequence[Cell]) -> TradeOff | None:
-    """The final scores of fine-tuning runs, in %; their losses, negative, where scores are missing. None where no run
-    has come to its end, or nothing was to be retained."""
+    """Return the final scores of fine-tuning runs, in %; their losses, negative, where scores are missing. None where
+    no run has come to its end, or nothing was to be retained."""
     names = dict.fromkeys(name for cell in cells for name in cell.numbers)
     learned, retained = (_examined(names, prefix) for prefix in (LEARN, RETAIN))
     if not learned or not retained:
@@ -84,7 +84,7 @@ def trade_off(cells: Sequence[Cell]) -> TradeOff | None:
 
 
 def fronts(found: TradeOff) -> Plot:
-    """Points, fronts as stairs, and the model that all began with."""
+    """Plot points, fronts as stairs, and the model that all began with."""
     figure = new_figure(4.6, width=7.4)
     axes = figure.subplots()
     tidy(axes, grid="both")
@@ -118,7 +118,7 @@ def fronts(found: TradeOff) -> Plot:
 
 
 def fronts_table(found: TradeOff) -> Table:
-    """Every point, whether it is on its arm's front, and the area under that front."""
+    """Return every point, whether it is on its arm's front, and the area under that front."""
     rows = []
     for arm in found.arms:
         points = found.of(arm)

@@ -6,8 +6,8 @@ from ....experiments.report.style import INK, Plot, legend, new_figure, sd_phras
 
 
 def validation_loss(study: Study, name: str = "val_loss") -> Plot | None:
-    """One panel a start: the loss over the updates since, a line an arm (FIRE, Figure 3). None without several starts,
-    whose curves `of_views` has."""
+    """Plot one panel a start: the loss over the updates since, a line an arm (FIRE, Figure 3). None without several
+    starts, whose curves `of_views` has."""
     if len(study.groups) < 2:
         return None
     columns = min(3, len(study.groups))

@@ -27,7 +27,7 @@ Array = NDArray[np.float64]
 
 
 def matrices(study: Study, found: Sequence[Learned]) -> Plot | None:
-    """A heat map a method: scores of every task (across) after each was learned (down), mean over seeds."""
+    """Plot a heat map a method: scores of every task (across) after each was learned (down), mean over seeds."""
     if not found:
         return None
     tasks = max(len(each.tasks) for each in found)
@@ -60,7 +60,7 @@ def matrices(study: Study, found: Sequence[Learned]) -> Plot | None:
 
 
 def along_the_stream(study: Study, found: Sequence[Learned]) -> Plot | None:
-    """Mean score of the tasks learned so far, and of each task, over the tasks learned; a line a method."""
+    """Plot the mean score of the tasks learned so far, and of each task, over the tasks learned; a line a method."""
     if not found:
         return None
     names = {id(each): study.name(each.cell.group, each.cell.arm) for each in found}

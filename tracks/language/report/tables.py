@@ -9,7 +9,8 @@ from ....experiments.report.tables import MISSING, Table
 
 
 def pretraining(study: Study, cells: Sequence[Cell]) -> list[Table]:
-    """Validation losses of each arm from each start: of the phase, of each corpus, and around what intervened."""
+    """Return validation losses of each arm from each start:
+    of the phase, of each corpus, and around what intervened."""
     losses = {
         "final val loss": [number_text(cell, "val_loss", "final") for cell in cells],
         "best": [number_text(cell, "val_loss", "best") for cell in cells],
@@ -58,7 +59,7 @@ def tuning(study: Study, cells: Sequence[Cell]) -> list[Table]:
 
 
 def gap_line(gaps: Sequence[Gap]) -> str:
-    """One line: how much lower the best arm ends than none, from start to start; "" without such arms."""
+    """Say in one line how much lower the best arm ends than none, from start to start; "" without such arms."""
     parts = [
         f"{gap.group.words + ': ' if gap.group.variant else ''}{spread_text(gap.spread)} ({gap.arm})" for gap in gaps
     ]

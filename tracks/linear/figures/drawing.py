@@ -23,7 +23,7 @@ TIME = r"time $t/\tau$"
 
 
 def lambda_colour(lam: float, most: float = 2.0) -> str:
-    """Blue below 0, grey at 0, orange above; fully so at ±most."""
+    """Return blue below 0, grey at 0, orange above; fully so at ±most."""
     return to_hex(DIVERGING(0.5 + 0.5 * float(np.clip(lam / most, -1, 1))))
 
 
@@ -32,7 +32,7 @@ def lambda_title(lam: float) -> str:
 
 
 def shades(colour: str, count: int) -> list[str]:
-    """So many tints of a colour, for curves that belong together: from itself to nearly white's half way."""
+    """Return so many tints of a colour, for curves that belong together: from itself to nearly white's half way."""
     base = np.asarray(to_rgb(colour))
     return [to_hex(base + (1 - base) * mix) for mix in np.linspace(0.0, 0.55, count)]
 
@@ -40,7 +40,7 @@ def shades(colour: str, count: int) -> list[str]:
 def both(
     axes: Axes, x: ArrayLike, simulated: ArrayLike, theory: ArrayLike, colours: Sequence[str], every: ArrayLike = ()
 ) -> None:
-    """Simulated curves, coloured, and the theory's dotted over them.
+    """Draw simulated curves, coloured, and the theory's dotted over them.
 
     x: (T,). simulated, theory: (T,) or (T, curves…). every: x of the theory where it is another."""
     x = np.asarray(x)
@@ -51,7 +51,7 @@ def both(
 
 
 def key(colour: str = BASELINE, marker: bool = False) -> list[Line2D]:
-    """Legend entries of what every such figure tells apart. marker: the simulation is drawn as dots."""
+    """Return legend entries of what every such figure tells apart. marker: the simulation is drawn as dots."""
     how: dict[str, Any] = {"linestyle": "", "marker": "o", "markersize": 5} if marker else SIMULATION
     return [Line2D([], [], color=colour, label="simulation", **how), Line2D([], [], label="theory", **THEORY)]
 
@@ -64,12 +64,12 @@ def split(
     heights: ArrayLike | None = None,
     widths: ArrayLike | None = None,
 ) -> list[SubFigure]:
-    """Parts of a figure with letters and legends of their own, row by row. heights, widths: their ratios."""
+    """Return parts of a figure with letters and legends of their own, row by row. heights, widths: their ratios."""
     return list(figure.subfigures(rows, columns, False, height_ratios=heights, width_ratios=widths).ravel())
 
 
 def legend(figure: Figure | SubFigure, handles: Sequence[Line2D]) -> None:
-    """In one line at the upper right, level with the panel's letter."""
+    """Draw a legend in one line at the upper right, level with the panel's letter."""
     figure.legend(
         handles=list(handles), loc="outside upper right", ncols=len(handles), frameon=False, fontsize=9.5,
         handlelength=1.8, columnspacing=1.4, borderaxespad=0.1,
@@ -77,7 +77,7 @@ def legend(figure: Figure | SubFigure, handles: Sequence[Line2D]) -> None:
 
 
 def letter(figure: Figure | SubFigure, name: str, title: str = "") -> None:
-    """The panel's letter, and what it shows, at the upper left of its part of the figure."""
+    """Write the panel's letter, and what it shows, at the upper left of its part of the figure."""
     words = rf"$\bf{{{name}}}$" + (f"   {title}" if title else "")
     figure.suptitle(words, x=0.01, ha="left", fontsize=11, color=INK)
 
@@ -88,7 +88,8 @@ def labels(axes: Axes, x: str = "", y: str = "") -> None:
 
 
 def heat(axes: Axes, matrix: ArrayLike, title: str = "", limit: float | None = None, below: str = "") -> AxesImage:
-    """A signed matrix; white is 0. limit: where colours end; default: its largest entry, which then stands below."""
+    """Return a signed matrix; white is 0. limit: where colours end; default:
+    its largest entry, which then stands below."""
     values = np.asarray(matrix)
     end = float(np.abs(values).max()) if limit is None else limit
     image = axes.imshow(values, cmap=HEAT, vmin=-end, vmax=end, interpolation="nearest")
@@ -102,7 +103,7 @@ def heat(axes: Axes, matrix: ArrayLike, title: str = "", limit: float | None = N
 
 
 def network(axes: Axes, sizes: Sequence[int], colour: str, widths: tuple[float, float] = (1.2, 1.2)) -> None:
-    """Layers of nodes from left to right, every one joined to every one of the next.
+    """Draw layers of nodes from left to right, every one joined to every one of the next.
 
     sizes: nodes of the input, hidden and output layer. widths: of the lines of W₁ and W₂, in points."""
     columns = [[(i, 0.5 * (n - 1) - j) for j in range(n)] for i, n in enumerate(sizes)]

@@ -27,7 +27,7 @@ THIN, THICK = 0.9, 3.4  # lines of the layer with the smaller and the larger wei
 
 
 def numbers(seed: int = 0, learning_rate: float = 2e-4, end: float = 20.0) -> dict[str, Any]:
-    """Of panels B and C. learning_rate: η. end: of the training, in units of τ = 1/η steps.
+    """Compute the numbers of panels B and C. learning_rate: η. end: of the training, in units of τ = 1/η steps.
 
     `simulated` and `theory`: (λ, T, outputs of the examples). `difference`: theory and gradient descent, which has an
     error O(η); `difference_flow`: theory and gradient flow. Both of QQᵀ and outputs, relative to the largest value.

@@ -34,7 +34,8 @@ THIN = {**SIMULATION, "linewidth": 2.0}
 
 
 def numbers(seed: int = 0, duration: float = 100.0, learning_rate: float = 0.005, points: int = 100) -> dict[str, Any]:
-    """duration: of a task, in τ. points: times a task at which curves are kept, besides its start.
+    """Compute the figure's numbers. duration: of a task, in τ. points:
+    times a task at which curves are kept, besides its start.
 
     `simulated_function` and `theory_function`: (tasks, T, N_o). `simulated_losses` and `theory_losses`: (task trained,
     T, task tested), `least_losses`: (tasks,) of the best linear map. `forgetting`: rise of each earlier task's loss

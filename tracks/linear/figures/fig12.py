@@ -51,7 +51,7 @@ STEPS = "steps to convergence"
 
 
 def numbers(seed: int = 0, learning_rate: float = 0.005, most_steps: int = 8000, draws: int = 5) -> dict[str, Any]:
-    """most_steps: after which a network is given up; what takes longer is `None`.
+    """Compute the figure's numbers. most_steps: after which a network is given up; what takes longer is `None`.
 
     Steps: `reversal` and `tiny` over their `lambdas`, `random` (draws, `lambdas`); each has `simulated` and `theory`.
     `curves`: the reversed singular value, (its `lambdas`, T), at `steps`. `steps_a_decade`: ln 10/(η s̃).
@@ -112,7 +112,8 @@ def numbers(seed: int = 0, learning_rate: float = 0.005, most_steps: int = 8000,
 
 
 def descent_steps(first: Array, second: Array, sigma_yx: Array, learning_rate: float, most_steps: int) -> Array:
-    """Steps until each network, (networks, N_h, N_i) and (networks, N_o, N_h), has converged; NaN if it has not."""
+    """Return steps until each network, (networks, N_h, N_i) and (networks, N_o, N_h), has converged;
+    NaN if it has not."""
     threshold = CONVERGED * np.square(sigma_yx).sum()
     needed, open_ = np.full(len(first), np.nan), np.arange(len(first))
     for done in range(0, most_steps, CHUNK):

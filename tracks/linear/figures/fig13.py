@@ -43,7 +43,7 @@ EXPECTED: dict[str, Any] = {"linestyle": "", "marker": "_", "markersize": 18, "m
 def numbers(
     seed: int = 0, learning_rate: float = 0.01, pretraining: float = 20.0, training: float = 30.0
 ) -> dict[str, Any]:
-    """learning_rate: η, of both trainings. pretraining, training: their lengths, in τ.
+    """Compute the figure's numbers. learning_rate: η, of both trainings. pretraining, training: their lengths, in τ.
 
     `simulated_loss`, `theory_loss`: (`lambdas`,). `simulated`, `theory`: the feature of each item, (`shown`, items);
     `expected`: (items,). `difference`: the largest of the feature, whose value for the trained item is 1.
@@ -77,7 +77,7 @@ def numbers(
 
 
 def learnable_starts(sigma_yx: Array, lambdas: Sequence[float], rng: np.random.Generator) -> tuple[Array, Array]:
-    """Starts of Algorithm 1 with σ = 0.1 that can learn a square task, (N, N): (λ, N, N), (λ, N, N)."""
+    """Return starts of Algorithm 1 with σ = 0.1 that can learn a square task, (N, N): (λ, N, N), (λ, N, N)."""
     size = len(sigma_yx)
     starts = [learnable(*balanced_init(lam, size, size, size, scale=0.1, rng=rng), sigma_yx) for lam in lambdas]
     w1, w2 = (np.stack(layer) for layer in zip(*starts, strict=True))
@@ -85,7 +85,7 @@ def learnable_starts(sigma_yx: Array, lambdas: Sequence[float], rng: np.random.G
 
 
 def learn_feature(hidden: Array, row: Array, learning_rate: float, steps: int) -> Array:
-    """The new rows w of W₂, (networks, N_h), after gradient descent on ½(w·h − 1)² for the trained item alone.
+    """Return the new rows w of W₂, (networks, N_h), after gradient descent on ½(w·h − 1)² for the trained item alone.
 
     hidden: activity of the hidden units for every item, (networks, N_h, items).
     """

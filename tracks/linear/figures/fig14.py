@@ -51,7 +51,7 @@ LEFT = "part of the first loss"
 
 
 def new_tasks(task: Task) -> dict[str, Task]:
-    """The three tasks of D.4, by name."""
+    """Return the three tasks of D.4, by name."""
     feature, owner, item = FEATURES.index("which fish"), ITEMS.index("goldfish"), ITEMS.index("canary")
     return {
         "added feature": with_feature(task, feature, item, task.y[feature, owner]),
@@ -63,7 +63,8 @@ def new_tasks(task: Task) -> dict[str, Task]:
 def numbers(
     seed: int = 0, learning_rate: float = 0.005, pretraining: float = 20.0, budget: float = 0.5, end: float = 4.0
 ) -> dict[str, Any]:
-    """pretraining, budget, end: in τ, of pre-training, of fine-tuning in panel B, and of panel C's curves.
+    """Compute the figure's numbers. pretraining, budget, end: in τ, of pre-training, of fine-tuning in panel B, and of
+    panel C's curves.
 
     All losses are parts of what the loss was at the start of their phase. `pretraining` and each of `tasks` have
     `sigma_yx`, `times` and the `curves`, `theory_curves`, (`pretrained` or `shown`, T); tasks also have `left` and
@@ -106,7 +107,7 @@ def numbers(
 
 
 def rebalanced(first: Array, second: Array, lambdas: Sequence[float]) -> tuple[Array, Array]:
-    """Each network, (networks, …), re-balanced to each λ, and at last as it was: (networks, λ + 1, …)."""
+    """Return each network, (networks, …), re-balanced to each λ, and at last as it was: (networks, λ + 1, …)."""
     w1, w2 = (np.stack([layer] * (len(lambdas) + 1), axis=1) for layer in (first, second))
     for i, lam in enumerate(lambdas):
         rebalance_(torch.from_numpy(w1[:, i]), torch.from_numpy(w2[:, i]), lam)
@@ -114,7 +115,7 @@ def rebalanced(first: Array, second: Array, lambdas: Sequence[float]) -> tuple[A
 
 
 def left(function: Array, task: Task) -> Array:
-    """The loss over time, (networks, T), of functions (networks, T, N_o, N_i), as parts of the first one."""
+    """Return the loss over time, (networks, T), of functions (networks, T, N_o, N_i), as parts of the first one."""
     losses = task.excess_loss(function)
     parts: Array = losses / losses[:, :1]
     return parts

@@ -34,7 +34,7 @@ ROWS = {
 
 
 def numbers(seed: int = 0, learning_rate: float = 2e-4, end: float = 20.0) -> dict[str, Any]:
-    """learning_rate: η. end: of the training, in units of τ = 1/η steps.
+    """Compute the figure's numbers. learning_rate: η. end: of the training, in units of τ = 1/η steps.
 
     `simulated` and `theory`: row → (λ, T, curves). `difference`: theory and gradient descent, the largest of any row
     relative to its largest value; `difference_flow`: QQᵀ of theory and gradient flow.
@@ -59,7 +59,7 @@ def numbers(seed: int = 0, learning_rate: float = 2e-4, end: float = 20.0) -> di
 
 
 def rows(qq: Array, task: Task) -> dict[str, Array]:
-    """Each row's curves, (…, curves), of QQᵀ (…, n, n)."""
+    """Return each row's curves, (…, curves), of QQᵀ (…, n, n)."""
     w1tw1, function, w2w2t = quadrants(qq, len(task.x))
     return {
         "loss": task.loss(function)[..., None],

@@ -27,7 +27,7 @@ WEIGHT = 0.0009
 
 
 def numbers(seed: int = 0, learning_rate: float = 2e-4, end: float = 12.0) -> dict[str, Any]:
-    """learning_rate: η. end: of the training, in units of τ = 1/η steps.
+    """Compute the figure's numbers. learning_rate: η. end: of the training, in units of τ = 1/η steps.
 
     `simulated` and `theory`: (λ, T, N_h), by SVD of the trained network and by Theorem 5.1. `targets`: s̃, (N_h,).
     `difference`: of these, relative to the largest singular value; `difference_flow`: of QQᵀ of exact solution and

@@ -41,7 +41,8 @@ DRAWN = {
 
 
 def numbers(seed: int = 0, learning_rate: float = 5e-3, end: float = 150.0, draws: int = 4000) -> dict[str, Any]:
-    """learning_rate: η. end: of every training, in units of τ = 1/η steps. draws: of the noise.
+    """Compute the figure's numbers. learning_rate: η. end: of every training, in units of τ = 1/η steps. draws:
+    of the noise.
 
     `simulated` and `theory`: row → (λ, 8, 8); `large`: row → (8, 8). `noise`: for inputs and weights `simulated` and
     `theory`, (σ, λ), the rise of the loss. `difference`: largest relative one of B and C; `difference_noise_exact`:

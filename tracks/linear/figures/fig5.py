@@ -6,9 +6,9 @@ is lazy for |λ| → ∞, the funnel for λ → +∞ only, the inverted funnel f
 lazy first and rich later (the delayed rich regime).
 
 Paper (E.7): targets of σ = √3, ten examples, starts from a random regression of σ = 1 split λ-balanced, eleven λ,
-η = 0.01. Here η = 0.02, 50,000 steps: at |λ| = 9 the delayed phase takes some 9/s̃² units of time. In the square network
-distances of λ and −λ differ by how the start happens to lie to the task's inputs and outputs; their means agree. Its
-starts have a sign turned where at λ = 0 they would end on a saddle (`learnable` in runs.py).
+η = 0.01. Here η = 0.02, 50,000 steps: at |λ| = 9 the delayed phase takes some 9/s̃² units of time. In the square
+network distances of λ and −λ differ by how the start happens to lie to the task's inputs and outputs; their means
+agree. Its starts have a sign turned where at λ = 0 they would end on a saddle (`learnable` in runs.py).
 """
 
 from collections.abc import Mapping
@@ -36,7 +36,8 @@ DISTANCE = "kernel distance from start"
 
 
 def numbers(seed: int = 0, learning_rate: float = 0.02, end: float = 1000.0, points: int = 70) -> dict[str, Any]:
-    """learning_rate: η. end: of the training, in units of τ = 1/η steps. points: in time, evenly on a logarithmic axis.
+    """Compute the figure's numbers. learning_rate: η. end: of the training, in units of τ = 1/η steps. points: in time,
+    evenly on a logarithmic axis.
 
     `final`: architecture → `simulated` (11,) at the end and `theory`, t → ∞, at `theory_lambdas`; `course`:
     architecture → `simulated` and `theory`, (11, T) at `times`. `difference`: largest one in the course of

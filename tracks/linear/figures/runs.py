@@ -29,7 +29,8 @@ class Runs:
 def regression_starts(
     task: Task, n_hidden: int, lambdas: Sequence[float], scale: float, zero: float | None, rng: np.random.Generator
 ) -> list[Weights]:
-    """The paper's starts (E.3–E.7): the product is Σyx of another random regression, split into λ-balanced layers.
+    """Return the paper's starts (E.3–E.7): the product is Σyx of another random regression,
+    split into λ-balanced layers.
 
     scale: standard deviation of that regression's targets. zero: that of the weights where λ = 0, which start small
     instead; None: they start as the others do. All can learn the task: see `learnable`."""
@@ -46,7 +47,8 @@ def regression_starts(
 
 
 def learnable(first: Array, second: Array, sigma_yx: Array) -> Weights:
-    """The weights, (N_h, N_i) and (N_o, N_h), of a square network with a sign changed where it could not learn Σyx.
+    """Return the weights, (N_h, N_i) and (N_o, N_h), of a square network with a sign changed where
+    it could not learn Σyx.
 
     Gradient flow at λ = 0 keeps the rank of W₂W₁, and with it the sign of its determinant: every second random start
     would end on a saddle, the task's smallest singular value unlearned. There the first output's weights are turned,
@@ -61,14 +63,14 @@ def learnable(first: Array, second: Array, sigma_yx: Array) -> Weights:
 
 
 def qq(first: Array, second: Array) -> Array:
-    """QQᵀ of eq. 3, (…, n, n), of weights (…, N_h, N_i) and (…, N_o, N_h)."""
+    """Return QQᵀ of eq. 3, (…, n, n), of weights (…, N_h, N_i) and (…, N_o, N_h)."""
     q = np.concatenate([first.mT, second], axis=-2)
     return q @ q.mT
 
 
 def train(sigma_yx: Array, starts: Sequence[Weights], end: float, learning_rate: float, points: int = 125) -> Runs:
-    """Every network by gradient descent until time `end` (in τ = 1/learning_rate steps), and by the exact solution at
-    the same `points` + 1 times."""
+    """Train every network by gradient descent until time `end` (in τ = 1/learning_rate steps), and by the exact
+    solution at the same `points` + 1 times."""
     first, second = (np.stack(layer) for layer in zip(*starts, strict=True))
     every = max(1, round(end / learning_rate / points))
     w1, w2 = gradient_descent(first, second, sigma_yx, every * points, learning_rate, every)
@@ -78,13 +80,13 @@ def train(sigma_yx: Array, starts: Sequence[Weights], end: float, learning_rate:
 
 
 def flow_difference(sigma_yx: Array, starts: Sequence[Weights], runs: Runs) -> float:
-    """The largest relative difference of the theory from the integrated gradient flow."""
+    """Return the largest relative difference of the theory from the integrated gradient flow."""
     flows = np.stack([qq(*gradient_flow(*start, sigma_yx, runs.times)) for start in starts])
     return difference(flows, runs.theory)
 
 
 def difference(simulated: Array, theory: Array) -> float:
-    """The largest difference of one network's curves, relative to the theory's largest value there.
+    """Return the largest difference of one network's curves, relative to the theory's largest value there.
 
     simulated, theory: (networks, …)."""
     axes = tuple(range(1, theory.ndim))
@@ -93,12 +95,12 @@ def difference(simulated: Array, theory: Array) -> float:
 
 
 def upper(matrix: Array) -> Array:
-    """The entries on and above the diagonal of symmetric matrices, (…, n (n + 1)/2)."""
+    """Return the entries on and above the diagonal of symmetric matrices, (…, n (n + 1)/2)."""
     return matrix[(..., *np.triu_indices(matrix.shape[-1]))]
 
 
 def plain(values: ArrayLike) -> list[Any]:
-    """Nested lists of floats for JSON, to 6 significant digits."""
+    """Return nested lists of floats for JSON, to 6 significant digits."""
     values = np.asarray(values, float)
     with np.errstate(divide="ignore"):
         size = np.where(values == 0, 0.0, np.floor(np.log10(np.abs(values))))

@@ -16,7 +16,7 @@ ROUNDING = 1e-12  # below it a loss in float64 has no digits that mean anything
 
 
 def linear(study: Study, cells: Sequence[Cell]) -> list[Table]:
-    """The end of the runs; each task; what intervened."""
+    """Return tables of the end of the runs, of each task, and of what intervened."""
     columns = {
         heading: [_text(cell.numbers[name].final) if name in cell.numbers else MISSING for cell in cells]
         for heading, name in (

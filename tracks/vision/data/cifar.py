@@ -38,7 +38,7 @@ LAYOUTS = {
 
 
 def read_cifar(name: str, folder: Path) -> DataSet:
-    """The data set of a folder with the files of the binary version, images (3, 32, 32); CIFAR-100: fine labels.
+    """Return the data set of a folder with the files of the binary version, images (3, 32, 32); CIFAR-100: fine labels.
 
     Raises UsageError, in one line, for a file that is missing, has not its exact size, or a label out of range.
     """

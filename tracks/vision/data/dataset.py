@@ -34,14 +34,14 @@ class DataSet:
 
 def described(name: str, what: str, folder: Path, train: tuple[Tensor, Tensor], test: tuple[Tensor, Tensor],
               num_classes: int) -> DataSet:  # fmt: skip
-    """The data set of two (images, labels), with its `source` spelled out."""
+    """Return the data set of two (images, labels), with its `source` spelled out."""
     size = "×".join(str(length) for length in train[0].shape[1:])
     counts = f"{len(train[1]):,} + {len(test[1]):,} images, {size}, {num_classes} classes"
     return DataSet(name, f"{what} in {folder}: {counts}", *train, *test, num_classes, f"{what}: {counts}")
 
 
 def check_labels(labels: Tensor, num_classes: int, file: Path, first: int = 0) -> None:
-    """Raises UsageError that names the file and the row of a label outside first … first + num_classes − 1."""
+    """Raise UsageError that names the file and the row of a label outside first … first + num_classes − 1."""
     wrong = (labels < first) | (labels >= first + num_classes)
     if wrong.any():
         row = int(wrong.int().argmax())
@@ -50,7 +50,7 @@ def check_labels(labels: Tensor, num_classes: int, file: Path, first: int = 0) -
 
 
 def need(file: Path, remedy: str) -> Path:
-    """The file, if it is there. Raises UsageError otherwise, with what helps."""
+    """Return the file, if it is there. Raises UsageError otherwise, with what helps."""
     if not file.is_file():
         raise UsageError(f"{file} is missing: {remedy}")
     return file

@@ -27,7 +27,7 @@ class Split:
 
 
 def decoded(folder: Path, train: Split, test: Split) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
-    """((images, labels), (images, labels)) of two splits of a folder: (N, 3, height, width) uint8, (N,) int64.
+    """Return ((images, labels), (images, labels)) of two splits of a folder: (N, 3, height, width) uint8, (N,) int64.
 
     Raises UsageError that names an image of another size than the first, or one that cannot be read.
     """

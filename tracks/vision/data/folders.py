@@ -15,7 +15,8 @@ ARCHIVE = "tiny-imagenet-200"  # the folder that tiny-imagenet-200.zip unpacks t
 
 
 def read_folders(name: str, folder: Path) -> DataSet:
-    """The data set of image folders, images (3, height, width) as RGB; every image must have the size of the first.
+    """Return the data set of image folders, images (3, height, width) as RGB;
+    every image must have the size of the first.
 
     Classes are numbered in the order of their names, which the two splits must share. Images are decoded once, then
     kept in the cache folder for as long as the same files are there.

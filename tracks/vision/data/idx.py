@@ -22,7 +22,7 @@ CLASSES = 10
 
 
 def read_mnist(name: str, folder: Path) -> DataSet:
-    """The data set of a folder with MNIST's four files, images (1, 28, 28).
+    """Return the data set of a folder with MNIST's four files, images (1, 28, 28).
 
     The two sets' files have the same names; so `source` says whether these are the ones published under `name`.
     Raises UsageError, in one line, for a file that is missing, broken, or does not fit its neighbour.
@@ -38,7 +38,7 @@ def read_mnist(name: str, folder: Path) -> DataSet:
 
 
 def read_idx(content: bytes, axes: int, file: Path) -> Tensor:
-    """The uint8 array in an IDX file's uncompressed content. Raises UsageError that names the file."""
+    """Return the uint8 array in an IDX file's uncompressed content. Raises UsageError that names the file."""
     magic = bytes([0, 0, 8, axes])
     if content[:4] != magic:
         found = content[:4].hex() or "nothing"

@@ -19,7 +19,7 @@ SHAPE = (3, 32, 32)
 
 
 def read_imagenet32(name: str, folder: Path) -> DataSet:
-    """ImageNet-32 from its npz files, or from image folders where there is a `train` folder; images (3, 32, 32).
+    """Return ImageNet-32 from its npz files, or from image folders where there is a `train` folder; images (3, 32, 32).
 
     The validation images are the test set. The files count classes from 1; labels here start at 0.
     Raises UsageError, in one line, for what is missing, broken or of another shape.

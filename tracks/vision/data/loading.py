@@ -26,7 +26,7 @@ NAMES = tuple(READERS)
 
 
 def load(name: str, folder: str | Path | None = None) -> DataSet:
-    """A data set from the files in `folder` (`--data`), by default the one of its name in the cache folder.
+    """Return a data set from the files in `folder` (`--data`), by default the one of its name in the cache folder.
 
     Names: mnist, fashion-mnist (`supple fetch` brings them), cifar-10, cifar-100 (binary version), tiny-imagenet,
     imagenet-32 (npz files or image folders), and folder: image folders of any kind. Nothing is downloaded.

@@ -37,7 +37,7 @@ def network(
     width: int | None,
     init_lambda: float | None = None,
 ) -> Network:
-    """A new network, drawn from torch's global generator; of a small one a stack of `members`.
+    """Return a new network, drawn from torch's global generator; of a small one a stack of `members`.
 
     width: None for the published one. init_lambda: balance of the mlp's hidden units; None: as drawn. Raises ValueError
     for widths, images or activations that do not fit.

@@ -19,7 +19,7 @@ BLOCKS = 2  # in each of the four stages of ResNet-18
 
 
 def normalized(d_in: int, d_out: int, kernel: int, stride: int = 1) -> nn.Sequential:
-    """A convolution that keeps or halves the sides, without bias (the normalisation has one), then BatchNorm."""
+    """Return a convolution that keeps or halves the sides, without bias (the normalisation has one), then BatchNorm."""
     convolution = nn.Conv2d(d_in, d_out, kernel, stride, padding=kernel // 2, bias=False)
     return nn.Sequential(convolution, nn.BatchNorm2d(d_out))
 
@@ -81,7 +81,7 @@ class ResNet18(Network):
         return self.head(self.pool(self.blocks(x)))
 
     def layers(self) -> tuple[Layer, ...]:
-        """All convolutions and the head; a shortcut's lies beside the first convolution of its block."""
+        """Return all convolutions and the head; a shortcut's lies beside the first convolution of its block."""
         groups = [["stem.0"]]
         for name, block in self.blocks.named_children():
             shortcut = [] if isinstance(block.shortcut, nn.Identity) else [f"blocks.{name}.shortcut.0"]
@@ -89,6 +89,6 @@ class ResNet18(Network):
         return layers_by_depth(self, [*groups, ["head"]])
 
     def units(self) -> tuple[str, ...]:
-        """Names of the activations, in forward order."""
+        """Return names of the activations, in forward order."""
         inner = (f"blocks.{name}.activation{i}" for name, _ in self.blocks.named_children() for i in (1, 2))
         return ("activation", *inner)

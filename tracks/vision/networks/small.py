@@ -1,4 +1,6 @@
-"""The small networks of paper 002, one for each seed, stacked: x (members, n, channels, h, w) → (members, n, classes).
+"""The small networks of Lillo & Cheney (2025, arXiv 2509.22562), one for each seed, stacked.
+
+Inputs are x (members, n, channels, h, w), outputs (members, n, classes).
 
 MLP and CNN begin as PyTorch draws Linear and Conv2d, as the paper's numbers for them ask for; ConvNet with gains that
 fit the activation, as the paper says of it.
@@ -16,7 +18,7 @@ from .structure import Network, Shape, check_size
 
 
 class MLP(Network):
-    """Two hidden layers (paper 002, Appendix B: of width 100).
+    """Two hidden layers (Lillo & Cheney 2025, Appendix B: of width 100).
 
     init_lambda: scale the hidden units of the drawn weights to this balance (`balance_layers_`); None: as drawn.
     """
@@ -42,8 +44,8 @@ class MLP(Network):
 
 
 class CNN(Network):
-    """Two 5×5 convolutions of 16 channels, each with 2×2 max pooling, then two hidden layers of 100 units (paper 002,
-    Appendix B). width: of the hidden layers."""
+    """Two 5×5 convolutions of 16 channels, each with 2×2 max pooling, then two hidden layers of 100 units.
+    (Lillo & Cheney 2025, Appendix B). width: of the hidden layers."""
 
     injectable = "mlp"
 
@@ -70,7 +72,7 @@ class CNN(Network):
 
 class ConvNet(Network):
     """Four 3×3 convolutions of 32 channels, pooled after every second one, then one hidden layer of 256 units: the
-    network of paper 002's case studies ("4×32 conv + 256-unit MLP"; kernels, padding and pooling are not printed).
+    network of Lillo & Cheney's case studies ("4×32 conv + 256-unit MLP"; kernels, padding and pooling are not printed).
     width: channels; the hidden layer is eight times as wide. Initialised as He et al. (2015) do, with the gain that
     fits the activation (Appendix B)."""
 

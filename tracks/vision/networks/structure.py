@@ -24,16 +24,16 @@ class Network(nn.Module):
     fire_scope: Scope = "all"
 
     def layers(self) -> tuple[Layer, ...]:
-        """Its layers with their roles, in forward order."""
+        """Return the network's layers with their roles, in forward order."""
         return chain(self)
 
     def units(self) -> tuple[str, ...]:
-        """Names of its activations, in forward order."""
+        """Return names of its activations, in forward order."""
         return unit_names(self)
 
 
 def layers_by_depth(module: nn.Module, names: Sequence[Sequence[str]]) -> tuple[Layer, ...]:
-    """The layers with these names, from the input on; those in one group lie side by side, at one depth.
+    """Return the layers with these names, from the input on; those in one group lie side by side, at one depth.
 
     Roles as in `chain`: what reads the images is the encoder, the last is the head, all between are hidden.
     """

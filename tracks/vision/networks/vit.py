@@ -37,8 +37,8 @@ class Embedding(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """The loose parameters alone, as in ViT's released code (Hare & Tortoise: both N(0, 1)); `patches` resets
-        itself."""
+        """Reset the loose parameters alone, as in ViT's released code (Hare & Tortoise: both N(0, 1));
+        `patches` resets itself."""
         nn.init.zeros_(self.class_token)
         nn.init.normal_(self.positions, std=STD)
 
@@ -121,7 +121,7 @@ class ViT(Network):
         return self.head(self.norm(tokens[:, 0]))
 
     def layers(self) -> tuple[Layer, ...]:
-        """The patches' convolution, six layers of each block (a scope may name their parts: query, key, value,
+        """Return the patches' convolution, six layers of each block (a scope may name their parts: query, key, value,
         out, mlp) and the head."""
         groups = [["embedding.patches"]]
         for i in range(len(self.blocks)):
@@ -132,5 +132,5 @@ class ViT(Network):
         return tuple(replace(layer, part=PARTS.get(layer.name.rsplit(".")[-1], "")) for layer in layers)
 
     def units(self) -> tuple[str, ...]:
-        """Names of the activations inside the blocks' MLPs, in forward order."""
+        """Return names of the activations inside the blocks' MLPs, in forward order."""
         return tuple(f"blocks.{i}.activation" for i in range(len(self.blocks)))

@@ -16,7 +16,7 @@ Results = Mapping[str, ClassifierScores]
 
 
 def tables(studies: Studies, scores: Results) -> list[Table]:
-    """Arms × benchmarks if there are several, then each benchmark's summary and shocks."""
+    """Return a table of arms × benchmarks if there are several, then each benchmark's summary and shocks."""
     several = len(studies) > 1
     found = [grid(studies, scores)] if several else []
     for name, data in studies.items():
@@ -27,7 +27,7 @@ def tables(studies: Studies, scores: Results) -> list[Table]:
 
 
 def render(studies: Studies, scores: Results, plots: Sequence[Plot]) -> str:
-    """The page as text."""
+    """Return the page as text."""
     several = len(studies) > 1
     first = next(iter(studies.values()))
     arms: dict[str, list[RunData]] = defaultdict(list)

@@ -37,7 +37,7 @@ BY_TASK = {"online_accuracy": "online accuracy (%)", "test_accuracy": "test accu
 
 
 def accuracy_by_task(data: ComparisonData) -> Plot | None:
-    """Online accuracy and test accuracy of each task, along the stream."""
+    """Plot online accuracy and test accuracy of each task, along the stream."""
     if max(len(run.outcomes) for runs in data.arms.values() for run in runs) < 2:
         return None
     figure = new_figure(3.6)
@@ -57,7 +57,7 @@ def accuracy_by_task(data: ComparisonData) -> Plot | None:
 
 
 def accuracy_within_tasks(data: ComparisonData) -> Plot | None:
-    """Test accuracy while tasks are learned, if it was looked at more than once a task."""
+    """Plot test accuracy while tasks are learned, if it was looked at more than once a task."""
     runs = [run for arm in data.arms.values() for run in arm]
     tasks = max((run.tasks for run in runs), key=len)
     if len(tasks) > MOST_SWITCHES or not any(
@@ -94,7 +94,8 @@ def accuracy_within_tasks(data: ComparisonData) -> Plot | None:
 
 
 def around_shocks(data: ComparisonData) -> Plot | None:
-    """Saturated fraction and test accuracy from the epoch before a shock to the one before the next, by factor."""
+    """Plot saturated fraction and test accuracy from the epoch before a shock to the one before the next,
+    by factor."""
     found = {label: [windows(run) for run in runs] for label, runs in data.arms.items()}
     gammas = sorted({window.gamma for seeds in found.values() for seed in seeds for window in seed})
     if not gammas:

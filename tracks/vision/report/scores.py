@@ -41,7 +41,7 @@ class ClassifierArm:
 
 @dataclass(eq=False)
 class ClassifierScores:
-    """All arms on one benchmark."""
+    """The scores of all arms on one benchmark."""
 
     arms: dict[str, ClassifierArm]
     notes: list[str] = field(default_factory=list)
@@ -61,17 +61,17 @@ def score(data: ComparisonData) -> ClassifierScores:
             "far as later tasks are learned like earlier ones: the curves by task show it"
         )
     if data.first.config.get("settings", {}).get("shock_every") and not any(a.shocks for a in scores.arms.values()):
-        scores.notes.append("no shock has been followed by tests up to the next yet, or --eval-every is not 1")
+        scores.notes.append("no shock has been followed by tests up to the next yet, or --eval-epochs is not 1")
     return scores
 
 
 def measures_of(run: RunData, fork: int = 0) -> dict[str, float]:
-    """A seed's numbers, of the tasks that ended after step `fork`; NaN for what was not measured.
+    """Return a seed's numbers, of the tasks that ended after step `fork`; NaN for what was not measured.
 
     online: total average online accuracy (Lillo & Cheney, eq. 5), the mean over all batches before their updates.
     test, last_test: test accuracy at the ends of tasks, mean over them and the last. gap: its mean excess over
     online accuracy, task by task (Table E3). acc, bwt, fwt: of a split stream (B.6), over all tasks up to the last
-    finished one; fwt where tests at the start of a task tell (--eval-every), against chance among all classes.
+    finished one; fwt where tests at the start of a task tell (--eval-epochs), against chance among all classes.
     best_after, final_after: test accuracy after the fork, with every test within tasks; NaN without a fork.
     """
     done = [row for row in outcomes(run) if row["step"] > fork]
@@ -98,8 +98,8 @@ def outcomes(run: RunData) -> list[Row]:
 
 
 def accuracies_between(run: RunData, low: float, high: float, task: Segment | None = None) -> list[tuple[float, float]]:
-    """(step, test accuracy) of all tests at low < step ≤ high, within tasks and at their ends; of one task, if
-    named."""
+    """Return (step, test accuracy) of all tests at low < step ≤ high, within tasks and at their ends;
+    of one task, if named."""
     rows = [row for row in (*run.metrics, *run.outcomes) if isinstance(row.get("test_accuracy"), (int, float))]
     return sorted(
         (float(row["step"]), float(row["test_accuracy"]))

@@ -24,7 +24,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Window:
-    """From a shock's epoch (entry 0) to the epoch before the next shock, and what was before. Shapes (epochs,)."""
+    """The epochs from a shock's (entry 0) to the epoch before the next shock, and what was before. Shapes (epochs,)."""
 
     gamma: float
     saturation: Array
@@ -35,7 +35,7 @@ class Window:
 
 @dataclass(frozen=True, eq=False)
 class ShockScores:
-    """All shocks of one factor γ in an arm.
+    """The scores of all shocks of one factor γ in an arm.
 
     peak, area: (seeds,), a seed's mean over its shocks of the peak saturated fraction and of the area under the
     saturation curve, in epochs. recovery_time, tau_95: mean epochs until the saturated fraction is halved, and until
@@ -53,7 +53,7 @@ class ShockScores:
 
 
 def score_shocks(runs: Sequence[RunData]) -> dict[float, ShockScores]:
-    """The scores of each factor, in their order as numbers; {} for runs without shocks."""
+    """Return the scores of each factor, in their order as numbers; {} for runs without shocks."""
     by_gamma: dict[float, list[list[Window]]] = defaultdict(list)
     for run in runs:
         mine = defaultdict(list)
@@ -65,14 +65,14 @@ def score_shocks(runs: Sequence[RunData]) -> dict[float, ShockScores]:
 
 
 def windows(run: RunData) -> list[Window]:
-    """All windows of a run that are over: another shock followed in the task, or the task is finished.
+    """Return all windows of a run that are over: another shock followed in the task, or the task is finished.
 
-    Tests at the end of each epoch make them, so --eval-every must be 1 or a fraction of it; without, there are none.
+    Tests at the end of each epoch make them, so --eval-epochs must be 1 or a fraction of it; without, there are none.
     A shock with no epoch after it in its task shows no recovery, and one in the first epoch has nothing before it:
     neither counts.
     """
     settings = run.config.get("settings", {})
-    if not settings.get("shock_every") or not 0 < settings.get("eval_every", 0) <= 1:
+    if not settings.get("shock_every") or not 0 < settings.get("eval_epochs", 0) <= 1:
         return []
     finished = {row["task"] for row in run.outcomes}
     rows: dict[int, list[Row]] = defaultdict(list)

@@ -33,8 +33,8 @@ def by_seed(run: RunData) -> list[RunData]:
 
 
 def _of_one(event: Row, members: int) -> Row:
-    """An intervention in a stack, with what was summed over its members as of one: SFE, DfI, and norms as their root
-    mean square."""
+    """An intervention in a stack, with what was summed over its members as of one:
+    SFE, DfI, and norms as their root mean square."""
     if event.get("event") != "intervention" or members == 1:
         return event
     sides = {

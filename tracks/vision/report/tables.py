@@ -35,7 +35,7 @@ AT_EVENTS = (
 
 
 def summary(data: ComparisonData, scores: ClassifierScores, title: str = "Summary") -> Table:
-    """One row an arm; a measure that no arm has anything of is left out."""
+    """Return one row an arm; a measure that no arm has anything of is left out."""
     arms = scores.arms
     columns: dict[str, list[str]] = {
         "seeds": [str(len(arm.seeds)) for arm in arms.values()],
@@ -77,7 +77,7 @@ def grid(studies: Mapping[str, ComparisonData], scores: Mapping[str, ClassifierS
 
 
 def shock_table(scores: ClassifierScores) -> Table | None:
-    """One row an arm and factor; None without shocks."""
+    """Return one row an arm and factor; None without shocks."""
     rows = [
         [
             label,
@@ -104,7 +104,7 @@ def shock_table(scores: ClassifierScores) -> Table | None:
 
 
 def percent(spread: Spread) -> str:
-    """`84.26 ± 0.02`, from shares."""
+    """Return `84.26 ± 0.02`, from shares."""
     return _plain(Spread(100 * spread.values))
 
 

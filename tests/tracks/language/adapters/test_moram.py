@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from supple.tracks.language import MoRAM
-from supple.tracks.language.adapters import moram as room
+from supple.tracks.language.adapters import moram as moram_module
 
 
 def adapter(tasks: int = 3, inputs: int = 7, outputs: int = 5, dtype: torch.dtype = torch.float64, **params) -> MoRAM:
@@ -60,7 +60,7 @@ def test_it_computes_the_papers_equations(tasks, r, k, tau, delta, training):
 @pytest.mark.parametrize("threshold", [0, 10**9])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_gathered_and_dense_values_are_the_same(monkeypatch, threshold, dtype):
-    monkeypatch.setattr(room, "GATHER_FROM", threshold)
+    monkeypatch.setattr(moram_module, "GATHER_FROM", threshold)
     made = adapter(4, r=6, k=3, dtype=torch.float32).eval()
     x = torch.randn(2, 3, 4, 7)
     wanted = by_the_equations(made, x.view(-1, 7)).view(2, 3, 4, 5)

@@ -66,7 +66,7 @@ class Trials:
         """The losses of a task's updates; the task is entered before."""
         work.enter(work.tasks[task])
         losses = []
-        for update in range(work.tasks[task].updates):
+        for update in range(work.tasks[task].steps):
             work.place = work.tasks[task], update
             optimizer = work.learner.optimizer
             assert optimizer is not None

@@ -16,9 +16,9 @@ from supple.tracks.language.continual.work import of_images
 def test_tasks_are_learned_in_the_order_that_is_asked_for(trials):
     work = trials.work(order="2,0,1", updates_per_task=None, epochs=(1, 2, 3))
     assert [task.name for task in work.tasks] == ["c", "a", "b"]
-    assert [task.updates for task in work.tasks] == [9, 3, 6]  # passes go with tasks, of three updates each
-    assert [task.updates for task in trials.work(updates_per_task=None).tasks] == [500] * 3
-    assert [task.updates for task in trials.work(updates_per_task=None, epochs=(2,)).tasks] == [6] * 3
+    assert [task.steps for task in work.tasks] == [9, 3, 6]  # passes go with tasks, of three updates each
+    assert [task.steps for task in trials.work(updates_per_task=None).tasks] == [500] * 3
+    assert [task.steps for task in trials.work(updates_per_task=None, epochs=(2,)).tasks] == [6] * 3
 
 
 @pytest.mark.parametrize("method", [m for m in presets.METHODS if m != "full"])

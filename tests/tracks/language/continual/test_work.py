@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from supple.experiments.errors import UsageError
-from supple.experiments.runs import read
+from supple.experiments.runs import drive
 from supple.tracks.language.adapters import adapters
 from supple.tracks.language.continual.masses import Masses, left
 from supple.tracks.language.continual.presets import METHODS
@@ -85,7 +85,7 @@ def test_the_penalty_of_o_lora_is_in_its_loss_from_the_second_task_on(trials):
 
 def test_ewc_brings_its_hook_unless_there_is_one(trials):
     work = trials.work("ewc", hook=(), ewc_strength=7.0)
-    (hook,) = read(work, work.hooks).hooks
+    (hook,) = drive(work, ()).hooks
     assert (hook.intervention.name, hook.intervention.strength) == ("ewc", 7.0)
     assert trials.work("ewc", hook=("ewc(strength=1)",)).hooks == ()
     assert trials.work("seqlora").hooks == ()

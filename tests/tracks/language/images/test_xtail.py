@@ -17,7 +17,7 @@ from supple.tracks.language.images.xtail import ImageStream, image_stream
 
 pytest.importorskip("transformers")
 
-BOTH_ENCODERS = r"(vision|text)_model\..*"  # every Linear layer in them, as in paper 004 (A.1)
+BOTH_ENCODERS = r"(vision|text)_model\..*"  # every Linear layer in them, as in MoRAM (A.1)
 
 
 @pytest.fixture(scope="module")

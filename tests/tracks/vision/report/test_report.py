@@ -19,7 +19,7 @@ from supple.tracks.vision.settings import VisionSettings
 
 SETTINGS = {
     "dataset": "mnist", "stream": "permuted", "network": "mlp", "activation": "relu", "hook": [], "batch_size": 10,
-    "learning_rate": 1e-3, "eval_every": 0.0, "shock_every": 0, "threads": 1,
+    "learning_rate": 1e-3, "eval_epochs": 0.0, "shock_every": 0, "threads": 1,
 }  # fmt: skip
 
 
@@ -38,7 +38,7 @@ def write_run(folder, online, *, tests=None, seeds=(0,), updates=(10, 10), metri
     values = {**SETTINGS, "seeds": list(seeds), "hook": list(hooks), **settings}
     config = {
         "algorithm": "vision", "seed": seeds[0], "total_steps": ends[-1], "hooks": list(hooks), "arm": arm,
-        "command": f"supple vision --out {folder.name}", "data": data, "settings": values, "tasks": tasks,
+        "command": f"supple train vision --out {folder.name}", "data": data, "settings": values, "tasks": tasks,
         "versions": {"supple": "0.1.0"},
     }  # fmt: skip
     (folder / "config.json").write_text(json.dumps(config))
@@ -115,7 +115,7 @@ def test_split_stream_has_acc_bwt_and_fwt(tmp_path):
     ]
     run = write_run(
         tmp_path / "r", [[0.5] * 3], tests=[[0.9, 0.8, 0.9]], updates=(10,) * 3, more=more, stream="split",
-        metrics=starts, eval_every=1.0,
+        metrics=starts, eval_epochs=1.0,
     )  # fmt: skip
     arm = arms_of(run, benchmark="split mnist")["relu"]
     assert arm["acc"]["mean"] == pytest.approx((0.5 + 0.7 + 0.9) / 3)
@@ -137,7 +137,7 @@ def shocked(folder, gammas, saturation, accuracy, finished=1):
         for e in range(epochs - finished)
     ]  # fmt: skip
     return write_run(
-        folder, [[0.5] * finished], updates=(5 * epochs,), metrics=rows, eval_every=1.0, shock_every=3, stream="split"
+        folder, [[0.5] * finished], updates=(5 * epochs,), metrics=rows, eval_epochs=1.0, shock_every=3, stream="split"
     )
 
 
@@ -168,7 +168,7 @@ def test_shock_whose_window_is_not_over_is_not_scored(tmp_path):
 
 def test_shocks_without_tests_in_each_epoch_are_said_to_be_missing(tmp_path):
     run = write_run(tmp_path / "r", [[0.5, 0.6]], shock_every=3, stream="split")
-    assert "--eval-every is not 1" in build_report(run).html.read_text()
+    assert "--eval-epochs is not 1" in build_report(run).html.read_text()
 
 
 def test_runs_go_side_by_side_activations_down_and_benchmarks_across(tmp_path):
@@ -258,7 +258,7 @@ def comparison(tmp_path):
         first, second = ([0.2, None], [0.4, None]) if arm is None else ([None, 0.8], [None, 0.6])
         write_run(
             folder / "seeds-0-1" / name, [first, second], tests=[[0.6, late], [0.6, late]], seeds=(0, 1), arm=arm,
-            metrics=metrics, events=[intervention(10, arm)] if arm == "fire" else [], eval_every=1.0,
+            metrics=metrics, events=[intervention(10, arm)] if arm == "fire" else [], eval_epochs=1.0,
         )  # fmt: skip
     plan = {"algorithm": "vision", "arms": ["none", "fire"], "seeds": [0, 1], "fork_step": 10}
     (folder / "comparison.json").write_text(json.dumps(plan))
@@ -337,9 +337,9 @@ def test_real_run_is_reported_from_the_command_line(tmp_path, capsys):
     run = tmp_path / "run"
     settings = VisionSettings(
         dataset="mnist", data=data, stream="permuted", tasks=2, epochs=2, width=8, seeds=(0, 1), hook=("fire@task",),
-        batch_size=10, eval_every=1, measure_every=6, compile="off",
+        batch_size=10, eval_epochs=1, measure_every=6, compile="off",
     )  # fmt: skip
-    create(run, settings, "supple vision …")
+    create(run, "vision", settings, "supple train vision …")
     train(run, lambda step: None, print)
     report_command([str(run)])
     assert "relu + fire@task" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""How much a replay memory takes, and what is said where there is no room for it."""
+"""How much a replay memory takes, and what is said where the machine has too little."""
 
 import subprocess
 import sys
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from supple.agents.offpolicy import replay
-from supple.agents.offpolicy.replay import Layout, ReplayMemory, bytes_needed, check_room
+from supple.agents.offpolicy.replay import Layout, ReplayMemory, bytes_needed, check_memory
 
 ATARI = Layout((84, 84), np.uint8, stack=4)
 HUMANOID = Layout((51,), np.float32, action=(19,))
@@ -57,34 +57,34 @@ def test_lack_of_memory_is_told_with_a_size_that_fits(monkeypatch: pytest.Monkey
     monkeypatch.setattr(replay, "_free_memory", lambda: 3_200_000_000)
     needed = bytes_needed(1_000_000, 8, ATARI)
     with pytest.raises(ValueError, match=r"^replay of 1,000,000 transitions needs 7\.1 GB, but 3\.2 GB of memory is"):
-        check_room(needed, 1_000_000)
+        check_memory(needed, 1_000_000)
     with pytest.raises(ValueError, match=r": lower --replay-size \(to about 430,000\), or .* --replay-folder DIR$"):
-        check_room(needed, 1_000_000)
-    check_room(bytes_needed(430_000, 8, ATARI), 430_000)
-    check_room(needed, 1_000_000, tmp_path)
+        check_memory(needed, 1_000_000)
+    check_memory(bytes_needed(430_000, 8, ATARI), 430_000)
+    check_memory(needed, 1_000_000, tmp_path)
 
 
 def test_little_memory_is_told_in_megabytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replay, "_free_memory", lambda: 120_000_000)
     with pytest.raises(ValueError, match=r"1,000,000 transitions needs 287 MB, but 120 MB of memory is free"):
-        check_room(bytes_needed(1_000_000, 8, HUMANOID), 1_000_000)
+        check_memory(bytes_needed(1_000_000, 8, HUMANOID), 1_000_000)
 
 
-def test_runs_side_by_side_need_room_for_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_side_by_side_need_memory_for_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replay, "_free_memory", lambda: 8_000_000_000)
     needed = bytes_needed(1_000_000, 8, ATARI)
-    check_room(needed, 1_000_000)
+    check_memory(needed, 1_000_000)
     with pytest.raises(ValueError, match=r"^2 runs at a time, each with a replay of 1,000,000 .* need 14\.1 GB"):
-        check_room(needed, 1_000_000, runs=2)
+        check_memory(needed, 1_000_000, runs=2)
     with pytest.raises(ValueError, match=r"lower --jobs, lower --replay-size \(to about 540,000\)"):
-        check_room(needed, 1_000_000, runs=2)
+        check_memory(needed, 1_000_000, runs=2)
 
 
 def test_lack_of_disk_space_is_told_with_the_folder(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=rf"[GM]B of {tmp_path} is free: lower .* or choose another --replay-folder"):
-        check_room(10**16, 10**12, tmp_path)
+        check_memory(10**16, 10**12, tmp_path)
     with pytest.raises(ValueError, match=f"{tmp_path}/missing is no folder"):
-        check_room(1, 10, tmp_path / "missing")
+        check_memory(1, 10, tmp_path / "missing")
 
 
 def test_a_containers_limit_counts_and_file_cache_does_not(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

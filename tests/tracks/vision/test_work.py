@@ -13,7 +13,8 @@ from supple.experiments.errors import RunError, UsageError
 from supple.experiments.runs import create, train
 from supple.interventions import Intervention, interventions
 from supple.tracks.vision.adam import StackedAdam
-from supple.tracks.vision.loop import Loop
+from supple.tracks.vision.update import Update
+from supple.tracks.vision.work import VisionWork
 
 PARAMETERS = {
     "swap": "(activation=leaky_relu)",
@@ -96,14 +97,13 @@ def test_online_accuracy_and_loss_are_those_before_each_update(
     lab: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[tuple[torch.Tensor, torch.Tensor]] = []
-    begin = Loop.__post_init__
+    update = Update.__call__
 
-    def listening(loop: Loop) -> None:
-        begin(loop)
-        update = loop.update
-        loop.update = lambda *batch: told.append(update(*batch)) or told[-1]  # type: ignore[assignment,func-returns-value]
+    def listening(self: Update, *batch: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        told.append(update(self, *batch))
+        return told[-1]
 
-    monkeypatch.setattr(Loop, "__post_init__", listening)
+    monkeypatch.setattr(Update, "__call__", listening)
     run = lab.run(tmp_path / "run", seeds=(0, 1))
     for task in (0, 1):
         own = told[12 * task : 12 * (task + 1)]
@@ -114,7 +114,7 @@ def test_online_accuracy_and_loss_are_those_before_each_update(
 
 
 def test_tests_measurements_and_tasks_come_when_they_are_asked_for(lab: Any, tmp_path: Path) -> None:
-    run = lab.run(tmp_path / "run", eval_every=0.5, measure_every=5)
+    run = lab.run(tmp_path / "run", eval_epochs=0.5, measure_every=5)
     rows = lab.log(run, "metrics")
     assert [row["step"] for row in rows if "test_accuracy" in row] == [3, 6, 9, 12, 15, 18, 21]
     assert [row["step"] for row in rows if "model/dfi" in row] == [5, 10, 12, 15, 20, 24]
@@ -124,7 +124,7 @@ def test_tests_measurements_and_tasks_come_when_they_are_asked_for(lab: Any, tmp
 
 @pytest.mark.parametrize("images", [49, 98, 103])
 def test_each_epoch_ends_with_a_test_whatever_the_number_of_images(lab: Any, tmp_path: Path, images: int) -> None:
-    run = lab.run(tmp_path / "run", images=images, batch_size=1, epochs=2.1, tasks=1, eval_every=1, width=2)
+    run = lab.run(tmp_path / "run", images=images, batch_size=1, epochs=2.1, tasks=1, eval_epochs=1, width=2)
     assert [row["step"] for row in lab.log(run, "metrics") if "test_accuracy" in row] == [images, 2 * images]
 
 
@@ -191,7 +191,7 @@ def test_the_optimizer_starts_fresh_with_each_task_if_it_is_to(
         {},
         {"measure_every": 1},
         {"checkpoint_every": 1},
-        {"eval_every": 0.1},
+        {"eval_epochs": 0.1},
         {"hook": ("redo@every:1",)},
         {"hook": ("fire@every:2",)},
         {"network": "resnet18", "width": 4, "seeds": (5,), "measure_every": 1},
@@ -200,7 +200,7 @@ def test_the_optimizer_starts_fresh_with_each_task_if_it_is_to(
 )
 def test_a_loss_that_is_no_number_ends_the_run_in_one_line(lab: Any, tmp_path: Path, changes: dict[str, Any]) -> None:
     settings = lab.settings(**{"seeds": (5, 6), "learning_rate": 1e35, "checkpoint_every": 3, **changes})
-    create(tmp_path / "run", settings, "test")
+    create(tmp_path / "run", "vision", settings, "test")
     with pytest.raises(
         RunError, match=r"^seed 5(, 6)?: training diverged in task 0 by update \d+, its loss is not finite"
     ) as error:
@@ -214,15 +214,16 @@ def test_one_seed_that_diverges_is_named_and_what_was_saved_is_kept(
     lab: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = tmp_path / "run"
-    create(run, lab.settings(seeds=(5, 6, 7), checkpoint_every=5), "test")
-    learn = Loop._measure
+    create(run, "vision", lab.settings(seeds=(5, 6, 7), checkpoint_every=5), "test")
+    measure = VisionWork.measure
 
-    def poisoned(loop: Loop, task: Any) -> None:
-        learn(loop, task)
+    def poisoned(work: VisionWork, costly: bool) -> list[dict[str, float]]:
+        found = measure(work, costly)
         with torch.no_grad():
-            next(iter(loop.model.network.parameters()))[1] = torch.nan
+            next(iter(work.model.network.parameters()))[1] = torch.nan
+        return found
 
-    monkeypatch.setattr(Loop, "_measure", poisoned)
+    monkeypatch.setattr(VisionWork, "measure", poisoned)
     with pytest.raises(RunError, match=r"^seed 6: training diverged"):
         lab.resume(run)
     kept = sorted(int(folder.name) for folder in (run / "checkpoints").iterdir())
@@ -235,7 +236,7 @@ def test_one_seed_that_diverges_is_named_and_what_was_saved_is_kept(
 def test_data_that_changed_since_are_not_trained_on(lab: Any, folder: Path, tmp_path: Path) -> None:
     moved = shutil.copytree(folder, tmp_path / "data")
     settings = lab.settings(data=moved, stream="chunks", shares=(0.5, 1.0), images=None)
-    create(tmp_path / "run", settings, "test")
+    create(tmp_path / "run", "vision", settings, "test")
     for file, size in (("train-images-idx3-ubyte", 256), ("train-labels-idx1-ubyte", 1)):
         content = (moved / file).read_bytes()
         start = 16 if size > 1 else 8
@@ -247,5 +248,5 @@ def test_data_that_changed_since_are_not_trained_on(lab: Any, folder: Path, tmp_
 
 def test_an_intervention_that_has_no_place_is_refused_before_anything_is_made(lab: Any, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="swap"):
-        create(tmp_path / "run", lab.settings(hook=("swap(activation=crelu)@task",)), "test")
+        create(tmp_path / "run", "vision", lab.settings(hook=("swap(activation=crelu)@task",)), "test")
     assert not (tmp_path / "run").exists()

@@ -1,0 +1,100 @@
+"""`--best` and `--kept` of agents: which states are kept, that they can be used, and that nothing else changes."""
+
+import json
+import random
+import shlex
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from supple.agents.ppo import PPOSettings
+from supple.experiments import checkpoint
+from supple.experiments.errors import UsageError
+from supple.experiments.rundir import RunDirectory
+from supple.experiments.runs import build, create, settings_of
+
+EVALUATED = "--env inverted_pendulum --eval-every 128 --eval-episodes 2 --best True "
+PPO = shlex.split(
+    f"train ppo {EVALUATED} --steps 1024 --kept 300 700 --num-envs 4 --rollout-steps 32 --minibatch-size 64 --epochs 2 "
+    "--hidden 16 16 --adapter 0 --learning-rate 1e-3 --checkpoint-every 200 --measure-every 256 --hook fire@0.5"
+)
+SAC = shlex.split(
+    f"train sac {EVALUATED} --steps 480 --kept 150 300 --num-envs 2 --learning-starts 20 --replay-size 100 "
+    "--batch-size 8 --actor-width 8 --critic-width 8 --critic-blocks 1 --replay-ratio 0.5 --checkpoint-every 160 "
+    "--measure-every 240 --device cpu --compile off"
+)
+
+
+def states(run: Path, kind: str) -> dict[int, Path]:
+    """Step → the folder of a state that was kept."""
+    return {int(folder.name): folder for folder in sorted((run / kind).iterdir())}
+
+
+def returns(run: Path) -> dict[int, float]:
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return {row["step"]: row["eval/return"] for row in rows if "eval/return" in row}
+
+
+@pytest.mark.parametrize(("words", "kept"), [(PPO, [384, 768]), (SAC, [152, 300])], ids=["ppo", "sac"])
+def test_the_best_state_and_those_asked_for_can_be_used_and_outlive_any_kill(
+    nursery: Any, same: Any, tmp_path: Path, words: list[str], kept: list[int]
+) -> None:
+    run = tmp_path / "run"
+    assert nursery.run(*words, "--out", run) == 0, nursery.stderr()
+    seen = returns(run)
+    assert list(states(run, "kept")) == kept
+    assert list(states(run, "best")) == [max(seen, key=seen.__getitem__)]  # the first of equals
+    for step, folder in (states(run, "best") | states(run, "kept")).items():
+        check_usable(run, folder, seen.get(step))
+
+    again, moments, kills = tmp_path / "again", random.Random(0), 0
+    while True:
+        order = ["resume", again] if (again / "config.json").exists() else [*words, "--out", again]
+        code = nursery.run(*order, die_at=1 + 30 * kills + moments.randrange(30))
+        if code == 0:
+            break
+        assert code == -signal.SIGKILL, nursery.stderr()
+        kills += 1
+    assert kills > 1
+    same.assert_runs(again, run)
+    for kind in ("best", "kept"):
+        ours, theirs = states(again, kind), states(run, kind)
+        assert {s: same.state(f) for s, f in ours.items()} == {s: same.state(f) for s, f in theirs.items()}
+
+
+def check_usable(run: Path, folder: Path, ret: float | None) -> None:
+    """A new agent takes the state up, and is evaluated as the run was there, if it was."""
+    directory = RunDirectory.open(run)
+    work = build(*settings_of(directory.config, run))
+    try:
+        work.enter(work.tasks[0])
+        work.load_state(checkpoint.load(folder, directory.identity)["work"])
+        if ret is not None:
+            assert work.evaluate(work.tasks[0])["eval/return"] == ret
+    finally:
+        work.close()
+
+
+@pytest.mark.parametrize(
+    ("stream", "message"),
+    [
+        (
+            {"env": "inverted_pendulum", "steps": 64, "eval_episodes": 0},
+            "--keep-best: there are no evaluations to choose it by: --eval-episodes 5",
+        ),
+        (
+            {"sequence": "inverted_pendulum,inverted_double_pendulum", "steps_per_task": 64},
+            "--keep-best: returns in different environments do not compare",
+        ),
+    ],
+)
+def test_where_no_state_can_be_called_best_this_is_said_in_one_line(
+    tmp_path: Path, stream: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UsageError) as refusal:
+        create(tmp_path / "run", "ppo", PPOSettings(**stream, keep_best=True, compile="off"), "")
+    assert str(refusal.value).startswith(message)
+    assert "\n" not in str(refusal.value)
+    assert not (tmp_path / "run").exists()
