@@ -1,10 +1,11 @@
 # make demo    train, fork, intervene, report: about three minutes on two idle cores, once installed
-# make test    format check, lint, types, tests
+# make test    format check, lint, types, tests: whole, in minutes
+# make quick   format check, lint and the fast tests, for every save
 PYTHON ?= python3
 BIN := .venv/bin
 ROOMS := registry networks interventions metrics experiments agents envs tracks integrations scripts
 
-.PHONY: demo test install clean
+.PHONY: demo test quick install clean
 
 demo: install
 	rm -rf runs/demo
@@ -15,6 +16,12 @@ test: install
 	$(BIN)/ruff check .
 	$(BIN)/mypy $(addprefix -p supple.,$(ROOMS))
 	$(BIN)/pytest -n 2
+
+# the tests that it leaves out: tests/slow.py
+quick: install
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/pytest -n 2 --quick
 
 install: .venv/installed
 

@@ -18,6 +18,16 @@ from supple.scripts.main import dispatch
 torch.set_num_threads(1)  # the networks here are small, and the tests run side by side
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--quick", action="store_true", help="leave out the tests that tests/slow.txt lists")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--quick"):
+        names = set(Path(__file__).with_name("slow.txt").read_text().split())
+        items[:] = [i for i in items if not names & {i.nodeid.split("::")[0], i.nodeid.split("[")[0]}]
+
+
 class Here:
     """Stands in for the pool of worker processes: what is submitted is done at once, in this process."""
 

@@ -52,7 +52,7 @@ def test_every_command_of_the_page_works(package: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(package)}
     done = subprocess.run([sys.executable, script], cwd=package, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
-    assert re.search("^ *reinforce .*^ *slope ", done.stdout, re.DOTALL | re.MULTILINE)  # a list is sorted by name
+    assert re.search("^ *slope .*^ *reinforce ", done.stdout, re.DOTALL | re.MULTILINE)  # listed as registered
 
     events = lines(package / "runs/a/events.jsonl")
     assert [event["hook"] for event in events if event["event"] == "intervention"] == ["halve(factor=0.9)@task"]
