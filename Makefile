@@ -4,6 +4,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 ROOMS := registry networks interventions metrics experiments agents envs tracks integrations scripts
+SPREAD := -n 2 --dist loadscope --no-loadscope-reorder  # files stay whole, so that what their tests share is made once
 
 .PHONY: demo test quick install clean
 
@@ -15,13 +16,13 @@ test: install
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy $(addprefix -p supple.,$(ROOMS))
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest $(SPREAD)
 
 # the tests that it leaves out: tests/slow.py
 quick: install
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/pytest -n 2 --quick
+	$(BIN)/pytest $(SPREAD) --quick
 
 install: .venv/installed
 

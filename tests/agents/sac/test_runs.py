@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from supple.scripts.main import dispatch
+
 SMALL = shlex.split(
     "--num-envs 2 --learning-starts 20 --replay-size 100 --batch-size 8 --actor-width 8 --critic-width 8 "
     "--critic-blocks 1 --replay-ratio 0.5 --eval-episodes 0 --checkpoint-every 160 --measure-every 240 "
@@ -143,9 +145,11 @@ COMPARE = ["compare", *SWING, "--checkpoint-every", "240", "--fork-at", "0.5", *
 
 
 @pytest.fixture(scope="module")
-def whole(nursery: Any, folder: Path) -> Path:
-    """A comparison that nothing happened to, one run at a time."""
-    assert nursery.run(*COMPARE, "--jobs", 1, "--out", folder / "whole") == 0, nursery.stderr()
+def whole(here: Any, folder: Path) -> Path:
+    """A comparison that nothing happened to, in one process."""
+    with here():
+        dispatch([*COMPARE, "--jobs", "1", "--out", str(folder / "whole")])
+    dispatch(["report", str(folder / "whole")])
     return folder / "whole"
 
 
@@ -170,7 +174,7 @@ def test_two_runs_at_a_time_give_the_same_bytes(nursery: Any, same: Any, folder:
         same.assert_runs(both / "seed-0" / name, whole / "seed-0" / name)
 
 
-def test_a_comparison_ends_with_a_report(whole: Path) -> None:
+def test_a_comparison_has_a_report(whole: Path) -> None:
     page = (whole / "report/index.html").read_text()
     for words in ("critic/fire", "injection", "Pendulum-v1", "critic"):
         assert words in page
