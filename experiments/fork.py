@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from . import checkpoint
-from .rundir import RunDirectory, versions, write_json
+from .rundir import RunDirectory
 
 Vary = Mapping[str, Sequence[str]]
 
@@ -49,11 +49,9 @@ def fork(trunk: RunDirectory, source: Path, target: Path, config: dict[str, Any]
         return
     temporary = target.with_name(f".{target.name}.tmp")
     shutil.rmtree(temporary, ignore_errors=True)
-    target.parent.mkdir(parents=True, exist_ok=True)
     try:
-        arm = RunDirectory(temporary, config)
+        arm = RunDirectory.create(temporary, config)
         checkpoint.adopt(source, trunk.identity, arm.checkpoints, arm.identity, logs={})
-        write_json(temporary / "config.json", {**config, "versions": versions()})
         temporary.rename(target)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
