@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-CALL = 0.2  # seconds
+CALL = 0.06  # seconds
 
 
 def slow(durations: Iterable[str]) -> list[str]:

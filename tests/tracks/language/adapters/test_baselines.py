@@ -41,16 +41,18 @@ def inputs() -> Tensor:
 
 @pytest.mark.parametrize("alpha", [None, 4.0, 32.0])
 def test_lora_is_pefts(alpha):
-    ours = SeqLoRA(nn.Linear(6, 5), r=8, alpha=alpha)
+    ours = SeqLoRA(nn.Linear(6, 5), r=8, alpha=alpha).double()
     ours.add_task()
+    ours.double()
     nn.init.normal_(ours.B)
     model = nn.Sequential(nn.Linear(6, 5))
     model[0].load_state_dict(ours.linear.state_dict())
     peer = get_peft_model(model, LoraConfig(r=8, lora_alpha=8 if alpha is None else alpha, target_modules=["0"]))
+    peer.double()
     with torch.no_grad():
         peer.base_model.model[0].lora_A["default"].weight.copy_(ours.A)
         peer.base_model.model[0].lora_B["default"].weight.copy_(ours.B.T)
-    x = torch.randn(2, 4, 6)
+    x = inputs()
     torch.testing.assert_close(ours(x), peer(x))
     ours(x).square().sum().backward()
     peer(x).square().sum().backward()
