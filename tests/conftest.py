@@ -22,10 +22,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--quick", action="store_true", help="leave out the tests that tests/slow.txt lists")
 
 
+def left_out(config: pytest.Config) -> set[str]:
+    """The folders, files and tests that are left out."""
+    return set(Path(__file__).with_name("slow.txt").read_text().split()) if config.getoption("--quick") else set()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    return str(collection_path.relative_to(config.rootpath)) in left_out(config) or None
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.getoption("--quick"):
-        names = set(Path(__file__).with_name("slow.txt").read_text().split())
-        items[:] = [i for i in items if not names & {i.nodeid.split("::")[0], i.nodeid.split("[")[0]}]
+    names = left_out(config)
+    items[:] = [item for item in items if item.nodeid.split("[")[0] not in names]
 
 
 class Here:
