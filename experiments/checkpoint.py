@@ -138,7 +138,7 @@ def _write_manifest(folder: Path, body: dict[str, Any]) -> None:
 
 
 def _manifest(folder: Path, identity: str) -> dict[str, Any]:
-    """What state.json says. Raises CheckpointError if it is missing, damaged or foreign."""
+    """Return the body of state.json. Raises CheckpointError if it is missing, damaged or foreign."""
     file = folder / MANIFEST
     head_line, _, body_line = files.read(file).partition(b"\n")
     if (found := _object(head_line).get("format")) != FORMAT:

@@ -29,7 +29,6 @@ class Kind:
     name, about: as people type it, and what it is. settings: its dataclass, extended from RunSettings.
     build: settings → its Work; raises UsageError or ValueError for what cannot work.
     report: its `Report`. unit: what a step is.
-    words: what older command lines say instead of `train NAME`, such as "language pretrain".
     shared: whether the processes that torchrun starts can train one run together.
     fork_at, fork_at_task: where comparisons fork if nothing is said; neither: arms are trained from the beginning.
     arms: what comparisons compare if nothing is said.
@@ -44,7 +43,6 @@ class Kind:
     build: str
     report: str
     unit: str = "updates"
-    words: str = ""
     shared: bool = False
     fork_at: float | None = None
     fork_at_task: int | None = None

@@ -38,7 +38,7 @@ class Loop:
     hooks: HookDriver
     start: int
     end: int
-    warn: Callable[[str], None]
+    warn: Warn
     step: int = 0
     number: int = 0  # of states saved so far
     best: float = -inf  # the largest number that `Work.merit` gave
@@ -192,10 +192,10 @@ class Loop:
             return
         self.step, self.number = tree["step"], tree["number"]
         self.saved = checkpoint.folder_of(self.run.checkpoints, self.step)
-        for task in self.work.tasks:
-            if task.start < self.step:
-                self.work.enter(task)
-                self.work.look_at(task, self.step)
+        behind = [task for task in self.work.tasks if task.start < self.step]
+        for task in behind:
+            self.work.enter(task)
+        self.work.look_at(behind[-1], self.step)
         self.work.load_state(tree["work"])
         self.hooks.load_state_dict(tree["hooks"])
         _set_global_generators(tree["torch"])

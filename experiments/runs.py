@@ -17,7 +17,7 @@ from .loop import Loop, Progress, Warn
 from .read_hooks import read_hooks
 from .rundir import RunDirectory
 from .settings import RunSettings
-from .work import Task, Work
+from .work import Work
 
 EXPORT = "model"  # folder of the model that a finished run leaves, where its kind exports one
 
@@ -142,12 +142,8 @@ def _go_on(run: RunDirectory, work: Work, progress: Progress, warn: Warn) -> Non
         raise RunError(
             f"{run.path / 'config.json'} was written by an older version of supple: go on with it by that one"
         )
-    if _as_json(work.tasks) != config["tasks"] or work.sources != config["data"]:
+    if [asdict(task) for task in work.tasks] != config["tasks"] or work.sources != config["data"]:
         raise RunError(f"{run.path} was begun with other data: {config['data']}; here are {work.sources}")
     start = config["start_step"]
     hooks = drive(work, work.settings.hook, start, run)
     Loop(run, work, hooks, start, run.end, warn).train(progress)
-
-
-def _as_json(tasks: Sequence[Task]) -> list[dict[str, Any]]:
-    return [asdict(task) for task in tasks]

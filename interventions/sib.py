@@ -108,7 +108,7 @@ def scale_(pair: ScalePair, alpha: Tensor) -> None:
 
 
 def _gradients(weights: list[Tensor], loss_fn: Callable[[], Tensor]) -> tuple[Tensor, ...]:
-    """Of these weights alone; those that are frozen (a base under adapters) are asked for too."""
+    """Return the gradients of these weights alone; those that are frozen (a base under adapters) are asked for too."""
     frozen = [weight for weight in weights if not weight.requires_grad]
     try:
         for weight in frozen:

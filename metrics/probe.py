@@ -73,7 +73,7 @@ def _of_pairs(of: Callable[[LinearPair], Tensor], view: View) -> Tensor:
 
 
 def _gradient_norm(view: View) -> Tensor:
-    """Of the loss gradient on the recent batch; existing .grad fields are not touched."""
+    """Return the norm of the loss gradient on the recent batch; existing .grad fields are not touched."""
     with evaluating(view.learner.module):
         gradients = torch.autograd.grad(view.learner.loss(), view.parameters(), allow_unused=True)
     return _norm(view, [g for g in gradients if g is not None])

@@ -110,7 +110,7 @@ def plainly(box: str, args: Sequence[str]) -> str:
 
 
 def _given(args: Sequence[str], option: str) -> str:
-    """What the command line gives an option (the last time), as it was typed."""
+    """Return what the command line gives an option (the last time), as it was typed."""
     places = [i for i, word in enumerate(args) if word.split("=")[0].replace("_", "-") == option]
     if not places:
         return ""

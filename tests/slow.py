@@ -11,12 +11,16 @@ from collections.abc import Iterable
 from pathlib import Path
 
 CALL = 0.06  # seconds
-IMPORTS = ("tests/integrations", "tests/tracks/language")  # folders whose libraries take many seconds to import
+ALWAYS = (
+    "tests/integrations",  # whose libraries take many seconds to import
+    "tests/tracks/language",
+    "tests/tracks/linear/test_figures_11_to_14.py",  # whose first test computes for all
+)
 
 
 def slow(durations: Iterable[str]) -> list[str]:
     """Return files and tests, such as `tests/a/test_b.py::test_c`, of pytest's lines of durations."""
-    found = set(IMPORTS)
+    found = set(ALWAYS)
     for line in durations:
         if match := re.match(r"\s*([\d.]+)s (call|setup)\s+(tests/\S+?\.py)::(\w+)", line):
             seconds, phase, file, test = match.groups()

@@ -15,7 +15,6 @@ add(
         settings="supple.tracks.vision.settings:VisionSettings",
         build="supple.tracks.vision.work:build",
         report="supple.tracks.vision.report:VISION",
-        words="vision",
         fork_at_task=1,
         arms=("none", "fire", "snp", "reset"),
         benchmark=True,
@@ -26,7 +25,6 @@ add(
         settings=f"{LANGUAGE}.pretrain.settings:PretrainSettings",
         build=f"{LANGUAGE}.pretrain.work:build",
         report=f"{LANGUAGE}.report:PRETRAIN",
-        words="language pretrain",
         shared=True,
         forking=f"{LANGUAGE}.pretrain.starts:Starts",
     ),
@@ -36,7 +34,6 @@ add(
         settings=f"{LANGUAGE}.finetune.settings:SFTSettings",
         build=f"{LANGUAGE}.finetune.work:build",
         report=f"{LANGUAGE}.report:SFT",
-        words="language sft",
     ),
     Kind(
         "clip",
@@ -44,7 +41,6 @@ add(
         settings=f"{LANGUAGE}.images.settings:ClipSettings",
         build=f"{LANGUAGE}.images.work:build",
         report=f"{LANGUAGE}.report:CLIP",
-        words="language clip",
     ),
     Kind(
         "continual",
@@ -52,7 +48,6 @@ add(
         settings=f"{LANGUAGE}.continual.settings:ContinualSettings",
         build=f"{LANGUAGE}.continual.work:build",
         report=f"{LANGUAGE}.report:CONTINUAL",
-        words="language continual",
     ),
     Kind(
         "linear",
@@ -60,6 +55,5 @@ add(
         settings="supple.tracks.linear.settings:LinearSettings",
         build="supple.tracks.linear.work:build",
         report="supple.tracks.linear.report:LINEAR",
-        words="linear train",
     ),
 )

@@ -132,7 +132,7 @@ def _training(run: RunData, task: Segment, start: int, end: int) -> tuple[Array,
 
 
 def _evaluations(run: RunData, task: Segment, start: int, end: int) -> tuple[Array, Array]:
-    """What evaluations returned."""
+    """Return what evaluations returned."""
     steps, values = run.series("eval/return", task.index)
     inside = (steps > start) & (steps <= end)
     return steps[inside], values[inside]

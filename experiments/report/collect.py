@@ -217,7 +217,7 @@ def _load_comparison(path: Path) -> ComparisonData:
 
 
 def _label(variant: Row, arm: str) -> str:
-    """What an arm is called in its variant of the settings, `learning_rate=0.001 · fire`; by itself where nothing
+    """Return the label of an arm in its variant of the settings, `learning_rate=0.001 · fire`; by itself where nothing
     varies."""
     return " · ".join(filter(None, [", ".join(f"{name}={value}" for name, value in variant.items()), str(arm)]))
 

@@ -158,7 +158,7 @@ def before_and_after(data: ComparisonData) -> Plot | None:
 
 
 def _of_injection(data: ComparisonData) -> str:
-    """What a caption must say where a run's architecture changed; "" otherwise."""
+    """Return what a caption must say where a run's architecture changed; "" otherwise."""
     events = (event for runs in data.arms.values() for run in runs for event in run.of_kind("intervention"))
     return INJECTED if any(str(event.get("intervention")).startswith("injection") for event in events) else ""
 

@@ -77,7 +77,7 @@ def properties(module: nn.Module) -> Properties:
 
 
 def _zeros(curve: Curve, x: Tensor, slopes: Tensor) -> tuple[Tensor, ...]:
-    """Where φ′ of a single feature changes its sign, bisected: next to a zero, or to either side of a kink."""
+    """Return where φ′ of a single feature changes its sign, bisected: next to a zero, or to either side of a kink."""
     if len(slopes) > 1:
         return ()
     (places,) = (slopes[0, :-1] * slopes[0, 1:] < 0).nonzero(as_tuple=True)

@@ -233,7 +233,7 @@ def _task_name(path: Path) -> str:
 
 
 def _some(examples: Sequence[Example], count: int | None, seed: int) -> tuple[Example, ...]:
-    """So many of the examples at most, drawn; None: all of them, in a drawn order."""
+    """Return so many of the examples at most, drawn; None: all of them, in a drawn order."""
     if count is not None and count >= len(examples):
         count = None
     order = torch.randperm(len(examples), generator=torch.Generator().manual_seed(seed)).tolist()

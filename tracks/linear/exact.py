@@ -113,7 +113,7 @@ class Exact:
         return out
 
     def _evaluate(self, times: ArrayLike, shape: tuple[int, int], write: Callable[[Tensor, Tensor], object]) -> Array:
-        """What `write` makes of Lᵀ, (times, rank, N_i+N_o), at many times: (T, *shape)."""
+        """Return what `write` makes of Lᵀ, (times, rank, N_i+N_o), at many times: (T, *shape)."""
         checked = np.atleast_1d(in_units_of(self.tau, times))
         if checked.ndim != 1:
             raise ValueError(f"times must be (T,), got {checked.shape}")
@@ -159,8 +159,8 @@ class Exact:
 
 @contextmanager
 def _each_chunk_on_a_thread() -> Iterator[ThreadPoolExecutor]:
-    """As many threads as torch would use, each with small matrices of its own: torch decomposes those of a batch one by
-    one, on one thread."""
+    """Yield as many threads as torch would use, each for small matrices of its own: torch decomposes those of a batch
+    one by one, on one thread."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -102,5 +102,5 @@ class MoRAM(Adapter):
 
 
 def _spread(kept: Tensor, index: Tensor, atoms: int) -> Tensor:
-    """What belongs to the kept atoms (…, k) at their places among all, (…, atoms), 0 elsewhere."""
+    """Return what belongs to the kept atoms (…, k) at their places among all, (…, atoms), 0 elsewhere."""
     return kept.new_zeros(*kept.shape[:-1], atoms).scatter(-1, index, kept)

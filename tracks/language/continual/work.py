@@ -217,7 +217,7 @@ class ContinualWork(SupervisedWork):
         return {f"{name}.{own}" for name, adapter in adapters(self.model).items() for own in adapter.tensors()}
 
     def _initial(self, known: dict[str, Tensor]) -> dict[str, Tensor]:
-        """What each parameter began as, in the parameters' order: as known; else what it is now, of a frozen one
+        """Return what each parameter began as, in the parameters' order: as known; else what it is now, of a frozen one
         without a copy."""
         return {
             name: known[name] if name in known else p.detach().clone() if p.requires_grad else p.detach()

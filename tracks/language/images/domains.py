@@ -141,7 +141,7 @@ def _split(text: str) -> tuple[str, list[str]]:
 
 
 def _class_names(text: str, name: str, found: DataSet, folder: Path) -> tuple[str, ...]:
-    """What the classes are called: as a file beside them says, as is known, or as their folders are called."""
+    """Return what the classes are called: as a file beside them says, as is known, or as their folders are called."""
     files = [
         file for each in NAME_FILES for file in (folder / each, *sorted(folder.glob(f"*/{each}"))) if file.is_file()
     ]

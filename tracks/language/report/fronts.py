@@ -138,7 +138,7 @@ def fronts_table(found: TradeOff) -> Table:
 
 
 def _examined(names: Sequence[str] | dict[str, None], prefix: str) -> str | None:
-    """What was examined under a prefix: a score, or else the loss."""
+    """Return what was examined under a prefix: a score, or else the loss."""
     own = [name for name in names if name.startswith(prefix)]
     return next((name for name in own if not name.endswith("loss")), own[0] if own else None)
 

@@ -72,7 +72,7 @@ def numbers(seed: int = 0, duration: float = 100.0, learning_rate: float = 0.005
 
 
 def _last_rise(losses: Array) -> Array:
-    """Of each earlier task's loss, from the end of the last but one task to the end of the last: (tasks − 1,)."""
+    """Return by how much each earlier task's loss rose while the last task was learned, (tasks − 1,)."""
     rise: Array = losses[-1, -1, :-1] - losses[-2, -1, :-1]
     return rise
 

@@ -132,7 +132,7 @@ def _descend(
 def _finetune(
     first: Array, second: Array, learned: Array, task: Task, budget: float, end: float, learning_rate: float
 ) -> tuple[dict[str, Any], float]:
-    """What `numbers` has of a task, and the largest difference between theory and gradient descent.
+    """Return what `numbers` has of a task, and the largest difference between theory and gradient descent.
 
     first, second: (`pretrained`, `finetuned` + 1, SIZE, SIZE). learned: W₂W₁ after pre-training, in theory.
     """

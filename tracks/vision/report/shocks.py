@@ -91,7 +91,7 @@ def windows(run: RunData) -> list[Window]:
 
 
 def _epochs(rows: Sequence[Row], task: Segment, batch_size: int) -> list[Row]:
-    """Of each epoch the row of the first test after its last update."""
+    """Return of each epoch the row of the first test after its last update."""
     ends: dict[int, Row] = {}
     for row in rows:
         passes = (row["step"] - task.start) * batch_size // task.size
