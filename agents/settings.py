@@ -16,11 +16,13 @@ class AgentSettings(RunSettings):
     sequence: Annotated[str | None, tyro.conf.arg(metavar="NAMES")] = None
     """A stream of environments instead: names joined by commas, or a named sequence (see `supple list`)."""
     cycles: int = 1
-    """How often the sequence is gone through."""
+    """How often the sequence, or the environment, is gone through."""
     steps_per_task: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
-    """Environment steps on each environment of a sequence, per cycle."""
+    """Environment steps on each environment, per cycle."""
     steps: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
-    """Environment steps in all, with --env."""
+    """Environment steps in all, with --env and one task."""
+    max_episode_steps: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
+    """Steps after which an episode is cut off (default: the environment's own limit)."""
     num_envs: int = 8
     """Parallel copies of the environment."""
     threads: int = 1
@@ -43,16 +45,17 @@ class AgentSettings(RunSettings):
         """Return (sequence text, steps per task), from --env and --steps or --sequence and --steps-per-task."""
         if (self.env is None) == (self.sequence is None):
             raise UsageError("give either --env NAME --steps N or --sequence NAMES --steps-per-task N")
-        pairs: dict[str, int | None] = {"--steps": self.steps, "--steps-per-task": self.steps_per_task}
-        wanted, other = ("--steps", "--steps-per-task") if self.env else ("--steps-per-task", "--steps")
-        if pairs[other] is not None:
-            raise UsageError(f"{other} does not go with {'--env' if self.env else '--sequence'}: use {wanted}")
-        steps = pairs[wanted]
+        if self.steps is not None and self.steps_per_task is not None:
+            raise UsageError("--steps is for one task, --steps-per-task for several: give one of them")
+        if self.steps is not None and (self.sequence or self.cycles != 1):
+            raise UsageError(
+                f"--steps does not go with {'--sequence' if self.sequence else '--cycles'}: use --steps-per-task"
+            )
+        steps = self.steps if self.steps is not None else self.steps_per_task
         if steps is None:
+            wanted = "--steps-per-task" if self.sequence or self.cycles != 1 else "--steps"
             raise UsageError(f"{wanted} is missing: how many environment steps?")
-        if self.env and self.cycles != 1:
-            raise UsageError("--cycles goes with --sequence, not with --env")
-        positive(**{wanted: steps, "--cycles": self.cycles})
+        positive(**{"--steps" if self.steps is not None else "--steps-per-task": steps, "--cycles": self.cycles})
         return self.env or self.sequence or "", steps
 
     def check(self) -> None:

@@ -51,9 +51,8 @@ def tasks_of(settings: AgentSettings) -> tuple[EnvTask, ...]:
         together = f"--num-envs {settings.num_envs}, which step together"
         if stride != settings.num_envs:
             together = f"{stride}, the steps of one decision (--num-envs times --action-repeat)"
-        raise UsageError(
-            f"{'--steps' if settings.env else '--steps-per-task'} {steps} is no multiple of {together}: {near} would be"
-        )
+        name = "--steps-per-task" if settings.steps is None else "--steps"
+        raise UsageError(f"{name} {steps} is no multiple of {together}: {near} would be")
     try:
         return task_stream(parse_sequence(text), settings.cycles, steps)
     except ValueError as error:

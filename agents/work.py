@@ -89,12 +89,17 @@ class AgentWork(Work):
             for episode in result.episodes:
                 self._log(run, task, now, episode)
             if agent.update(hooks, last=now >= until):
+                self.learned(run, task, now)
                 return now - step
+
+    def learned(self, run: RunDirectory, task: EnvTask, step: int) -> None:
+        """Do what the agent's environments need after it learned; nothing, unless it says otherwise."""
 
     def _log(self, run: RunDirectory, task: EnvTask, step: int, episode: Episode) -> None:
         where = {"step": step, "env": task.env, "task": task.index, "cycle": task.cycle}
-        exploded = {} if episode.explosion is None else {"exploded": True}
-        run.episode(**where, **{"return": episode.ret}, length=episode.length, **exploded)
+        marks = {"exploded": episode.explosion is not None, "broken_off": episode.broken_off}
+        marked = {name: True for name, holds in marks.items() if holds}
+        run.episode(**where, **{"return": episode.ret}, length=episode.length, **marked)
         if episode.explosion is not None:
             run.event(event="explosion", **where, reward=episode.explosion)
 

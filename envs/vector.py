@@ -19,12 +19,14 @@ class Episode:
     """A finished episode of environment `index`: undiscounted return, length in steps, how it went wrong.
 
     explosion: the reward at which the physics exploded, as the guard reports it, or None for a sound episode.
+    broken_off: whether the agent ended it, not the environment.
     """
 
     index: int
     ret: float
     length: int
     explosion: float | str | None = None
+    broken_off: bool = False
 
     @property
     def exploded(self) -> bool:
@@ -140,6 +142,19 @@ class Vector:
             self._returns[i], self._lengths[i] = 0.0, 0
             obs[i] = self.envs[i].reset()[0]
         return StepResult(obs, reward, terminated, truncated, final_obs, episodes)
+
+    def restart(self) -> tuple[np.ndarray, list[Episode]]:
+        """Break off all episodes and begin new ones, which draw from the environments' own generators.
+
+        Returns the first observations, (n, *shape), and the episodes that were broken off after at least one step."""
+        begun = [i for i in range(self.num_envs) if self._lengths[i]]
+        episodes = [Episode(i, float(self._returns[i]), int(self._lengths[i]), broken_off=True) for i in begun]
+        obs = np.empty(self._shape, self._dtype)
+        for i, env in enumerate(self.envs):
+            obs[i] = env.reset()[0]
+        self._returns[:] = 0.0
+        self._lengths[:] = 0
+        return obs, episodes
 
     def close(self) -> None:
         """Close every environment; the vector cannot be used afterwards."""

@@ -1,12 +1,13 @@
-"""Multi-head PPO on a stream of continuous-control environments.
+"""PPO on a stream of environments.
 
 Schulman et al. 2017 with the settings of CleanRL's continuous PPO; the network and the stream are those of the
 cycling-MuJoCo benchmark ("Activation Function Design Sustains Plasticity in Continual Learning", section 7):
 one body learns through every environment; adapters, heads and observation statistics belong to one each,
-and are there again when it comes back.
+and are there again when it comes back. With `one_head` environments share these too.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from math import isfinite
 from typing import Any
@@ -24,39 +25,49 @@ from ...experiments.seeding import generator
 from ...interventions import Learner
 from ...networks import evaluating
 from ..normalize import RewardScale, RunningMeanStd
-from .network import MultiHead
+from .network import MultiHead, Space
 from .rollout import Batch, Rollout
 from .settings import PPOSettings
-from .update import STATISTICS, GradientStep, Loss, LossSettings, noise_log_prob, ppo_loss, ppo_losses
+from .update import STATISTICS, GradientStep, Loss, LossSettings, normalized, ppo_loss, ppo_losses
 
 Array = NDArray[np.float64]
-UNROLL = 4  # gradient steps in one compiled call; more take longer to compile
+UNROLL = 5
 PROBE_ROWS = 512
+SHARED = "all"  # the key of adapter, head and statistics that all environments share
 
 
 class PPO:
     """The agent. The loop calls act → remember → update; `begin_task` moves it to another environment."""
 
-    def __init__(self, settings: PPOSettings, spaces: Mapping[str, tuple[int, int]]) -> None:
-        """spaces: environment id → (observation size, action size), in the order of the stream."""
+    def __init__(self, settings: PPOSettings, spaces: Mapping[str, Space]) -> None:
+        """spaces: environment id → what it is to PPO, in the order of the stream.
+
+        Raises ValueError where one head is asked for and environments differ."""
         s = self.settings = settings
         self._draws = generator(s.seed, "initial parameters")
-        self.network = self._new_network(spaces := dict(spaces))
-        self.spaces = spaces
+        self.spaces = spaces = shared(spaces) if s.one_head else dict(spaces)
+        self.network = self._new_network()
         self.noise = generator(s.seed, "action noise")
         self.shuffle = generator(s.seed, "minibatches")
-        self.observation_statistics = {key: RunningMeanStd(size) for key, (size, _) in spaces.items()}
+        self.observation_statistics = {key: RunningMeanStd(space.observation) for key, space in spaces.items()}
         self.reward_scales = {key: RewardScale(s.num_envs, s.gamma) for key in spaces}
-        loss = LossSettings(s.clip, s.clip_value, s.value_coefficient, s.entropy_coefficient, s.normalize_advantage)
+        by_minibatch = s.normalize_advantage and s.advantage_scope == "minibatch"
+        loss = LossSettings(s.clip, s.clip_value, s.value_coefficient, s.entropy_coefficient, by_minibatch)
         self._loss_settings = loss
         self.gradient_step = GradientStep(s.max_grad_norm, s.compile == "on")
         self.key = next(iter(spaces))
         self.last: tuple[str, Batch] | None = None  # environment and batch that were learned from last
         self.learners = {"agent": self._learner()}
 
-    def _new_network(self, spaces: dict[str, tuple[int, int]]) -> MultiHead:
+    def _new_network(self) -> MultiHead:
         s = self.settings
-        return MultiHead(spaces, s.hidden, s.adapter, s.activation, s.share_value, self._draws, s.init_lambda)
+        return MultiHead(
+            self.spaces, s.hidden, s.adapter, s.activation, s.share_value, self._draws, s.init_lambda,
+            value_hidden=s.value_hidden, initialization=s.initialization,
+        )  # fmt: skip
+
+    def _key(self, env: str) -> str:
+        return SHARED if self.settings.one_head else env
 
     @property
     def optimizer(self) -> torch.optim.Optimizer:
@@ -69,12 +80,15 @@ class PPO:
         s = self.settings
 
         def redraw() -> dict[str, Tensor]:
-            return {name: p.detach() for name, p in self._new_network(self.spaces).named_parameters()}
+            return {name: p.detach() for name, p in self._new_network().named_parameters()}
 
         return Learner(
             "agent",
             self.network,
-            torch.optim.Adam(self.network.parameters(), lr=s.learning_rate, eps=s.adam_epsilon),
+            torch.optim.Adam(
+                self.network.parameters(), lr=s.learning_rate, betas=s.adam_betas, eps=s.adam_epsilon,
+                weight_decay=s.weight_decay,
+            ),
             self.network.layers(),
             self.network.units(),
             probe=lambda: self.probe and (self.probe[1].observations, self.probe[0]),
@@ -84,7 +98,7 @@ class PPO:
             redraw=redraw,
             algorithm="ppo",
             wiring=self.network.wiring(),
-        )
+        )  # fmt: skip
 
     @property
     def probe(self) -> tuple[str, Batch] | None:
@@ -126,8 +140,8 @@ class PPO:
     def begin_task(self, env: str) -> None:
         """Act in `env` from now on; its statistics, adapter and heads go on where they stopped."""
         s = self.settings
-        self.key = env
-        self.rollout = Rollout(s.rollout_steps, s.num_envs, *self.spaces[env])
+        self.key = self._key(env)
+        self.rollout = Rollout(s.rollout_steps, s.num_envs, *self.spaces[self.key])
 
     def begin_episodes(self, observations: Array) -> None:
         """Begin episodes: every environment was reset to these observations, (num_envs, d)."""
@@ -145,23 +159,24 @@ class PPO:
         return self.observation_statistics[key].normalize(observations, clip=10.0)
 
     @torch.no_grad()
-    def act(self) -> NDArray[np.float32]:
-        """Draw an action for each current observation, (num_envs, a)."""
-        mean = self.network.mean(torch.from_numpy(self.current), self.key).numpy()
+    def act(self) -> np.ndarray:
+        """Draw an action for each current observation, (num_envs, *shape)."""
+        s, policy = self.settings, self.spaces[self.key].policy
+        self._outputs = self.network.outputs(torch.from_numpy(self.current), self.key).numpy()
         if not self.rollout.filled:
             # For the whole rollout at once, as the log-probabilities in `update`: small tensors cost time each.
-            self._noise = torch.randn(self.rollout.actions.shape, generator=self.noise).numpy()
-        std = np.exp(self.network.log_std[self.key].numpy())
-        self._actions = mean + std * self._noise[self.rollout.filled]
+            self._noise = policy.noise((s.rollout_steps, s.num_envs), self.noise).numpy()
+        noise = self._noise[self.rollout.filled]
+        self._actions = policy.draw(self._outputs, noise, self.network.scale(self.key))
         return self._actions
 
     def remember(self, result: StepResult) -> None:
         """Store what the actions just drawn led to."""
-        rewards = result.reward
+        rewards = result.reward * self.settings.reward_scale
         done = result.terminated | result.truncated
         if self.settings.normalize_rewards:
             rewards = self.reward_scales[self.key](rewards, done, clip=10.0)
-        self.rollout.add(self.current, self._actions, rewards, result.terminated, result.truncated)
+        self.rollout.add(self.current, self._outputs, self._actions, rewards, result.terminated, result.truncated)
         for env in np.flatnonzero(result.truncated & ~result.terminated):
             self.rollout.truncated_at(int(env), self._normalize(result.final_obs[env], self.key))
         self._see(result.obs)
@@ -179,16 +194,17 @@ class PPO:
             return False
         with torch.no_grad():
             values = self.network.values(self.rollout.seen(self.current), self.key)
-            noise = torch.from_numpy(self._noise[: self.rollout.filled]).flatten(0, 1)
-            log_probs = noise_log_prob(noise, self.network.log_std[self.key])
-        batch = self.rollout.batch(values, log_probs, s.gamma, s.gae_lambda)
+            log_probs = self._log_probs()
+        batch = self.rollout.batch(values, log_probs, s.gamma, s.gae_lambda, s.target_lambda)
+        if s.normalize_advantage and s.advantage_scope == "batch":
+            batch = replace(batch, advantages=normalized(batch.advantages))
         self.rollout.clear()
         learner = self.learners["agent"]
         loss = self._loss(hooks)
         n = len(batch.returns)
         size = min(s.minibatch_size, n)
         # A hook that acts between two steps needs them one by one.
-        unroll = 1 if hooks.follows_updates else min(UNROLL, max(1, s.rollout_steps * s.num_envs // s.minibatch_size))
+        unroll = 1 if hooks.follows_updates else unrolled(s.rollout_steps * s.num_envs // s.minibatch_size)
         self.gradient_step.begin(self.optimizer, self._trained(hooks), unroll)
         before = partial(hooks.before_update, learner) if hooks.precedes_updates else None
         statistics = []
@@ -206,6 +222,13 @@ class PPO:
         explained = 1 - (batch.returns - batch.values).var() / (batch.returns.var() + 1e-8)
         self._numbers = dict(zip(STATISTICS, means, strict=True)) | {"value/explained_variance": float(explained)}
         return True
+
+    def _log_probs(self) -> Tensor:
+        """Return the log-probabilities of the rollout's actions, (n,)."""
+        n = self.rollout.filled
+        drawn = (self.rollout.outputs, self.rollout.actions, self._noise)
+        rows = [torch.from_numpy(array[:n]).flatten(0, 1) for array in drawn]
+        return self.spaces[self.key].policy.log_prob_drawn(*rows, self.network.scale(self.key))
 
     def numbers(self) -> dict[str, float]:
         """Return the mean statistics of the last update."""
@@ -266,11 +289,29 @@ class PPO:
         return {"noise": self.noise, "shuffle": self.shuffle, "draws": self._draws}
 
 
+def shared(spaces: Mapping[str, Space]) -> dict[str, Space]:
+    """Return the space of one head for all environments. Raises ValueError where they differ."""
+    first, *others = spaces.items()
+    for env, space in others:
+        if space != first[1]:
+            raise ValueError(
+                f"one head for all needs equal spaces: {first[0]} has {first[1].observation} observations and "
+                f"{first[1].policy}, {env} {space.observation} and {space.policy}"
+            )
+    return {SHARED: first[1]}
+
+
+def unrolled(minibatches: int) -> int:
+    """Return how many of an epoch's gradient steps are one compiled call: the largest divisor, so that none is left
+    over to be taken in eager mode."""
+    return max(count for count in range(1, UNROLL + 1) if minibatches % count == 0)
+
+
 class Greedy:
-    """PPO's mean action with frozen observation statistics; modules in evaluation mode while it is used."""
+    """PPO's likeliest action with frozen observation statistics; modules in evaluation mode while it is used."""
 
     def __init__(self, agent: PPO, env: str) -> None:
-        self.agent, self.env = agent, env
+        self.agent, self.key = agent, agent._key(env)
 
     def __enter__(self) -> "Greedy":
         self.agent.network.eval()
@@ -280,7 +321,7 @@ class Greedy:
         self.agent.network.train()
 
     @torch.no_grad()
-    def __call__(self, observations: Array) -> NDArray[np.float32]:
-        """Return the mean actions for raw observations, (n, d) → (n, a)."""
-        seen = torch.from_numpy(self.agent._normalize(observations, self.env))
-        return self.agent.network.mean(seen, self.env).numpy()
+    def __call__(self, observations: Array) -> np.ndarray:
+        """Return actions for raw observations, (n, d) → (n, *shape)."""
+        seen = torch.from_numpy(self.agent._normalize(observations, self.key))
+        return self.agent.spaces[self.key].policy.best(self.agent.network.outputs(seen, self.key).numpy())

@@ -1,11 +1,22 @@
 """The actor–critic of PPO: one body through a stream of environments, an adapter and heads for each."""
 
 from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from ...interventions import Layer, Units, Wiring, balance_layers_
+from .policies import Policy
+
+Initialization = Literal["orthogonal", "pytorch"]
+
+
+class Space(NamedTuple):
+    """An environment as PPO sees it: the length of its observations, and the policy of its action space."""
+
+    observation: int
+    policy: Policy
 
 
 def orthogonal_(layer: nn.Linear, gain: float, generator: torch.Generator) -> nn.Linear:
@@ -15,10 +26,20 @@ def orthogonal_(layer: nn.Linear, gain: float, generator: torch.Generator) -> nn
     return layer
 
 
+def uniform_(layer: nn.Linear, generator: torch.Generator) -> nn.Linear:
+    """Draw weights and bias from U(−1/√d, 1/√d), d being the number of inputs: PyTorch's own initialisation."""
+    bound = layer.in_features**-0.5
+    for parameter in (layer.weight, layer.bias):
+        nn.init.uniform_(parameter, -bound, bound, generator=generator)
+    return layer
+
+
 class MultiHead(nn.Module):
     """Actor–critic for a stream of environments: one shared body, an adapter and two heads for each.
 
         observation (n, d_e) → adapter_e (linear) → body (width × activation, …) → policy_e (n, a_e), value_e (n)
+
+    The policy's outputs are what its distribution is made of: means, or logits (see `policies`).
 
     The paper gives each environment "a lightweight input adapter" and leaves it open whether that holds a
     nonlinearity; here it is linear, so the body's two layers are the network's only nonlinear ones.
@@ -28,51 +49,58 @@ class MultiHead(nn.Module):
 
     def __init__(
         self,
-        spaces: Mapping[str, tuple[int, int]],
+        spaces: Mapping[str, Space],
         hidden: Sequence[int],
         adapter: int,
         activation: str,
         share_value: bool,
         generator: torch.Generator,
         init_lambda: float | None = None,
+        value_hidden: Sequence[int] | None = None,
+        initialization: Initialization = "orthogonal",
     ) -> None:
-        """spaces: environment → (observation size, action size).
+        """spaces: environment → what it is to PPO.
 
-        init_lambda: scale the hidden units of the drawn weights to this balance (see `balance_`); None: as drawn."""
+        init_lambda: scale the hidden units of the drawn weights to this balance (see `balance_`); None: as drawn.
+        value_hidden: widths of the value function's own body, where it has one; None: as the policy's.
+        initialization: orthogonal with CleanRL's gains (√2 in the body, 0.01 before actions) and no bias, or PyTorch's
+        own for linear layers."""
         super().__init__()
-        sizes = {key: observation for key, (observation, _) in spaces.items()}
+        sizes = {key: space.observation for key, space in spaces.items()}
         if not adapter and len(set(sizes.values())) > 1:
             raise ValueError(f"adapter=0 needs environments with equal observation sizes, got {sizes}")
         width_in = adapter or next(iter(sizes.values()))
 
+        def linear(d_in: int, d_out: int, gain: float) -> nn.Linear:
+            layer = nn.Linear(d_in, d_out)
+            return orthogonal_(layer, gain, generator) if initialization == "orthogonal" else uniform_(layer, generator)
+
         def adapters() -> nn.ModuleDict:
-            linear = {key: orthogonal_(nn.Linear(d, adapter), 1.0, generator) for key, d in sizes.items() if adapter}
-            return nn.ModuleDict(linear)
+            return nn.ModuleDict({key: linear(d, adapter, 1.0) for key, d in sizes.items() if adapter})
 
         units = Units(activation)
 
-        def body() -> nn.Sequential:
+        def body(widths: Sequence[int]) -> nn.Sequential:
             layers: list[nn.Module] = []
             d_in = width_in
-            for width in hidden:
-                linear = nn.Linear(d_in, units.preactivations(width))
-                layers += [orthogonal_(linear, 2**0.5, generator), units(width)]
+            for width in widths:
+                layers += [linear(d_in, units.preactivations(width), 2**0.5), units(width)]
                 d_in = units.features(width)
             return nn.Sequential(*layers)
 
-        def heads(sizes: Mapping[str, int], gain: float) -> nn.ModuleDict:
-            d_in = units.features(hidden[-1])
-            linear = {key: orthogonal_(nn.Linear(d_in, d), gain, generator) for key, d in sizes.items()}
-            return nn.ModuleDict(linear)
+        def heads(d_in: int, sizes: Mapping[str, int], gain: float) -> nn.ModuleDict:
+            return nn.ModuleDict({key: linear(units.features(d_in), d, gain) for key, d in sizes.items()})
 
-        actions = {key: action for key, (_, action) in spaces.items()}
+        self.policies = {key: space.policy for key, space in spaces.items()}
         self.share_value = share_value
-        self.adapters, self.body = adapters(), body()
+        self.adapters, self.body = adapters(), body(hidden)
+        values = hidden if share_value else value_hidden or hidden
         if not share_value:
-            self.value_adapters, self.value_body = adapters(), body()
-        self.policy = heads(actions, 0.01)
-        self.value = heads(dict.fromkeys(spaces, 1), 1.0)
-        self.log_std = nn.ParameterDict({key: nn.Parameter(torch.zeros(d)) for key, d in actions.items()})
+            self.value_adapters, self.value_body = adapters(), body(values)
+        self.policy = heads(hidden[-1], {key: policy.outputs for key, policy in self.policies.items()}, 0.01)
+        self.value = heads(values[-1], dict.fromkeys(spaces, 1), 1.0)
+        scales = {key: nn.Parameter(torch.zeros(p.outputs)) for key, p in self.policies.items() if p.scaled}
+        self.log_std = nn.ParameterDict(scales)
         if init_lambda is not None:
             self.balance_(init_lambda)
 
@@ -92,8 +120,8 @@ class MultiHead(nn.Module):
             linears = [[layer] for layer in body if isinstance(layer, nn.Linear)]
             balance_layers_([*([list(adapters.values())] if len(adapters) else []), *linears, heads], lam)
 
-    def mean(self, observation: Tensor, key: str) -> Tensor:
-        """Return the mean of the Gaussian policy, (n, a_e)."""
+    def outputs(self, observation: Tensor, key: str) -> Tensor:
+        """Return the outputs of the policy, (n, a_e)."""
         return self.policy[key](self._features(observation, key, self.adapters, self.body))
 
     def values(self, observation: Tensor, key: str) -> Tensor:
@@ -105,12 +133,16 @@ class MultiHead(nn.Module):
         return self.value[key](features).squeeze(-1)
 
     def forward(self, observation: Tensor, key: str) -> tuple[Tensor, Tensor]:
-        """Return policy means (n, a_e) and state values (n,), with one pass through a shared body."""
+        """Return the policy's outputs (n, a_e) and state values (n,), with one pass through a shared body."""
         features = self._features(observation, key, self.adapters, self.body)
-        mean = self.policy[key](features)
+        outputs = self.policy[key](features)
         if self.share_value:
-            return mean, self.value[key](features).squeeze(-1)
-        return mean, self.values(observation, key)
+            return outputs, self.value[key](features).squeeze(-1)
+        return outputs, self.values(observation, key)
+
+    def scale(self, key: str) -> Tensor | None:
+        """Return log σ of a Gaussian policy, (a_e,); None of others."""
+        return self.log_std[key] if self.policies[key].scaled else None
 
     @staticmethod
     def _features(observation: Tensor, key: str, adapters: nn.ModuleDict, body: nn.Sequential) -> Tensor:

@@ -7,6 +7,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from .policies import Policy
+
 Array = NDArray[np.float64]
 Bool = NDArray[np.bool_]
 
@@ -16,11 +18,11 @@ class Batch:
     """Transitions of one rollout, flattened to n = steps × environments rows."""
 
     observations: Tensor  # (n, d)
-    actions: Tensor  # (n, a), as drawn, before clipping to the action space
+    actions: Tensor  # (n, *shape), as drawn, before clipping to the action space
     log_probs: Tensor  # (n,) of the actions under the policy that drew them
     values: Tensor  # (n,) before the update
     advantages: Tensor  # (n,)
-    returns: Tensor  # (n,) advantage + value: the value function's target
+    returns: Tensor  # (n,) the value function's target
 
     def tensors(self) -> tuple[Tensor, ...]:
         return (self.observations, self.actions, self.log_probs, self.values, self.advantages, self.returns)
@@ -30,10 +32,11 @@ class Rollout:
     """Preallocated arrays of `steps` × `num_envs` transitions. No dummy transition can enter: the vector
     environments reset within the step that ends an episode, so every stored step was really taken."""
 
-    def __init__(self, steps: int, num_envs: int, observation: int, action: int) -> None:
+    def __init__(self, steps: int, num_envs: int, observation: int, policy: Policy) -> None:
         self.steps, self.num_envs = steps, num_envs
         self.observations = np.zeros((steps, num_envs, observation), np.float32)
-        self.actions = np.zeros((steps, num_envs, action), np.float32)
+        self.outputs = np.zeros((steps, num_envs, policy.outputs), np.float32)
+        self.actions = np.zeros((steps, num_envs, *policy.shape), policy.dtype)
         self.rewards = np.zeros((steps, num_envs))
         self.terminated = np.zeros((steps, num_envs), bool)
         self.truncated = np.zeros((steps, num_envs), bool)
@@ -46,13 +49,14 @@ class Rollout:
     def add(
         self,
         observations: NDArray[np.float32],
-        actions: NDArray[np.float32],
+        outputs: NDArray[np.float32],
+        actions: np.ndarray,
         rewards: Array,
         terminated: Bool,
         truncated: Bool,
     ) -> None:
         t = self.filled
-        self.observations[t], self.actions[t] = observations, actions
+        self.observations[t], self.outputs[t], self.actions[t] = observations, outputs, actions
         self.rewards[t], self.terminated[t], self.truncated[t] = rewards, terminated, truncated
         self.filled += 1
 
@@ -66,10 +70,13 @@ class Rollout:
         rows = [self.observations[: self.filled].reshape(-1, following.shape[1]), following]
         return torch.from_numpy(np.concatenate(rows + ([final] if len(final) else [])))
 
-    def batch(self, values: Tensor, log_probs: Tensor, gamma: float, lam: float) -> Batch:
+    def batch(
+        self, values: Tensor, log_probs: Tensor, gamma: float, lam: float, target_lam: float | None = None
+    ) -> Batch:
         """Return the batch, with advantages by GAE(γ, λ) (Schulman et al. 2016) from the values of `seen`, in order.
 
-        log_probs: those of the stored actions, (n,).
+        log_probs: those of the stored actions, (n,). target_lam: λ of the value function's targets, which are
+        advantage + value; None: `lam`, and 1 makes them discounted sums of rewards (Monte Carlo).
 
         A truncated episode bootstraps from the value of its true last observation, a terminated one from 0;
         neither lets an advantage flow back across its end.
@@ -83,18 +90,26 @@ class Rollout:
             after[t, env] = value
         terminated, truncated = self.terminated[: self.filled], self.truncated[: self.filled]
         deltas = self.rewards[: self.filled] + gamma * np.where(terminated, 0.0, after) - current
-        carry = gamma * lam * ~(terminated | truncated)
-        advantages = np.zeros(shape)
-        running = np.zeros(self.num_envs)
-        for t in range(self.filled - 1, -1, -1):
-            running = deltas[t] + carry[t] * running
-            advantages[t] = running
+        goes_on = gamma * ~(terminated | truncated)
+        advantages = _sums(deltas, lam * goes_on)
+        targets = advantages if target_lam in (None, lam) else _sums(deltas, target_lam * goes_on)
 
-        def flat(array: NDArray[np.float32] | Array) -> Tensor:
+        def flat(array: np.ndarray) -> Tensor:
             # A copy: the batch outlives the rollout, as the probe of the metrics.
-            return torch.from_numpy(array[: self.filled].reshape(n, *array.shape[2:]).astype(np.float32))
+            copy = array[: self.filled].reshape(n, *array.shape[2:])
+            return torch.from_numpy(copy.astype(np.float32 if copy.dtype == np.float64 else copy.dtype))
 
         return Batch(
             flat(self.observations), flat(self.actions), log_probs, values[:n],
-            flat(advantages), flat(advantages + current),
+            flat(advantages), flat(targets + current),
         )  # fmt: skip
+
+
+def _sums(terms: Array, carry: Array) -> Array:
+    """Return sₜ = termsₜ + carryₜ·sₜ₊₁, from the last row to the first, (steps, n)."""
+    sums = np.zeros_like(terms)
+    running = np.zeros(terms.shape[1:])
+    for t in range(len(terms) - 1, -1, -1):
+        running = terms[t] + carry[t] * running
+        sums[t] = running
+    return sums

@@ -24,26 +24,40 @@ class PPOSettings(AgentSettings):
     """Adam's step size. The cycling-MuJoCo paper uses 1e-4 or 1e-5."""
     adam_epsilon: float = 1e-5
     """Adam's ε."""
+    adam_betas: tuple[float, float] = (0.9, 0.999)
+    """Adam's β₁ and β₂. Dohare et al. 2024 keep plasticity better with 0.99 0.99."""
+    weight_decay: float = 0.0
+    """Adam's weight decay, added to the gradient (L2), as torch.optim.Adam does."""
     gamma: float = 0.99
     """Discount factor."""
     gae_lambda: float = 0.95
     """λ of the generalised advantage estimate."""
+    target_lambda: Annotated[float | None, tyro.conf.arg(metavar="FLOAT")] = None
+    """λ of the value function's targets; 1: Monte-Carlo returns (default: gae_lambda)."""
     clip: float = 0.2
     """Clipping range of the probability ratio, and of value changes where clip_value is on."""
     clip_value: bool = True
     """Clip the change of the value function too."""
     normalize_advantage: bool = True
-    """Bring the advantages of each minibatch to mean 0 and standard deviation 1."""
+    """Bring advantages to mean 0 and standard deviation 1."""
+    advantage_scope: Literal["minibatch", "batch"] = "minibatch"
+    """Where advantages are normalised: in each minibatch, or once in the whole batch."""
     value_coefficient: float = 0.5
     """Weight of the value loss."""
     entropy_coefficient: float = 0.0
     """Weight of the entropy bonus."""
     max_grad_norm: float = 0.5
-    """Largest global gradient norm."""
+    """Largest global gradient norm; 0: no bound."""
     hidden: tuple[int, ...] = (256, 256)
     """Widths of the body's layers."""
+    value_hidden: Annotated[tuple[int, ...] | None, tyro.conf.arg(metavar="INT…")] = None
+    """Widths of the value function's own body, with --share-value False (default: as --hidden)."""
+    initialization: Literal["orthogonal", "pytorch"] = "orthogonal"
+    """Initial weights: orthogonal with gains as in CleanRL, or PyTorch's own for linear layers."""
     adapter: int = 256
     """Width of each environment's linear input adapter; 0: none."""
+    one_head: bool = False
+    """One adapter, head and set of statistics for all environments, which must have equal spaces."""
     activation: str = "tanh"
     """Activation of the body by name, with parameters if wanted: rand_smooth_leaky(lower=0.3,upper=0.6)."""
     init_lambda: Annotated[float | None, tyro.conf.arg(metavar="FLOAT")] = None
@@ -54,6 +68,10 @@ class PPOSettings(AgentSettings):
     """Normalise observations with running statistics, one set per environment."""
     normalize_rewards: bool = True
     """Divide rewards by the running standard deviation of the discounted return, per environment."""
+    reward_scale: float = 1.0
+    """Factor on every reward before it is learned from; logged returns are the true ones."""
+    restart_episodes: bool = False
+    """Begin new episodes after every rollout. Those it breaks off count as episodes (TRAC, C-CHAIN)."""
     clip_actions: bool = True
     """Clip actions to the action space; off: control costs, computed from the action as given, have no bound."""
     eval_friction: float = 0.5
@@ -64,16 +82,23 @@ class PPOSettings(AgentSettings):
     def check(self) -> None:
         super().check()
         for name in (
-            "rollout_steps", "epochs", "minibatch_size", "learning_rate", "adam_epsilon", "clip",
-            "max_grad_norm", "eval_friction",
+            "rollout_steps", "epochs", "minibatch_size", "learning_rate", "adam_epsilon", "clip", "reward_scale",
+            "eval_friction",
         ):  # fmt: skip
             positive(**{f"--{name.replace('_', '-')}": getattr(self, name)})
         positive(**{"--hidden": min(self.hidden, default=0)})
-        for name in ("gamma", "gae_lambda"):
-            if not 0.0 <= getattr(self, name) <= 1.0:
+        if self.value_hidden is not None:
+            positive(**{"--value-hidden": min(self.value_hidden, default=0)})
+            if self.share_value:
+                raise UsageError("--value-hidden needs a value function with a body of its own: --share-value False")
+        for name in ("gamma", "gae_lambda", "target_lambda"):
+            if not 0.0 <= (getattr(self, name) or 0.0) <= 1.0:
                 raise UsageError(f"--{name.replace('_', '-')} must lie in [0, 1], got {getattr(self, name)}")
-        if self.adapter < 0:
-            raise UsageError(f"--adapter must be 0 or more, got {self.adapter}")
+        for name in ("adapter", "weight_decay", "max_grad_norm"):
+            if getattr(self, name) < 0:
+                raise UsageError(f"--{name.replace('_', '-')} must be 0 or more, got {getattr(self, name)}")
+        if not all(0.0 <= beta < 1.0 for beta in self.adam_betas):
+            raise UsageError(f"--adam-betas must lie in [0, 1), got {' '.join(map(str, self.adam_betas))}")
 
     def resolve(self) -> str | None:
         if self.compile == "auto":

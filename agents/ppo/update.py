@@ -13,7 +13,6 @@ from ...experiments.compile import compiled as compile_step
 from .network import MultiHead
 
 Loss = Callable[..., tuple[Tensor, Tensor]]
-LOG_2PI = 1.8378770664093453
 STATISTICS = ("loss/policy", "loss/value", "policy/entropy", "policy/approx_kl", "policy/clip_fraction")
 
 
@@ -28,14 +27,9 @@ class LossSettings:
     normalize_advantage: bool
 
 
-def noise_log_prob(noise: Tensor, log_std: Tensor) -> Tensor:
-    """Return the log-density of the Gaussian action μ + σ·noise, from its noise (n, a) alone: (n,)."""
-    return (-0.5 * noise.square() - log_std - 0.5 * LOG_2PI).sum(-1)
-
-
 class Terms(NamedTuple):
     """Terms of PPO's loss, for each sample: the clipped surrogate objective, the squared error of the value, the
-    probability ratio and its logarithm, (n,); and the policy's entropy, ()."""
+    probability ratio and its logarithm, (n,); and the policy's entropy, (n,), or () where it is the same for all."""
 
     gain: Tensor
     error: Tensor
@@ -44,21 +38,26 @@ class Terms(NamedTuple):
     entropy: Tensor
 
 
+def normalized(advantages: Tensor) -> Tensor:
+    """Return advantages (n,) brought to mean 0 and standard deviation 1."""
+    return (advantages - advantages.mean()) / (advantages.std() + 1e-8)
+
+
 def ppo_terms(network: MultiHead, key: str, batch: tuple[Tensor, ...], s: LossSettings) -> Terms:
     """Return the terms of `ppo_loss` on one minibatch, advantages normalised in it."""
     observations, actions, old_log_probs, old_values, advantages, returns = batch
-    mean, values = network(observations, key)
-    log_std = network.log_std[key]
-    log_ratio = noise_log_prob((actions - mean) * torch.exp(-log_std), log_std) - old_log_probs
+    outputs, values = network(observations, key)
+    policy, log_std = network.policies[key], network.scale(key)
+    log_ratio = policy.log_prob(outputs, actions, log_std) - old_log_probs
     ratio = log_ratio.exp()
     if s.normalize_advantage:
-        advantages = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
+        advantages = normalized(advantages)
     gain = torch.min(advantages * ratio, advantages * ratio.clamp(1 - s.clip, 1 + s.clip))
     error = (values - returns).square()
     if s.clip_value:
         clipped = old_values + (values - old_values).clamp(-s.clip, s.clip)
         error = torch.max(error, (clipped - returns).square())
-    return Terms(gain, error, ratio, log_ratio, (log_std + 0.5 * (1 + LOG_2PI)).sum())
+    return Terms(gain, error, ratio, log_ratio, policy.entropy(outputs, log_std))
 
 
 def ppo_losses(network: MultiHead, key: str, batch: tuple[Tensor, ...], s: LossSettings) -> Tensor:
@@ -70,11 +69,11 @@ def ppo_losses(network: MultiHead, key: str, batch: tuple[Tensor, ...], s: LossS
 def ppo_loss(network: MultiHead, key: str, batch: tuple[Tensor, ...], s: LossSettings) -> tuple[Tensor, Tensor]:
     """Return PPO's clipped surrogate loss on one minibatch (Schulman et al. 2017, eq. 7 and 9).
 
-    batch: observations (n, d), actions (n, a), log-probabilities, values, advantages, returns (n,).
+    batch: observations (n, d), actions (n, *shape), log-probabilities, values, advantages, returns (n,).
     Returns the loss and a detached vector in the order of STATISTICS; approx_kl is Schulman's k3 estimator.
     """
-    gain, error, ratio, log_ratio, entropy = ppo_terms(network, key, batch, s)
-    policy, value = -gain.mean(), error.mean()
+    gain, error, ratio, log_ratio, entropies = ppo_terms(network, key, batch, s)
+    policy, value, entropy = -gain.mean(), error.mean(), entropies.mean()
     loss = policy + s.value_coefficient * value - s.entropy_coefficient * entropy
     with torch.no_grad():
         kl = (ratio - 1 - log_ratio).mean()
@@ -93,6 +92,7 @@ class GradientStep:
     """
 
     def __init__(self, max_norm: float, compiled: bool) -> None:
+        """max_norm: largest norm of a gradient; 0: no bound."""
         self.max_norm, self.compiled = max_norm, compiled
         if compiled:
             self._graph = compile_step(self._unrolled)  # one graph per environment: shapes differ
@@ -111,6 +111,7 @@ class GradientStep:
         (group,) = optimizer.param_groups
         self.learning_rate, self.epsilon = group["lr"], group["eps"]
         self.beta1, self.beta2 = group["betas"]
+        self.weight_decay = group["weight_decay"]
         slots = [self.optimizer.state[parameter] for parameter in parameters]
         for slot, parameter in zip(slots, parameters, strict=True):
             if not slot:
@@ -166,7 +167,7 @@ class GradientStep:
     def _adam(self, gradients: list[Tensor]) -> None:
         adam(
             self.parameters, gradients, self.averages, self.squares, [], self.counters, fused=True,
-            amsgrad=False, beta1=self.beta1, beta2=self.beta2, lr=self.learning_rate, weight_decay=0.0,
+            amsgrad=False, beta1=self.beta1, beta2=self.beta2, lr=self.learning_rate, weight_decay=self.weight_decay,
             eps=self.epsilon, maximize=False,
         )  # fmt: skip
 
@@ -174,6 +175,8 @@ class GradientStep:
         """Return the clipped gradient, all parameters in one vector, and the statistics of the loss."""
         value, statistics = loss(*batch)
         gradient = torch.cat([g.flatten() for g in torch.autograd.grad(value, parameters)])
+        if not self.max_norm:
+            return gradient, statistics
         norm = gradient.square().sum().sqrt()
         return gradient * (self.max_norm / (norm + 1e-6)).clamp(max=1.0), statistics
 
@@ -187,6 +190,8 @@ class GradientStep:
             gradient, numbers = self._gradient(loss, parameters, *minibatch)
             statistics.append(numbers)
             with torch.no_grad():
+                if self.weight_decay:
+                    gradient = gradient + self.weight_decay * torch.cat([p.flatten() for p in parameters])
                 average.lerp_(gradient, 1 - self.beta1)
                 square.mul_(self.beta2).addcmul_(gradient, gradient, value=1 - self.beta2)
                 parts = zip(parameters, average.split(sizes), square.split(sizes), strict=True)

@@ -1,0 +1,158 @@
+"""The distributions from which PPO draws actions: one class for each kind of action space."""
+
+import math
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+import gymnasium as gym
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import DTypeLike, NDArray
+from torch import Tensor
+
+LOG_2PI = math.log(2 * math.pi)
+
+
+class Policy(ABC):
+    """A distribution over the actions of one space, given by `outputs` numbers of a network for each observation.
+
+    Drawing takes noise that does not depend on the network, so that it can be drawn for a whole rollout at once.
+    `log_std` is the logarithm of the standard deviation, a parameter of its own, (outputs,), where `scaled`; others
+    are given None.
+    """
+
+    outputs: int  # numbers that the network gives for one observation
+    shape: tuple[int, ...] = ()  # of one action
+    dtype: ClassVar[DTypeLike]
+    scaled: ClassVar[bool] = False
+
+    @abstractmethod
+    def noise(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+        """Return noise for so many actions, (*shape, outputs)."""
+
+    @abstractmethod
+    def draw(self, outputs: NDArray[np.float32], noise: NDArray[np.float32], log_std: Tensor | None) -> np.ndarray:
+        """Return one action for each row of outputs and of noise, (n, outputs) → (n, *shape)."""
+
+    @abstractmethod
+    def best(self, outputs: NDArray[np.float32]) -> np.ndarray:
+        """Return the likeliest action for each row of outputs, (n, outputs) → (n, *shape)."""
+
+    @abstractmethod
+    def log_prob(self, outputs: Tensor, actions: Tensor, log_std: Tensor | None) -> Tensor:
+        """Return the log-probability (or density) of actions (n, *shape): (n,)."""
+
+    def log_prob_drawn(self, outputs: Tensor, actions: Tensor, noise: Tensor, log_std: Tensor | None) -> Tensor:
+        """Return the log-probability of the actions that `draw` made of these outputs and noise: (n,)."""
+        return self.log_prob(outputs, actions, log_std)
+
+    @abstractmethod
+    def entropy(self, outputs: Tensor, log_std: Tensor | None) -> Tensor:
+        """Return the entropy in nats, (n,), or () where it is the same for every observation."""
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and vars(self) == vars(other)
+
+    __hash__ = None  # type: ignore[assignment]  # equal policies are interchangeable, not identical
+
+    def __repr__(self) -> str:
+        return f"{self.outputs} {type(self).__name__} outputs"
+
+
+class Gaussian(Policy):
+    """Actions of a `Box`: independent normal numbers, their mean from the network, log σ the same everywhere."""
+
+    dtype = np.float32
+    scaled = True
+
+    def __init__(self, size: int) -> None:
+        self.outputs, self.shape = size, (size,)
+
+    def noise(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+        return torch.randn((*shape, self.outputs), generator=generator)
+
+    def draw(self, outputs: NDArray[np.float32], noise: NDArray[np.float32], log_std: Tensor | None) -> np.ndarray:
+        assert log_std is not None
+        return outputs + np.exp(log_std.numpy()) * noise
+
+    def best(self, outputs: NDArray[np.float32]) -> np.ndarray:
+        return outputs
+
+    def log_prob(self, outputs: Tensor, actions: Tensor, log_std: Tensor | None) -> Tensor:
+        assert log_std is not None
+        return self.log_prob_drawn(outputs, actions, (actions - outputs) * torch.exp(-log_std), log_std)
+
+    def log_prob_drawn(self, outputs: Tensor, actions: Tensor, noise: Tensor, log_std: Tensor | None) -> Tensor:
+        # The noise alone says it: a mean of large numbers would only add rounding.
+        assert log_std is not None
+        return (-0.5 * noise.square() - log_std - 0.5 * LOG_2PI).sum(-1)
+
+    def entropy(self, outputs: Tensor, log_std: Tensor | None) -> Tensor:
+        assert log_std is not None
+        return (log_std + 0.5 * (1 + LOG_2PI)).sum()
+
+
+class Categorical(Policy):
+    """Actions of `Discrete(outputs)`: the network gives logits.
+
+    An action is the largest logit plus Gumbel noise, which is a draw from their softmax (Gumbel 1954; Maddison et
+    al. 2014, arXiv 1411.0030)."""
+
+    dtype = np.int64
+
+    def __init__(self, size: int, start: int = 0) -> None:
+        """start: the number of the first action."""
+        self.outputs, self.start = size, start
+
+    def noise(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+        return torch.empty((*shape, self.outputs)).exponential_(generator=generator).log_().neg_()
+
+    def draw(self, outputs: NDArray[np.float32], noise: NDArray[np.float32], log_std: Tensor | None) -> np.ndarray:
+        return self.best(outputs + noise)
+
+    def best(self, outputs: NDArray[np.float32]) -> np.ndarray:
+        return outputs.argmax(-1) + self.start
+
+    def log_prob(self, outputs: Tensor, actions: Tensor, log_std: Tensor | None) -> Tensor:
+        return F.log_softmax(outputs, -1).gather(-1, (actions - self.start).unsqueeze(-1)).squeeze(-1)
+
+    def entropy(self, outputs: Tensor, log_std: Tensor | None) -> Tensor:
+        log_probs = F.log_softmax(outputs, -1)
+        return -(log_probs.exp() * log_probs).sum(-1)
+
+
+class Bernoulli(Policy):
+    """Actions of `MultiBinary(outputs)`: independent bits, the network gives the logit of each being 1."""
+
+    dtype = np.int8
+
+    def __init__(self, size: int) -> None:
+        self.outputs, self.shape = size, (size,)
+
+    def noise(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+        """Return logistic noise: a logit plus it is above 0 with the probability that the logit stands for."""
+        return torch.rand((*shape, self.outputs), generator=generator).logit_(eps=1e-7)
+
+    def draw(self, outputs: NDArray[np.float32], noise: NDArray[np.float32], log_std: Tensor | None) -> np.ndarray:
+        return self.best(outputs + noise)
+
+    def best(self, outputs: NDArray[np.float32]) -> np.ndarray:
+        return (outputs > 0).astype(self.dtype)
+
+    def log_prob(self, outputs: Tensor, actions: Tensor, log_std: Tensor | None) -> Tensor:
+        return -F.binary_cross_entropy_with_logits(outputs, actions.to(outputs.dtype), reduction="none").sum(-1)
+
+    def entropy(self, outputs: Tensor, log_std: Tensor | None) -> Tensor:
+        return F.binary_cross_entropy_with_logits(outputs, outputs.sigmoid(), reduction="none").sum(-1)
+
+
+def policy_for(space: gym.Space) -> Policy:
+    """Return the policy of an action space. Raises ValueError for a space that PPO has none for."""
+    if isinstance(space, gym.spaces.Box) and len(space.shape) == 1:
+        return Gaussian(space.shape[0])
+    if isinstance(space, gym.spaces.Discrete):
+        return Categorical(int(space.n), int(space.start))
+    if isinstance(space, gym.spaces.MultiBinary) and len(space.shape) == 1:
+        return Bernoulli(space.shape[0])
+    raise ValueError(f"PPO acts in a vector of real numbers (Box), in Discrete or in MultiBinary, not in {space}")
