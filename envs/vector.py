@@ -13,6 +13,8 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
+from .shifts import shifted
+
 
 @dataclass(frozen=True, slots=True)
 class Episode:
@@ -65,6 +67,8 @@ class Envs(Protocol):
 
     def step(self, actions: np.ndarray) -> StepResult: ...
 
+    def progress(self, steps: int) -> None: ...
+
     def close(self) -> None: ...
 
 
@@ -98,6 +102,8 @@ class Vector:
         self._dtype = self.single_observation_space.dtype
         self._returns = np.zeros(num_envs)
         self._lengths = np.zeros(num_envs, int)
+        found = [shifted(env) for env in self.envs]
+        self._gradual = [env for env in found if env is not None and env.shifts.gradual]
 
     def reset(self, seeds: Sequence[int]) -> np.ndarray:
         """Seed and reset all environments, one seed each; returns their observations, (n, *shape).
@@ -140,6 +146,14 @@ class Vector:
             self._returns[i], self._lengths[i] = 0.0, 0
             obs[i] = self.envs[i].reset()[0]
         return StepResult(obs, reward, terminated, truncated, final_obs, episodes)
+
+    def progress(self, steps: int) -> None:
+        """Say how many steps the task has had in all environments together, for shifts that come gradually.
+
+        Raises ValueError for a negative number, where there are such shifts.
+        """
+        for env in self._gradual:
+            env.progress(steps)
 
     def close(self) -> None:
         """Close every environment; the vector cannot be used afterwards."""
