@@ -10,7 +10,7 @@ from .base import Shift, Values
 from .several import Shifts, parse_shifts
 
 
-class Shifted(gym.Wrapper):
+class Shifted(gym.Wrapper, gym.utils.RecordConstructorArgs):
     """An environment as it is in one task of a stream, whose tasks differ by shifts.
 
     Observations and rewards pass through the shifts in the order of the text, actions in reverse: the first shift
@@ -26,7 +26,8 @@ class Shifted(gym.Wrapper):
     """
 
     def __init__(self, env: gym.Env, shifts: Shifts | str, seed: int = 0, task: int = 0) -> None:
-        super().__init__(env)
+        gym.utils.RecordConstructorArgs.__init__(self, shifts=str(shifts), seed=seed, task=task)  # for `env.spec`
+        gym.Wrapper.__init__(self, env)
         if seed < 0:
             raise ValueError(f"a seed of shifts is 0 or more, got {seed}")
         self.shifts = parse_shifts(shifts) if isinstance(shifts, str) else shifts
