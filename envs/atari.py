@@ -174,7 +174,7 @@ def make_pixels(
 
     shifts, seed, task: what changes between the tasks of a stream, see `Shifted`. ALE's vector knows no modes, so
     with shifts Gymnasium's own wrappers play an Atari game, in one thread: the same pixels and rules, sticky
-    actions from another generator, and about three quarters of the speed.
+    actions from another generator, and about four fifths of the speed of one thread.
 
     Raises ValueError, by name, for an environment with other actions or observations, with images smaller
     than 36 × 36, the smallest that the Nature CNN can take, or for a shift that does not fit; ImportError, in one

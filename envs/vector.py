@@ -103,7 +103,7 @@ class Vector:
         self._returns = np.zeros(num_envs)
         self._lengths = np.zeros(num_envs, int)
         found = [shifted(env) for env in self.envs]
-        self._gradual = [env for env in found if env is not None and env.shifts.gradual]
+        self._gradual = [env for env in found if env is not None and env.shifts.is_gradual]
 
     def reset(self, seeds: Sequence[int]) -> np.ndarray:
         """Seed and reset all environments, one seed each; returns their observations, (n, *shape).

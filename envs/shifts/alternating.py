@@ -11,9 +11,6 @@ class Alternating(Shift):
 
     gradual = "episodes"
 
-    def __init__(self, *, over: int = 0, from_task: int = 1) -> None:
-        super().__init__(over, from_task)
-
     def neutral(self, env: gym.Env) -> Values:
         return {"reversed": False}
 

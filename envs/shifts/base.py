@@ -36,7 +36,7 @@ class Shift:
     params: Mapping[str, Any]  # as given by the user, for logs
     gradual: Literal["numbers", "episodes"] = "numbers"
 
-    def __init__(self, over: int = 0, from_task: int = 1) -> None:
+    def __init__(self, *, over: int = 0, from_task: int = 1) -> None:
         if over < 0:
             raise ValueError(f"over is a number of steps, 0 or more, got {over}")
         if from_task < 0:

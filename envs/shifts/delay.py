@@ -22,7 +22,7 @@ class Delay(Shift):
     gradual = "episodes"
 
     def __init__(self, steps: int = 4, *, over: int = 0, from_task: int = 1) -> None:
-        super().__init__(over, from_task)
+        super().__init__(over=over, from_task=from_task)
         if steps < 1:
             raise ValueError(f"steps must be at least 1, got {steps}")
         self.steps = steps

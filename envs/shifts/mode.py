@@ -15,9 +15,6 @@ class Mode(Shift):
 
     gradual = "episodes"
 
-    def __init__(self, *, over: int = 0, from_task: int = 1) -> None:
-        super().__init__(over, from_task)
-
     def check(self, env: gym.Env) -> None:
         if not hasattr(env.unwrapped, "ale"):
             raise ValueError(f"mode needs an Atari game, and {name_of(env)} is none")

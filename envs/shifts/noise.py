@@ -16,7 +16,7 @@ class Noise(RealValued):
     """
 
     def __init__(self, scale: float = 0.1, *, over: int = 0, from_task: int = 1) -> None:
-        super().__init__(over, from_task)
+        super().__init__(over=over, from_task=from_task)
         self.scale = check_scale("scale", scale)
 
     def neutral(self, env: gym.Env) -> Values:

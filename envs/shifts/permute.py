@@ -20,9 +20,6 @@ class Permute(Shift):
 
     gradual = "episodes"
 
-    def __init__(self, *, over: int = 0, from_task: int = 1) -> None:
-        super().__init__(over, from_task)
-
     def check(self, env: gym.Env) -> None:
         space = env.observation_space
         image = isinstance(space, Box) and space.dtype == np.uint8 and len(space.shape) > 1

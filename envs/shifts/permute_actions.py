@@ -14,9 +14,6 @@ class PermuteActions(Shift):
 
     gradual = "episodes"
 
-    def __init__(self, *, over: int = 0, from_task: int = 1) -> None:
-        super().__init__(over, from_task)
-
     def check(self, env: gym.Env) -> None:
         space = env.action_space
         if not (isinstance(space, Discrete) and space.n >= 2):

@@ -20,7 +20,7 @@ class PhysicsFactor(Shift, ABC):
     """A shift that multiplies part of the model that the environment was made with."""
 
     def __init__(self, low: float, high: float, over: int, from_task: int) -> None:
-        super().__init__(over, from_task)
+        super().__init__(over=over, from_task=from_task)
         self.low, self.high = check_range(low, high)
         self._own: np.ndarray | None = None
 

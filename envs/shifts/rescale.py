@@ -13,7 +13,7 @@ class Rescale(RealValued):
     """Multiply each number of the observation by a factor, log-uniform in [low, high] for each task."""
 
     def __init__(self, low: float = 0.5, high: float = 2.0, *, over: int = 0, from_task: int = 1) -> None:
-        super().__init__(over, from_task)
+        super().__init__(over=over, from_task=from_task)
         self.low, self.high = check_range(low, high)
 
     def neutral(self, env: gym.Env) -> Values:

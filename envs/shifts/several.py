@@ -13,7 +13,7 @@ from .base import Shift, Values, shifts
 
 
 class Shifts:
-    """What changes between the tasks of a stream: shifts of different names, the first nearest to the environment.
+    """The changes between the tasks of a stream: shifts of different names, the first nearest to the environment.
 
     Raises ValueError if one is there twice.
     """
@@ -25,7 +25,7 @@ class Shifts:
             raise ValueError(f"shift {twice[0]!r} is given twice: each may be there once")
 
     @property
-    def gradual(self) -> bool:
+    def is_gradual(self) -> bool:
         """Whether one of them comes over steps, which it must then be told (`Shifted.progress`)."""
         return any(part.over for part in self.parts)
 

@@ -133,3 +133,9 @@ def test_shifts_that_are_not_for_games_are_refused_by_name(name: str) -> None:
 def test_settings_are_checked_with_shifts_too() -> None:
     with pytest.raises(ValueError, match=re.escape("sticky is a probability, from 0 to 1, got 2")):
         make_pixels("breakout", 1, sticky=2, shifts="none")
+
+
+def test_missing_opencv_is_one_line_that_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gymnasium.wrappers.atari_preprocessing.cv2", None)
+    with pytest.raises(ImportError, match=r"^shifts of Atari games need OpenCV: pip install supple\[atari\]$"):
+        make_pixels("breakout", 1, shifts="none")

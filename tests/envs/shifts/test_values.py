@@ -35,6 +35,7 @@ def test_the_tests_here_and_of_modes_know_every_shift() -> None:
     assert known == set(shifts.names())
 
 
+@settings(deadline=None)
 @given(seed=seeds, task=tasks)
 def test_values_are_a_pure_function_of_seed_and_task(env: gym.Env, seed: int, task: int) -> None:
     values = parse_shifts(HERE).values(env, seed, task)
@@ -53,6 +54,7 @@ def test_every_draw_of_physics_is_in_its_bounds_and_plain_json(cheetah: gym.Env,
     assert all(0.5 <= factor <= 1.5 for factor in values["actuators"]["factor"])
 
 
+@settings(deadline=None)
 @given(seed=seeds, task=tasks)
 def test_a_shift_is_given_the_same_beside_any_others(env: gym.Env, seed: int, task: int) -> None:
     together = parse_shifts(HERE).values(env, seed, task)
@@ -60,6 +62,7 @@ def test_a_shift_is_given_the_same_beside_any_others(env: gym.Env, seed: int, ta
         assert parse_shifts(part.name).values(env, seed, task) == {part.name: together[part.name]}
 
 
+@settings(deadline=None)
 @given(seed=seeds)
 def test_tasks_and_seeds_differ(env: gym.Env, seed: int) -> None:
     offsets = [
@@ -85,6 +88,7 @@ def test_two_sides_alternate(env: gym.Env) -> None:
         assert sides == [False, True, False, True, False]
 
 
+@settings(deadline=None)
 @given(seed=seeds, size=st.integers(2, 6), names=st.sampled_from(["permute", "permute_actions"]))
 def test_no_task_has_the_order_of_the_task_before(toy: Callable[..., Any], seed: int, size: int, names: str) -> None:
     env = toy(gym.spaces.Box(0, 1, (size,)), gym.spaces.Discrete(size))
