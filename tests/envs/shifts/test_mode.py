@@ -1,6 +1,7 @@
 """Atari games with shifts: other modes, and the same pixels and rules as without shifts."""
 
 import re
+import sys
 from itertools import pairwise
 
 import gymnasium as gym
@@ -136,6 +137,6 @@ def test_settings_are_checked_with_shifts_too() -> None:
 
 
 def test_missing_opencv_is_one_line_that_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gymnasium.wrappers.atari_preprocessing.cv2", None)
+    monkeypatch.setitem(sys.modules, "cv2", None)
     with pytest.raises(ImportError, match=r"^shifts of Atari games need OpenCV: pip install supple\[atari\]$"):
         make_pixels("breakout", 1, shifts="none")
