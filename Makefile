@@ -31,7 +31,7 @@ install: .venv/installed
 .venv/installed: pyproject.toml setup.py constraints.txt $(shell find $(ROOMS) -type d -not -name __pycache__)
 	test -d .venv || $(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --constraint constraints.txt torch
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[mujoco,atari,language,dev]' --config-settings editable_mode=strict
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[mujoco,atari,box2d,language,dev]' --config-settings editable_mode=strict
 	touch $@
 
 clean:

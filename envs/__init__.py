@@ -1,4 +1,4 @@
-"""Environments: tasks by name, guarded against exploding physics, stepped together, in sequences."""
+"""Environments: tasks by name, guarded against exploding physics, stepped together, in sequences, and shifted."""
 
 from .atari import AtariVector, make_pixels
 from .guard import ClipActions, Guard
@@ -6,6 +6,7 @@ from .h1 import register_h1
 from .make import environment_names, games, has_friction, make_env, resolve_env
 from .repeat import Repeat
 from .sequence import SEQUENCES, parse_sequence
+from .shifts import Shift, Shifted, Shifts, parse_shifts, shifts
 from .vector import Envs, Episode, StepResult, Vector
 
 register_h1()
@@ -18,6 +19,9 @@ __all__ = [
     "Episode",
     "Guard",
     "Repeat",
+    "Shift",
+    "Shifted",
+    "Shifts",
     "StepResult",
     "Vector",
     "environment_names",
@@ -26,5 +30,7 @@ __all__ = [
     "make_env",
     "make_pixels",
     "parse_sequence",
+    "parse_shifts",
     "resolve_env",
+    "shifts",
 ]

@@ -1,7 +1,8 @@
 """Making one environment by name, the way every run of this toolkit sees it.
 
-The stack, innermost first: the registered environment, Gymnasium's order check and time limit, clipping of
-actions, the guard against physics explosions. Gymnasium's passive checker, which costs time, is left out.
+The stack, innermost first: the registered environment, Gymnasium's order check and time limit, the guard against
+physics explosions, the shifts of a stream's tasks, clipping of actions. So the guard judges the rewards that the
+physics gave, and shifted actions are within bounds. Gymnasium's passive checker, which costs time, is left out.
 
 Terminations are those of the v5 tasks, which are the ones of Lillo & Cheney (2025, arXiv 2509.22562, section 7): a fall
 ends Hopper and Walker2d, an unhealthy height ends Ant and Humanoid, and HalfCheetah always runs its 1000 steps.
@@ -11,13 +12,14 @@ import logging
 import math
 import re
 from types import ModuleType
-from typing import Any
 
 import gymnasium as gym
 
 from ..registry import near_names
 from .guard import ClipActions, Guard
 from .h1 import H1_TASKS
+from .shifts import Shifted, Shifts
+from .shifts.physics import model_of
 
 SHORT_NAMES = {
     "halfcheetah": "HalfCheetah-v5",
@@ -31,6 +33,10 @@ SHORT_NAMES = {
     "reacher": "Reacher-v5",
     "inverted_pendulum": "InvertedPendulum-v5",
     "inverted_double_pendulum": "InvertedDoublePendulum-v5",
+    "cartpole": "CartPole-v1",
+    "acrobot": "Acrobot-v1",
+    "lunarlander": "LunarLander-v3",
+    "frozenlake": "FrozenLake-v1",
     **{f"h1-{task}": f"h1-{task}-v0" for task in H1_TASKS},
 }
 
@@ -112,7 +118,16 @@ def _squash(name: str) -> str:
     return re.sub("[^a-z0-9]", "", name.lower())
 
 
-def make_env(name: str, friction: float = 1.0, clip_actions: bool = True) -> gym.Env:
+def make_env(
+    name: str,
+    friction: float = 1.0,
+    clip_actions: bool = True,
+    *,
+    shifts: Shifts | str | None = None,
+    seed: int = 0,
+    task: int = 0,
+    max_episode_steps: int | None = None,
+) -> gym.Env:
     """Return one environment, ready for an agent.
 
     name: a short name or a Gymnasium id, see `resolve_env`.
@@ -122,31 +137,50 @@ def make_env(name: str, friction: float = 1.0, clip_actions: bool = True) -> gym
     clip_actions: clip each action to the bounds of the action space before the environment sees it, as
         CleanRL and Stable-Baselines3 do. MuJoCo clips its motors in any case, but the control cost in the
         reward is computed from the action as given: unclipped it grows without bound.
+    shifts, seed, task: what changes between the tasks of a stream, the seed of what is drawn for them (not of the
+        episodes), and the task: see `Shifted`.
+    max_episode_steps: steps after which an episode is truncated; None: the environment's own limit.
 
-    Raises ValueError for an unknown name, a friction that is not a positive finite number, or a friction
-    other than 1 without MuJoCo physics; ImportError where MuJoCo is needed and missing.
+    Raises ValueError for an unknown name, a friction that is not a positive finite number, a friction other than 1
+    without MuJoCo physics, a shift that does not fit, or a limit below 1; ImportError where MuJoCo or Box2D is
+    needed and missing.
     """
     env_id = resolve_env(name)
     if not 0.0 < friction < math.inf:
         raise ValueError(f"friction must be a positive finite factor, got {friction}")
+    if max_episode_steps is not None and max_episode_steps < 1:
+        raise ValueError(f"max_episode_steps must be at least 1, got {max_episode_steps}")
     simulator = str(gym.spec(env_id).entry_point)
     if "mujoco" in simulator:
         quiet_mujoco()
     elif "humanoid_tasks" in simulator:
         quiet_mujoco("humanoid")
-    env: gym.Env = gym.make(env_id, disable_env_checker=True)
+    env: gym.Env = Guard(_registered(env_id, max_episode_steps))
     if friction != 1.0:
         _scale_friction(env, env_id, friction)
-    if clip_actions and isinstance(env.action_space, gym.spaces.Box):
-        env = ClipActions(env)
-    return Guard(env)
+    if shifts is not None:
+        try:
+            env = Shifted(env, shifts, seed, task)
+        except ValueError:
+            env.close()
+            raise
+    return ClipActions(env) if clip_actions and isinstance(env.action_space, gym.spaces.Box) else env
+
+
+def _registered(env_id: str, max_episode_steps: int | None) -> gym.Env:
+    try:
+        return gym.make(env_id, max_episode_steps=max_episode_steps, disable_env_checker=True)
+    except gym.error.DependencyNotInstalled as error:
+        if "box2d" not in str(gym.spec(env_id).entry_point):
+            raise
+        raise ImportError("Box2D is not installed: pip install supple[box2d]") from error
 
 
 def has_friction(name: str) -> bool:
     """Return whether `make_env` can vary the friction of this environment, which it makes once to see."""
     env = make_env(name)
     env.close()
-    return hasattr(_model(env), "geom_friction")
+    return model_of(env) is not None
 
 
 def quiet_mujoco(extra: str = "mujoco") -> None:
@@ -166,11 +200,7 @@ def quiet_mujoco(extra: str = "mujoco") -> None:
 
 
 def _scale_friction(env: gym.Env, env_id: str, factor: float) -> None:
-    model = _model(env)
-    if not hasattr(model, "geom_friction"):
+    model = model_of(env)
+    if model is None:
         raise ValueError(f"friction={factor} needs MuJoCo physics, and {env_id} has none: leave friction at 1")
     model.geom_friction[:, 0] *= factor
-
-
-def _model(env: gym.Env) -> Any:
-    return getattr(env.unwrapped, "model", None)

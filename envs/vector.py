@@ -13,6 +13,8 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
+from .shifts import shifted
+
 
 @dataclass(frozen=True, slots=True)
 class Episode:
@@ -67,6 +69,8 @@ class Envs(Protocol):
 
     def step(self, actions: np.ndarray) -> StepResult: ...
 
+    def progress(self, steps: int) -> None: ...
+
     def close(self) -> None: ...
 
 
@@ -100,6 +104,8 @@ class Vector:
         self._dtype = self.single_observation_space.dtype
         self._returns = np.zeros(num_envs)
         self._lengths = np.zeros(num_envs, int)
+        found = [shifted(env) for env in self.envs]
+        self._gradual = [env for env in found if env is not None and env.shifts.is_gradual]
 
     def reset(self, seeds: Sequence[int]) -> np.ndarray:
         """Seed and reset all environments, one seed each; returns their observations, (n, *shape).
@@ -155,6 +161,14 @@ class Vector:
         self._returns[:] = 0.0
         self._lengths[:] = 0
         return obs, episodes
+
+    def progress(self, steps: int) -> None:
+        """Say how many steps the task has had in all environments together, for shifts that come gradually.
+
+        Raises ValueError for a negative number, where there are such shifts.
+        """
+        for env in self._gradual:
+            env.progress(steps)
 
     def close(self) -> None:
         """Close every environment; the vector cannot be used afterwards."""

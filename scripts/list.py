@@ -97,6 +97,14 @@ def sequences() -> Rows:
         yield name, " → ".join(envs)
 
 
+def shifts() -> Rows:
+    from supple.envs import shifts as registry
+
+    for name in registry.names():
+        entry = registry.get(name)
+        yield f"{name}({parameters(entry)})", first_sentence(entry)
+
+
 def kinds() -> Rows:
     from supple.experiments.kinds import all_kinds
 
@@ -119,6 +127,7 @@ TOPICS: dict[str, Callable[[], Rows]] = {
     "environments": environments,
     "games": games,
     "sequences": sequences,
+    "shifts": shifts,
     "kinds": kinds,
     "presets": presets,
 }

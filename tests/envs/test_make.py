@@ -14,8 +14,24 @@ from supple.envs import environment_names, has_friction, make_env, resolve_env
 def test_every_short_name_stands_for_a_registered_task():
     for name in environment_names():
         assert resolve_env(name) in gym.registry
-        assert resolve_env(name).endswith("-v0" if name.startswith("h1-") else "-v5")
         assert resolve_env(name.upper()) == resolve_env(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "env_id", "observations", "actions"),
+    [
+        ("cartpole", "CartPole-v1", (4,), 2),
+        ("acrobot", "Acrobot-v1", (6,), 3),
+        ("lunarlander", "LunarLander-v3", (8,), 4),
+        ("frozenlake", "FrozenLake-v1", (), 4),
+    ],
+)
+def test_small_worlds_have_short_names(name: str, env_id: str, observations: tuple[int, ...], actions: int):
+    assert resolve_env(name) == env_id
+    env = make_env(name)
+    assert env.spec.id == env_id
+    assert env.observation_space.shape == observations
+    assert env.action_space == gym.spaces.Discrete(actions)
 
 
 def test_a_registered_id_stands_for_itself():
@@ -149,6 +165,21 @@ def test_missing_mujoco_is_one_line_that_says_what_to_install(monkeypatch: pytes
     with pytest.raises(ImportError, match=r"^MuJoCo is not installed: pip install supple\[mujoco\]$"):
         make_env("halfcheetah")
     make_env("CartPole-v1")
+
+
+def test_missing_box2d_is_one_line_that_says_what_to_install():
+    program = "import sys; sys.modules['Box2D'] = None\nfrom supple.envs import make_env\nmake_env('lunarlander')\n"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stderr.splitlines()[-1] == "ImportError: Box2D is not installed: pip install supple[box2d]"
+
+
+def test_an_episode_is_as_long_as_asked():
+    env = make_env("halfcheetah", max_episode_steps=3)
+    env.reset(seed=0)
+    assert [env.step(np.zeros(6))[3] for _ in range(3)] == [False, False, True]
+    assert make_env("halfcheetah").spec.max_episode_steps == 1000
+    with pytest.raises(ValueError, match="max_episode_steps must be at least 1, got 0"):
+        make_env("halfcheetah", max_episode_steps=0)
 
 
 def test_mujoco_writes_nothing_to_the_terminal_or_the_working_folder(tmp_path: Path):

@@ -1,0 +1,23 @@
+"""What changes between the tasks of a stream, one file each, and the wrapper that brings it to an environment."""
+
+from . import (  # noqa: F401 - registers them
+    actuators,
+    delay,
+    direction,
+    flip_actions,
+    friction,
+    gravity,
+    mode,
+    negate_reward,
+    noise,
+    none,
+    offset,
+    permute,
+    permute_actions,
+    rescale,
+)
+from .base import Shift, Values, shifts
+from .several import Shifts, parse_shifts
+from .shifted import Shifted, shifted
+
+__all__ = ["Shift", "Shifted", "Shifts", "Values", "parse_shifts", "shifted", "shifts"]

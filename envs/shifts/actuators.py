@@ -1,0 +1,25 @@
+"""Motors that weaken and are exchanged: the strength of each by a factor for each task."""
+
+from typing import Any
+
+import numpy as np
+
+from .base import shifts
+from .physics import PhysicsFactor
+
+
+@shifts.register("actuators")
+class Actuators(PhysicsFactor):
+    """Multiply the gear of each MuJoCo actuator by its own factor, log-uniform in [low, high] for each task.
+
+    A motor's force is its control times its gear.
+    """
+
+    def __init__(self, low: float = 0.5, high: float = 1.5, *, over: int = 0, from_task: int = 1) -> None:
+        super().__init__(low, high, over, from_task)
+
+    def part(self, model: Any) -> np.ndarray:
+        return model.actuator_gear.T  # six numbers each, one for each way to pull: (6, actuators)
+
+    def shape(self, model: Any) -> tuple[int, ...]:
+        return (model.nu,)

@@ -1,0 +1,38 @@
+"""Mirrored actions: left is right in every second task."""
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.spaces import Box, Discrete
+
+from .alternating import Alternating
+from .base import Values, name_of, shifts
+
+
+@shifts.register("flip_actions")
+class FlipActions(Alternating):
+    """Mirror actions in every second task: about the middle of their bounds (Box), or in reverse order (Discrete).
+
+    Where a Box has no bounds, its actions are negated.
+    """
+
+    def check(self, env: gym.Env) -> None:
+        space = env.action_space
+        if isinstance(space, Box):
+            if (np.isfinite(space.low) != np.isfinite(space.high)).any():
+                raise ValueError(f"flip_actions needs two bounds or none; {name_of(env)} takes {space}")
+        elif not isinstance(space, Discrete):
+            raise ValueError(f"flip_actions needs Box or Discrete actions; {name_of(env)} takes {space}")
+
+    def set(self, env: gym.Env, values: Values) -> None:
+        super().set(env, values)
+        space = env.action_space
+        if isinstance(space, Box):
+            bounded = np.isfinite(space.low)
+            self._ends: Any = np.where(bounded, space.low, 0) + np.where(bounded, space.high, 0)
+        else:
+            self._ends = 2 * space.start + space.n - 1  # type: ignore[attr-defined]
+
+    def action(self, action: Any) -> Any:
+        return self._ends - action if self._reversed else action

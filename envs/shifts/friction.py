@@ -1,0 +1,23 @@
+"""Slippery ground: as in Slippery Ant (Dohare et al. 2024, arXiv 2306.13812), friction is drawn for each task."""
+
+from typing import Any
+
+import numpy as np
+
+from .base import shifts
+from .physics import PhysicsFactor
+
+
+@shifts.register("friction")
+class Friction(PhysicsFactor):
+    """Multiply the sliding friction of every MuJoCo geom by one factor, log-uniform in [low, high] for each task.
+
+    The defaults are Dohare et al.'s coefficients for Ant, whose own coefficient is 1. Torsional and rolling
+    friction stay.
+    """
+
+    def __init__(self, low: float = 0.02, high: float = 2.0, *, over: int = 0, from_task: int = 1) -> None:
+        super().__init__(low, high, over, from_task)
+
+    def part(self, model: Any) -> np.ndarray:
+        return model.geom_friction[:, 0]

@@ -1,0 +1,36 @@
+"""Gaussian noise on observations, with a standard deviation of its own for each number and task."""
+
+import gymnasium as gym
+import numpy as np
+
+from .base import Values, shifts
+from .drawing import check_scale
+from .real import RealValued
+
+
+@shifts.register("noise")
+class Noise(RealValued):
+    """Add fresh noise to every observation: o + σ·ε, ε ~ N(0, 1), σ uniform in [0, scale] for each number and task.
+
+    scale: the largest standard deviation, in the environment's own units.
+    """
+
+    def __init__(self, scale: float = 0.1, *, over: int = 0, from_task: int = 1) -> None:
+        super().__init__(over=over, from_task=from_task)
+        self.scale = check_scale("scale", scale)
+
+    def neutral(self, env: gym.Env) -> Values:
+        return {"deviation": np.zeros(env.observation_space.shape or ())}
+
+    def draw(self, env: gym.Env, random: np.random.Generator, previous: Values) -> Values:
+        return {"deviation": random.uniform(0.0, self.scale, env.observation_space.shape)}
+
+    def set(self, env: gym.Env, values: Values) -> None:
+        self._deviation = values["deviation"]
+
+    def begin_episode(self, random: np.random.Generator) -> None:
+        self._random = random
+
+    def observation(self, observation: np.ndarray) -> np.ndarray:
+        noise = self._random.standard_normal(self._deviation.shape)
+        return observation + (self._deviation * noise).astype(observation.dtype)

@@ -1,0 +1,35 @@
+"""A constant offset on observations: the levels of Continual Gym Control (TRAC, Muppidi et al. 2024, arXiv 2405.16642).
+
+o ← o + b,   b ~ N(0, scale²) for each number of the observation
+"""
+
+import gymnasium as gym
+import numpy as np
+
+from .base import Values, shifts
+from .drawing import check_scale
+from .real import RealValued
+
+
+@shifts.register("offset")
+class Offset(RealValued):
+    """Add a constant to each number of the observation: o + b, b ~ N(0, scale²) for each task.
+
+    scale: standard deviation, in the environment's own units; 2 is TRAC's, whose first level has none either.
+    """
+
+    def __init__(self, scale: float = 2.0, *, over: int = 0, from_task: int = 1) -> None:
+        super().__init__(over=over, from_task=from_task)
+        self.scale = check_scale("scale", scale)
+
+    def neutral(self, env: gym.Env) -> Values:
+        return {"offset": np.zeros(env.observation_space.shape)}
+
+    def draw(self, env: gym.Env, random: np.random.Generator, previous: Values) -> Values:
+        return {"offset": random.normal(0.0, self.scale, env.observation_space.shape)}
+
+    def set(self, env: gym.Env, values: Values) -> None:
+        self._offset = values["offset"].astype(env.observation_space.dtype)
+
+    def observation(self, observation: np.ndarray) -> np.ndarray:
+        return observation + self._offset

@@ -1,0 +1,33 @@
+"""Permuted actions: each number of the action set does what another one did."""
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.spaces import Discrete
+
+from .base import Shift, Values, name_of, shifts
+from .drawing import another_permutation
+
+
+@shifts.register("permute_actions")
+class PermuteActions(Shift):
+    """Exchange the meanings of numbered actions; no task has the order of the task before."""
+
+    gradual = "episodes"
+
+    def check(self, env: gym.Env) -> None:
+        space = env.action_space
+        if not (isinstance(space, Discrete) and space.n >= 2):
+            raise ValueError(f"permute_actions needs two or more Discrete actions; {name_of(env)} takes {space}")
+
+    def neutral(self, env: gym.Env) -> Values:
+        return {"order": np.arange(env.action_space.n)}  # type: ignore[attr-defined]
+
+    def draw(self, env: gym.Env, random: np.random.Generator, previous: Values) -> Values:
+        return {"order": another_permutation(random, previous["order"])}
+
+    def set(self, env: gym.Env, values: Values) -> None:
+        self._order = values["order"]
+        self._start = env.action_space.start  # type: ignore[attr-defined]
+
+    def action(self, action: int) -> int:
+        return self._order[action - self._start] + self._start

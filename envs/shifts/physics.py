@@ -1,0 +1,50 @@
+"""What the shifts of MuJoCo's physics share: factors, log-uniform in [low, high], on part of its model."""
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from .base import Shift, Values, name_of
+from .drawing import check_range, log_uniform
+
+
+def model_of(env: gym.Env) -> Any:
+    """Return the MuJoCo model of an environment, to be written to, or None for other physics."""
+    model = getattr(env.unwrapped, "model", None)
+    return model if hasattr(model, "geom_friction") else None
+
+
+class PhysicsFactor(Shift, ABC):
+    """A shift that multiplies part of the model that the environment was made with."""
+
+    def __init__(self, low: float, high: float, over: int, from_task: int) -> None:
+        super().__init__(over=over, from_task=from_task)
+        self.low, self.high = check_range(low, high)
+        self._own: np.ndarray | None = None
+
+    @abstractmethod
+    def part(self, model: Any) -> np.ndarray:
+        """Return the part of the model, as a view to be written through."""
+
+    def shape(self, model: Any) -> tuple[int, ...] | None:
+        """Return the shape of the factors, which multiply the part as arrays do; None for a single number."""
+        return None
+
+    def check(self, env: gym.Env) -> None:
+        if model_of(env) is None:
+            raise ValueError(f"{self.name} needs MuJoCo physics, and {name_of(env)} has none")
+
+    def neutral(self, env: gym.Env) -> Values:
+        shape = self.shape(model_of(env))
+        return {"factor": 1.0 if shape is None else np.ones(shape)}
+
+    def draw(self, env: gym.Env, random: np.random.Generator, previous: Values) -> Values:
+        return {"factor": log_uniform(random, self.low, self.high, self.shape(model_of(env)))}
+
+    def set(self, env: gym.Env, values: Values) -> None:
+        part = self.part(model_of(env))
+        if self._own is None:
+            self._own = part.copy()
+        part[:] = self._own * values["factor"]

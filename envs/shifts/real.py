@@ -1,0 +1,19 @@
+"""What the shifts of real-valued observations share: they fit arrays of real numbers, and know no bounds."""
+
+import gymnasium as gym
+import numpy as np
+
+from .base import Shift, name_of
+
+
+class RealValued(Shift):
+    """A shift after which any real number may be seen."""
+
+    def check(self, env: gym.Env) -> None:
+        space = env.observation_space
+        if not (isinstance(space, gym.spaces.Box) and np.issubdtype(space.dtype, np.floating)):
+            raise ValueError(f"{self.name} needs observations of real numbers; {name_of(env)} shows {space}")
+
+    def space(self, observation_space: gym.Space) -> gym.Space:
+        dtype: type[np.floating] = observation_space.dtype.type  # type: ignore[union-attr]
+        return gym.spaces.Box(-np.inf, np.inf, observation_space.shape, dtype)

@@ -1,0 +1,29 @@
+"""Other units of the observations: o ← f · o with a factor for each number, as if sensors had been exchanged."""
+
+import gymnasium as gym
+import numpy as np
+
+from .base import Values, shifts
+from .drawing import check_range, log_uniform
+from .real import RealValued
+
+
+@shifts.register("rescale")
+class Rescale(RealValued):
+    """Multiply each number of the observation by a factor, log-uniform in [low, high] for each task."""
+
+    def __init__(self, low: float = 0.5, high: float = 2.0, *, over: int = 0, from_task: int = 1) -> None:
+        super().__init__(over=over, from_task=from_task)
+        self.low, self.high = check_range(low, high)
+
+    def neutral(self, env: gym.Env) -> Values:
+        return {"factor": np.ones(env.observation_space.shape or ())}
+
+    def draw(self, env: gym.Env, random: np.random.Generator, previous: Values) -> Values:
+        return {"factor": log_uniform(random, self.low, self.high, env.observation_space.shape)}
+
+    def set(self, env: gym.Env, values: Values) -> None:
+        self._factor = values["factor"].astype(env.observation_space.dtype)
+
+    def observation(self, observation: np.ndarray) -> np.ndarray:
+        return observation * self._factor

@@ -1,0 +1,119 @@
+"""The wrapper that brings shifts to an environment, for any use of Gymnasium."""
+
+import copy
+from typing import Any, SupportsFloat
+
+import gymnasium as gym
+import numpy as np
+
+from .base import Shift, Values
+from .several import Shifts, parse_shifts
+
+
+class Shifted(gym.Wrapper, gym.utils.RecordConstructorArgs):
+    """An environment as it is in one task of a stream, whose tasks differ by shifts.
+
+    Observations and rewards pass through the shifts in the order of the text, actions in reverse: the first shift
+    is the nearest to the environment. Observations keep their dtype. The observation space is that of all tasks.
+
+    env: any environment that the shifts fit; some of them reset it to see that (`direction`).
+    shifts: as a text, or as `parse_shifts` returns it.
+    seed: of what the tasks are given, which all copies with this seed share. What differs between episodes
+        (noise; which of them takes a gradual change already) is drawn from the seed given to `reset`.
+    task: number of the task, from 0.
+
+    Raises ValueError, in one line, for a shift that does not fit, and for a negative seed or task.
+    """
+
+    def __init__(self, env: gym.Env, shifts: Shifts | str, seed: int = 0, task: int = 0) -> None:
+        gym.utils.RecordConstructorArgs.__init__(self, shifts=str(shifts), seed=seed, task=task)  # for `env.spec`
+        gym.Wrapper.__init__(self, env)
+        if seed < 0:
+            raise ValueError(f"a seed of shifts is 0 or more, got {seed}")
+        self.shifts = parse_shifts(shifts) if isinstance(shifts, str) else shifts
+        self.shifts.check(env)
+        self.seed = seed
+        self._parts = [copy.copy(part) for part in self.shifts.parts]  # each wrapper keeps values of its own
+        self._sliding = [part for part in self._parts if part.over and part.gradual == "numbers"]
+        self._observation = [part.observation for part in self._parts if part.has("observation")]
+        self._action = [part.action for part in reversed(self._parts) if part.has("action")]
+        self._reward = [part.reward for part in self._parts if part.has("reward")]
+        for part in self._parts:
+            if part.has("space"):
+                self.observation_space = part.space(self.observation_space)
+        self._random = _generator(None)
+        self._task = -1
+        self._after = self.shifts.drawn(env, seed, -1)
+        self.task = task
+
+    @property
+    def task(self) -> int:
+        """The number of the task. Another one takes effect with the next reset, at the first of its steps."""
+        return self._task
+
+    @task.setter
+    def task(self, task: int) -> None:
+        if task < 0:
+            raise ValueError(f"tasks are counted from 0, got {task}")
+        following = task == self._task + 1
+        self._before = self._after if following else self.shifts.drawn(self.env, self.seed, task - 1)
+        self._after = self.shifts.following(self.env, self.seed, task, self._before)
+        self._task, self._steps, self._entered = task, 0, False
+
+    def progress(self, steps: int) -> None:
+        """Say how many steps the task has had in all copies together: what comes gradually comes this far.
+
+        Numbers move at once, other values with the next episodes. Raises ValueError for a negative number.
+        """
+        if steps < 0:
+            raise ValueError(f"steps are counted from 0, got {steps}")
+        self._steps = steps
+        if self._entered:
+            for part in self._sliding:
+                part.set(self.env, self._values(part))
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        if seed is not None:
+            self._random = _generator(seed)
+        for part in self._parts:
+            part.set(self.env, self._values(part))
+            part.begin_episode(self._random)
+        self._entered = True
+        observation, info = self.env.reset(seed=seed, options=options)
+        for see in self._observation:
+            observation = see(observation)
+        return observation, info
+
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+        for act in self._action:
+            action = act(action)
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        for see in self._observation:
+            observation = see(observation)
+        for value in self._reward:
+            reward = value(reward, info)  # type: ignore[arg-type]
+        return observation, reward, terminated, truncated, info
+
+    def _values(self, part: Shift) -> Values:
+        """Return what holds now, or for the episode that begins."""
+        before, after = self._before[part.name], self._after[part.name]
+        if self._steps >= part.over:
+            return after
+        share = self._steps / part.over
+        if part.gradual == "episodes":
+            return after if self._random.random() < share else before
+        return {name: (1.0 - share) * before[name] + share * after[name] for name in after}
+
+
+def shifted(env: gym.Env) -> Shifted | None:
+    """Return the wrapper with the shifts of this environment, or None if it has none."""
+    while isinstance(env, gym.Wrapper):
+        if isinstance(env, Shifted):
+            return env
+        env = env.env
+    return None
+
+
+def _generator(seed: int | None) -> np.random.Generator:
+    # The key keeps it apart from the environment's own generator, which has the same seed.
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(1,))))

@@ -1,0 +1,37 @@
+"""docs/worlds.md: its examples run, its table names every shift as it is, with what is said of gradual changes."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from supple.envs import shifts
+from supple.scripts.list import parameters
+
+PAGE = (Path(__file__).parents[3] / "docs/worlds.md").read_text()
+
+
+def test_every_example_runs(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shifts, "_entries", dict(shifts.entries))
+    names: dict[str, object] = {}
+    for block in re.findall(r"^```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE):
+        exec(block, names)
+    assert re.fullmatch(
+        r"\{'offset': \{'offset': \[.*\]\}, 'flip_actions': \{'reversed': False\}\}\n", capsys.readouterr().out
+    )
+
+
+def test_the_table_gives_every_shift_with_its_parameters() -> None:
+    common = ", over=0, from_task=1"
+    known = {f"{name}({parameters(entry)})".replace(common, "") for name, entry in shifts.entries.items()}
+    known = {re.sub(r"\(over=0, from_task=1\)", "", text) for text in known}
+    assert set(re.findall(r"^\| `(.*?)` \|", PAGE, re.MULTILINE)) == known
+
+
+def test_the_page_says_how_each_change_comes() -> None:
+    gradual = PAGE[PAGE.index("**Gradual changes.**") : PAGE.index("**Order.**")].split(
+        "Where there is nothing between"
+    )
+    for text, way in zip(gradual, ("numbers", "episodes"), strict=True):
+        found = {name for name in re.findall(r"`(\w+)`", text) if name in shifts.entries}
+        assert found == {name for name, entry in shifts.entries.items() if entry.gradual == way} - {"none"}

@@ -1,0 +1,222 @@
+"""The wrapper: several shifts in order, tasks that move, spaces, generators, and everything that is refused."""
+
+import copy
+import re
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
+from gymnasium.utils.env_checker import check_env
+
+from supple.envs import Shift, Shifted, make_env, parse_shifts, shifts
+
+Make = Callable[..., Any]
+
+
+def test_observations_pass_the_shifts_in_the_order_of_the_text(toy: Make) -> None:
+    for text in ("offset + rescale", "rescale + offset"):
+        inner = toy(Box(-1, 1, (3,), np.float64))
+        env = Shifted(inner, text, seed=2, task=1)
+        values = env.shifts.values(inner, 2, 1)
+        b, f = np.array(values["offset"]["offset"]), np.array(values["rescale"]["factor"])
+        expected = (env.reset(seed=0)[0], inner.shown)
+        np.testing.assert_array_equal(expected[0], (expected[1] + b) * f if text[0] == "o" else expected[1] * f + b)
+
+
+def test_several_shifts_are_wrappers_within_wrappers(toy: Make) -> None:
+    names = ["permute_actions", "flip_actions", "permute", "offset", "negate_reward"]
+    one = toy(action_space=Discrete(5))
+    together, apart = Shifted(one, " + ".join(names), 7, 3), (other := toy(action_space=Discrete(5)))
+    for name in names:
+        apart = Shifted(apart, name, 7, 3)
+    np.testing.assert_array_equal(together.reset(seed=0)[0], apart.reset(seed=0)[0])
+    for action in range(5):
+        a, b = together.step(action), apart.step(action)
+        np.testing.assert_array_equal(a[0], b[0])
+        assert a[1:] == b[1:]
+    assert one.told == other.told != list(range(5))
+
+
+def test_a_task_takes_effect_with_the_next_reset_and_equals_a_new_wrapper(toy: Make) -> None:
+    text = "permute_actions + offset + negate_reward"
+    env = Shifted(toy(), text, seed=1)
+    env.reset(seed=0)
+    first = env.step(0)
+    for task in (1, 2, 5, 3):
+        env.task = task
+        assert env.task == task
+        fresh = Shifted(toy(), text, seed=1, task=task)
+        np.testing.assert_array_equal(env.reset(seed=0)[0], fresh.reset(seed=0)[0])
+        assert env.step(0)[1] == fresh.step(0)[1]
+        assert env.unwrapped.told == fresh.unwrapped.told
+    env.task = 0
+    assert env.step(0)[1] == -2  # still task 3
+    env.reset(seed=0)
+    np.testing.assert_array_equal(env.step(0)[0], first[0])
+
+
+def test_wrappers_of_one_text_do_not_share_what_they_hold(toy: Make) -> None:
+    asked = parse_shifts("offset + delay(steps=3)")
+    envs = [Shifted(toy(), asked, task=task) for task in (0, 1)]
+    envs.append(copy.deepcopy(envs[1]))
+    seen = [env.reset(seed=0)[0] for env in envs]
+    np.testing.assert_array_equal(seen[0], envs[0].unwrapped.shown)
+    np.testing.assert_array_equal(seen[1], seen[2])
+    assert not np.array_equal(seen[0], seen[1])
+
+
+@pytest.mark.filterwarnings("ignore:.*(different from the unwrapped version|infinity):UserWarning")
+@pytest.mark.parametrize(
+    ("env", "text"),
+    [
+        ("CartPole-v1", "offset + permute + noise + rescale + flip_actions + permute_actions + negate_reward + delay"),
+        ("FrozenLake-v1", "permute + permute_actions"),
+        ("Hopper-v5", "friction(over=9) + gravity + actuators + direction + flip_actions + noise + delay"),
+    ],
+)
+def test_gymnasium_finds_nothing_wrong(env: str, text: str) -> None:
+    for task in (0, 1, 2):
+        check_env(Shifted(gym.make(env, disable_env_checker=True), text, task=task), skip_render_check=True)
+
+
+def test_observations_lie_in_the_space_of_every_task() -> None:
+    for env_id in ("CartPole-v1", "FrozenLake-v1"):
+        text = "permute" if env_id[0] == "F" else "permute + rescale + offset + noise"
+        env = Shifted(gym.make(env_id), text)
+        for task in range(4):
+            env.task = task
+            observation, _ = env.reset(seed=task)
+            assert env.observation_space.contains(observation)
+            assert env.observation_space.contains(env.step(1)[0])
+
+
+def test_the_first_task_is_the_environment_itself_bit_for_bit() -> None:
+    plain, env = make_env("hopper"), make_env("hopper", shifts="offset + friction + flip_actions + direction", seed=3)
+    np.testing.assert_array_equal(env.reset(seed=4)[0], plain.reset(seed=4)[0])
+    for action in np.random.default_rng(0).uniform(-2, 2, (20, 3)).astype(np.float32):
+        ours, theirs = env.step(action), plain.step(action)
+        np.testing.assert_array_equal(ours[0], theirs[0])
+        assert ours[1:4] == theirs[1:4]
+
+
+def test_a_mirrored_action_is_clipped_first() -> None:
+    told = []
+    env = make_env("halfcheetah", shifts="flip_actions", task=1)
+    step = env.unwrapped.step
+    env.unwrapped.step = lambda action: told.append(action) or step(action)
+    env.reset(seed=0)
+    env.step(np.full(6, 3.0))
+    np.testing.assert_array_equal(told, [np.full(6, -1.0)])
+
+
+def test_a_shift_of_one_s_own_is_found_by_its_name(toy: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shifts, "_entries", dict(shifts.entries))
+
+    @shifts.register("doubled")
+    class Doubled(Shift):
+        def reward(self, reward: float, info: dict[str, Any]) -> float:
+            return 2 * reward
+
+    env = Shifted(toy(), "doubled + negate_reward", task=1)
+    env.reset(seed=0)
+    assert env.step(0)[1] == -2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "none",
+        "offset(scale=2)",
+        "offset(scale=2.5,over=100) + flip_actions",
+        "delay(steps=+3) + rescale(low=1e+0,high=3)",
+    ],
+)
+def test_texts_come_back_from_what_they_were_read_to(text: str) -> None:
+    asked = parse_shifts(text)
+    assert str(parse_shifts(str(asked))) == str(asked)
+    assert [part.name for part in parse_shifts(text.replace(" ", "")).parts] == [part.name for part in asked.parts]
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("ofset", "unknown shift 'ofset': did you mean 'offset'?"),
+        (
+            "offset(scal=2)",
+            "offset has no parameter 'scal': did you mean 'scale'? (parameters: scale, over, from_task)",
+        ),
+        ("offset(scale=yes)", "offset: scale must be float, not 'yes'"),
+        ("offset(scale=0)", "offset: scale must be positive and finite, got 0"),
+        ("noise(scale=-1)", "noise: scale must be positive and finite, got -1"),
+        ("friction(low=2,high=1)", "friction: factors need 0 < low <= high, both finite, got low=2, high=1"),
+        ("rescale(low=0)", "rescale: factors need 0 < low <= high, both finite, got low=0, high=2.0"),
+        ("delay(steps=0)", "delay: steps must be at least 1, got 0"),
+        ("permute(over=-1)", "permute: over is a number of steps, 0 or more, got -1"),
+        ("permute(from_task=-1)", "permute: from_task is a task's number, from 0, got -1"),
+        ("none + offset + none", "shift 'none' is given twice: each may be there once"),
+        ("offset +", "unexpected end at character 1 of '': expected a name"),
+        ("offset(scale=2", "unexpected end at character 15 of 'offset(scale=2': expected ',' or ')'"),
+    ],
+)
+def test_what_is_no_shift_is_refused_in_one_line(text: str, complaint: str) -> None:
+    with pytest.raises(ValueError, match="^" + re.escape(complaint)) as error:
+        parse_shifts(text)
+    assert "\n" not in str(error.value)
+
+
+IMAGE = Box(0, 255, (84, 84), np.uint8)
+
+
+@pytest.mark.parametrize(
+    ("text", "spaces", "complaint"),
+    [
+        ("offset", [Discrete(4)], "offset needs observations of real numbers; Toy shows Discrete(4)"),
+        ("noise", [IMAGE], "noise needs observations of real numbers; Toy shows Box(0, 255, (84, 84), uint8)"),
+        ("rescale", [IMAGE], "rescale needs observations of real numbers; Toy shows Box(0, 255, (84, 84), uint8)"),
+        ("permute", [IMAGE], "permute needs a vector or a number to observe; Toy shows Box(0, 255, (84, 84), uint8)"),
+        ("permute", [Dict()], "permute needs a vector or a number to observe; Toy shows Dict()"),
+        ("permute", [Box(0, 1, (1,))], "permute needs at least two numbers to exchange; Toy shows Box(0.0, 1.0, (1,)"),
+        ("flip_actions", [None, Box(0, np.inf, (1,))], "flip_actions needs two bounds or none; Toy takes Box(0.0, inf"),
+        ("flip_actions", [None, MultiDiscrete([2])], "flip_actions needs Box or Discrete actions; Toy takes Multi"),
+        ("permute_actions", [None, Box(0, 1)], "permute_actions needs two or more Discrete actions; Toy takes Box("),
+        ("delay", [None, MultiDiscrete([2])], "delay needs Box or Discrete actions; Toy takes MultiDiscrete([2])"),
+        ("direction", [], "direction needs reward_forward in the info of a step, and Toy gives none"),
+        ("friction", [], "friction needs MuJoCo physics, and Toy has none"),
+        ("gravity", [], "gravity needs MuJoCo physics, and Toy has none"),
+        ("actuators", [], "actuators needs MuJoCo physics, and Toy has none"),
+        ("mode", [], "mode needs an Atari game, and Toy is none"),
+    ],
+)
+def test_what_does_not_fit_an_environment_is_refused_in_one_line(
+    toy: Make, text: str, spaces: list[gym.Space | None], complaint: str
+) -> None:
+    with pytest.raises(ValueError, match="^" + re.escape(complaint)) as error:
+        Shifted(toy(*spaces), text)
+    assert "\n" not in str(error.value)
+
+
+def test_a_change_must_fit_into_its_task(toy: Make) -> None:
+    asked = parse_shifts("none + offset(over=101)")
+    asked.check(toy(), 101)
+    with pytest.raises(ValueError, match=re.escape("offset(over=101) comes over 101 steps, and a task has only 100")):
+        asked.check(toy(), 100)
+
+
+def test_seeds_and_tasks_are_not_negative(toy: Make) -> None:
+    with pytest.raises(ValueError, match="a seed of shifts is 0 or more, got -1"):
+        Shifted(toy(), "none", seed=-1)
+    with pytest.raises(ValueError, match="tasks are counted from 0, got -1"):
+        Shifted(toy(), "none", task=-1)
+
+
+def test_the_checks_leave_generators_alone() -> None:
+    space = make_env("hopper").action_space
+    space.seed(1)
+    plain = copy.deepcopy(space)
+    env = gym.make("Hopper-v5")
+    env.action_space.seed(1)
+    Shifted(env, "direction")
+    np.testing.assert_array_equal(env.action_space.sample(), plain.sample())
