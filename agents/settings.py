@@ -23,6 +23,10 @@ class AgentSettings(RunSettings):
     """Environment steps in all, with --env and one task."""
     max_episode_steps: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
     """Steps after which an episode is cut off (default: the environment's own limit)."""
+    shift: Annotated[str | None, tyro.conf.arg(metavar="SHIFTS")] = None
+    """What changes between tasks: "offset(scale=2)", "friction + negate_reward" (see `supple list shifts`)."""
+    fresh: bool = False
+    """Begin every task with a new agent: the reference for how well a task can be learned at all."""
     num_envs: int = 8
     """Parallel copies of the environment."""
     threads: int = 1
@@ -60,6 +64,8 @@ class AgentSettings(RunSettings):
 
     def check(self) -> None:
         super().check()
-        positive(**{"--num-envs": self.num_envs})
+        positive(**{"--num-envs": self.num_envs, "--max-episode-steps": self.max_episode_steps})
+        if self.fresh and set(self.hook) - {"none"}:
+            raise UsageError("--fresh True begins every task with a new agent: hooks have no place in it")
         if self.eval_episodes < 0:
             raise UsageError(f"--eval-episodes must be 0 or more, got {self.eval_episodes}")

@@ -1,9 +1,10 @@
 """The tasks of an agent: which environment it lives in at which step."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from ..envs import parse_sequence, resolve_env
+from ..envs import Shifts, make_env, parse_sequence, parse_shifts, resolve_env
 from ..experiments.errors import RunError, UsageError
 from ..experiments.work import Task
 from .settings import AgentSettings
@@ -14,10 +15,12 @@ class EnvTask(Task):
     """One stretch of a stream: the agent lives in `env` for the steps start ≤ step < end, of all copies together.
 
     env: Gymnasium id. cycle: how often the sequence was completed before, from 0.
+    shift: what its shifts give this task, by the names of shift and value (see `Shifts.values`).
     """
 
     env: str
     cycle: int
+    shift: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @property
     def labels(self) -> dict[str, int]:
@@ -54,8 +57,35 @@ def tasks_of(settings: AgentSettings) -> tuple[EnvTask, ...]:
         name = "--steps-per-task" if settings.steps is None else "--steps"
         raise UsageError(f"{name} {steps} is no multiple of {together}: {near} would be")
     try:
-        return task_stream(parse_sequence(text), settings.cycles, steps)
+        tasks = task_stream(parse_sequence(text), settings.cycles, steps)
+        return shifted(tasks, shifts, settings.seed) if (shifts := shifts_of(settings)) else tasks
     except ValueError as error:
         raise UsageError(str(error)) from error
     except ImportError as error:
         raise RunError(str(error)) from error
+
+
+def shifts_of(settings: AgentSettings) -> Shifts | None:
+    """Return the shifts between the tasks. Raises UsageError for a text that names none."""
+    try:
+        return None if settings.shift is None else parse_shifts(settings.shift)
+    except ValueError as error:
+        raise UsageError(f"--shift: {error}") from error
+
+
+def shifted(tasks: Sequence[EnvTask], shifts: Shifts, seed: int) -> tuple[EnvTask, ...]:
+    """Return the tasks with what their shifts give them, drawn from the seed and the task's number alone.
+
+    Raises UsageError for a shift that does not fit one of the environments, or takes longer than a task.
+    """
+    values: dict[int, dict[str, Any]] = {}
+    for name in dict.fromkeys(task.env for task in tasks):
+        env = make_env(name)
+        try:
+            shifts.check(env, tasks[0].steps)
+            values |= {task.index: shifts.values(env, seed, task.index) for task in tasks if task.env == name}
+        except ValueError as error:
+            raise UsageError(f"--shift: {error}") from error
+        finally:
+            env.close()
+    return tuple(replace(task, shift=values[task.index]) for task in tasks)

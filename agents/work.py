@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from ..envs import Envs, Episode
@@ -14,7 +15,7 @@ from ..metrics import human_normalized
 from .agent import Agent
 from .evaluate import evaluate
 from .settings import AgentSettings
-from .stream import EnvTask, tasks_of
+from .stream import EnvTask, shifts_of, tasks_of
 
 
 class AgentWork(Work):
@@ -34,8 +35,11 @@ class AgentWork(Work):
         """Raises UsageError or ValueError for environments in which this agent cannot live."""
         self.settings = settings
         self.tasks: tuple[EnvTask, ...] = tasks_of(settings)
-        self.agent = self.new_agent({name: self.space(name) for name in dict.fromkeys(task.env for task in self.tasks)})
+        self.shifts = shifts_of(settings)
+        self.spaces = {name: self.space(name) for name in dict.fromkeys(task.env for task in self.tasks)}
+        self.agent = self.new_agent(settings, self.spaces)
         self.task = self.tasks[0]
+        self.passed = 0  # steps that the task has had
         self._envs: Envs | None = None  # those of the task at hand
         if not settings.eval_episodes:
             self.no_best = "there are no evaluations to choose it by: --eval-episodes 5"
@@ -54,27 +58,38 @@ class AgentWork(Work):
         Raises ValueError, by name, for one that it cannot serve."""
 
     @abstractmethod
-    def new_agent(self, spaces: Mapping[str, Any]) -> Agent:
+    def new_agent(self, settings: Any, spaces: Mapping[str, Any]) -> Agent:
         """Return the agent for these environments: name → what `space` says of it."""
 
     @abstractmethod
-    def envs(self, env: str, copies: int) -> Envs:
-        """Return copies of an environment."""
+    def envs(self, env: str, copies: int, **world: Any) -> Envs:
+        """Return copies of an environment; world: further arguments of the function that makes it."""
 
-    def held_out(self, env: str, copies: int) -> Envs | None:
+    def held_out(self, env: str, copies: int, **world: Any) -> Envs | None:
         """Return copies of its perturbed variant for evaluations, or None if it has none."""
         return None
+
+    def world(self, task: EnvTask) -> dict[str, Any]:
+        """Return what the settings ask of a task's environment."""
+        s = self.settings
+        shifted = {} if self.shifts is None else {"shifts": self.shifts, "seed": s.seed, "task": task.index}
+        return shifted | ({} if s.max_episode_steps is None else {"max_episode_steps": s.max_episode_steps})
 
     # -- learning ---------------------------------------------------------------------------------------------------
 
     def enter(self, task: EnvTask) -> None:
         self.close()
         self.task = task
+        if self.settings.fresh and task.index:
+            self.agent = self.new_agent(
+                replace(self.settings, seed=derive(self.settings.seed, "fresh agent", task.index)), self.spaces
+            )
         self.agent.begin_task(task.env)
 
-    def begin_segment(self, number: int) -> None:
+    def begin_segment(self, number: int, step: int) -> None:
         if self._envs is None:
-            self._envs = self.envs(self.task.env, self.settings.num_envs)
+            self._envs = self.envs(self.task.env, self.settings.num_envs, **self.world(self.task))
+        self._came_to(step)
         seeds = [derive(self.settings.seed, "episodes", number, i) for i in range(self._envs.num_envs)]
         self.agent.begin_episodes(self._envs.reset([seed % 2**31 for seed in seeds]))
 
@@ -82,15 +97,24 @@ class AgentWork(Work):
         """Let the agent decide up to the next place at which it can be stopped: one, or a rollout."""
         assert self._envs is not None
         agent, stride, now = self.agent, self.settings.stride, step
+        gradual = self.shifts is not None and self.shifts.is_gradual
         while True:
             result = self._envs.step(agent.act())
             agent.remember(result)
             now += stride
+            if gradual:
+                self._came_to(now)
             for episode in result.episodes:
                 self._log(run, task, now, episode)
             if agent.update(hooks, last=now >= until):
                 self.learned(run, task, now)
                 return now - step
+
+    def _came_to(self, step: int) -> None:
+        """Let shifts that come gradually come as far as they are at this step."""
+        assert self._envs is not None
+        self.passed = step - self.task.start
+        self._envs.progress(self.passed)
 
     def learned(self, run: RunDirectory, task: EnvTask, step: int) -> None:
         """Do what the agent's environments need after it learned; nothing, unless it says otherwise."""
@@ -120,12 +144,17 @@ class AgentWork(Work):
         in new copies of the environment and of its held-out variant."""
         s = self.settings
         seeds = [derive(s.seed, "evaluation", task.index, i) % 2**31 for i in range(s.eval_episodes)]
-        values = {"eval/return": evaluate(self.agent, task.env, self.envs(task.env, len(seeds)), seeds)}
+        world = self.world(task)
+        values = {"eval/return": self._return(task, self.envs(task.env, len(seeds), **world), seeds)}
         if (score := human_normalized(task.env, values["eval/return"])) is not None:
             values["eval/human_normalized"] = score
-        if (held_out := self.held_out(task.env, len(seeds))) is not None:
-            values["eval/return_friction"] = evaluate(self.agent, task.env, held_out, seeds)
+        if (held_out := self.held_out(task.env, len(seeds), **world)) is not None:
+            values["eval/return_friction"] = self._return(task, held_out, seeds)
         return values
+
+    def _return(self, task: EnvTask, envs: Envs, seeds: list[int]) -> float:
+        envs.progress(self.passed)
+        return evaluate(self.agent, task.env, envs, seeds)
 
     # -- states and resources -----------------------------------------------------------------------------------------
 

@@ -39,7 +39,7 @@ class Stepped:
         self.task = work.tasks[0]
         work.enter(self.task)
         work.look_at(self.task, 0)
-        work.begin_segment(0)
+        work.begin_segment(0, 0)
         for learner in work.learners.values():
             learner.module.train()
 

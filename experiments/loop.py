@@ -65,7 +65,7 @@ class Loop:
             self._begin(task)
         elif self.step == self.start:
             self.hooks.passed(self.start - 1, self.start)
-        work.begin_segment(number := self.number)
+        work.begin_segment(number := self.number, self.step)
         while self.step < until:
             previous = self.step
             self.step += work.advance(task, previous, until, self.hooks, self.run)
@@ -89,7 +89,7 @@ class Loop:
                 work.check(closely=True)
                 self._save()
             if self.number > number and self.step < until:
-                work.begin_segment(number := self.number)
+                work.begin_segment(number := self.number, self.step)
 
     def _begin(self, task: Task) -> None:
         if self.step == self.start and task.index:  # a fork: the trunk's hooks saw the last task end, not ours

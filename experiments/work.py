@@ -87,7 +87,7 @@ class Work(ABC):
     def look_at(self, task: Any, step: int) -> None:  # noqa: B027
         """Let the learners' data be those of this task: what was learned last before `step`, else what comes first."""
 
-    def begin_segment(self, number: int) -> None:  # noqa: B027
+    def begin_segment(self, number: int, step: int) -> None:  # noqa: B027
         """Begin anew what no checkpoint holds (environments), from seeds derived from the number of checkpoints so far.
 
         Called before the first step after the start of a task, a checkpoint, or a resumption: in every run alike.

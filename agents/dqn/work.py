@@ -20,11 +20,11 @@ class DQNWork(AgentWork):
         envs.close()
         return Pixels(stack, height, width, actions)
 
-    def new_agent(self, spaces: Mapping[str, Pixels]) -> DQN:
-        return DQN(self.settings, spaces)
+    def new_agent(self, settings: DQNSettings, spaces: Mapping[str, Pixels]) -> DQN:
+        return DQN(settings, spaces)
 
-    def envs(self, env: str, copies: int) -> Envs:
+    def envs(self, env: str, copies: int, **world: Any) -> Envs:
         s = self.settings
         return make_pixels(
-            env, copies, sticky=s.sticky, sticky_per=s.sticky_per, max_frames=s.max_frames, threads=s.threads
+            env, copies, sticky=s.sticky, sticky_per=s.sticky_per, max_frames=s.max_frames, threads=s.threads, **world
         )

@@ -1,6 +1,7 @@
 """PPO's environments, and what it must know of them."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import gymnasium as gym
 
@@ -22,27 +23,24 @@ class PPOWork(AgentWork):
         made.close()
         return Space(gym.spaces.flatdim(made.observation_space), policy_for(made.action_space))
 
-    def new_agent(self, spaces: Mapping[str, Space]) -> PPO:
-        return PPO(self.settings, spaces)
+    def new_agent(self, settings: PPOSettings, spaces: Mapping[str, Space]) -> PPO:
+        return PPO(settings, spaces)
 
-    def envs(self, env: str, copies: int) -> Envs:
-        s = self.settings
-        return Vector(
-            lambda: make_env(env, clip_actions=s.clip_actions, max_episode_steps=s.max_episode_steps), copies
-        )
+    def envs(self, env: str, copies: int, **world: Any) -> Envs:
+        return Vector(lambda: make_env(env, clip_actions=self.settings.clip_actions, **world), copies)
 
     def learned(self, run: RunDirectory, task: EnvTask, step: int) -> None:
         """Begin new episodes after an update, where settings ask for it."""
         if self.settings.restart_episodes:
-            assert self._envs is not None
+            assert isinstance(self._envs, Vector)
             observations, episodes = self._envs.restart()
             for episode in episodes:
                 self._log(run, task, step, episode)
             self.agent.begin_episodes(observations)
 
-    def held_out(self, env: str, copies: int) -> Envs | None:
+    def held_out(self, env: str, copies: int, **world: Any) -> Envs | None:
         """Return copies with another friction, where there is friction."""
         s = self.settings
         if not has_friction(env):
             return None
-        return Vector(lambda: make_env(env, friction=s.eval_friction, clip_actions=s.clip_actions), copies)
+        return Vector(lambda: make_env(env, friction=s.eval_friction, clip_actions=s.clip_actions, **world), copies)

@@ -1,6 +1,7 @@
 """SAC's environments, and what it must know of them."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import gymnasium as gym
 
@@ -24,8 +25,8 @@ class SACWork(AgentWork):
         low, high = (tuple(map(float, bound)) for bound in (action.low, action.high))
         return Control(gym.spaces.flatdim(observation), low, high)
 
-    def new_agent(self, spaces: Mapping[str, Control]) -> SAC:
-        return SAC(self.settings, spaces)
+    def new_agent(self, settings: SACSettings, spaces: Mapping[str, Control]) -> SAC:
+        return SAC(settings, spaces)
 
-    def envs(self, env: str, copies: int) -> Envs:
-        return Vector(lambda: Repeat(make_env(env), self.settings.action_repeat), copies)
+    def envs(self, env: str, copies: int, **world: Any) -> Envs:
+        return Vector(lambda: Repeat(make_env(env, **world), self.settings.action_repeat), copies)
