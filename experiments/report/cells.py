@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .collect import RunData
-from .numbers import NAN, Spread, means_at_events, strict
+from .numbers import NAN, Spread, means_at_events, spread_json, strict
 from .study import Group, Study
 
 Array = NDArray[np.float64]
@@ -82,6 +82,12 @@ def evaluated(runs: Sequence[RunData]) -> list[str]:
     return [name for name in found if any(run.series(name)[0].size for run in runs)]
 
 
+def evaluated_in(cells: Sequence[Cell]) -> list[str]:
+    """Return the names of the whole numbers, without their parts, that any cell evaluated, but for training losses."""
+    names = dict.fromkeys(name for cell in cells for name in cell.numbers)
+    return [name for name in names if "/" not in name and name != "train_loss"]
+
+
 def short_names(names: Sequence[str]) -> dict[str, str]:
     """Return what to call the parts of a number, `val_loss/brown` → `brown`; files by name, where these differ."""
     parts = {name: name.partition("/")[2] for name in names if "/" in name}
@@ -121,7 +127,9 @@ def to_json(study: Study, cells: Sequence[Cell], more: Sequence[dict[str, Any]] 
         `best`, `gain` (final − base) and `minus_none` (final − that of `none`, paired by seed); and of continual
         learning `tasks`, `scores` (seeds, after task, of task), `scores_before`, `op`, `bwt` (eq. 10: positive is
         forgotten), `transfer`, `average`, `last` and the last three `by_task`.
-        Each is `mean`, `sd` (unbiased) and `per_seed`; null for runs that are not at their end.
+        Each is `mean`, `sd` (unbiased), `interval` (Student's, 95 %) and `per_seed`; null for runs that are not at
+        their end.
+    `differences`, `verdict`: see `differences.to_json`.
     `gaps`: for each variant of a pretraining, `none` − the `best_arm`'s final validation loss.
     """
     extra = list(more) or [{} for _ in cells]
@@ -152,10 +160,6 @@ def to_json(study: Study, cells: Sequence[Cell], more: Sequence[dict[str, Any]] 
         }
     )
     return plain
-
-
-def spread_json(spread: Spread) -> dict[str, Any]:
-    return {"mean": spread.mean, "sd": spread.sd, "per_seed": spread.values}
 
 
 def _cell_json(cell: Cell) -> dict[str, Any]:

@@ -26,9 +26,6 @@ def linear(study: Study, cells: Sequence[Cell]) -> list[Table]:
             ("kernel distance, last task", "kernel_distance_task"),
         )
     }
-    columns["excess loss − none"] = [
-        _text(cell.numbers[EXCESS].minus_none) if EXCESS in cell.numbers else MISSING for cell in cells
-    ]
     words = (
         "After the last update. Excess loss is ½‖W₂W₁ − Σyx‖² on the last task, what is left to learn; forgetting the "
         "mean over earlier tasks of their loss now minus that at their end; kernel distance, in [0, 1], "
@@ -66,11 +63,11 @@ def _in_task(run: RunData, task: Segment) -> tuple[float, float, float]:
 
 
 def _text(spread: Spread) -> str:
-    """`1.23e−05 ± 3e−06`, as losses go down to rounding, which is 0."""
+    """`1.23e−05 [1.1e−05, 1.36e−05]`, as losses go down to rounding, which is 0."""
     if not np.isfinite(spread.mean):
         return MISSING
-    text = number(_rounded(spread.mean))
-    return f"{text} ± {number(_rounded(spread.sd), 1)}" if np.isfinite(spread.sd) else text
+    mean, *ends = (number(_rounded(value)) for value in (spread.mean, *(spread.interval or ())))
+    return f"{mean} [{', '.join(ends)}]" if ends else mean
 
 
 def _rounded(value: float) -> float:

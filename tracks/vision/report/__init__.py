@@ -19,15 +19,17 @@ if TYPE_CHECKING:
 
 def compose(paths: Sequence[Path]) -> Content:
     """Return the report of one run or comparison, or of several runs: benchmarks across, arms down."""
-    from .page import render, tables
+    from .page import render, sentences, tables, told_apart
 
     studies = gather(paths)
     scores = {name: score(data) for name, data in studies.items()}
+    found = told_apart(studies, scores)
     return Content(
-        tables(studies, scores),
-        to_json(studies, scores),
+        tables(studies, scores, found),
+        to_json(studies, scores, found),
         lambda: _plots(studies),
-        partial(render, studies, scores),
+        partial(render, studies, scores, found),
+        sentences(found),
     )
 
 

@@ -2,31 +2,48 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from ....experiments.report.collect import ComparisonData, RunData
+from ....experiments.report.differences import Difference, differences, verdict
+from ....experiments.report.differences import tables as difference_tables
 from ....experiments.report.page import command_text, flat, limits, page, range_text
 from ....experiments.report.side_by_side import differing
 from ....experiments.report.style import Plot
 from ....experiments.report.tables import Table
 from .scores import ClassifierScores
-from .tables import grid, shock_table, summary
+from .tables import compared, grid, shock_table, summary
 
 Studies = Mapping[str, ComparisonData]
 Results = Mapping[str, ClassifierScores]
 
 
-def tables(studies: Studies, scores: Results) -> list[Table]:
-    """Return a table of arms × benchmarks if there are several, then each benchmark's summary and shocks."""
+def told_apart(studies: Studies, scores: Results) -> dict[str, list[Difference]]:
+    """Return the differences between the arms of each benchmark."""
+    return {name: differences(compared(data, scores[name])) for name, data in studies.items()}
+
+
+def tables(studies: Studies, scores: Results, found: Mapping[str, Sequence[Difference]]) -> list[Table]:
+    """Return a table of arms × benchmarks if there are several, then each benchmark's summary, shocks and
+    differences between arms."""
     several = len(studies) > 1
-    found = [grid(studies, scores)] if several else []
+    shown = [grid(studies, scores)] if several else []
     for name, data in studies.items():
-        found.append(summary(data, scores[name], name.capitalize() if several else "Summary"))
+        shown.append(summary(data, scores[name], name.capitalize() if several else "Summary"))
         if shocks := shock_table(scores[name]):
-            found.append(shocks)
-    return found
+            shown.append(shocks)
+        apart = difference_tables(found[name])
+        shown += [replace(each, title=f"{each.title}, {name}") for each in apart] if several else apart
+    return shown
 
 
-def render(studies: Studies, scores: Results, plots: Sequence[Plot]) -> str:
+def sentences(found: Mapping[str, Sequence[Difference]]) -> list[str]:
+    """Return the verdict on each benchmark."""
+    several = len(found) > 1
+    return [f"{name}: {line}" if several else line for name, each in found.items() for line in verdict(each)]
+
+
+def render(studies: Studies, scores: Results, found: Mapping[str, Sequence[Difference]], plots: Sequence[Plot]) -> str:
     """Return the page as text."""
     several = len(studies) > 1
     first = next(iter(studies.values()))
@@ -39,13 +56,14 @@ def render(studies: Studies, scores: Results, plots: Sequence[Plot]) -> str:
     return page(
         ComparisonData(first.path, dict(arms), first.fork_step),
         plots,
-        tables(studies, scores),
+        tables(studies, scores, found),
         notes,
         title=f"Classifiers on {len(studies)} benchmarks"
         if several
         else f"Classifiers: {next(iter(studies))}, {network}",
         facts=_facts(studies),
         limits=limits(min(studies.values(), key=lambda data: data.seeds)),
+        verdict=sentences(found),
         settings=_settings(arms),
         command="\n".join(
             dict.fromkeys(command_text(run.config.get("command")) for runs in arms.values() for run in runs)

@@ -1,7 +1,7 @@
 """From histories of classifiers to numbers: accuracy online and on tests, what is kept and transferred, per arm."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....experiments.report.collect import ComparisonData, Row, RunData, Segment
-from ....experiments.report.numbers import NAN, Spread, mean_of_known, means_at_events, strict
+from ....experiments.report.differences import Difference
+from ....experiments.report.differences import to_json as differences_json
+from ....experiments.report.numbers import NAN, Spread, mean_of_known, means_at_events, spread_json, strict
 from ....metrics import (
     average_accuracy,
     backward_transfer,
@@ -173,14 +175,19 @@ def _unfinished(run: RunData) -> str:
     )
 
 
-def to_json(studies: dict[str, ComparisonData], scores: dict[str, ClassifierScores]) -> dict[str, Any]:
+def to_json(
+    studies: dict[str, ComparisonData],
+    scores: dict[str, ClassifierScores],
+    found: Mapping[str, Sequence[Difference]],
+) -> dict[str, Any]:
     """Return what scores.json holds of classifiers.
 
     Keys: `supple`, `algorithm`, and `benchmarks`: stream and data set →
         `fork_step`, `total_updates`, `tasks`: as planned; `data`: the source in words; `notes`; and
         `arms`: label → `seeds`, `tasks` (finished ones), the measures of `classifiers.measures_of` and, by factor
-        γ, those of `shocks.ShockScores`, each with `mean`, `sd` (unbiased), `iqm`, `interval` (bootstrap, 95 %; null
-        with one seed) and `per_seed`; `interventions`, `at_interventions`, `units_replaced`.
+        γ, those of `shocks.ShockScores`, each with `mean`, `sd` (unbiased), `interval` (Student's, 95 %; null with one
+        seed) and `per_seed`; `interventions`, `at_interventions`, `units_replaced`;
+        `differences`, `verdict`: see `differences.to_json`.
     Accuracies are shares in [0, 1].
     """
     body = {
@@ -191,6 +198,7 @@ def to_json(studies: dict[str, ComparisonData], scores: dict[str, ClassifierScor
             "data": data.first.config.get("data"),
             "notes": scores[name].notes,
             "arms": {label: _arm_json(arm) for label, arm in scores[name].arms.items()},
+            **differences_json(found[name]),
         }
         for name, data in studies.items()
     }
@@ -221,15 +229,4 @@ def _arm_json(arm: ClassifierArm) -> dict[str, Any]:
         "interventions": arm.interventions,
         "at_interventions": arm.at_events,
         "units_replaced": arm.replaced,
-    }
-
-
-def spread_json(spread: Spread) -> dict[str, Any]:
-    score = spread.score
-    return {
-        "mean": spread.mean,
-        "sd": spread.sd,
-        "iqm": score and score.iqm,
-        "interval": [score.low, score.high] if score else None,
-        "per_seed": spread.values,
     }
