@@ -58,8 +58,8 @@ def paired(values: ArrayLike, baseline: ArrayLike, level: float = 0.95, comparis
     comparisons: with how many others the arm shares its chance of a false alarm; it raises `seeds_needed` (to the
     level of the first of Holm's steps) and nothing else: p-values are corrected by `holm`.
 
-    Differences that are the same at every seed have p_t = 0, the limit, for they leave nothing to chance; if they are
-    all 0 it is 1. Raises ValueError where shapes differ, or level or comparisons are out of range.
+    Differences that are the same at every seed (but for rounding) have p_t = 0, the limit, for they leave nothing to
+    chance; if they are all 0 it is 1. Raises ValueError where shapes differ, or level or comparisons are out of range.
     """
     from scipy.stats import ttest_1samp
 
@@ -68,7 +68,8 @@ def paired(values: ArrayLike, baseline: ArrayLike, level: float = 0.95, comparis
         raise ValueError(f"paired: needs two vectors with one entry a seed; got shapes {x.shape} and {y.shape}")
     if comparisons < 1:
         raise ValueError(f"paired: comparisons must be 1 or more, got {comparisons}")
-    d = (x - y)[np.isfinite(x) & np.isfinite(y)]
+    known = np.isfinite(x) & np.isfinite(y)
+    d = _without_rounding(x[known], y[known])
     ends = t_interval(d, level)
     if ends is None:
         return Paired(len(d), float(d[0]) if d.size else float("nan"))
@@ -140,6 +141,13 @@ def seeds_needed(mean: float, sd: float, power: float = 0.8, level: float = 0.05
         middle = (few + many) // 2
         few, many = (few, middle) if enough(middle) else (middle, many)
     return many
+
+
+def _without_rounding(x: Array, y: Array) -> Array:
+    """x − y, where differences that are 0 or all the same but for rounding are so to the last bit."""
+    d, rounding = x - y, 1e-12 * np.abs([x, y]).max(initial=0.0)
+    d = np.where(np.abs(d) <= rounding, 0.0, d)
+    return np.full_like(d, d[0]) if d.size and np.ptp(d) <= rounding else d
 
 
 def _check(values: Array, level: float) -> None:

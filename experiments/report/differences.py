@@ -107,13 +107,14 @@ def _to(measure: Measure, baseline: str) -> list[Difference]:
     return [replace(each, p_holm=corrected.get(i)) for i, each in enumerate(found)]
 
 
-def tables(found: Sequence[Difference]) -> list[Table]:
-    """Return a table for each baseline: differences by seed, their mean, and what chance may have in it."""
+def tables(found: Sequence[Difference], about: str = "") -> list[Table]:
+    """Return a table for each baseline: differences by seed, their mean, and what chance may have in it. about: what
+    the measures are, where names do not say it."""
     baselines = dict.fromkeys(each.baseline for each in found)
-    return [_table(baseline, [each for each in found if each.baseline == baseline]) for baseline in baselines]
+    return [_table(baseline, [each for each in found if each.baseline == baseline], about) for baseline in baselines]
 
 
-def _table(baseline: str, found: Sequence[Difference]) -> Table:
+def _table(baseline: str, found: Sequence[Difference], about: str) -> Table:
     columns = {
         "arm": [each.arm for each in found],
         "variant": [each.measure.variant for each in found],
@@ -129,7 +130,7 @@ def _table(baseline: str, found: Sequence[Difference]) -> Table:
         baseline=_named(baseline), signs=SIGNS if "p (signs)" in shown else ""
     )
     rows = [list(row) for row in zip(*shown.values(), strict=True)]
-    return Table(f"Difference to {_named(baseline)}", list(shown), rows, words)
+    return Table(f"Difference to {_named(baseline)}", list(shown), rows, f"{about} {words}".strip())
 
 
 def verdict(found: Sequence[Difference]) -> list[str]:

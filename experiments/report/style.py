@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ...metrics import t_interval
 from .collect import RunData
+from .differences import FRESH, NONE
 
 Array = NDArray[np.float64]
 
@@ -37,9 +38,13 @@ class Plot:
 
 
 def arm_styles(labels: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return the line style of each arm: dark grey for `none`, then the palette; dashed from its second round on."""
-    others = [label for label in labels if label != "none"]
-    styles: dict[str, dict[str, Any]] = {"none": {"color": BASELINE, "linestyle": "-"}}
+    """Return the line style of each arm: dark grey for `none`, dashed grey for the fresh agent, then the palette;
+    dashed from its second round on."""
+    others = [label for label in labels if label not in (NONE, FRESH)]
+    styles: dict[str, dict[str, Any]] = {
+        NONE: {"color": BASELINE, "linestyle": "-"},
+        FRESH: {"color": "#7a7a7a", "linestyle": "--"},
+    }
     for i, label in enumerate(others):
         dashes = ("-", "--", ":")[i // len(PALETTE) % 3]
         styles[label] = {"color": PALETTE[i % len(PALETTE)], "linestyle": dashes}
@@ -66,7 +71,8 @@ def legend(figure: Figure, labels: Sequence[str], fork: bool = False, among: Seq
     """Draw one legend above all panels, in as few rows as its words allow. among: the arms that colours are dealt out
     to, if they are more."""
     styles = arm_styles(among or labels)
-    handles = [Line2D([], [], linewidth=2.2, label=label, **styles[label]) for label in labels]
+    names = {FRESH: "fresh agent"}
+    handles = [Line2D([], [], linewidth=2.2, label=names.get(label, label), **styles[label]) for label in labels]
     if fork:
         trunk = Line2D([], [], color=FAINT, linewidth=2.2, label="before the fork")
         handles = [trunk, *handles, Line2D([], [], label="fork", **FORK)]
@@ -74,7 +80,7 @@ def legend(figure: Figure, labels: Sequence[str], fork: bool = False, among: Seq
     columns = len(handles) if sum(words) <= 120 else max(1, 120 // max(words))
     figure.set_figheight(figure.get_figheight() + 0.2 * -(-len(handles) // columns))
     figure.legend(
-        handles=handles, loc="outside upper left", ncols=columns, frameon=False, fontsize=10, handlelength=1.6
+        handles=handles, loc="outside upper left", ncols=columns, frameon=False, fontsize=10, handlelength=2.2
     )
 
 
@@ -129,9 +135,9 @@ def draw_band(axes: Axes, steps: Array, values: Array, style: dict[str, Any], do
 
 
 def mark_stream(axes: Axes, run: RunData, divisor: float, fork: int | None) -> None:
-    """Mark task switches as hairlines, unless they are too many, and the fork as a dashed line."""
+    """Mark task switches as thin lines, unless they are too many, and the fork as a dashed line."""
     for task in run.tasks[1:] if len(run.tasks) <= MOST_SWITCHES else ():
-        axes.axvline(task.start / divisor, color="#dddddd", linewidth=0.8, zorder=0)
+        axes.axvline(task.start / divisor, color="#c2c2c2", linewidth=0.9, zorder=0)
     if fork:
         axes.axvline(fork / divisor, zorder=1, **FORK)
     axes.set_xlim(0, run.total_steps / divisor)
@@ -142,5 +148,5 @@ def seeds_phrase(seeds: int) -> str:
     if seeds == 1:
         return "1 seed: no interval, and no evidence beyond these very runs."
     if seeds == 2:
-        return "2 seeds, thin: an interval for their mean would be 13 standard errors to each side."
+        return "2 seeds, thin lines or small dots: an interval for their mean would be 13 standard errors to each side."
     return f"Bands and bars: 95 % Student-t interval over {seeds} seeds, cut where it leaves the panel."
