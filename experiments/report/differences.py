@@ -157,8 +157,11 @@ def _sentence(group: Sequence[Difference]) -> str:
         if each.told_apart
     ]
     rest = [each for each in group if not each.told_apart and each.paired.n > 1]
-    open_ = [f"{each.measure.name} (about {each.needed} seeds needed)" for each in rest]
-    untold = [f"it cannot be told apart in {', '.join(open_)}"] if open_ else []
+    names = [
+        f"{each.measure.name} ({'about ' if each.paired.seeds_needed else ''}{each.needed} seeds needed)"
+        for each in rest
+    ]
+    untold = [f"it cannot be told apart in {', '.join(names)}"] if names else []
     return f"{who}{'; '.join([*apart, *untold])}."
 
 

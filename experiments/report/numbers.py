@@ -39,10 +39,6 @@ class Spread:
         ends = t_interval(self.known)
         return None if ends is None else (float(ends[0]), float(ends[1]))
 
-    def times(self, factor: float) -> "Spread":
-        """The numbers in another unit."""
-        return Spread(factor * self.values)
-
 
 def spread_json(spread: Spread) -> dict[str, Any]:
     """Return what scores.json holds of a number: mean over seeds, sd (unbiased), interval (Student's, 95 %), each."""

@@ -64,7 +64,7 @@ def finals(cells: Sequence[Cell], names: Sequence[str]) -> dict[str, list[Spread
     """Return heading → what each cell's runs ended with, of numbers by their names."""
     nothing = [Spread(np.full(len(cell.runs), NAN)) for cell in cells]
     return {
-        heading(name): [
+        f"final {heading(name)}": [
             cell.numbers[name].final if name in cell.numbers else no for cell, no in zip(cells, nothing, strict=True)
         ]
         for name in names

@@ -19,17 +19,16 @@ if TYPE_CHECKING:
 
 def compose(paths: Sequence[Path]) -> Content:
     """Return the report of one run or comparison, or of several runs: benchmarks across, arms down."""
-    from .page import render, sentences, tables, told_apart
+    from .page import render, sentences, tables
 
     studies = gather(paths)
     scores = {name: score(data) for name, data in studies.items()}
-    found = told_apart(studies, scores)
     return Content(
-        tables(studies, scores, found),
-        to_json(studies, scores, found),
+        tables(studies, scores),
+        to_json(studies, scores),
         lambda: _plots(studies),
-        partial(render, studies, scores, found),
-        sentences(found),
+        partial(render, studies, scores),
+        sentences(scores),
     )
 
 

@@ -5,25 +5,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ....experiments.report.collect import ComparisonData, RunData
-from ....experiments.report.differences import Difference, differences, verdict
 from ....experiments.report.differences import tables as difference_tables
+from ....experiments.report.differences import verdict
 from ....experiments.report.page import command_text, flat, limits, page, range_text
 from ....experiments.report.side_by_side import differing
 from ....experiments.report.style import Plot
 from ....experiments.report.tables import Table
 from .scores import ClassifierScores
-from .tables import compared, grid, shock_table, summary
+from .tables import grid, shock_table, summary
 
 Studies = Mapping[str, ComparisonData]
 Results = Mapping[str, ClassifierScores]
 
 
-def told_apart(studies: Studies, scores: Results) -> dict[str, list[Difference]]:
-    """Return the differences between the arms of each benchmark."""
-    return {name: differences(compared(data, scores[name])) for name, data in studies.items()}
-
-
-def tables(studies: Studies, scores: Results, found: Mapping[str, Sequence[Difference]]) -> list[Table]:
+def tables(studies: Studies, scores: Results) -> list[Table]:
     """Return a table of arms × benchmarks if there are several, then each benchmark's summary, shocks and
     differences between arms."""
     several = len(studies) > 1
@@ -32,18 +27,20 @@ def tables(studies: Studies, scores: Results, found: Mapping[str, Sequence[Diffe
         shown.append(summary(data, scores[name], name.capitalize() if several else "Summary"))
         if shocks := shock_table(scores[name]):
             shown.append(shocks)
-        apart = difference_tables(found[name])
+        apart = difference_tables(scores[name].differences)
         shown += [replace(each, title=f"{each.title}, {name}") for each in apart] if several else apart
     return shown
 
 
-def sentences(found: Mapping[str, Sequence[Difference]]) -> list[str]:
+def sentences(scores: Results) -> list[str]:
     """Return the verdict on each benchmark."""
-    several = len(found) > 1
-    return [f"{name}: {line}" if several else line for name, each in found.items() for line in verdict(each)]
+    several = len(scores) > 1
+    return [
+        f"{name}: {line}" if several else line for name, each in scores.items() for line in verdict(each.differences)
+    ]
 
 
-def render(studies: Studies, scores: Results, found: Mapping[str, Sequence[Difference]], plots: Sequence[Plot]) -> str:
+def render(studies: Studies, scores: Results, plots: Sequence[Plot]) -> str:
     """Return the page as text."""
     several = len(studies) > 1
     first = next(iter(studies.values()))
@@ -56,14 +53,14 @@ def render(studies: Studies, scores: Results, found: Mapping[str, Sequence[Diffe
     return page(
         ComparisonData(first.path, dict(arms), first.fork_step),
         plots,
-        tables(studies, scores, found),
+        tables(studies, scores),
         notes,
         title=f"Classifiers on {len(studies)} benchmarks"
         if several
         else f"Classifiers: {next(iter(studies))}, {network}",
         facts=_facts(studies),
         limits=limits(min(studies.values(), key=lambda data: data.seeds)),
-        verdict=sentences(found),
+        verdict=sentences(scores),
         settings=_settings(arms),
         command="\n".join(
             dict.fromkeys(command_text(run.config.get("command")) for runs in arms.values() for run in runs)

@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping
 
-from ....experiments.report.cell_tables import PERCENT, spread_text
+from ....experiments.report.cell_tables import spread_text
 from ....experiments.report.collect import ComparisonData
-from ....experiments.report.differences import Measure, variants_of
 from ....experiments.report.numbers import Spread
 from ....experiments.report.tables import MISSING, Table, number, over_seeds
 from .scores import ClassifierArm, ClassifierScores
@@ -58,21 +57,6 @@ def summary(data: ComparisonData, scores: ClassifierScores, title: str = "Summar
         words.insert(0, "All of the tasks that ended after the fork.")
     rows = [[label, *cells] for label, *cells in zip(arms, *columns.values(), strict=True)]
     return Table(title, ["arm", *columns], rows, " ".join(filter(None, words)))
-
-
-def compared(data: ComparisonData, scores: ClassifierScores) -> list[Measure]:
-    """Return the measures in which arms are compared, each within its variant of the settings."""
-    names = ("final_after", "online") if data.fork_step else ("online", "test", "acc")
-    found = []
-    for name in names:
-        for variant, labels in variants_of(data).items():
-            of_arms = {arm: scores.arms[label] for arm, label in labels.items()}
-            by_seed = {
-                arm: dict(zip(each.seeds, each.measures[name].values.tolist(), strict=True))
-                for arm, each in of_arms.items()
-            }
-            found.append(Measure(COLUMNS[name][0].removesuffix(PERCENT), by_seed, True, variant))
-    return found
 
 
 def grid(studies: Mapping[str, ComparisonData], scores: Mapping[str, ClassifierScores]) -> Table:
