@@ -1,8 +1,6 @@
 """Reports of deep linear networks: what an arm learned, forgot and moved."""
 
-from ....experiments.report.of_studies import Said, finals, of_studies
-from .tables import EXCESS, linear
+from ....experiments.report.of_studies import Said, of_studies
+from .tables import compared, linear
 
-LINEAR = of_studies(
-    "Deep linear networks", lambda study, cells: Said(linear(study, cells), finals(cells, (EXCESS, "forgetting")))
-)
+LINEAR = of_studies("Deep linear networks", lambda study, cells: Said(linear(study, cells), compared(cells)))

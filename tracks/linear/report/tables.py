@@ -8,6 +8,7 @@ from ....experiments.report.cell_tables import arrow, intervened, interventions,
 from ....experiments.report.cells import Cell
 from ....experiments.report.collect import RunData, Segment
 from ....experiments.report.numbers import Spread
+from ....experiments.report.of_studies import finals
 from ....experiments.report.study import Study
 from ....experiments.report.tables import MISSING, Table, number
 
@@ -35,6 +36,15 @@ def linear(study: Study, cells: Sequence[Cell]) -> list[Table]:
     balance = {"λ": [arrow(cell, "lambda_balance") for cell in cells]}
     about = "λ: how balanced the layers are, W₂ᵀW₂ − W₁W₁ᵀ ≈ λI."
     return [*tables, *([interventions(study, cells, balance, about)] if intervened(cells) else [])]
+
+
+def compared(cells: Sequence[Cell]) -> dict[str, list[Spread]]:
+    """Return the numbers in which arms are compared, by heading, of each cell; rounding is 0."""
+    found = finals(cells, (EXCESS, "forgetting"))
+    return {
+        name: [Spread(np.where(np.abs(each.values) <= ROUNDING, 0.0, each.values)) for each in spreads]
+        for name, spreads in found.items()
+    }
 
 
 def _tasks(study: Study, cells: Sequence[Cell]) -> Table:
