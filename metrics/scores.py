@@ -130,7 +130,12 @@ def bootstrap_interval(scores: Array, reps: int = 2000, confidence: float = 0.95
 
 def bootstrap_coverage(runs: int, environments: int) -> float:
     """Return how often the 95 % interval of `bootstrap_interval` holds the IQM of normal data with so many runs (2 or
-    more) and environments: by `BOOTSTRAP_COVERAGE`, whose next smaller numbers stand for those between."""
+    more) and environments: by `BOOTSTRAP_COVERAGE`, whose next smaller numbers stand for those between.
+
+    Raises ValueError for a single run, which has no interval, and for no environment.
+    """
+    if runs < 2 or environments < 1:
+        raise ValueError(f"bootstrap_coverage: needs 2 runs and an environment, or more; got {runs}, {environments}")
     row = BOOTSTRAP_COVERAGE[max(n for n in BOOTSTRAP_COVERAGE if n <= runs)]
     return row[max(n for n in row if n <= environments)]
 

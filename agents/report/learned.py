@@ -81,15 +81,14 @@ def shares(data: ComparisonData, environments: int) -> tuple[dict[str, Share], l
 def _share(
     runs: Sequence[RunData], fresh: Mapping[int, RunData], tasks: tuple[Segment, ...], environments: int
 ) -> Share:
-    """One arm's share. A task without one of the three returns is left out of the sums of that seed."""
+    """One arm's share. In all, a seed has none where one of the three returns is missing in any task."""
     at = [task.index for task in tasks]
     own = np.stack([areas(run)[at] for run in runs])
     new = np.stack([areas(fresh[run.seed])[at] if run.seed in fresh else np.full(len(at), NAN) for run in runs])
     untrained = np.stack([_untrained(fresh.get(run.seed), tasks) for run in runs])
-    known = np.isfinite(own + new + untrained)
     place = np.array(at) % environments
     sums = [
-        np.stack([np.where(known, each, 0.0)[:, place == env].sum(axis=1) for env in np.unique(place)], axis=1)
+        np.stack([each[:, place == env].sum(axis=1) for env in np.unique(place)], axis=1)
         for each in (own, new, untrained)
     ]
     return Share(tasks, share_of_fresh(own, new, untrained), Spread(share_of_fresh(*sums).mean(axis=1)))
@@ -113,6 +112,6 @@ def share_table(found: Mapping[str, Share]) -> Table:
         "(A − A_random) / (A_fresh − A_random), A the area under a task’s learning curve, of the arm and of an agent "
         "that begins with the task, and the mean return of the untrained policy, seed by seed. 1: learns as when new; "
         f"0: not at all. Of the tasks from the first switch on; in all: {whole}share of sums over tasks. [ ]: 95 % "
-        f"Student-t interval over seeds. {MISSING}: not at its end, or the fresh agent learned nothing."
+        f"Student-t interval over seeds. {MISSING}: not at an end, or the fresh agent learned nothing."
     )
     return Table("Share of a fresh agent", ["task", *found], rows, words)

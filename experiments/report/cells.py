@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .collect import RunData
+from .differences import NONE
 from .numbers import NAN, Spread, means_at_events, spread_json, strict
 from .study import Group, Study
 
 Array = NDArray[np.float64]
 PLACE = {"step", "time", "task"}  # in a line of metrics.jsonl, what is no number of the network's
-BASELINE = "none"
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +66,7 @@ def score(study: Study) -> list[Cell]:
     """Return every arm in every variant, in the order of `Study.cells`."""
     cells = []
     for group, arm, runs in study.cells:
-        plain = {run.seed: run for run in group.data.arms.get(BASELINE, [])}
+        plain = {run.seed: run for run in group.data.arms.get(NONE, [])}
         numbers = {name: _number(name, runs, plain, arm) for name in evaluated(runs)}
         events = [event for run in runs for event in run.of_kind("intervention")]
         cells.append(Cell(group, arm, runs, numbers, means_at_events(events)))
@@ -106,7 +106,7 @@ def gaps(study: Study, cells: Sequence[Cell], name: str = "val_loss") -> list[Ga
         others = {
             cell.arm: cell.numbers[name].minus_none
             for cell in cells
-            if cell.group is group and cell.arm != BASELINE and name in cell.numbers
+            if cell.group is group and cell.arm != NONE and name in cell.numbers
         }
         known = {arm: spread for arm, spread in others.items() if spread.known.size}
         if known:
@@ -187,7 +187,7 @@ def _cell_json(cell: Cell) -> dict[str, Any]:
 def _number(name: str, runs: Sequence[RunData], plain: dict[int, RunData], arm: str) -> Number:
     extreme = np.min if "loss" in name else np.max
     final = [_final(run, name) for run in runs]
-    others = [_final(plain[run.seed], name) if arm != BASELINE and run.seed in plain else NAN for run in runs]
+    others = [_final(plain[run.seed], name) if arm != NONE and run.seed in plain else NAN for run in runs]
     return Number(
         base=_spread(_first(plain.get(run.seed, run), name) for run in runs),
         first=_spread(_first(run, name) for run in runs),

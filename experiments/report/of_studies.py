@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .cell_tables import PERCENT, heading
-from .cells import Cell, score, to_json
+from .cells import Cell, evaluated_in, score, to_json
 from .differences import Measure, differences, tables, verdict
 from .differences import to_json as differences_json
 from .kind import Beside, Content, Report
@@ -22,14 +22,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Said:
-    """Hold what one kind says of a study: tables, the numbers in which arms are compared (measure → each cell's), lines
-    that sum tables up, figures of its own, and what each cell's arm has in scores.json besides."""
+    """Hold what one kind says of a study: tables, lines that sum them up, figures of its own, what each cell's arm
+    has in scores.json besides, and the numbers in which arms are compared, measure → each cell's (default: the final
+    ones of all that was evaluated)."""
 
     tables: list[Table]
-    compared: Mapping[str, Sequence[Spread]]
     lines: list[str] = field(default_factory=list)
     plots: "Callable[[], Sequence[Plot | None]]" = tuple
     more: Sequence[dict[str, Any]] = ()
+    compared: Mapping[str, Sequence[Spread]] | None = None
 
 
 def of_studies(
@@ -46,7 +47,8 @@ def of_studies(
         study = read_study(paths)
         cells = score(study)
         said = say(study, cells)
-        found = differences(_measures(study, cells, said.compared))
+        compared = finals(cells, evaluated_in(cells)) if said.compared is None else said.compared
+        found = differences(_measures(study, cells, compared))
         every = [*said.tables, *tables(found)]
         lines, told = [line for line in said.lines if line], verdict(found)
         return Content(

@@ -57,3 +57,8 @@ def test_the_label_of_a_bootstrapped_iqm_says_what_is_simulated(simulated: dict[
 def test_between_the_numbers_of_the_table_the_next_smaller_ones_count() -> None:
     assert bootstrap_coverage(4, 3) == BOOTSTRAP_COVERAGE[3][1]
     assert bootstrap_coverage(100, 57) == BOOTSTRAP_COVERAGE[20][10]
+
+
+def test_a_single_run_has_no_interval_to_say_anything_of() -> None:
+    with pytest.raises(ValueError, match="bootstrap_coverage: needs 2 runs"):
+        bootstrap_coverage(1, 3)

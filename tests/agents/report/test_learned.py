@@ -75,6 +75,15 @@ def test_in_all_sums_are_within_an_environment_and_means_between_them(tmp_path):
     assert share.in_all.mean == pytest.approx((0.0 + only_b) / 2)
 
 
+def test_a_seed_that_is_not_at_its_end_has_shares_of_its_tasks_and_none_in_all(tmp_path):
+    path = compare(tmp_path / "c")
+    file = path / "seed-1" / "0" / "episodes.jsonl"
+    file.write_text("".join(file.read_text().splitlines(keepends=True)[:45]))  # to step 225
+    share = score(load(path)).arms["none"].share
+    assert share.by_task[1].tolist() == pytest.approx([0.5, np.nan], nan_ok=True)
+    assert share.in_all.values.tolist() == pytest.approx([0.5, np.nan, 0.5], nan_ok=True)
+
+
 def test_tasks_before_the_fork_have_no_share(tmp_path):
     arms = score(load(compare(tmp_path / "c", tasks=4, fork=2 * LENGTH))).arms
     assert [task.index for task in arms["none"].share.tasks] == [2, 3]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ....experiments.report.cell_tables import plain
-from ....experiments.report.cells import Cell, evaluated_in, gaps
+from ....experiments.report.cells import Cell, gaps
 from ....experiments.report.of_studies import Said, finals, of_studies
 from ....experiments.report.study import Study
 from .continual import compared, learned, order_line, summary, tasks_table, to_json
@@ -20,20 +20,20 @@ def _pretraining(study: Study, cells: Sequence[Cell]) -> Said:
 
         return [validation_loss(study)]
 
-    return Said(pretraining(study, cells), finals(cells, ["val_loss"]), [gap_line(gaps(study, cells))], plots)
+    return Said(
+        pretraining(study, cells),
+        [gap_line(gaps(study, cells))],
+        plots,
+        compared=finals(cells, ["val_loss"]),
+    )
 
 
 def _tuning(study: Study, cells: Sequence[Cell]) -> Said:
-    from .fronts import LEARN, RETAIN, fronts, fronts_table, trade_off
+    from .fronts import fronts, fronts_table, trade_off
 
-    compared = finals(cells, [name for name in evaluated_in(cells) if name.startswith((LEARN, RETAIN))])
     if (found := trade_off(cells)) is None:
-        return Said(tuning(study, cells), compared)
-    return Said([*tuning(study, cells), fronts_table(found)], compared, plots=lambda: [fronts(found)])
-
-
-def _images(study: Study, cells: Sequence[Cell]) -> Said:
-    return Said(plain(study, cells), finals(cells, evaluated_in(cells)))
+        return Said(tuning(study, cells))
+    return Said([*tuning(study, cells), fronts_table(found)], plots=lambda: [fronts(found)])
 
 
 def _continual(study: Study, cells: Sequence[Cell]) -> Said:
@@ -46,10 +46,10 @@ def _continual(study: Study, cells: Sequence[Cell]) -> Said:
         return [along_the_stream(study, found), matrices(study, found), stored_maps(study)]
 
     tables = [summary(study, found), tasks_table(study, found)]
-    return Said(tables, compared(found), [order_line(study, found)], plots, [to_json(each) for each in found])
+    return Said(tables, [order_line(study, found)], plots, [to_json(each) for each in found], compared(found))
 
 
 PRETRAIN = of_studies("Pretraining", _pretraining, apart=True)
 SFT = of_studies("Supervised fine-tuning", _tuning)
-CLIP = of_studies("Image–text pretraining", _images)
+CLIP = of_studies("Image–text pretraining", lambda study, cells: Said(plain(study, cells)))
 CONTINUAL = of_studies("Continual learning", _continual, named="method")

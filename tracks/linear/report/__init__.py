@@ -3,4 +3,4 @@
 from ....experiments.report.of_studies import Said, of_studies
 from .tables import compared, linear
 
-LINEAR = of_studies("Deep linear networks", lambda study, cells: Said(linear(study, cells), compared(cells)))
+LINEAR = of_studies("Deep linear networks", lambda study, cells: Said(linear(study, cells), compared=compared(cells)))
