@@ -18,6 +18,7 @@ from .continual import (
     total_average_online_accuracy,
 )
 from .curvature import hessian_eigenvalues
+from .differences import Paired, holm, paired, seeds_needed, sign_flip, t_interval
 from .features import (
     activity_scores,
     dormant_fraction,
@@ -42,16 +43,28 @@ from .saturation import (
     saturation_fraction,
     saturation_recovery_time,
 )
-from .scores import Score, bootstrap_interval, final_window_return, iqm, plasticity_score
+from .scores import (
+    BOOTSTRAP_COVERAGE,
+    Score,
+    bootstrap_coverage,
+    bootstrap_interval,
+    final_window_return,
+    iqm,
+    learning_curve_area,
+    plasticity_score,
+    share_of_fresh,
+)
 from .view import View
 from .weights import dfi, dfi_unscaled, gradient_norm, sfe, weight_norm
 
 __all__ = [
     "ATARI_SCORES",
+    "BOOTSTRAP_COVERAGE",
     "CHEAP_METRICS",
     "METRICS",
     "GeneralizationGap",
     "Metric",
+    "Paired",
     "Score",
     "View",
     "accuracy_recovery_time",
@@ -60,6 +73,7 @@ __all__ = [
     "average_accuracy",
     "average_online_accuracy",
     "backward_transfer",
+    "bootstrap_coverage",
     "bootstrap_interval",
     "dead_fraction",
     "dfi",
@@ -79,6 +93,7 @@ __all__ = [
     "gradient_effective_rank",
     "gradient_norm",
     "hessian_eigenvalues",
+    "holm",
     "human_normalized",
     "human_normalized_score",
     "hypervolume",
@@ -86,6 +101,7 @@ __all__ = [
     "isometry_scale",
     "lambda_balance",
     "lambda_residual",
+    "learning_curve_area",
     "measure",
     "measure_members",
     "metrics",
@@ -94,6 +110,7 @@ __all__ = [
     "online_generalization_gap",
     "order_disparity",
     "overall_performance",
+    "paired",
     "pareto_front",
     "peak_saturation",
     "per_sample_gradients",
@@ -102,8 +119,12 @@ __all__ = [
     "saturation_area",
     "saturation_fraction",
     "saturation_recovery_time",
+    "seeds_needed",
     "sfe",
+    "share_of_fresh",
+    "sign_flip",
     "srank",
+    "t_interval",
     "total_average_online_accuracy",
     "weight_norm",
 ]

@@ -7,6 +7,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
+# Runs → environments → share of intervals that hold the truth, as simulated by benchmarks/coverage.py.
+BOOTSTRAP_COVERAGE = {
+    2: {1: 0.49, 4: 0.74, 10: 0.82},
+    3: {1: 0.75, 4: 0.87, 10: 0.89},
+    5: {1: 0.90, 4: 0.92, 10: 0.92},
+    10: {1: 0.94, 4: 0.94, 10: 0.94},
+    20: {1: 0.94, 4: 0.94, 10: 0.94},
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,12 +105,7 @@ def final_window_return(
 
     Raises ValueError when lengths differ, end ≤ start, or fraction is outside (0, 1].
     """
-    at, values = np.asarray(steps, dtype=np.float64), np.asarray(returns, dtype=np.float64)
-    if at.ndim != 1 or at.shape != values.shape:
-        raise ValueError(
-            "final_window_return: steps and returns must be vectors of one length; "
-            f"got shapes {at.shape} and {values.shape}"
-        )
+    at, values = _episodes("final_window_return", steps, returns)
     if end <= start or not 0 < fraction <= 1:
         raise ValueError(
             "final_window_return: needs start < end and 0 < fraction <= 1; "
@@ -123,6 +126,66 @@ def bootstrap_interval(scores: Array, reps: int = 2000, confidence: float = 0.95
     tail = 50 * (1 - confidence)
     low, high = np.percentile(trim_mean(resampled, 0.25, axis=1), (tail, 100 - tail))
     return float(low), float(high)
+
+
+def bootstrap_coverage(runs: int, environments: int) -> float:
+    """Return how often the 95 % interval of `bootstrap_interval` holds the IQM of normal data with so many runs (2 or
+    more) and environments: by `BOOTSTRAP_COVERAGE`, whose next smaller numbers stand for those between.
+
+    Raises ValueError for a single run, which has no interval, and for no environment.
+    """
+    if runs < 2 or environments < 1:
+        raise ValueError(f"bootstrap_coverage: needs 2 runs and an environment, or more; got {runs}, {environments}")
+    row = BOOTSTRAP_COVERAGE[max(n for n in BOOTSTRAP_COVERAGE if n <= runs)]
+    return row[max(n for n in row if n <= environments)]
+
+
+def learning_curve_area(steps: ArrayLike, returns: ArrayLike, start: float, end: float, bins: int = 20) -> float:
+    """Return the area under a learning curve from step `start` to `end`, over its length: a mean return.
+
+    steps, returns: (episodes,), the agent–environment step at which each episode ended, and its return. The steps are
+    cut into equal bins, (start, …], …, (…, end]; a bin's value is the mean return of the episodes that ended in it, an
+    empty one has that of the bin before it (those before the first episode: the first bin's that has any), and the
+    area is the mean over bins. So every step counts alike, however long its episode was. NaN without an episode.
+
+    Raises ValueError when lengths differ, end ≤ start, or bins < 1.
+    """
+    at, values = _episodes("learning_curve_area", steps, returns)
+    if end <= start or bins < 1:
+        raise ValueError(f"learning_curve_area: needs start < end and bins >= 1; got {start}, {end} and {bins}")
+    inside = (at > start) & (at <= end)
+    if not inside.any():
+        return float("nan")
+    places = np.ceil((at[inside] - start) * bins / (end - start)).astype(int) - 1
+    count = np.bincount(places, minlength=bins)
+    sums = np.bincount(places, weights=values[inside], minlength=bins)
+    last = np.maximum.accumulate(np.where(count > 0, np.arange(bins), -1))
+    last[last < 0] = places.min()
+    return float((sums[last] / count[last]).mean())
+
+
+def share_of_fresh(area: ArrayLike, fresh: ArrayLike, random: ArrayLike) -> Array:
+    """Return how much of what a fresh agent learns an agent learns: (A − A_random) / (A_fresh − A_random).
+
+    area, fresh, random: areas under learning curves (`learning_curve_area`) of the agent, of one that begins with the
+    task, and the mean return of the untrained policy; any shapes that broadcast, in one unit. 1: as able to learn as
+    when new; 0: not at all; above 1 and below 0 are possible. It does not depend on an offset of the returns, nor on
+    other arms. NaN where fresh ≤ random: there the fresh agent learned nothing to have a share of. Our definition.
+    """
+    a, f, r = (np.asarray(each, dtype=np.float64) for each in (area, fresh, random))
+    learned = f - r
+    return np.divide(
+        a - r, learned, out=np.full(np.broadcast_shapes(a.shape, f.shape, r.shape), np.nan), where=learned > 0
+    )
+
+
+def _episodes(who: str, steps: ArrayLike, returns: ArrayLike) -> tuple[Array, Array]:
+    at, values = np.asarray(steps, dtype=np.float64), np.asarray(returns, dtype=np.float64)
+    if at.ndim != 1 or at.shape != values.shape:
+        raise ValueError(
+            f"{who}: steps and returns must be vectors of one length; got shapes {at.shape} and {values.shape}"
+        )
+    return at, values
 
 
 def _check_settings(percentiles: tuple[float, float], reps: int, confidence: float) -> None:

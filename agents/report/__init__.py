@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...experiments.report.collect import ComparisonData, load
+from ...experiments.report.differences import verdict
 from ...experiments.report.kind import Content, Report
 from ...experiments.report.side_by_side import alone
-from ...experiments.report.tables import Table
 from .scores import ArmScores, Scores, score, to_json
-from .tables import summary_rows
+from .tables import tables
 
 if TYPE_CHECKING:
     from ...experiments.report.style import Plot
@@ -24,8 +24,13 @@ def compose(paths: Sequence[Path]) -> Content:
 
     data = load(alone(paths))
     scores = score(data)
-    table = Table("Summary", *summary_rows(scores))
-    return Content([table], to_json(data, scores), lambda: _plots(data, scores), partial(render, data, scores))
+    return Content(
+        tables(scores),
+        to_json(data, scores),
+        lambda: _plots(data, scores),
+        partial(render, data, scores),
+        verdict(scores.differences),
+    )
 
 
 def _plots(data: ComparisonData, scores: Scores) -> list["Plot"]:
@@ -36,7 +41,7 @@ def _plots(data: ComparisonData, scores: Scores) -> list["Plot"]:
     from .returns import by_cycle, evaluation_curves, final_returns, learning_curves
 
     makers: list[Callable[[], Plot | None]] = [
-        *(partial(make, data, scores) for make in (plasticity, human, learning_curves, evaluation_curves)),
+        *(partial(make, data, scores) for make in (learning_curves, evaluation_curves, plasticity, human)),
         *(partial(make, data, scores) for make in (final_returns, by_cycle)),
         *(partial(make, data) for make in (metrics_over_time, before_and_after)),
         partial(gap_heatmap, data, scores),

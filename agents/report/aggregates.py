@@ -6,7 +6,7 @@ from ...experiments.report.collect import ComparisonData
 from ...experiments.report.style import INK, Plot, arm_styles, new_figure, tidy
 from ...metrics import Score
 from .scores import Scores, interval
-from .tables import human_source
+from .tables import bootstrap_words, human_source
 
 
 def plasticity(data: ComparisonData, scores: Scores) -> Plot | None:
@@ -69,6 +69,5 @@ def _dots(scores: Scores, known: dict[str, Score], label: str, least: tuple[floa
 
 
 def _intervals(known: dict[str, Score]) -> str:
-    if any(interval(value) for value in known.values()):
-        return "bars: 95 % stratified bootstrap over seeds"
-    return "1 seed: no interval, so differences may be chance"
+    words = bootstrap_words(list(known.values()))
+    return f"bars: {words}" if words else "1 seed: no interval, so differences may be chance"

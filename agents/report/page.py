@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from ...experiments.report.collect import ComparisonData
+from ...experiments.report.differences import verdict
 from ...experiments.report.page import command_text, limits, page, range_text, settings_of
 from ...experiments.report.style import Plot
-from ...experiments.report.tables import Table
 from .scores import Scores
-from .tables import bare, summary_rows, summary_words
+from .tables import bare, tables
 
 TIMES = {1: "once", 2: "twice"}
 
@@ -18,11 +18,12 @@ def render(data: ComparisonData, scores: Scores, plots: Sequence[Plot]) -> str:
     return page(
         data,
         plots,
-        [Table("Summary", *summary_rows(scores), summary_words(scores))],
+        tables(scores),
         scores.notes,
         title=_title(data, scores),
         facts=_facts(data),
         limits=limits(data),
+        verdict=verdict(scores.differences),
         settings=settings_of([run for runs in data.arms.values() for run in runs]),
         command=command_text(config.get("command")),
     )

@@ -14,6 +14,7 @@ from ...experiments.report.numbers import mean
 from ...experiments.report.style import (
     FAINT,
     INK,
+    MOST_SWITCHES,
     SHADE,
     Plot,
     arm_styles,
@@ -33,6 +34,7 @@ from .tables import bare
 Array = NDArray[np.float64]
 Curve = Callable[[RunData, Segment, int, int], tuple[Array, Array]]  # (steps, values) between two steps of a task
 WINDOW, POINTS = 0.10, 40  # trailing window of the curves as a share of a task; points along a task
+MOST_NAMED = 16  # cycles; more leave no space for their names
 # Events worth a mark: title, marker, size.
 MARKS = {"intervention": ("Interventions  |", "|", 60), "explosion": ("explosions  ×", "x", 22)}
 
@@ -42,12 +44,13 @@ def learning_curves(data: ComparisonData, scores: Scores) -> Plot | None:
     if not any(run.episodes.steps.size for runs in data.arms.values() for run in runs):
         return None
     figure = _along_the_stream(data, scores, _training, marks=_marks(data), dots=False)
+    switches = "Vertical lines: task switches. " if 1 < len(data.first.tasks) <= MOST_SWITCHES else ""
     burst = " and leave out episodes that ended in exploding physics (×)" if "explosion" in _marks(data) else ""
     rows = "; each row has its own scale" if len(scores.environments) > 1 else ""
     caption = (
         f"Mean training return of the episodes that ended in the preceding {100 * WINDOW:.0f} % of a task{rows}. "
         f"These are returns of the exploring policy, not an evaluation{',' if burst else ''}{burst}. "
-        + seeds_phrase(data.seeds)
+        f"{switches}{seeds_phrase(data.seeds)}"
     )
     return Plot("learning_curves", "Learning curves", caption, figure)
 
@@ -87,8 +90,10 @@ def _along_the_stream(data: ComparisonData, scores: Scores, curve: Curve, marks:
         mark_stream(axes, run, divisor, data.fork_step)
         for task in run.tasks:
             if task.index % rows == position:
-                if len(run.tasks) > 1:
-                    _shade(axes, task, divisor, label=scores.cycles > 1)
+                if rows > 1:
+                    _shade(axes, task, divisor)
+                if 1 < scores.cycles <= MOST_NAMED:
+                    _name_cycle(axes, task, divisor)
                 _draw_task(axes, data, task, divisor, curve, dots)
         axes.margins(y=0.12)
     grid[rows // 2 if rows > 1 else 0].set_ylabel("episode return", fontsize=9.5, color=INK)
@@ -138,22 +143,24 @@ def _evaluations(run: RunData, task: Segment, start: int, end: int) -> tuple[Arr
     return steps[inside], values[inside]
 
 
-def _shade(axes: Axes, task: Segment, divisor: float, label: bool) -> None:
+def _shade(axes: Axes, task: Segment, divisor: float) -> None:
     start, end = task.start / divisor, task.end / divisor
     axes.add_patch(
         Rectangle((start, 0), end - start, 1, transform=axes.get_xaxis_transform(), color=SHADE, zorder=-1, lw=0)
     )
-    if label:
-        axes.annotate(
-            f"cycle {task.cycle + 1}",
-            (end, 0),
-            xycoords=axes.get_xaxis_transform(),
-            xytext=(-5, 5),
-            textcoords="offset points",
-            ha="right",
-            fontsize=8.5,
-            color=FAINT,
-        )
+
+
+def _name_cycle(axes: Axes, task: Segment, divisor: float) -> None:
+    axes.annotate(
+        f"cycle {task.cycle + 1}",
+        (task.end / divisor, 0),
+        xycoords=axes.get_xaxis_transform(),
+        xytext=(-5, 5),
+        textcoords="offset points",
+        ha="right",
+        fontsize=8.5,
+        color=FAINT,
+    )
 
 
 def _marks(data: ComparisonData) -> list[str]:
@@ -212,9 +219,11 @@ def by_cycle(data: ComparisonData, scores: Scores) -> Plot | None:
 
 
 def _error_bars(axes: Axes, at: NDArray[np.floating[Any]], values: Array, color: str) -> None:
-    """The spread at the columns that every seed has; values: (seeds, columns)."""
+    """The interval at the columns that every seed has, or, of two seeds, these; values: (seeds, columns)."""
     whole = np.isfinite(values).all(axis=0)
-    if len(values) > 1 and whole.any():
+    if len(values) == 2:
+        axes.scatter(np.tile(at[whole], 2), values[:, whole].ravel(), s=10, color=color, alpha=0.6)
+    elif len(values) > 2 and whole.any():
         _, low, high = mean_and_interval(values[:, whole])
         axes.vlines(at[whole], low, high, color=color, linewidth=1.2, alpha=0.7)
 

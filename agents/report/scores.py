@@ -8,7 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...experiments.report.collect import ComparisonData, RunData, Segment
-from ...experiments.report.numbers import mean, means_at_events, strict
+from ...experiments.report.differences import Difference, Measure, differences, variants_of
+from ...experiments.report.differences import to_json as differences_json
+from ...experiments.report.numbers import Spread, mean, means_at_events, spread_json, strict
 from ...metrics import (
     Score,
     final_window_return,
@@ -18,10 +20,10 @@ from ...metrics import (
     iqm,
     plasticity_score,
 )
+from .learned import FINAL, Share, mean_return, shares, window
 
 Array = NDArray[np.float64]
 Masks = Mapping[str, NDArray[np.bool_]]  # of each arm, over its seeds
-FINAL = 0.15  # share of a task's steps that counts as its steady state (activations paper, section 7)
 
 
 @dataclass(eq=False)
@@ -32,7 +34,9 @@ class ArmScores:
     evaluation in those 15 %. tests: the same on the held-out friction. gaps: finals − tests, 0 for failures.
     gap_change: IQM of the last minus the first cycle's gap over seeds and environments. exploded: physics exploded
     at least once in the task. at_events: mean over all interventions. plasticity, human: None where they cannot be
-    told (see `score`). human_cells: the human-normalised scores behind `human`, (seeds, environments).
+    told (see `score`). human_cells: the human-normalised scores behind `human`, (seeds, environments). mean_returns:
+    (seeds, environments), mean area under the learning curves since the arms parted. share: of a fresh agent, where
+    there is one.
     """
 
     seeds: tuple[int, ...]
@@ -45,8 +49,10 @@ class ArmScores:
     explosions: int
     interventions: int
     at_events: dict[str, float]
+    mean_returns: Array
     plasticity: Score | None = None
     human: Score | None = None
+    share: Share | None = None
     human_cells: Array = field(init=False)
 
     def __post_init__(self) -> None:
@@ -57,19 +63,24 @@ class ArmScores:
         """Final returns of the last cycle, (seeds, environments)."""
         return self.finals[:, -1]
 
+    def last_in(self, environment: int) -> Spread:
+        """Return the final returns of the last cycle in one environment."""
+        return Spread(self.last[:, environment])
+
 
 @dataclass(eq=False)
 class Scores:
     """The scores of all arms of a report. environments: one label for each position in the sequence.
 
     human_from: what the human-normalised scores were taken from, "evaluation" or "training"; None without any.
-    end: in words, the steps that final returns are of.
+    differences: between arms with the same seeds. end: in words, the steps that final returns are of.
     """
 
     environments: tuple[str, ...]
     cycles: int
     arms: dict[str, ArmScores]
     notes: list[str] = field(default_factory=list)
+    differences: list[Difference] = field(default_factory=list)
     human_from: str | None = None
 
     @property
@@ -95,8 +106,13 @@ def score(data: ComparisonData) -> Scores:
     """
     labels = position_labels(data.first.tasks)
     cycles = 1 + max(task.cycle for task in data.first.tasks)
-    arms = {label: _score_arm(runs, (len(runs), cycles, len(labels))) for label, runs in data.arms.items()}
-    scores = Scores(labels, cycles, arms, [*data.notes, *_unfinished(data)])
+    fork = data.fork_step or 0
+    arms = {label: _score_arm(runs, (len(runs), cycles, len(labels)), fork) for label, runs in data.arms.items()}
+    found, notes = shares(data, len(labels))
+    for label, share in found.items():
+        arms[label].share = share
+    scores = Scores(labels, cycles, arms, [*data.notes, *_unfinished(data), *notes])
+    scores.differences = differences(_measures(data, scores))
     finished = {label: _finished(runs) for label, runs in data.arms.items()}
     _add_plasticity(scores, data, finished)
     _add_human(scores, data, finished)
@@ -111,7 +127,22 @@ def position_labels(tasks: Sequence[Segment]) -> tuple[str, ...]:
     )
 
 
-def _score_arm(runs: Sequence[RunData], shape: tuple[int, int, int]) -> ArmScores:
+def _measures(data: ComparisonData, scores: Scores) -> list[Measure]:
+    """The numbers in which arms are compared, environment by environment."""
+    found = []
+    for variant, labels in variants_of(data).items():
+        for i, environment in enumerate(scores.environments):
+            where = f" in {environment}" if len(scores.environments) > 1 else ""
+            for name, of_arm in (("final return", lambda arm: arm.last), ("mean return", lambda arm: arm.mean_returns)):
+                by_seed = {
+                    arm: dict(zip(scores.arms[label].seeds, of_arm(scores.arms[label])[:, i].tolist(), strict=True))
+                    for arm, label in labels.items()
+                }
+                found.append(Measure(name + where, by_seed, variant=variant))
+    return found
+
+
+def _score_arm(runs: Sequence[RunData], shape: tuple[int, int, int], fork: int) -> ArmScores:
     finals, evaluations, tests = (np.full(shape, np.nan) for _ in range(3))
     exploded = np.zeros(shape, dtype=bool)
     for seed, run in enumerate(runs):
@@ -143,13 +174,14 @@ def _score_arm(runs: Sequence[RunData], shape: tuple[int, int, int]) -> ArmScore
         explosions=sum(_explosions(run) for run in runs),
         interventions=len(events),
         at_events=means_at_events(events, ("dfi_unscaled",)),
+        mean_returns=np.stack([mean_return(run, fork, shape[2]) for run in runs]),
     )
 
 
 def _last_evaluation(run: RunData, name: str, task: Segment) -> float:
     """The task's last logged value, if it lies in the final 15 %; NaN otherwise."""
     steps, values = run.series(name, task.index)
-    late = values[steps > _window(task)]
+    late = values[steps > window(task)]
     return float(late[-1]) if late.size else float("nan")
 
 
@@ -157,20 +189,16 @@ def _unfinished(data: ComparisonData) -> list[str]:
     """Which runs did not come into the final window of their last task, in words."""
     return [
         f"{label}, seed {run.seed}: unfinished, its logs end at step {run.last_step:,} of {run.total_steps:,}; it "
-        f"enters no final score (those begin at step {_window(run.tasks[-1]):,.0f})"
+        f"enters no final score (those begin at step {window(run.tasks[-1]):,.0f})"
         for label, runs in data.arms.items()
         for run in runs
-        if run.last_step < _window(run.tasks[-1])
+        if run.last_step < window(run.tasks[-1])
     ]
-
-
-def _window(task: Segment) -> float:
-    return task.end - FINAL * (task.end - task.start)
 
 
 def _finished(runs: Sequence[RunData]) -> NDArray[np.bool_]:
     """Which runs came into the final window of their last task."""
-    return np.array([run.last_step >= _window(run.tasks[-1]) for run in runs])
+    return np.array([run.last_step >= window(run.tasks[-1]) for run in runs])
 
 
 def _add_plasticity(scores: Scores, data: ComparisonData, finished: Masks) -> None:
@@ -243,13 +271,18 @@ def to_json(data: ComparisonData, scores: Scores) -> dict[str, Any]:
         `human_normalized`, `human_normalized_interval`: the same of the human-normalised scores, and their
         `human_normalized_per_seed`: (seeds, environments), null for a run that did not enter;
         `final_return`: last cycle's mean training return in the final 15 % of each environment, mean over seeds;
+        `final_return_interval`: Student's, [low, high] at 95 % of each environment (null with one seed);
         `final_return_per_seed`: (seeds, environments);
+        `mean_return_per_seed`: (seeds, environments), mean area under the learning curves since the arms parted;
+        `share_of_fresh` (null without an arm `fresh`): `in_all`, and `by_task`, one for each of `tasks` (indices), each
+        with `mean`, `sd`, `interval` and `per_seed`;
         `train_return`, `evaluation_return`, `test_return`: (seeds, cycles, environments), training in the final 15 %,
         the last evaluation there, and the same on the held-out friction;
         `generalization_gap`: (cycles, environments), train − test, mean over seeds, failures 0;
         `gap_change_iqm`: ΔGAP, last − first cycle, IQM over seeds and environments;
         `explosions`, `interventions`: counts over all seeds;
         `at_interventions`: means of `sfe`, `sfe_normalized`, `dfi_unscaled_before`, `dfi_unscaled_after`.
+    Differences between arms and the verdict are as in `experiments.report.differences.to_json`.
     """
     config = data.first.config
     body = {
@@ -262,6 +295,7 @@ def to_json(data: ComparisonData, scores: Scores) -> dict[str, Any]:
         "human_normalized_from": scores.human_from,
         "notes": scores.notes,
         "arms": {label: _arm_json(arm) for label, arm in scores.arms.items()},
+        **differences_json(scores.differences),
     }
     plain: dict[str, Any] = strict(body)
     return plain
@@ -276,7 +310,10 @@ def _arm_json(arm: ArmScores) -> dict[str, Any]:
         "human_normalized_interval": interval(arm.human),
         "human_normalized_per_seed": arm.human_cells,
         "final_return": mean(arm.last, axis=0),
+        "final_return_interval": [arm.last_in(i).interval for i in range(arm.last.shape[1])],
         "final_return_per_seed": arm.last,
+        "mean_return_per_seed": arm.mean_returns,
+        "share_of_fresh": arm.share and _share_json(arm.share),
         "train_return": arm.finals,
         "evaluation_return": arm.evaluations,
         "test_return": arm.tests,
@@ -285,4 +322,12 @@ def _arm_json(arm: ArmScores) -> dict[str, Any]:
         "explosions": arm.explosions,
         "interventions": arm.interventions,
         "at_interventions": arm.at_events,
+    }
+
+
+def _share_json(share: Share) -> dict[str, Any]:
+    return {
+        "tasks": [task.index for task in share.tasks],
+        "in_all": spread_json(share.in_all),
+        "by_task": [spread_json(Spread(values)) for values in share.by_task.T],
     }

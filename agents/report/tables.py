@@ -1,10 +1,11 @@
 """Numbers of agents as words: the summary of the page and of the terminal."""
 
-import numpy as np
+from collections.abc import Iterable, Sequence
 
-from ...experiments.report.numbers import mean
-from ...experiments.report.tables import MISSING, number
-from ...metrics import Score
+from ...experiments.report.differences import tables as difference_tables
+from ...experiments.report.tables import MISSING, Table, estimate, number, over_seeds
+from ...metrics import Score, bootstrap_coverage
+from .learned import share_table
 from .scores import ArmScores, Scores, interval
 
 PLASTICITY, HUMAN, GAP, EXPLOSIONS = "plasticity score", "human-normalised score", "ΔGAP (IQM)", "explosions"
@@ -21,13 +22,12 @@ def bare(env: str) -> str:
 def summary_rows(scores: Scores) -> tuple[list[str], list[list[str]]]:
     """Return (header, one row an arm), ready to print; a measure that no arm has anything of is left out."""
     arms = list(scores.arms.values())
-    returns = np.stack([mean(arm.last, axis=0) for arm in arms])
     columns: list[tuple[str, list[str]]] = [
         ("arm", list(scores.arms)),
         ("seeds", [str(len(arm.seeds)) for arm in arms]),
         (PLASTICITY, [score_text(arm.plasticity, 2) for arm in arms]),
         (HUMAN, [score_text(arm.human, 3) for arm in arms]),
-        *((bare(env), [number(float(v)) for v in returns[:, i]]) for i, env in enumerate(scores.environments)),
+        *((bare(env), [_final(arm, i) for arm in arms]) for i, env in enumerate(scores.environments)),
         (GAP, [number(arm.gap_change) for arm in arms]),
         (EXPLOSIONS, [str(arm.explosions) for arm in arms]),
         (SFE, [number(arm.at_events["sfe"]) for arm in arms]),
@@ -40,12 +40,14 @@ def summary_rows(scores: Scores) -> tuple[list[str], list[list[str]]]:
 def summary_words(scores: Scores) -> str:
     """Return what the columns of the summary mean, those that are there."""
     header, _ = summary_rows(scores)
+    arms = scores.arms.values()
     words = {
-        PLASTICITY: "Plasticity score: interquartile mean of min–max normalised final returns [95 % interval over "
-        "seeds], relative to the runs in this table.",
-        HUMAN: f"Human-normalised score: interquartile mean of (return − random) / (human − random) "
-        f"[95 % interval over seeds]; returns of {human_source(scores)}.",
-        "arm": f"{', '.join(map(bare, scores.environments))}: mean training return in {scores.end}.",
+        PLASTICITY: "Plasticity score: interquartile mean of min–max normalised final returns, relative to the runs in "
+        f"this table{_in_brackets(arm.plasticity for arm in arms)}.",
+        HUMAN: "Human-normalised score: interquartile mean of (return − random) / (human − random)"
+        f"{_in_brackets(arm.human for arm in arms)}; returns of {human_source(scores)}.",
+        "arm": f"{', '.join(map(bare, scores.environments))}: mean training return in {scores.end}. "
+        f"{over_seeds(max(len(arm.seeds) for arm in arms))}",
         GAP: "ΔGAP: change of the train–test gap from the first cycle to the last; positive means it widened.",
         SFE: "SFE (squared change of the weights, those that are there before and after) and DfI before → after: "
         "means over the arm’s interventions.",
@@ -53,11 +55,45 @@ def summary_words(scores: Scores) -> str:
     return " ".join([text for name, text in words.items() if name in header] + [f"{MISSING} was not measured."])
 
 
+def bootstrap_words(scores: Sequence[Score | None]) -> str:
+    """Return what the intervals of these scores are and how often such intervals cover; "" where none has one."""
+    known = [score.normalized.shape for score in scores if score is not None and interval(score)]
+    if not known:
+        return ""
+    runs, environments = min(known)
+    coverage = 100 * bootstrap_coverage(runs, environments)
+    return f"95 % stratified bootstrap over seeds, which with {runs} seeds covers in about {coverage:.0f} % of cases"
+
+
+def tables(scores: Scores) -> list[Table]:
+    """Return all tables of the page: the summary, differences between arms, and the share of a fresh agent."""
+    found = {label: arm.share for label, arm in scores.arms.items() if arm.share is not None}
+    about = (
+        f"Final return: mean training return in {scores.end}. Mean return: area under the learning curves since the "
+        "arms parted, over its length."
+    )
+    return [
+        Table("Summary", *summary_rows(scores), summary_words(scores)),
+        *difference_tables(scores.differences, about),
+        *([share_table(found)] if found else []),
+    ]
+
+
 def human_source(scores: Scores) -> str:
     """Return in words which returns were human-normalised."""
     if scores.human_from == "evaluation":
         return f"the last evaluation in {scores.end}"
     return f"training episodes in {scores.end}, so of the exploring policy (not every run has an evaluation there)"
+
+
+def _in_brackets(scores: Iterable[Score | None]) -> str:
+    words = bootstrap_words(list(scores))
+    return f" [{words}]" if words else ""
+
+
+def _final(arm: ArmScores, environment: int) -> str:
+    spread = arm.last_in(environment)
+    return estimate(spread.mean, spread.interval)
 
 
 def _dfi_text(arm: ArmScores) -> str:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from rich.console import Group
     from rich.table import Table as RichTable
 
+WORD = 12  # characters; longer words may be broken where the terminal is narrow
+
 __all__ = ["ComparisonData", "ReportPaths", "RunData", "build_report", "load", "read_jsonl", "summary_table"]
 
 
@@ -92,8 +94,9 @@ def _printable(plain: Table) -> "RichTable":
         lines = [list(line) for line in zip(*lines, strict=True)]
     table = RichTable(title=plain.title, title_justify="left", header_style="bold", box=SIMPLE_HEAD)
     table.add_column("" if lines[0][0] == "arm" else lines[0][0], no_wrap=True)
-    for name in lines[0][1:]:
-        table.add_column(name, justify="right", overflow="fold")
+    for texts in list(zip(*lines, strict=True))[1:]:
+        longest = max((len(word) for text in texts for word in text.split()), default=0)
+        table.add_column(texts[0], justify="right", overflow="fold", min_width=min(longest, WORD))
     for line in lines[1:]:
         table.add_row(*line)
     return table

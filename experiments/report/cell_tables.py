@@ -7,9 +7,10 @@ import numpy as np
 from .cells import Cell, Number
 from .numbers import Spread
 from .study import Study
-from .tables import MISSING, Table, number
+from .tables import MISSING, Table, number, over_seeds
 
 SHARES = ("accuracy", "score", "rouge_l", "sari", "similarity")  # of names whose numbers are shares, shown in %
+PERCENT = " (%)"  # ends their headings
 
 
 def plain(study: Study, cells: Sequence[Cell]) -> list[Table]:
@@ -24,14 +25,12 @@ def plain(study: Study, cells: Sequence[Cell]) -> list[Table]:
 
 
 def spread_text(spread: Spread, percent: bool = False, digits: int = 3) -> str:
-    """Return `3.123 ± 0.004`, mean and unbiased deviation over seeds; shares in %."""
-    scale, digits = (100.0, 2) if percent else (1.0, digits)
+    """Return `3.123 [3.101, 3.145]`, the mean over seeds and its 95 % Student-t interval; shares in %."""
     if not np.isfinite(spread.mean):
         return MISSING
-    text = f"{round(scale * spread.mean, digits) + 0.0:.{digits}f}"
-    if np.isfinite(spread.sd):
-        text += f" ± {scale * spread.sd:.{digits}f}"
-    return text.replace("-", "−")
+    scale, digits = (100.0, 2) if percent else (1.0, digits)
+    mean, *ends = (f"{round(scale * x, digits) + 0.0:.{digits}f}" for x in (spread.mean, *(spread.interval or ())))
+    return (f"{mean} [{', '.join(ends)}]" if ends else mean).replace("-", "−")
 
 
 def table_of(study: Study, cells: Sequence[Cell], title: str, columns: dict[str, list[str]], words: str) -> Table:
@@ -43,10 +42,8 @@ def table_of(study: Study, cells: Sequence[Cell], title: str, columns: dict[str,
     lead = settings | arms if len(study.arms) > 1 or not settings else settings
     shown = {heading: texts for heading, texts in columns.items() if set(texts) != {MISSING}}
     header = {**lead, "seeds": [str(len(cell.runs)) for cell in cells], **shown}
-    spread = "± is one standard deviation over seeds (unbiased)."
-    single = "1 seed: no deviation; differences may be chance."
     rows = [list(row) for row in zip(*header.values(), strict=True)]
-    return Table(title, list(header), rows, f"{words} {single if study.seeds == 1 else spread}".strip())
+    return Table(title, list(header), rows, f"{words} {over_seeds(study.seeds)}".strip())
 
 
 def interventions(
@@ -81,7 +78,7 @@ def is_share(name: str) -> bool:
 
 
 def heading(name: str) -> str:
-    return name.replace("_", " ") + (" (%)" if is_share(name) else "")
+    return name.replace("_", " ") + (PERCENT if is_share(name) else "")
 
 
 def _value(value: object) -> str:

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .collect import RunData
-from .numbers import NAN, Spread, means_at_events, strict
+from .differences import NONE
+from .numbers import NAN, Spread, means_at_events, spread_json, strict
 from .study import Group, Study
 
 Array = NDArray[np.float64]
 PLACE = {"step", "time", "task"}  # in a line of metrics.jsonl, what is no number of the network's
-BASELINE = "none"
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +66,7 @@ def score(study: Study) -> list[Cell]:
     """Return every arm in every variant, in the order of `Study.cells`."""
     cells = []
     for group, arm, runs in study.cells:
-        plain = {run.seed: run for run in group.data.arms.get(BASELINE, [])}
+        plain = {run.seed: run for run in group.data.arms.get(NONE, [])}
         numbers = {name: _number(name, runs, plain, arm) for name in evaluated(runs)}
         events = [event for run in runs for event in run.of_kind("intervention")]
         cells.append(Cell(group, arm, runs, numbers, means_at_events(events)))
@@ -80,6 +80,12 @@ def evaluated(runs: Sequence[RunData]) -> list[str]:
     whole = {name for name in logged if "/" not in name}
     found = dict.fromkeys(name for name in logged if name.split("/")[0] in whole)
     return [name for name in found if any(run.series(name)[0].size for run in runs)]
+
+
+def evaluated_in(cells: Sequence[Cell]) -> list[str]:
+    """Return the names of the whole numbers, without their parts, that any cell evaluated, but for training losses."""
+    names = dict.fromkeys(name for cell in cells for name in cell.numbers)
+    return [name for name in names if "/" not in name and name != "train_loss"]
 
 
 def short_names(names: Sequence[str]) -> dict[str, str]:
@@ -100,7 +106,7 @@ def gaps(study: Study, cells: Sequence[Cell], name: str = "val_loss") -> list[Ga
         others = {
             cell.arm: cell.numbers[name].minus_none
             for cell in cells
-            if cell.group is group and cell.arm != BASELINE and name in cell.numbers
+            if cell.group is group and cell.arm != NONE and name in cell.numbers
         }
         known = {arm: spread for arm, spread in others.items() if spread.known.size}
         if known:
@@ -121,7 +127,9 @@ def to_json(study: Study, cells: Sequence[Cell], more: Sequence[dict[str, Any]] 
         `best`, `gain` (final − base) and `minus_none` (final − that of `none`, paired by seed); and of continual
         learning `tasks`, `scores` (seeds, after task, of task), `scores_before`, `op`, `bwt` (eq. 10: positive is
         forgotten), `transfer`, `average`, `last` and the last three `by_task`.
-        Each is `mean`, `sd` (unbiased) and `per_seed`; null for runs that are not at their end.
+        Each is `mean`, `sd` (unbiased), `interval` (Student's, 95 %) and `per_seed`; null for runs that are not at
+        their end.
+    `differences`, `verdict`: see `differences.to_json`.
     `gaps`: for each variant of a pretraining, `none` − the `best_arm`'s final validation loss.
     """
     extra = list(more) or [{} for _ in cells]
@@ -154,10 +162,6 @@ def to_json(study: Study, cells: Sequence[Cell], more: Sequence[dict[str, Any]] 
     return plain
 
 
-def spread_json(spread: Spread) -> dict[str, Any]:
-    return {"mean": spread.mean, "sd": spread.sd, "per_seed": spread.values}
-
-
 def _cell_json(cell: Cell) -> dict[str, Any]:
     return {
         "seeds": cell.seeds,
@@ -183,7 +187,7 @@ def _cell_json(cell: Cell) -> dict[str, Any]:
 def _number(name: str, runs: Sequence[RunData], plain: dict[int, RunData], arm: str) -> Number:
     extreme = np.min if "loss" in name else np.max
     final = [_final(run, name) for run in runs]
-    others = [_final(plain[run.seed], name) if arm != BASELINE and run.seed in plain else NAN for run in runs]
+    others = [_final(plain[run.seed], name) if arm != NONE and run.seed in plain else NAN for run in runs]
     return Number(
         base=_spread(_first(plain.get(run.seed, run), name) for run in runs),
         first=_spread(_first(run, name) for run in runs),

@@ -25,10 +25,9 @@ from .style import (
     draw_band,
     legend,
     mark_stream,
-    mean_and_sd,
     new_figure,
     on_common_steps,
-    sd_phrase,
+    seeds_phrase,
     step_unit,
     tidy,
 )
@@ -78,7 +77,7 @@ def first_phase(study: Study) -> Plot | None:
     drawn = []
     for name, color in zip(names, (BASELINE, PALETTE[0]), strict=False):
         steps, values = on_common_steps([trunk.series(name) for trunk in trunks])
-        draw_band(axes, steps / divisor, values, {"color": color, "label": name.replace("_", " ")}, False, mean_and_sd)
+        draw_band(axes, steps / divisor, values, {"color": color, "label": name.replace("_", " ")})
         drawn.append((steps, values))
     cut = limit(axes, *_ends(drawn, end))
     marks: dict[float, list[str]] = defaultdict(list)
@@ -95,7 +94,7 @@ def first_phase(study: Study) -> Plot | None:
     axes.set_xlim(0, 1.01 * end / divisor)
     axes.set_xlabel(label, fontsize=9.5, color=INK)
     axes.legend(frameon=False, fontsize=9.5, loc="lower left")
-    caption = f"Dashed: where second phases start. {CUT if cut else ''}" + sd_phrase(len(trunks))
+    caption = f"Dashed: where second phases start. {CUT if cut else ''}" + seeds_phrase(len(trunks))
     return Plot("first_phase", "The first phase", caption, figure)
 
 
@@ -119,7 +118,7 @@ def curves(data: ComparisonData) -> Plot | None:
         axes.set_xlabel(label, fontsize=9.5, color=INK)
     legend(figure, list(data.arms), among=data.labels)
     switches = "Hairlines are task switches. " if len(data.first.tasks) > 1 else ""
-    caption = f"Evaluations while training. {switches}{CUT if cut else ''}" + sd_phrase(data.seeds)
+    caption = f"Evaluations while training. {switches}{CUT if cut else ''}" + seeds_phrase(data.seeds)
     return Plot("evaluations", "Evaluations", caption, figure)
 
 
@@ -140,7 +139,7 @@ def draw_arms(axes: Axes, data: ComparisonData, name: str, divisor: float, scale
     for label, runs in data.arms.items():
         steps, values = on_common_steps([run.series(name) for run in runs])
         dots = len(steps) < FEW_POINTS and "loss" not in name  # what is cut cannot have dots, which are not clipped
-        draw_band(axes, steps / divisor, scale * values, styles[label], dots, mean_and_sd)
+        draw_band(axes, steps / divisor, scale * values, styles[label], dots)
         drawn.append((steps, scale * values))
     return _ends(drawn, data.total_steps)
 

@@ -2,13 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...metrics import Score, bootstrap_interval, iqm
+from ...metrics import t_interval
 from .collect import Row
 
 Array = NDArray[np.float64]
@@ -34,11 +33,16 @@ class Spread:
         """Unbiased standard deviation over seeds (ddof 1); NaN with fewer than two."""
         return float(self.known.std(ddof=1)) if self.known.size > 1 else NAN
 
-    @cached_property
-    def score(self) -> Score | None:
-        """Interquartile mean over seeds and its 95 % bootstrap interval; None with fewer than two."""
-        cells = self.known[:, None]
-        return Score(iqm(cells), *bootstrap_interval(cells), normalized=cells) if len(cells) > 1 else None
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Student's 95 % interval of the mean over seeds; None with fewer than two."""
+        ends = t_interval(self.known)
+        return None if ends is None else (float(ends[0]), float(ends[1]))
+
+
+def spread_json(spread: Spread) -> dict[str, Any]:
+    """Return what scores.json holds of a number: mean over seeds, sd (unbiased), interval (Student's, 95 %), each."""
+    return {"mean": spread.mean, "sd": spread.sd, "interval": spread.interval, "per_seed": spread.values}
 
 
 def mean(values: Array, axis: int | None = None) -> Any:

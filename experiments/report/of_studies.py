@@ -1,12 +1,18 @@
 """The report of a kind whose runs are told in variants of their settings: what all such kinds share."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .cells import Cell, score, to_json
+import numpy as np
+
+from .cell_tables import PERCENT, heading
+from .cells import Cell, evaluated_in, score, to_json
+from .differences import Measure, differences, tables, verdict
+from .differences import to_json as differences_json
 from .kind import Beside, Content, Report
+from .numbers import NAN, Spread, strict
 from .study import Study, read_study
 from .tables import Table
 
@@ -16,13 +22,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Said:
-    """Hold what one kind says of a study: tables, lines that sum them up, figures of its own, and what each cell's arm
-    has in scores.json besides."""
+    """Hold what one kind says of a study: tables, lines that sum them up, figures of its own, what each cell's arm
+    has in scores.json besides, and the numbers in which arms are compared, measure → each cell's (default: the final
+    ones of all that was evaluated)."""
 
     tables: list[Table]
     lines: list[str] = field(default_factory=list)
     plots: "Callable[[], Sequence[Plot | None]]" = tuple
     more: Sequence[dict[str, Any]] = ()
+    compared: Mapping[str, Sequence[Spread]] | None = None
 
 
 def of_studies(
@@ -39,16 +47,46 @@ def of_studies(
         study = read_study(paths)
         cells = score(study)
         said = say(study, cells)
-        lines = [line for line in said.lines if line]
+        compared = finals(cells, evaluated_in(cells)) if said.compared is None else said.compared
+        found = differences(_measures(study, cells, compared))
+        every = [*said.tables, *tables(found)]
+        lines, told = [line for line in said.lines if line], verdict(found)
         return Content(
-            said.tables,
-            to_json(study, cells, said.more),
+            every,
+            to_json(study, cells, said.more) | strict(differences_json(found)),
             lambda: _plots(study, said, apart),
-            lambda plots: render(study, title, said.tables, lines, plots),
-            [*lines, *study.notes],
+            lambda plots: render(study, title, every, lines, told, plots),
+            [*told, *lines, *study.notes],
         )
 
     return Report(compose, beside=Beside(named))
+
+
+def finals(cells: Sequence[Cell], names: Sequence[str]) -> dict[str, list[Spread]]:
+    """Return heading → what each cell's runs ended with, of numbers by their names."""
+    nothing = [Spread(np.full(len(cell.runs), NAN)) for cell in cells]
+    return {
+        f"final {heading(name)}": [
+            cell.numbers[name].final if name in cell.numbers else no for cell, no in zip(cells, nothing, strict=True)
+        ]
+        for name in names
+    }
+
+
+def _measures(study: Study, cells: Sequence[Cell], compared: Mapping[str, Sequence[Spread]]) -> list[Measure]:
+    """What is compared with what: arms within their variant; where variants have one arm each, with each other."""
+    alone = all(len(group.data.arms) == 1 for group in study.groups)
+    variants = [""] if alone else [group.words for group in study.groups]
+    found = []
+    for name, spreads in compared.items():
+        for variant in variants:
+            arms = {
+                study.name(cell.group, cell.arm) if alone else cell.arm: dict(zip(cell.seeds, values, strict=True))
+                for cell, values in zip(cells, (spread.values.tolist() for spread in spreads), strict=True)
+                if alone or cell.group.words == variant
+            }
+            found.append(Measure(name.removesuffix(PERCENT), arms, name.endswith(PERCENT), variant))
+    return found
 
 
 def _plots(study: Study, said: Said, apart: bool) -> list["Plot"]:

@@ -21,12 +21,14 @@ def page(
     title: str,
     facts: Sequence[tuple[str, str]],
     limits: str,
+    verdict: Sequence[str] = (),
     settings: Sequence[tuple[str, str]],
     command: str,
 ) -> str:
     """Return a page as text. Names and settings are escaped: they come from files.
 
     facts: the headline's few numbers, (value, what it is). limits: what these runs cannot show, in one sentence.
+    verdict: what they do show, by `differences.verdict`.
     """
     resets, idle = contracts(data)
     config = data.first.config
@@ -34,6 +36,7 @@ def page(
         title=title,
         facts=facts,
         limits=limits,
+        verdict=verdict,
         notes=notes,
         tables=tables,
         plots=plots,

@@ -13,8 +13,15 @@ from .tables import Table
 FEW = 4  # task names that fit into a title
 
 
-def render(study: Study, title: str, tables: Sequence[Table], lines: Sequence[str], plots: Sequence[Plot]) -> str:
-    """Return the page as text. lines: what sums the tables up."""
+def render(
+    study: Study,
+    title: str,
+    tables: Sequence[Table],
+    lines: Sequence[str],
+    verdict: Sequence[str],
+    plots: Sequence[Plot],
+) -> str:
+    """Return the page as text. lines: what sums the tables up. verdict: what tells the arms apart."""
     by_cell = {f"{group.words} {arm}": runs for group, arm, runs in study.cells}
     runs = [run for each in study.arms.values() for run in each]
     first, *others = tables
@@ -28,6 +35,7 @@ def render(study: Study, title: str, tables: Sequence[Table], lines: Sequence[st
         title=f"{title}: {' → '.join(names) if len(names) <= FEW else f'{len(names)} tasks'}",
         facts=_facts(study),
         limits=limits(ComparisonData(study.path, by_cell)),
+        verdict=verdict,
         settings=[*data, *settings_of(runs)],
         command="\n".join(dict.fromkeys(command_text(run.config.get("command")) for run in runs)),
     )

@@ -1,21 +1,22 @@
 """How the figures look: one colour per arm everywhere, light grids, readable type. No pyplot, no global state."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.collections import PolyCollection
+from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
+from ...metrics import t_interval
 from .collect import RunData
+from .differences import FRESH, NONE
 
 Array = NDArray[np.float64]
-Around = Callable[[Array], tuple[Array, Array, Array]]  # values (seeds, points) → mean, low, high
 
 # Okabe & Ito (2008), told apart with any common colour blindness; yellow, too pale on white, comes last.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#B5A800")
@@ -37,9 +38,13 @@ class Plot:
 
 
 def arm_styles(labels: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return the line style of each arm: dark grey for `none`, then the palette; dashed from its second round on."""
-    others = [label for label in labels if label != "none"]
-    styles: dict[str, dict[str, Any]] = {"none": {"color": BASELINE, "linestyle": "-"}}
+    """Return the line style of each arm: dark grey for `none`, dashed grey for the fresh agent, then the palette;
+    dashed from its second round on."""
+    others = [label for label in labels if label not in (NONE, FRESH)]
+    styles: dict[str, dict[str, Any]] = {
+        NONE: {"color": BASELINE, "linestyle": "-"},
+        FRESH: {"color": "#7a7a7a", "linestyle": "--"},
+    }
     for i, label in enumerate(others):
         dashes = ("-", "--", ":")[i // len(PALETTE) % 3]
         styles[label] = {"color": PALETTE[i % len(PALETTE)], "linestyle": dashes}
@@ -66,7 +71,8 @@ def legend(figure: Figure, labels: Sequence[str], fork: bool = False, among: Seq
     """Draw one legend above all panels, in as few rows as its words allow. among: the arms that colours are dealt out
     to, if they are more."""
     styles = arm_styles(among or labels)
-    handles = [Line2D([], [], linewidth=2.2, label=label, **styles[label]) for label in labels]
+    names = {FRESH: "fresh agent"}
+    handles = [Line2D([], [], linewidth=2.2, label=names.get(label, label), **styles[label]) for label in labels]
     if fork:
         trunk = Line2D([], [], color=FAINT, linewidth=2.2, label="before the fork")
         handles = [trunk, *handles, Line2D([], [], label="fork", **FORK)]
@@ -74,7 +80,7 @@ def legend(figure: Figure, labels: Sequence[str], fork: bool = False, among: Seq
     columns = len(handles) if sum(words) <= 120 else max(1, 120 // max(words))
     figure.set_figheight(figure.get_figheight() + 0.2 * -(-len(handles) // columns))
     figure.legend(
-        handles=handles, loc="outside upper left", ncols=columns, frameon=False, fontsize=10, handlelength=1.6
+        handles=handles, loc="outside upper left", ncols=columns, frameon=False, fontsize=10, handlelength=2.2
     )
 
 
@@ -88,27 +94,14 @@ def step_unit(total: int, unit: str = "environment steps") -> tuple[float, str, 
 
 
 def mean_and_interval(values: Array) -> tuple[Array, Array, Array]:
-    """Return mean and what surrounds it, over seeds; values: (seeds, points) without NaN.
+    """Return mean and 95 % Student-t interval over seeds; values: (seeds, points) without NaN.
 
-    Three seeds or more: the 95 % Student-t interval, with three a wide 4.3 standard errors. Two: their range, for
-    their interval would be 13 standard errors and tell nothing. One: NaN, there is nothing to tell.
+    With three seeds it is 4.3 standard errors wide on each side. With two it would be 13, which hides everything else:
+    then, and with one, it is NaN, and figures show the seeds themselves.
     """
-    from scipy.stats import t
-
-    n, middle = len(values), values.mean(axis=0)
-    if n == 1:
-        return middle, np.full_like(middle, np.nan), np.full_like(middle, np.nan)
-    if n == 2:
-        return middle, values.min(axis=0), values.max(axis=0)
-    half = t.ppf(0.975, n - 1) * values.std(axis=0, ddof=1) / np.sqrt(n)
-    return middle, middle - half, middle + half
-
-
-def mean_and_sd(values: Array) -> tuple[Array, Array, Array]:
-    """Return mean, and one standard deviation (unbiased) below and above it; NaN around a single seed's."""
-    middle = values.mean(axis=0)
-    sd = values.std(axis=0, ddof=1) if len(values) > 1 else np.full_like(middle, np.nan)
-    return middle, middle - sd, middle + sd
+    middle, ends = values.mean(axis=0), t_interval(values) if len(values) > 2 else None
+    nothing = np.full_like(middle, np.nan)
+    return middle, *(ends or (nothing, nothing))
 
 
 def on_common_steps(series: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
@@ -122,19 +115,16 @@ def on_common_steps(series: Sequence[tuple[Array, Array]]) -> tuple[Array, Array
     return steps, np.stack([np.interp(steps, s, v) for s, v in series])
 
 
-def draw_band(
-    axes: Axes,
-    steps: Array,
-    values: Array,
-    style: dict[str, Any],
-    dots: bool = False,
-    around: Around = mean_and_interval,
-) -> None:
-    """Draw the mean over seeds and, with two or more, what is around it. dots: mark the points that the line joins."""
+def draw_band(axes: Axes, steps: Array, values: Array, style: dict[str, Any], dots: bool = False) -> None:
+    """Draw the mean over seeds with its interval, or, of two, the seeds as thin lines. dots: mark the points that the
+    line joins."""
     if not steps.size:
         return
-    middle, low, high = around(values)
-    if len(values) > 1:
+    middle, low, high = mean_and_interval(values)
+    if len(values) == 2:
+        lines = [np.column_stack([steps, seed]) for seed in values]
+        axes.add_collection(LineCollection(lines, colors=style["color"], linewidths=0.8, alpha=0.45))
+    if len(values) > 2:
         # The seeds set the scale of the panel, not their interval, which is wide where there are few.
         edge = np.concatenate([np.column_stack([steps, low]), np.column_stack([steps, high])[::-1]])
         band = PolyCollection([edge], facecolor=style["color"], alpha=0.14, linewidth=0)
@@ -145,9 +135,9 @@ def draw_band(
 
 
 def mark_stream(axes: Axes, run: RunData, divisor: float, fork: int | None) -> None:
-    """Mark task switches as hairlines, unless they are too many, and the fork as a dashed line."""
+    """Mark task switches as thin lines, unless they are too many, and the fork as a dashed line."""
     for task in run.tasks[1:] if len(run.tasks) <= MOST_SWITCHES else ():
-        axes.axvline(task.start / divisor, color="#dddddd", linewidth=0.8, zorder=0)
+        axes.axvline(task.start / divisor, color="#c2c2c2", linewidth=0.9, zorder=0)
     if fork:
         axes.axvline(fork / divisor, zorder=1, **FORK)
     axes.set_xlim(0, run.total_steps / divisor)
@@ -158,12 +148,5 @@ def seeds_phrase(seeds: int) -> str:
     if seeds == 1:
         return "1 seed: no interval, and no evidence beyond these very runs."
     if seeds == 2:
-        return "2 seeds: bands and bars span the two, which is no interval."
+        return "2 seeds, thin lines or small dots: an interval for their mean would be 13 standard errors to each side."
     return f"Bands and bars: 95 % Student-t interval over {seeds} seeds, cut where it leaves the panel."
-
-
-def sd_phrase(seeds: int) -> str:
-    """Return what a caption says about bands of standard deviations."""
-    if seeds == 1:
-        return "1 seed: no band, and no evidence beyond these very runs."
-    return f"Bands: ± one standard deviation over {seeds} seeds (unbiased), not an interval for the mean."

@@ -29,6 +29,26 @@ def number(value: Any, digits: int = 3) -> str:
     return text.replace("-", "−")
 
 
+def estimate(mean: float, ends: tuple[float, float] | None) -> str:
+    """Return `112 [85, 139]`: a mean and its interval, to two digits of the interval's half; without one the mean."""
+    if ends is None or not np.isfinite([mean, *ends]).all():
+        return number(mean)
+    low, high = ends
+    half, largest = (high - low) / 2, max(abs(low), abs(high))
+    if half == 0 or not 1e-3 <= largest < 1e7:
+        return f"{number(mean)} [{number(low)}, {number(high)}]"
+    digits = min(6, max(0, 1 - int(np.floor(np.log10(half)))))
+    text = f"{mean:,.{digits}f} [{low:,.{digits}f}, {high:,.{digits}f}]"
+    return text.replace("-", "−")
+
+
+def over_seeds(seeds: int) -> str:
+    """Return what the words under a table say about its means over so many seeds."""
+    if seeds == 1:
+        return "1 seed: no interval; differences may be chance."
+    return "[ ]: 95 % Student-t interval of the mean over seeds."
+
+
 @dataclass(frozen=True)
 class Contract:
     """Hold what one arm's intervention resets in one learner, as its own events say."""

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from supple.metrics import final_window_return, iqm, plasticity_score
+from supple.metrics import final_window_return, iqm, learning_curve_area, plasticity_score, share_of_fresh
 
 few = settings(max_examples=25, deadline=None)
 
@@ -185,3 +185,55 @@ def test_final_window_without_episodes_is_nan_and_then_a_failure() -> None:
 def test_final_window_refuses_bad_input(arguments: tuple) -> None:
     with pytest.raises(ValueError, match="final_window_return"):
         final_window_return(*arguments)
+
+
+# --- area under a learning curve, and its share of a fresh agent's ------------------------------------------
+
+
+def test_area_is_the_mean_over_steps_and_not_over_episodes() -> None:
+    """Ten short episodes in the first half of the steps weigh as much as one in the second."""
+    steps = [*range(5, 51, 5), 100]
+    assert learning_curve_area(steps, [1.0] * 10 + [3.0], 0, 100, bins=2) == 2.0
+
+
+def test_an_empty_bin_has_what_the_one_before_it_has() -> None:
+    assert learning_curve_area([30, 90], [2.0, 8.0], 0, 100, bins=4) == (2 + 2 + 2 + 8) / 4
+
+
+def test_an_episode_at_a_switch_belongs_to_the_task_before() -> None:
+    assert learning_curve_area([100, 101, 200], [9.0, 1.0, 1.0], 100, 200) == 1.0
+    assert math.isnan(learning_curve_area([100], [9.0], 100, 200))
+
+
+@few
+@given(st.lists(st.tuples(st.integers(1, 100), st.integers(-9, 9)), min_size=1, max_size=30), st.integers(1, 12))
+def test_area_is_that_of_a_plain_loop(episodes: list[tuple[int, int]], bins: int) -> None:
+    values: list[float | None] = []
+    for b in range(bins):
+        inside = [r for s, r in episodes if b * 100 < s * bins <= (b + 1) * 100]
+        values.append(sum(inside) / len(inside) if inside else (values[-1] if values else None))
+    known = [value for value in values if value is not None]
+    expected = [known[0] if value is None else value for value in values]
+    found = learning_curve_area(*zip(*episodes, strict=True), 0, 100, bins)
+    assert found == pytest.approx(sum(expected) / bins)
+
+
+@pytest.mark.parametrize(("end", "bins"), [(0, 5), (10, 0)])
+def test_area_refuses_no_steps_and_no_bins(end: int, bins: int) -> None:
+    with pytest.raises(ValueError, match="learning_curve_area: needs start < end"):
+        learning_curve_area([1], [1.0], 0, end, bins)
+
+
+@few
+@given(st.floats(-1e3, 1e3), st.floats(0.1, 1e3), st.floats(-1, 2), st.floats(-1e3, 1e3), st.floats(0.1, 10))
+def test_share_of_fresh_has_no_unit_and_no_offset(
+    random: float, learned: float, share: float, offset: float, unit: float
+) -> None:
+    numbers = np.array([random + share * learned, random + learned, random])
+    assert share_of_fresh(*numbers) == pytest.approx(share, abs=1e-9)
+    assert share_of_fresh(*(unit * numbers + offset)) == pytest.approx(share, abs=1e-6)
+
+
+def test_share_of_a_fresh_agent_that_learned_nothing_is_unknown() -> None:
+    found = share_of_fresh([1.0, 1.0, -150.0], [2.0, 0.0, -100.0], [0.0, 0.0, -200.0])
+    np.testing.assert_array_equal(found, [0.5, math.nan, 0.5])

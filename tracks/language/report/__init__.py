@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 from ....experiments.report.cell_tables import plain
 from ....experiments.report.cells import Cell, gaps
-from ....experiments.report.of_studies import Said, of_studies
+from ....experiments.report.of_studies import Said, finals, of_studies
 from ....experiments.report.study import Study
-from .continual import learned, order_line, summary, tasks_table, to_json
+from .continual import compared, learned, order_line, summary, tasks_table, to_json
 from .tables import gap_line, pretraining, tuning
 
 if TYPE_CHECKING:
@@ -20,7 +20,12 @@ def _pretraining(study: Study, cells: Sequence[Cell]) -> Said:
 
         return [validation_loss(study)]
 
-    return Said(pretraining(study, cells), [gap_line(gaps(study, cells))], plots)
+    return Said(
+        pretraining(study, cells),
+        [gap_line(gaps(study, cells))],
+        plots,
+        compared=finals(cells, ["val_loss"]),
+    )
 
 
 def _tuning(study: Study, cells: Sequence[Cell]) -> Said:
@@ -41,7 +46,7 @@ def _continual(study: Study, cells: Sequence[Cell]) -> Said:
         return [along_the_stream(study, found), matrices(study, found), stored_maps(study)]
 
     tables = [summary(study, found), tasks_table(study, found)]
-    return Said(tables, [order_line(study, found)], plots, [to_json(each) for each in found])
+    return Said(tables, [order_line(study, found)], plots, [to_json(each) for each in found], compared(found))
 
 
 PRETRAIN = of_studies("Pretraining", _pretraining, apart=True)

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....experiments.report.cell_tables import spread_text, table_of
-from ....experiments.report.cells import Cell, spread_json
+from ....experiments.report.cells import Cell
 from ....experiments.report.collect import RunData
-from ....experiments.report.numbers import NAN, Spread, mean
+from ....experiments.report.numbers import NAN, Spread, mean, spread_json
 from ....experiments.report.study import Study
 from ....experiments.report.tables import Table
 from ....metrics import (
@@ -93,6 +93,13 @@ def to_json(each: Learned) -> dict[str, Any]:
         **{name: spread_json(spread) for name, spread in each.measures().items() if name != "before"},
         "by_task": {name: mean(values, axis=0) for name, values in each.by_task().items()},
     }
+
+
+def compared(found: Sequence[Learned]) -> dict[str, list[Spread]]:
+    """Return the measures in which methods are compared, by heading, of each cell; Last is OP."""
+    measured = [each.measures() for each in found]
+    names = ("op", "bwt", "transfer", "average")
+    return {HEADINGS[name]: [measures[name] for measures in measured] for name in names}
 
 
 def summary(study: Study, found: Sequence[Learned]) -> Table:

@@ -8,7 +8,7 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from ....experiments.report.cells import Cell
-from ....experiments.report.style import INK, Plot, arm_styles, new_figure, tidy
+from ....experiments.report.style import INK, Plot, arm_styles, mean_and_interval, new_figure, tidy
 from ....experiments.report.tables import Table, number
 from ....metrics import hypervolume, pareto_front
 
@@ -97,9 +97,9 @@ def fronts(found: TradeOff) -> Plot:
         axes.plot(*_corners(stairs).T, linewidth=1.6, **styles[arm])
         for point, (x, y), on in zip(points, means, best, strict=True):
             axes.scatter(x, y, s=34, zorder=3, color=color if on else "white", edgecolor=color, linewidth=1.2)
-            if len(point.learned) > 1:
+            if len(point.learned) > 2:
                 spread = {"color": color, "linewidth": 0.8, "alpha": 0.6}
-                axes.errorbar(x, y, point.retained.std(ddof=1), point.learned.std(ddof=1), fmt="none", **spread)
+                axes.errorbar(x, y, _half(point.retained), _half(point.learned), fmt="none", **spread)
     handles = [Line2D([], [], linewidth=2.2, label=arm, **styles[arm]) for arm in found.arms]
     if found.base:
         axes.scatter(*found.base, marker="*", s=150, color=INK, zorder=4)
@@ -108,10 +108,11 @@ def fronts(found: TradeOff) -> Plot:
     axes.set_ylabel(found.retained, fontsize=9.5, color=INK)
     figure.legend(handles=handles, loc="outside upper left", ncols=len(handles), frameon=False, fontsize=10)
     seeds = max(len(point.learned) for point in found.points)
-    bars = f"means over {seeds} seeds, bars one standard deviation" if seeds > 1 else "1 seed: no spread is known"
+    bars = ", bars their 95 % Student-t intervals" if seeds > 2 else ""
+    over = f"Means over {seeds} seeds{bars}" if seeds > 1 else "1 seed: no spread is known"
     caption = (
         "One point a variant of the settings, at the end of training; filled and joined: no other variant of the arm "
-        f"is better in one and as good in the other. {bars[0].upper()}{bars[1:]}. "
+        f"is better in one and as good in the other. {over}. "
         "More variants make a front look better by chance alone."
     )
     return Plot("fronts", "Learning and retention", caption, figure)
@@ -141,6 +142,12 @@ def _examined(names: Sequence[str] | dict[str, None], prefix: str) -> str | None
     """Return what was examined under a prefix: a score, or else the loss."""
     own = [name for name in names if name.startswith(prefix)]
     return next((name for name in own if not name.endswith("loss")), own[0] if own else None)
+
+
+def _half(values: Array) -> float:
+    """Half the width of the interval of a mean."""
+    _, low, high = mean_and_interval(values)
+    return float(high - low) / 2
 
 
 def _corners(front: Array) -> Array:

@@ -2,7 +2,7 @@
 
 from ....experiments.report.evaluations import CUT, draw_arms, limit
 from ....experiments.report.study import Study
-from ....experiments.report.style import INK, Plot, legend, new_figure, sd_phrase, step_unit, tidy
+from ....experiments.report.style import INK, Plot, legend, new_figure, seeds_phrase, step_unit, tidy
 
 
 def validation_loss(study: Study, name: str = "val_loss") -> Plot | None:
@@ -30,6 +30,6 @@ def validation_loss(study: Study, name: str = "val_loss") -> Plot | None:
     legend(figure, list(study.arms))
     caption = (
         "Updates since the start of the second phase; a line begins right after what intervened there. "
-        f"{CUT if cut else ''}" + sd_phrase(study.groups[0].data.seeds)
+        f"{CUT if cut else ''}" + seeds_phrase(study.groups[0].data.seeds)
     )
     return Plot("validation_loss", "Validation loss from each start", caption, figure)

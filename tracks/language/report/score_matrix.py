@@ -15,9 +15,8 @@ from ....experiments.report.style import (
     arm_styles,
     draw_band,
     legend,
-    mean_and_sd,
     new_figure,
-    sd_phrase,
+    seeds_phrase,
     tidy,
 )
 from ....experiments.report.tables import MISSING
@@ -78,10 +77,10 @@ def along_the_stream(study: Study, found: Sequence[Learned]) -> Plot | None:
             axes.axvline(1 + found[0].tasks.index(title), **FORK)
     for each in found:
         style = styles[names[id(each)]]
-        draw_band(grid[0], *_so_far(each), style, True, mean_and_sd)
+        draw_band(grid[0], *_so_far(each), style, True)
         for task, name in enumerate(each.tasks):
             values = np.concatenate([each.before[:, None, task], each.scores[:, :, task]], axis=1)
-            draw_band(grid[1 + tasks.index(name)], *_known(100 * values, 0), style, True, mean_and_sd)
+            draw_band(grid[1 + tasks.index(name)], *_known(100 * values, 0), style, True)
     for axes in grid[1 + len(tasks) :]:
         axes.set_axis_off()
     for axes in grid[max(0, 1 + len(tasks) - columns) : 1 + len(tasks)]:
@@ -91,7 +90,7 @@ def along_the_stream(study: Study, found: Sequence[Learned]) -> Plot | None:
     legend(figure, list(names.values()))
     marks = "Dashed: when the task was learned. " if one_order else ""
     seeds = max(len(each.cell.runs) for each in found)
-    caption = f"Test scores after each task; 0 is the model before any. {marks}" + sd_phrase(seeds)
+    caption = f"Test scores after each task; 0 is the model before any. {marks}" + seeds_phrase(seeds)
     return Plot("scores_by_task", "Scores along the stream", caption, figure)
 
 

@@ -14,14 +14,13 @@ def pretraining(study: Study, cells: Sequence[Cell]) -> list[Table]:
     losses = {
         "final val loss": [number_text(cell, "val_loss", "final") for cell in cells],
         "best": [number_text(cell, "val_loss", "best") for cell in cells],
-        "final − none": [number_text(cell, "val_loss", "minus_none") for cell in cells],
     }
     parts = short_names(list(dict.fromkeys(n for cell in cells for n in cell.numbers if n.startswith("val_loss/"))))
     corpora: dict[str, list[str]] = {}
     for name, corpus in parts.items():
         corpora[corpus] = [number_text(cell, name, "final") for cell in cells]
         corpora[f"{corpus} − before"] = [number_text(cell, name, "gain") for cell in cells]
-    words = "In nats a token, at the end and the lowest of all evaluations; final − none is paired by seed."
+    words = "In nats a token, at the end and the lowest of all evaluations."
     kept = (
         "Final validation loss on each corpus alone, and its change since before the intervention (as the arm none "
         "with the same seed began, where there is one): on the first phase’s corpus, what is kept of it."

@@ -8,6 +8,7 @@ from ....experiments.report.cell_tables import arrow, intervened, interventions,
 from ....experiments.report.cells import Cell
 from ....experiments.report.collect import RunData, Segment
 from ....experiments.report.numbers import Spread
+from ....experiments.report.of_studies import finals
 from ....experiments.report.study import Study
 from ....experiments.report.tables import MISSING, Table, number
 
@@ -26,9 +27,6 @@ def linear(study: Study, cells: Sequence[Cell]) -> list[Table]:
             ("kernel distance, last task", "kernel_distance_task"),
         )
     }
-    columns["excess loss − none"] = [
-        _text(cell.numbers[EXCESS].minus_none) if EXCESS in cell.numbers else MISSING for cell in cells
-    ]
     words = (
         "After the last update. Excess loss is ½‖W₂W₁ − Σyx‖² on the last task, what is left to learn; forgetting the "
         "mean over earlier tasks of their loss now minus that at their end; kernel distance, in [0, 1], "
@@ -38,6 +36,15 @@ def linear(study: Study, cells: Sequence[Cell]) -> list[Table]:
     balance = {"λ": [arrow(cell, "lambda_balance") for cell in cells]}
     about = "λ: how balanced the layers are, W₂ᵀW₂ − W₁W₁ᵀ ≈ λI."
     return [*tables, *([interventions(study, cells, balance, about)] if intervened(cells) else [])]
+
+
+def compared(cells: Sequence[Cell]) -> dict[str, list[Spread]]:
+    """Return the numbers in which arms are compared, by heading, of each cell; rounding is 0."""
+    found = finals(cells, (EXCESS, "forgetting"))
+    return {
+        name: [Spread(np.where(np.abs(each.values) <= ROUNDING, 0.0, each.values)) for each in spreads]
+        for name, spreads in found.items()
+    }
 
 
 def _tasks(study: Study, cells: Sequence[Cell]) -> Table:
@@ -66,11 +73,11 @@ def _in_task(run: RunData, task: Segment) -> tuple[float, float, float]:
 
 
 def _text(spread: Spread) -> str:
-    """`1.23e−05 ± 3e−06`, as losses go down to rounding, which is 0."""
+    """`1.23e−05 [1.1e−05, 1.36e−05]`, as losses go down to rounding, which is 0."""
     if not np.isfinite(spread.mean):
         return MISSING
-    text = number(_rounded(spread.mean))
-    return f"{text} ± {number(_rounded(spread.sd), 1)}" if np.isfinite(spread.sd) else text
+    mean, *ends = (number(_rounded(value)) for value in (spread.mean, *(spread.interval or ())))
+    return f"{mean} [{', '.join(ends)}]" if ends else mean
 
 
 def _rounded(value: float) -> float:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def compose(paths: Sequence[Path]) -> Content:
     """Return the report of one run or comparison, or of several runs: benchmarks across, arms down."""
-    from .page import render, tables
+    from .page import render, sentences, tables
 
     studies = gather(paths)
     scores = {name: score(data) for name, data in studies.items()}
@@ -28,6 +28,7 @@ def compose(paths: Sequence[Path]) -> Content:
         to_json(studies, scores),
         lambda: _plots(studies),
         partial(render, studies, scores),
+        sentences(scores),
     )
 
 

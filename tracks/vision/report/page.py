@@ -2,8 +2,11 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from ....experiments.report.collect import ComparisonData, RunData
+from ....experiments.report.differences import tables as difference_tables
+from ....experiments.report.differences import verdict
 from ....experiments.report.page import command_text, flat, limits, page, range_text
 from ....experiments.report.side_by_side import differing
 from ....experiments.report.style import Plot
@@ -16,14 +19,25 @@ Results = Mapping[str, ClassifierScores]
 
 
 def tables(studies: Studies, scores: Results) -> list[Table]:
-    """Return a table of arms × benchmarks if there are several, then each benchmark's summary and shocks."""
+    """Return a table of arms × benchmarks if there are several, then each benchmark's summary, shocks and
+    differences between arms."""
     several = len(studies) > 1
-    found = [grid(studies, scores)] if several else []
+    shown = [grid(studies, scores)] if several else []
     for name, data in studies.items():
-        found.append(summary(data, scores[name], name.capitalize() if several else "Summary"))
+        shown.append(summary(data, scores[name], name.capitalize() if several else "Summary"))
         if shocks := shock_table(scores[name]):
-            found.append(shocks)
-    return found
+            shown.append(shocks)
+        apart = difference_tables(scores[name].differences)
+        shown += [replace(each, title=f"{each.title}, {name}") for each in apart] if several else apart
+    return shown
+
+
+def sentences(scores: Results) -> list[str]:
+    """Return the verdict on each benchmark."""
+    several = len(scores) > 1
+    return [
+        f"{name}: {line}" if several else line for name, each in scores.items() for line in verdict(each.differences)
+    ]
 
 
 def render(studies: Studies, scores: Results, plots: Sequence[Plot]) -> str:
@@ -46,6 +60,7 @@ def render(studies: Studies, scores: Results, plots: Sequence[Plot]) -> str:
         else f"Classifiers: {next(iter(studies))}, {network}",
         facts=_facts(studies),
         limits=limits(min(studies.values(), key=lambda data: data.seeds)),
+        verdict=sentences(scores),
         settings=_settings(arms),
         command="\n".join(
             dict.fromkeys(command_text(run.config.get("command")) for runs in arms.values() for run in runs)

@@ -20,10 +20,9 @@ from ....experiments.report.style import (
     draw_band,
     legend,
     mark_stream,
-    mean_and_sd,
     new_figure,
     on_common_steps,
-    sd_phrase,
+    seeds_phrase,
     step_unit,
     tidy,
 )
@@ -51,7 +50,7 @@ def accuracy_by_task(data: ComparisonData) -> Plot | None:
     legend(figure, list(data.arms), bool(data.fork_step), data.labels)
     caption = (
         "Online: mean over a task's batches, each before its update. Test: after the task's last update"
-        f"{_tested_on(data)}. Every arm sees the same tasks with the same seed. " + sd_phrase(data.seeds)
+        f"{_tested_on(data)}. Every arm sees the same tasks with the same seed. " + seeds_phrase(data.seeds)
     )
     return Plot("accuracy_by_task", "Accuracy by task", caption, figure)
 
@@ -88,7 +87,7 @@ def accuracy_within_tasks(data: ComparisonData) -> Plot | None:
     legend(figure, list(data.arms), bool(data.fork_step), data.labels)
     caption = (
         f"Accuracy on the task's test images{_tested_on(data)} as it is learned; a value at the very start of a task "
-        "is that of the network before its first update there, after whatever intervened. " + sd_phrase(data.seeds)
+        "is that of the network before its first update there, after whatever intervened. " + seeds_phrase(data.seeds)
     )
     return Plot("test_accuracy", "Test accuracy within tasks", caption, figure)
 
@@ -118,7 +117,6 @@ def around_shocks(data: ComparisonData) -> Plot | None:
                     100 * curves,
                     styles[label],
                     True,
-                    mean_and_sd,
                 )
     grid[0, 0].set_ylabel("saturated pairs (%)", fontsize=9.5, color=INK)
     grid[1, 0].set_ylabel("test accuracy (%)", fontsize=9.5, color=INK)
@@ -126,7 +124,7 @@ def around_shocks(data: ComparisonData) -> Plot | None:
     caption = (
         "For one epoch (shaded) all pre-activations are multiplied by γ, in training and in the test at its end. "
         "Saturated: (sample, unit) pairs of a recent batch with |φ′| < 0.001. Means over all shocks of a factor. "
-        + sd_phrase(data.seeds)
+        + seeds_phrase(data.seeds)
     )
     return Plot("shocks", "Around shocks", caption, figure)
 
@@ -162,7 +160,7 @@ def _draw(axes: Axes, data: ComparisonData, curve: Curve, dots: bool) -> None:
         pieces.append((styles[label], [curve(run, fork or -1, np.inf) for run in runs]))
     for style, series in pieces:
         steps, values = on_common_steps(series)
-        draw_band(axes, steps, values, style, dots, mean_and_sd)
+        draw_band(axes, steps, values, style, dots)
 
 
 def _mean_windows(by_seed: Sequence[Sequence[Window]]) -> tuple[Array, Array]:

@@ -1,7 +1,7 @@
 """From histories of classifiers to numbers: accuracy online and on tests, what is kept and transferred, per arm."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....experiments.report.collect import ComparisonData, Row, RunData, Segment
-from ....experiments.report.numbers import NAN, Spread, mean_of_known, means_at_events, strict
+from ....experiments.report.differences import Difference, Measure, differences, variants_of
+from ....experiments.report.differences import to_json as differences_json
+from ....experiments.report.numbers import NAN, Spread, mean_of_known, means_at_events, spread_json, strict
 from ....metrics import (
     average_accuracy,
     backward_transfer,
@@ -45,12 +47,14 @@ class ClassifierScores:
 
     arms: dict[str, ClassifierArm]
     notes: list[str] = field(default_factory=list)
+    differences: list[Difference] = field(default_factory=list)
 
 
 def score(data: ComparisonData) -> ClassifierScores:
     """Score every arm on what it has finished; in a comparison, on the tasks that ended after the fork."""
     fork = data.fork_step or 0
-    scores = ClassifierScores({label: _score_arm(runs, fork) for label, runs in data.arms.items()}, list(data.notes))
+    arms = {label: _score_arm(runs, fork) for label, runs in data.arms.items()}
+    scores = ClassifierScores(arms, list(data.notes), differences(_compared(data, arms)))
     for label, runs in data.arms.items():
         scores.notes += [f"{label}: {words}" for words in dict.fromkeys(filter(None, map(_unfinished, runs)))]
     if len({len(run.tasks) for runs in data.arms.values() for run in runs}) > 1:
@@ -63,6 +67,20 @@ def score(data: ComparisonData) -> ClassifierScores:
     if data.first.config.get("settings", {}).get("shock_every") and not any(a.shocks for a in scores.arms.values()):
         scores.notes.append("no shock has been followed by tests up to the next yet, or --eval-epochs is not 1")
     return scores
+
+
+def _compared(data: ComparisonData, arms: Mapping[str, ClassifierArm]) -> list[Measure]:
+    """The accuracies in which arms are compared, each arm within its variant of the settings."""
+    names = {"final_after": "final test accuracy"} if data.fork_step else {"test": "test accuracy", "acc": "ACC"}
+    found = []
+    for name, words in ({"online": "online accuracy"} | names).items():
+        for variant, labels in variants_of(data).items():
+            by_seed = {
+                arm: dict(zip(arms[label].seeds, arms[label].measures[name].values.tolist(), strict=True))
+                for arm, label in labels.items()
+            }
+            found.append(Measure(words, by_seed, percent=True, variant=variant))
+    return found
 
 
 def measures_of(run: RunData, fork: int = 0) -> dict[str, float]:
@@ -179,8 +197,9 @@ def to_json(studies: dict[str, ComparisonData], scores: dict[str, ClassifierScor
     Keys: `supple`, `algorithm`, and `benchmarks`: stream and data set →
         `fork_step`, `total_updates`, `tasks`: as planned; `data`: the source in words; `notes`; and
         `arms`: label → `seeds`, `tasks` (finished ones), the measures of `classifiers.measures_of` and, by factor
-        γ, those of `shocks.ShockScores`, each with `mean`, `sd` (unbiased), `iqm`, `interval` (bootstrap, 95 %; null
-        with one seed) and `per_seed`; `interventions`, `at_interventions`, `units_replaced`.
+        γ, those of `shocks.ShockScores`, each with `mean`, `sd` (unbiased), `interval` (Student's, 95 %; null with one
+        seed) and `per_seed`; `interventions`, `at_interventions`, `units_replaced`;
+        `differences`, `verdict`: see `differences.to_json`.
     Accuracies are shares in [0, 1].
     """
     body = {
@@ -191,6 +210,7 @@ def to_json(studies: dict[str, ComparisonData], scores: dict[str, ClassifierScor
             "data": data.first.config.get("data"),
             "notes": scores[name].notes,
             "arms": {label: _arm_json(arm) for label, arm in scores[name].arms.items()},
+            **differences_json(scores[name].differences),
         }
         for name, data in studies.items()
     }
@@ -221,15 +241,4 @@ def _arm_json(arm: ClassifierArm) -> dict[str, Any]:
         "interventions": arm.interventions,
         "at_interventions": arm.at_events,
         "units_replaced": arm.replaced,
-    }
-
-
-def spread_json(spread: Spread) -> dict[str, Any]:
-    score = spread.score
-    return {
-        "mean": spread.mean,
-        "sd": spread.sd,
-        "iqm": score and score.iqm,
-        "interval": [score.low, score.high] if score else None,
-        "per_seed": spread.values,
     }

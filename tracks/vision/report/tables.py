@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping
 
-import numpy as np
-
+from ....experiments.report.cell_tables import spread_text
 from ....experiments.report.collect import ComparisonData
 from ....experiments.report.numbers import Spread
-from ....experiments.report.tables import MISSING, Table, number
+from ....experiments.report.tables import MISSING, Table, number, over_seeds
 from .scores import ClassifierArm, ClassifierScores
 
 # name of a measure → heading, what it means
@@ -27,7 +26,6 @@ COLUMNS = {
     "best_after": ("best test after the fork (%)", "Best and final test accuracy: of all tests after the fork."),
     "final_after": ("final test (%)", ""),
 }
-SD = "± is one standard deviation over seeds (unbiased), [ ] the 95 % bootstrap interval of the interquartile mean."
 AT_EVENTS = (
     "SFE (squared change of the weights of one network), DfI and λ_max before → after: means over interventions; "
     "λ_max, where they do not measure it, around the fork."
@@ -49,15 +47,12 @@ def summary(data: ComparisonData, scores: ClassifierScores, title: str = "Summar
             continue
         columns[heading] = cells
         words.append(meaning)
-        if name == _main(data) and any(arm.measures[name].score for arm in arms.values()):
-            columns[f"{heading.split(' (')[0]}, 95 %"] = [_interval(arm.measures[name]) for arm in arms.values()]
     for heading, cells in _intervened(arms).items():
         if set(cells) != {MISSING}:
             columns[heading] = cells
     if "SFE" in columns or "λ_max" in columns:
         words.append(AT_EVENTS)
-    single = data.seeds == 1
-    words.append("1 seed: no deviation, no interval; differences may be chance." if single else SD)
+    words.append(over_seeds(data.seeds))
     if data.fork_step:
         words.insert(0, "All of the tasks that ended after the fork.")
     rows = [[label, *cells] for label, *cells in zip(arms, *columns.values(), strict=True)]
@@ -72,7 +67,8 @@ def grid(studies: Mapping[str, ComparisonData], scores: Mapping[str, ClassifierS
         found = [scores[name].arms.get(label) for name in studies]
         rows.append([label, *(percent(arm.measures["online"]) if arm else MISSING for arm in found)])
     tasks = "; ".join(f"{name}: {_task_range(scores[name])} tasks" for name in studies)
-    words = f"Total average online accuracy (%), mean ± standard deviation over seeds (unbiased). {tasks}."
+    most = max(data.seeds for data in studies.values())
+    words = f"Total average online accuracy (%), mean over seeds. {tasks}. {over_seeds(most)}"
     return Table("Online accuracy on each benchmark (%)", ["arm", *studies], rows, words)
 
 
@@ -84,7 +80,7 @@ def shock_table(scores: ClassifierScores) -> Table | None:
             f"{gamma:g}",
             str(shock.windows),
             percent(Spread(shock.peak)),
-            _plain(Spread(shock.area)),
+            spread_text(Spread(shock.area), digits=2),
             number(shock.recovery_time),
             f"{100 * shock.non_recovery_rate:.1f}",
             number(shock.tau_95),
@@ -104,25 +100,8 @@ def shock_table(scores: ClassifierScores) -> Table | None:
 
 
 def percent(spread: Spread) -> str:
-    """Return `84.26 ± 0.02`, from shares."""
-    return _plain(Spread(100 * spread.values))
-
-
-def _plain(spread: Spread) -> str:
-    if not np.isfinite(spread.mean):
-        return MISSING
-    text = f"{round(spread.mean, 2) + 0.0:.2f}" + (f" ± {spread.sd:.2f}" if np.isfinite(spread.sd) else "")
-    return text.replace("-", "−")
-
-
-def _interval(spread: Spread) -> str:
-    score = spread.score
-    return f"[{100 * score.low:.2f}, {100 * score.high:.2f}]" if score else MISSING
-
-
-def _main(data: ComparisonData) -> str:
-    """The measure whose interval is shown: what the benchmark is about."""
-    return "final_after" if data.fork_step else "online"
+    """Return `84.26 [84.20, 84.32]`, from shares."""
+    return spread_text(spread, percent=True)
 
 
 def _intervened(arms: Mapping[str, ClassifierArm]) -> dict[str, list[str]]:

@@ -134,7 +134,25 @@ def test_gap_of_none_to_the_best_arm_is_told_for_each_start_in_one_line(tmp_path
     gaps = body_of(path)["gaps"]
     assert [gap["best_arm"] for gap in gaps] == ["fire", "fire"]
     assert [gap["mean"] for gap in gaps] == pytest.approx([0.15, 0.45])
-    assert "start best: 0.150 ± 0.071 (fire); start 100: 0.450 ± 0.071 (fire)." in printed(path)
+    assert "start best: 0.150 [−0.485, 0.785] (fire); start 100: 0.450 [−0.185, 1.085] (fire)." in printed(path)
+
+
+def test_every_arm_is_compared_with_none_within_its_start(tmp_path):
+    text = printed(warm_start(tmp_path / "c"))
+    assert "Difference to none" in text
+    assert "start best: fire against none, 2 seeds: it cannot be told apart in final val loss" in text
+    assert text.count("reset against none") == 2
+
+
+def test_variants_with_one_arm_each_are_compared_with_the_first(tmp_path):
+    path, variants = tmp_path / "c", [{"learning_rate": rate} for rate in (1e-5, 1e-4)]
+    write_plan(path, "sft", ["none"], [0], variants)
+    for variant, learn in zip(variants, (0.5, 0.75), strict=True):
+        folder = path / "seed-0" / folder_of_arm("none", variant)
+        sft(folder, variant["learning_rate"], learn=learn, variant=variant)
+    (row, *_) = json.loads(build_report(path).scores.read_text())["differences"]
+    assert (row["arm"], row["baseline"]) == ("learning rate 0.0001", "learning rate 1e-05")
+    assert (row["measure"], row["per_seed"], row["interval"]) == ("final learn accuracy", [0.25], None)
 
 
 def test_interventions_are_averaged_over_the_seeds_of_a_start(tmp_path):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.stats
 from rich.console import Console
 
 from supple.experiments.report import build_report, summary_table
@@ -80,7 +81,7 @@ def test_online_accuracy_weighs_tasks_by_their_updates_and_has_the_unbiased_devi
     assert arm["seeds"] == [3, 4]
     assert arm["online"]["per_seed"] == pytest.approx([0.6, 0.75])
     assert arm["online"]["sd"] == pytest.approx(np.std([0.6, 0.75], ddof=1))
-    assert "67.50 ± 10.61" in printed(run)
+    assert "67.50 [−27.80, 162.80]" in printed(run)
 
 
 def test_gap_is_test_minus_online_as_table_e3_has_it(tmp_path):
@@ -96,15 +97,16 @@ def test_one_seed_has_neither_deviation_nor_interval(tmp_path):
     assert (online["sd"], online["interval"]) == (None, None)
     page = paths.html.read_text()
     assert "One run: it shows what happened" in page
-    assert "1 seed: no band" in page
-    assert "±" not in printed(tmp_path / "r")
+    assert "1 seed: no interval" in page
+    assert "[" not in printed(tmp_path / "r")
 
 
-def test_interval_holds_the_mean_of_seeds_that_differ(tmp_path):
+def test_interval_is_students(tmp_path):
     online = [[0.5 + 0.02 * s, 0.6] for s in range(5)]
     spread = arms_of(write_run(tmp_path / "r", online, seeds=range(5)))["relu"]["online"]
-    low, high = spread["interval"]
-    assert min(spread["per_seed"]) < low < spread["iqm"] < high < max(spread["per_seed"])
+    values = spread["per_seed"]
+    expected = scipy.stats.t.interval(0.95, 4, np.mean(values), scipy.stats.sem(values))
+    assert spread["interval"] == pytest.approx(expected)
 
 
 def test_split_stream_has_acc_bwt_and_fwt(tmp_path):
@@ -185,7 +187,7 @@ def test_runs_go_side_by_side_activations_down_and_benchmarks_across(tmp_path):
     text = printed(*sorted(p for p in tmp_path.iterdir() if p.name != "table"))
     first = text.split("Permuted")[0]
     assert re.search(r"leaky_relu +relu", first)
-    assert re.search(r"random-labels mnist +85.00 ± 7.07 +20.00", first)
+    assert re.search(r"random-labels mnist +85.00 \[21.47, 148.53\] +20.00", first)
     assert "Accuracy by task: random-labels mnist" in paths.html.read_text()
 
 
@@ -277,6 +279,18 @@ def test_comparison_scores_what_came_after_the_fork(comparison):
     assert "unfinished" not in page
     assert "update of the fork" in page
     assert "<td>0, 1</td>" in page  # whose the intervention was
+
+
+def test_arms_are_compared_seed_by_seed_after_the_fork(comparison):
+    body = strict_json(build_report(comparison).scores)["benchmarks"]["permuted mnist"]
+    online, final = body["differences"]
+    assert (final["measure"], final["arm"], final["baseline"]) == ("final test accuracy", "fire", "none")
+    none, fire = (body["arms"][arm] for arm in ("none", "fire"))
+    for each, name in ((final, "final_after"), (online, "online")):
+        expected = np.subtract(fire[name]["per_seed"], none[name]["per_seed"])
+        assert each["per_seed"] == pytest.approx(expected)
+    assert body["verdict"][0].startswith("fire against none, 2 seeds: ")
+    assert "Difference to none" in printed(comparison)
 
 
 def test_comparison_tells_what_an_intervention_did_to_one_network_of_the_stack(comparison):

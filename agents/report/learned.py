@@ -1,0 +1,117 @@
+"""How much was learned: areas under the learning curves, and their share of what a fresh agent learns."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...experiments.report.cell_tables import spread_text
+from ...experiments.report.collect import ComparisonData, RunData, Segment
+from ...experiments.report.differences import FRESH, variants_of
+from ...experiments.report.numbers import NAN, Spread
+from ...experiments.report.tables import MISSING, Table
+from ...metrics import learning_curve_area, share_of_fresh
+
+Array = NDArray[np.float64]
+FINAL = 0.15  # share of a task's steps that counts as its steady state (activations paper, section 7)
+
+
+@dataclass(frozen=True, eq=False)
+class Share:
+    """Hold one arm's share of a fresh agent with the same seed.
+
+    tasks: of these. by_task: (seeds, tasks). in_all: of sums over the tasks of an environment, the mean over
+    environments, which have different units."""
+
+    tasks: tuple[Segment, ...]
+    by_task: Array
+    in_all: Spread
+
+
+def window(task: Segment) -> float:
+    """Return the step at which a task's final window begins."""
+    return task.end - FINAL * (task.end - task.start)
+
+
+def areas(run: RunData, since: int = 0) -> Array:
+    """Return the area under the learning curve of each task, (tasks,), from step `since` on where that lies within it;
+    NaN for tasks that ended before, and for those into whose final window the run has not come."""
+    found = np.full(len(run.tasks), NAN)
+    for i, task in enumerate(run.tasks):
+        if task.end > since and run.last_step >= window(task):
+            own = run.episodes.tasks == task.index
+            start = max(task.start, since)
+            found[i] = learning_curve_area(run.episodes.steps[own], run.episodes.returns[own], start, task.end)
+    return found
+
+
+def mean_return(run: RunData, since: int, environments: int) -> Array:
+    """Return the mean return of each environment from step `since` on, (environments,): of the areas of its tasks,
+    each by its length. NaN where one of them is not at its end."""
+    found = areas(run, since)
+    length = np.array([max(0, task.end - max(task.start, since)) for task in run.tasks])
+    place = np.array([task.index for task in run.tasks]) % environments
+    after = length > 0
+    sums = np.bincount(place[after], (found * length)[after], environments)
+    steps = np.bincount(place[after], length[after], environments)
+    return np.divide(sums, steps, out=np.full(environments, NAN), where=steps > 0)
+
+
+def shares(data: ComparisonData, environments: int) -> tuple[dict[str, Share], list[str]]:
+    """Return (label → share of a fresh agent, notes in words): of the arms that have an arm `fresh` beside them.
+
+    Of the tasks that begin at the first switch or later, and not before the fork. The return of the untrained policy
+    is what the fresh agent's run logged at the beginning of a task: `{"event": "untrained", "task", "return"}`."""
+    found: dict[str, Share] = {}
+    notes = []
+    for labels in variants_of(data).values():
+        if FRESH not in labels or len(labels) < 2:
+            continue
+        fresh = {run.seed: run for run in data.arms[labels[FRESH]]}
+        tasks = tuple(task for task in data.first.tasks[1:] if task.start >= (data.fork_step or 0))
+        if not any(run.of_kind("untrained") for run in fresh.values()):
+            notes.append(f"no share of a fresh agent: {labels[FRESH]} logged no return of the untrained policy")
+        elif tasks:
+            others = [label for arm, label in labels.items() if arm != FRESH]
+            found |= {label: _share(data.arms[label], fresh, tasks, environments) for label in others}
+    return found, notes
+
+
+def _share(
+    runs: Sequence[RunData], fresh: Mapping[int, RunData], tasks: tuple[Segment, ...], environments: int
+) -> Share:
+    """One arm's share. In all, a seed has none where one of the three returns is missing in any task."""
+    at = [task.index for task in tasks]
+    own = np.stack([areas(run)[at] for run in runs])
+    new = np.stack([areas(fresh[run.seed])[at] if run.seed in fresh else np.full(len(at), NAN) for run in runs])
+    untrained = np.stack([_untrained(fresh.get(run.seed), tasks) for run in runs])
+    place = np.array(at) % environments
+    sums = [
+        np.stack([each[:, place == env].sum(axis=1) for env in np.unique(place)], axis=1)
+        for each in (own, new, untrained)
+    ]
+    return Share(tasks, share_of_fresh(own, new, untrained), Spread(share_of_fresh(*sums).mean(axis=1)))
+
+
+def _untrained(run: RunData | None, tasks: Sequence[Segment]) -> Array:
+    logged = {int(row["task"]): float(row["return"]) for row in run.of_kind("untrained")} if run else {}
+    return np.array([logged.get(task.index, NAN) for task in tasks])
+
+
+def share_table(found: Mapping[str, Share]) -> Table:
+    """Return the shares of a fresh agent, tasks down and arms across."""
+    first = next(iter(found.values()))
+    rows = [["in all", *(spread_text(share.in_all, digits=2) for share in found.values())]]
+    for i, task in enumerate(first.tasks):
+        texts = [spread_text(Spread(share.by_task[:, i]), digits=2) for share in found.values()]
+        rows.append([f"{task.index + 1}: {task.name or task.env}", *texts])
+    several = len({task.env for task in first.tasks}) > 1
+    whole = "the mean over environments of their " if several else ""
+    words = (
+        "(A − A_random) / (A_fresh − A_random), A the area under a task’s learning curve, of the arm and of an agent "
+        "that begins with the task, and the mean return of the untrained policy, seed by seed. 1: learns as when new; "
+        f"0: not at all. Of the tasks from the first switch on; in all: {whole}share of sums over tasks. [ ]: 95 % "
+        f"Student-t interval over seeds. {MISSING}: not at an end, or the fresh agent learned nothing."
+    )
+    return Table("Share of a fresh agent", ["task", *found], rows, words)

@@ -1,0 +1,209 @@
+"""Differences between arms that share their seeds: who is compared, the tables, the verdict, and scores.json."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ...metrics import Paired, holm, paired
+from .collect import ComparisonData
+from .tables import MISSING, Table, estimate, number
+
+NONE, FRESH = "none", "fresh"  # arms: without an intervention; an agent that begins anew with every task
+LEVEL = 0.05
+ABOUT = (
+    "Each arm minus {baseline}, seed by seed, which cancels what a seed shares; [ ]: 95 % Student-t interval of the "
+    "mean. p: of its t test, corrected by Holm over the arms of a measure. {signs}Seeds needed: for such a p in 8 of "
+    "10 experiments, if difference and deviation are what was seen; from few seeds a rough number."
+)
+SIGNS = "p (signs): of the exact sign-flip test, not corrected. "
+SINGLE = "Each arm minus {baseline}. 1 seed: no interval and no test, so a difference may be chance."
+
+
+@dataclass(frozen=True, eq=False)
+class Measure:
+    """Hold one number of every arm that is compared, by seed.
+
+    name: such as `final return, Hopper`. arms: arm → seed → number, NaN where there is none (yet); the first is the
+    baseline where none is called `none`. percent: they are shares, shown in %. variant: of the settings, in words."""
+
+    name: str
+    arms: Mapping[str, Mapping[int, float]]
+    percent: bool = False
+    variant: str = ""
+
+    @property
+    def baselines(self) -> list[str]:
+        """The arms that others are compared with: `none` or the first, and the fresh agent."""
+        methods = [arm for arm in self.arms if arm != FRESH]
+        plain = NONE if NONE in methods else next(iter(methods), FRESH)
+        return [arm for arm in dict.fromkeys((plain, FRESH)) if arm in self.arms]
+
+
+@dataclass(frozen=True, eq=False)
+class Difference:
+    """Hold how one arm differs from a baseline in one measure.
+
+    by_seed: of the seeds that both have. p_holm: the t test's p-value, corrected over all arms that are compared with
+    this baseline in this measure; None with one seed."""
+
+    measure: Measure
+    arm: str
+    baseline: str
+    by_seed: dict[int, float]
+    paired: Paired
+    p_holm: float | None = None
+
+    @property
+    def told_apart(self) -> bool:
+        return self.p_holm is not None and self.p_holm < LEVEL
+
+    @property
+    def text(self) -> str:
+        """`112 [85, 139]`, in % where the measure is a share."""
+        scale, p = 100.0 if self.measure.percent else 1.0, self.paired
+        return estimate(scale * p.mean, None if p.low is None or p.high is None else (scale * p.low, scale * p.high))
+
+    @property
+    def needed(self) -> str:
+        """The number of seeds that would tell it apart; a dash where nothing is known of it."""
+        if self.paired.p_t is None:
+            return MISSING
+        return "over 10,000" if self.paired.seeds_needed is None else f"{self.paired.seeds_needed:,}"
+
+
+def variants_of(data: ComparisonData) -> dict[str, dict[str, str]]:
+    """Return variant in words → arm → its label in the data: who is compared with whom.
+
+    Arms are compared within their variant of the settings; where variants have one arm each, with each other."""
+    found: dict[str, dict[str, str]] = {}
+    for label, runs in data.arms.items():
+        config = runs[0].config
+        words = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in config.get("variant", {}).items())
+        found.setdefault(words, {})[str(config.get("arm") or label)] = label
+    alone = all(len(arms) == 1 for arms in found.values())
+    return {"": {label: label for label in data.arms}} if alone else found
+
+
+def differences(measures: Sequence[Measure]) -> list[Difference]:
+    """Return all differences of arms to `none`, or to the first arm, and to the fresh agent, where seeds are shared.
+
+    The fresh agent is compared with no other arm: it is no method."""
+    return [each for measure in measures for baseline in measure.baselines for each in _to(measure, baseline)]
+
+
+def _to(measure: Measure, baseline: str) -> list[Difference]:
+    arms, base = [arm for arm in measure.arms if arm not in (baseline, FRESH)], measure.arms[baseline]
+    found = []
+    for arm in arms:
+        of_arm = measure.arms[arm]
+        if seeds := [seed for seed in of_arm if np.isfinite(of_arm[seed] - base.get(seed, np.nan))]:
+            values, zeros = np.array([(of_arm[seed], base[seed]) for seed in seeds]).T
+            by_seed = dict(zip(seeds, (values - zeros).tolist(), strict=True))
+            found.append(Difference(measure, arm, baseline, by_seed, paired(values, zeros, comparisons=len(arms))))
+    tests = {i: each.paired.p_t for i, each in enumerate(found) if each.paired.p_t is not None}
+    corrected = dict(zip(tests, holm(list(tests.values())).tolist(), strict=True))
+    return [replace(each, p_holm=corrected.get(i)) for i, each in enumerate(found)]
+
+
+def tables(found: Sequence[Difference], about: str = "") -> list[Table]:
+    """Return a table for each baseline: differences by seed, their mean, and what chance may have in it. about: what
+    the measures are, where names do not say it."""
+    baselines = dict.fromkeys(each.baseline for each in found)
+    return [_table(baseline, [each for each in found if each.baseline == baseline], about) for baseline in baselines]
+
+
+def _table(baseline: str, found: Sequence[Difference], about: str) -> Table:
+    columns = {
+        "arm": [each.arm for each in found],
+        "variant": [each.measure.variant for each in found],
+        "measure": [each.measure.name + (" (%)" if each.measure.percent else "") for each in found],
+        "difference": [each.text for each in found],
+        "p": [_p_text(each.p_holm).removeprefix("= ") for each in found],
+        "p (signs)": [_p_text(each.paired.p_sign_flip).removeprefix("= ") for each in found],
+        "seeds needed": [each.needed for each in found],
+        "by seed": [_by_seed(each) for each in found],
+    }
+    shown = {name: texts for name, texts in columns.items() if set(texts) - {MISSING, ""}}
+    words = (ABOUT if "p" in shown else SINGLE).format(
+        baseline=_named(baseline), signs=SIGNS if "p (signs)" in shown else ""
+    )
+    rows = [list(row) for row in zip(*shown.values(), strict=True)]
+    return Table(f"Difference to {_named(baseline)}", list(shown), rows, f"{about} {words}".strip())
+
+
+def verdict(found: Sequence[Difference]) -> list[str]:
+    """Return one sentence for each arm and baseline: in what the arm is told apart, how far, and in what it is not.
+
+    Told apart is what has a corrected p below .05; an interval that leaves out 0 is not enough."""
+    groups: dict[tuple[str, str, str], list[Difference]] = {}
+    for each in found:
+        groups.setdefault((each.baseline, each.measure.variant, each.arm), []).append(each)
+    return [_sentence(group) for group in groups.values()]
+
+
+def _sentence(group: Sequence[Difference]) -> str:
+    first, counts = group[0], sorted({each.paired.n for each in group})
+    seeds = " to ".join(str(n) for n in dict.fromkeys((counts[0], counts[-1])))
+    variant = f"{first.measure.variant}: " if first.measure.variant else ""
+    who = f"{variant}{first.arm} against {_named(first.baseline)}, {seeds} seed{'s' if counts[-1] > 1 else ''}: "
+    if counts[-1] == 1:
+        return f"{who}nothing can be told from chance."
+    apart = [
+        f"{each.measure.name} is {'higher' if each.paired.mean > 0 else 'lower'}, {each.text}"
+        f"{' points of %' if each.measure.percent else ''} (p {_p_text(each.p_holm)} after Holm)"
+        for each in group
+        if each.told_apart
+    ]
+    rest = [each for each in group if not each.told_apart and each.paired.n > 1]
+    names = [
+        f"{each.measure.name} ({'about ' if each.paired.seeds_needed else ''}{each.needed} seeds needed)"
+        for each in rest
+    ]
+    untold = [f"it cannot be told apart in {', '.join(names)}"] if names else []
+    return f"{who}{'; '.join([*apart, *untold])}."
+
+
+def to_json(found: Sequence[Difference]) -> dict[str, Any]:
+    """Return what scores.json holds of differences.
+
+    Keys: `differences`, a list: `measure`, `variant` (in words, "" without), `arm`, `baseline`, `seeds`, `per_seed`
+    (arm − baseline; shares are not in %), `mean`, `interval` (Student's, 95 %), `p_t`, `p_holm`, `p_sign_flip` (null
+    below six seeds), `seeds_needed` (null beyond 10,000); all but the mean null with one seed. `verdict`: sentences."""
+    rows = [
+        {
+            "measure": each.measure.name,
+            "variant": each.measure.variant,
+            "arm": each.arm,
+            "baseline": each.baseline,
+            "seeds": list(each.by_seed),
+            "per_seed": list(each.by_seed.values()),
+            "mean": each.paired.mean,
+            "interval": None if each.paired.low is None else [each.paired.low, each.paired.high],
+            "p_t": each.paired.p_t,
+            "p_holm": each.p_holm,
+            "p_sign_flip": each.paired.p_sign_flip,
+            "seeds_needed": each.paired.seeds_needed,
+        }
+        for each in found
+    ]
+    return {"differences": rows, "verdict": verdict(found)}
+
+
+def _p_text(p: float | None) -> str:
+    """`= .034`, `< .001`; a dash where nothing was tested."""
+    if p is None:
+        return MISSING
+    return "< .001" if p < 0.001 else f"= {f'{p:.3f}'.removeprefix('0')}"
+
+
+def _by_seed(each: Difference) -> str:
+    if each.paired.n == 1:
+        return MISSING  # the difference says it
+    scale = 100.0 if each.measure.percent else 1.0
+    return ", ".join(number(scale * value) for value in each.by_seed.values())
+
+
+def _named(baseline: str) -> str:
+    return "the fresh agent" if baseline == FRESH else baseline

@@ -1,0 +1,166 @@
+"""Differences between two arms that share their seeds, and what a few seeds can say of them.
+
+Student, "The Probable Error of a Mean" (1908): the t interval and test. Fisher, "The Design of Experiments" (1935),
+section 21: the test by all signs. Holm, "A Simple Sequentially Rejective Multiple Test Procedure" (1979).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[np.float64]
+FEWEST_SIGNS, MOST_SIGNS = 6, 40  # seeds: with five no p-value could be below .0625; with 40 a test takes 16 MB
+MOST_SEEDS = 10_000
+
+
+@dataclass(frozen=True)
+class Paired:
+    """Hold how an arm differs from another with the same seeds.
+
+    mean: of the differences of the n seeds that both have; NaN with none. low, high: its t interval; p_t: of the
+    two-sided t test that it is 0; all three None with fewer than two seeds. p_sign_flip: of the exact test by all
+    signs; None with fewer than 6 seeds or more than 40. seeds_needed: to tell the difference apart if it and its
+    deviation are what was seen; None with fewer than two seeds, and where 10,000 are too few.
+    """
+
+    n: int
+    mean: float
+    low: float | None = None
+    high: float | None = None
+    p_t: float | None = None
+    p_sign_flip: float | None = None
+    seeds_needed: int | None = None
+
+
+def t_interval(values: ArrayLike, level: float = 0.95) -> tuple[Array, Array] | None:
+    """Return the ends (low, high) of Student's interval for the mean over seeds; None with fewer than two.
+
+    values: (seeds, …) in any unit, finite; the ends have the shape of one seed's. Seeds that are all the same have
+    the point itself for an interval. Raises ValueError for a level outside (0, 1) and for what is not finite.
+    """
+    from scipy.stats import t  # takes half a second to import, which every run would pay
+
+    x = np.asarray(values, dtype=np.float64)
+    _check(x, level)
+    n = len(x)
+    if n < 2:
+        return None
+    half = t.ppf((1 + level) / 2, n - 1) * x.std(axis=0, ddof=1) / np.sqrt(n)
+    middle = x.mean(axis=0)
+    return middle - half, middle + half
+
+
+def paired(values: ArrayLike, baseline: ArrayLike, level: float = 0.95, comparisons: int = 1) -> Paired:
+    """Return how `values` differ from `baseline`, seed by seed.
+
+    values, baseline: (seeds,), in the same order of seeds and in one unit; a seed at which either is NaN is left out.
+    comparisons: with how many others the arm shares its chance of a false alarm; it raises `seeds_needed` (to the
+    level of the first of Holm's steps) and nothing else: p-values are corrected by `holm`.
+
+    Differences that are the same at every seed (but for rounding) have p_t = 0, the limit, for they leave nothing to
+    chance; if they are all 0 it is 1. Raises ValueError where shapes differ, or level or comparisons are out of range.
+    """
+    from scipy.stats import ttest_1samp
+
+    x, y = np.asarray(values, dtype=np.float64), np.asarray(baseline, dtype=np.float64)
+    if x.ndim != 1 or x.shape != y.shape:
+        raise ValueError(f"paired: needs two vectors with one entry a seed; got shapes {x.shape} and {y.shape}")
+    if comparisons < 1:
+        raise ValueError(f"paired: comparisons must be 1 or more, got {comparisons}")
+    known = np.isfinite(x) & np.isfinite(y)
+    d = _without_rounding(x[known], y[known])
+    ends = t_interval(d, level)
+    if ends is None:
+        return Paired(len(d), float(d[0]) if d.size else float("nan"))
+    mean, sd = float(d.mean()), float(d.std(ddof=1))
+    p = float(ttest_1samp(d, 0.0).pvalue) if np.ptp(d) > 0 else float(mean == 0)
+    signs = sign_flip(d) if FEWEST_SIGNS <= len(d) <= MOST_SIGNS else None
+    needed = seeds_needed(mean, sd, level=(1 - level) / comparisons)
+    return Paired(len(d), mean, float(ends[0]), float(ends[1]), p, signs, needed)
+
+
+def sign_flip(differences: ArrayLike) -> float:
+    """Return the two-sided p-value of the exact sign-flip test: the share of all 2ⁿ choices of signs whose sum is at
+    least as far from 0 as that of the differences (Fisher 1935). It asks for symmetry about 0, not for normal data.
+
+    differences: (seeds,), finite, 1 to 40 of them. Raises ValueError for others.
+    """
+    d = np.asarray(differences, dtype=np.float64)
+    if d.ndim != 1 or not 1 <= d.size <= MOST_SIGNS or not np.isfinite(d).all():
+        raise ValueError(f"sign_flip: needs a vector of 1 to {MOST_SIGNS} finite differences, got shape {d.shape}")
+    # Each choice is one of the first half and one of the second: 2 · 2^(n/2) sums instead of 2ⁿ.
+    first, second = (_all_sums(half) for half in np.array_split(np.abs(d), 2))
+    second = np.sort(second)
+    seen = abs(d.sum()) - 1e-12 * np.abs(d).sum()  # sums in another order round differently
+    above = len(second) - np.searchsorted(second, seen - first)
+    return float(min(1.0, 2 * above.sum() / (len(first) * len(second))))
+
+
+def holm(p_values: ArrayLike) -> Array:
+    """Return Holm's step-down adjusted p-values (1979), in the given order: below .05 means told apart at a family-wise
+    5 %, however the tests depend on each other.
+
+    p_values: (comparisons,), in [0, 1]; one may be none. Raises ValueError for others and for NaN.
+    """
+    p = np.asarray(p_values, dtype=np.float64)
+    if p.ndim != 1 or not ((p >= 0) & (p <= 1)).all():
+        raise ValueError(f"holm: p-values must be a vector within [0, 1], got {p.tolist()}")
+    order = np.argsort(p, kind="stable")
+    adjusted = np.empty_like(p)
+    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)))
+    return adjusted
+
+
+def seeds_needed(mean: float, sd: float, power: float = 0.8, level: float = 0.05) -> int | None:
+    """Return the smallest number of seeds, 2 or more, with which a two-sided t test at this level finds a difference
+    of this mean and deviation, in its direction, with this power; by the noncentral t distribution. None beyond 10,000.
+
+    mean, sd: of the differences, in one unit, sd ≥ 0 and unbiased. They are estimates themselves, and so is the
+    answer: from three seeds it is an order of magnitude. Raises ValueError for numbers out of range.
+    """
+    from scipy.stats import nct, t
+
+    if not np.isfinite([mean, sd]).all() or sd < 0 or not 0 < power < 1 or not 0 < level < 1:
+        raise ValueError(
+            "seeds_needed: needs a finite mean, sd >= 0, and power and level within (0, 1); "
+            f"got mean {mean}, sd {sd}, power {power}, level {level}"
+        )
+    if mean == 0 or sd == 0:
+        return None if mean == 0 else 2
+
+    def enough(n: int) -> bool:
+        return bool(nct.sf(t.ppf(1 - level / 2, n - 1), n - 1, abs(mean) / sd * np.sqrt(n)) >= power)
+
+    few, many = 1, 2
+    while not enough(many):
+        if many >= MOST_SEEDS:
+            return None
+        few, many = many, min(2 * many, MOST_SEEDS)
+    while many - few > 1:
+        middle = (few + many) // 2
+        few, many = (few, middle) if enough(middle) else (middle, many)
+    return many
+
+
+def _without_rounding(x: Array, y: Array) -> Array:
+    """x − y, where differences that are 0 or all the same but for rounding are so to the last bit."""
+    d, rounding = x - y, 1e-12 * np.abs([x, y]).max(initial=0.0)
+    d = np.where(np.abs(d) <= rounding, 0.0, d)
+    return np.full_like(d, d[0]) if d.size and np.ptp(d) <= rounding else d
+
+
+def _check(values: Array, level: float) -> None:
+    if values.ndim < 1 or not np.isfinite(values).all() or not 0 < level < 1:
+        raise ValueError(
+            f"t_interval: needs finite values, seeds along the first axis, and 0 < level < 1; got shape {values.shape} "
+            f"and level {level}"
+        )
+
+
+def _all_sums(sizes: Array) -> Array:
+    """Sums of the numbers with all choices of their signs, (2ⁿ,)."""
+    sums = np.zeros(1)
+    for size in sizes:
+        sums = np.concatenate([sums - size, sums + size])
+    return sums

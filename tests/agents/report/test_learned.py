@@ -1,0 +1,153 @@
+"""How much was learned in each task, and its share of what a fresh agent learns, on made-up runs."""
+
+import html
+import json
+
+import numpy as np
+import pytest
+
+from supple.agents.report import score
+from supple.agents.report.learned import areas, mean_return
+from supple.agents.report.returns import learning_curves
+from supple.agents.report.tables import tables
+from supple.experiments.report import build_report, load
+
+LENGTH, UNTRAINED = 100, -20.0
+LEARNED = {"none": 0.5, "fire@task": 0.9, "fresh": 1.0}  # of 100 in every task, from the second on
+
+
+def level(arm, task, seed):
+    """What an arm's episodes return all through a task: what a fresh agent learns differs by task and seed."""
+    full = 100 + 10 * task + seed
+    return UNTRAINED + full * (LEARNED[arm] if task else 1.0)
+
+
+def write_run(folder, arm, seed, envs, tasks, start=0, stop=None, untrained=True):
+    folder.mkdir(parents=True)
+    spans = [
+        {"index": i, "cycle": i // len(envs), "env": envs[i % len(envs)], "name": envs[i % len(envs)],
+         "start": LENGTH * i, "end": LENGTH * (i + 1)} for i in range(tasks)
+    ]  # fmt: skip
+    config = {"algorithm": "ppo", "seed": seed, "total_steps": LENGTH * tasks, "hooks": [], "arm": arm, "settings": {},
+              "tasks": spans}  # fmt: skip
+    (folder / "config.json").write_text(json.dumps(config))
+    steps = range(start + 5, (stop or LENGTH * tasks) + 1, 5)
+    episodes = [
+        {"step": s, "task": (s - 1) // LENGTH, "return": level(arm or "none", (s - 1) // LENGTH, seed)} for s in steps
+    ]
+    events = [{"event": "untrained", "step": t["start"], "task": t["index"], "return": UNTRAINED} for t in spans]
+    for name, rows in (("episodes", episodes), ("events", events if arm == "fresh" and untrained else [])):
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
+def compare(path, arms=tuple(LEARNED), seeds=(0, 1, 2), envs=("CartPole-v1",), tasks=3, fork=0, **more):
+    path.mkdir()
+    plan = {"algorithm": "ppo", "arms": list(arms), "seeds": list(seeds), "fork_step": fork}
+    (path / "comparison.json").write_text(json.dumps(plan))
+    for seed in seeds:
+        if fork:
+            write_run(path / f"seed-{seed}" / "trunk", None, seed, envs, tasks, stop=fork)
+        for i, arm in enumerate(arms):
+            write_run(path / f"seed-{seed}" / str(i), arm, seed, envs, tasks, start=fork, **more)
+    return path
+
+
+def test_share_is_that_of_what_a_fresh_agent_learns_beyond_the_untrained_policy(tmp_path):
+    arms = score(load(compare(tmp_path / "c"))).arms
+    for arm in ("none", "fire@task"):
+        assert [task.index for task in arms[arm].share.tasks] == [1, 2]  # from the first switch on
+        np.testing.assert_allclose(arms[arm].share.by_task, LEARNED[arm])
+        np.testing.assert_allclose(arms[arm].share.in_all.values, LEARNED[arm])
+    assert arms["fresh"].share is None
+
+
+def test_in_all_sums_are_within_an_environment_and_means_between_them(tmp_path):
+    path = compare(tmp_path / "c", seeds=(0,), envs=("A", "B"), tasks=4)
+    file = path / "seed-0" / "0" / "episodes.jsonl"
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    for row in rows:  # none: nothing in the third task, and all of the fourth
+        row["return"] = {2: UNTRAINED, 3: level("fresh", 3, 0)}.get(row["task"], row["return"])
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    share = score(load(path)).arms["none"].share
+    assert share.by_task[0].tolist() == pytest.approx([0.5, 0.0, 1.0])
+    only_b = (0.5 * 110 + 130) / (110 + 130)  # tasks 2 and 4
+    assert share.in_all.mean == pytest.approx((0.0 + only_b) / 2)
+
+
+def test_a_seed_that_is_not_at_its_end_has_shares_of_its_tasks_and_none_in_all(tmp_path):
+    path = compare(tmp_path / "c")
+    file = path / "seed-1" / "0" / "episodes.jsonl"
+    file.write_text("".join(file.read_text().splitlines(keepends=True)[:45]))  # to step 225
+    share = score(load(path)).arms["none"].share
+    assert share.by_task[1].tolist() == pytest.approx([0.5, np.nan], nan_ok=True)
+    assert share.in_all.values.tolist() == pytest.approx([0.5, np.nan, 0.5], nan_ok=True)
+
+
+def test_tasks_before_the_fork_have_no_share(tmp_path):
+    arms = score(load(compare(tmp_path / "c", tasks=4, fork=2 * LENGTH))).arms
+    assert [task.index for task in arms["none"].share.tasks] == [2, 3]
+
+
+def test_a_fresh_arm_that_says_nothing_of_the_untrained_policy_is_said_to(tmp_path):
+    path = compare(tmp_path / "c", untrained=False)
+    page = build_report(path).html.read_text()
+    assert "no share of a fresh agent: fresh logged no return of the untrained policy" in page
+    assert "Share of a fresh agent" not in page
+
+
+def test_a_comparison_without_a_fresh_arm_has_no_share_and_no_note_of_it(tmp_path):
+    scores = score(load(compare(tmp_path / "c", arms=("none", "fire@task"))))
+    assert all(arm.share is None for arm in scores.arms.values())
+    assert not any("fresh" in note for note in scores.notes)
+
+
+def test_the_page_the_file_and_the_terminal_have_shares_and_differences(tmp_path):
+    path = compare(tmp_path / "c")
+    paths = build_report(path)
+    body = json.loads(paths.scores.read_text())
+    none = body["arms"]["none"]["share_of_fresh"]
+    assert none["tasks"] == [1, 2]
+    assert none["in_all"]["mean"] == pytest.approx(0.5)
+    assert none["in_all"]["interval"] == pytest.approx([0.5, 0.5])
+    assert {(each["arm"], each["baseline"]) for each in body["differences"]} == {
+        ("fire@task", "none"), ("none", "fresh"), ("fire@task", "fresh"),
+    }  # fmt: skip
+    assert body["verdict"][0].startswith("fire@task against none, 3 seeds: final return is higher")
+    page = paths.html.read_text()
+    titles = ("Difference to none", "Difference to the fresh agent", "Share of a fresh agent")
+    assert all(f"<h2>{title}</h2>" in page for title in titles)
+    assert html.escape(body["verdict"][0]) in page
+    assert [table.title for table in tables(score(load(path)))] == ["Summary", *titles]
+
+
+def test_the_fresh_agent_is_dashed_and_named_in_the_first_figure(tmp_path):
+    data = load(compare(tmp_path / "c"))
+    figure = learning_curves(data, score(data)).figure
+    (legend,) = figure.legends
+    looks = {
+        text.get_text(): line.get_linestyle() for text, line in zip(legend.texts, legend.legend_handles, strict=True)
+    }
+    assert looks == {"none": "-", "fire@task": "-", "fresh agent": "--"}
+    switches = [line.get_xdata()[0] for line in figure.axes[0].lines if len(set(line.get_xdata())) == 1]
+    assert switches == [LENGTH, 2 * LENGTH]
+
+
+def test_areas_are_of_tasks_that_are_at_their_end_and_after_a_step(tmp_path):
+    run = load(write_run(tmp_path / "r", "none", 0, ("A",), 3, stop=220)).first
+    whole = areas(run)
+    assert whole[:2].tolist() == [level("none", 0, 0), level("none", 1, 0)]
+    assert np.isnan(whole[2])
+    after = areas(run, since=150)
+    assert np.isnan(after[0])
+    assert after[1] == level("none", 1, 0)
+
+
+def test_mean_return_weighs_tasks_by_their_steps_since_the_arms_parted(tmp_path):
+    run = load(write_run(tmp_path / "r", "none", 0, ("A",), 3)).first
+    half = 0.5 * level("none", 1, 0) + level("none", 2, 0)
+    assert mean_return(run, 150, 1) == pytest.approx(half / 1.5)
+    unfinished = load(write_run(tmp_path / "u", "none", 0, ("A", "B"), 4, stop=320)).first
+    found = mean_return(unfinished, 0, 2)
+    assert np.isfinite(found[0])
+    assert np.isnan(found[1])

@@ -1,0 +1,187 @@
+"""Intervals, tests and numbers of seeds against scipy, published power tables and enumeration."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from supple.metrics import holm, paired, seeds_needed, sign_flip, t_interval
+
+few = settings(max_examples=25, deadline=None)
+numbers = st.floats(-1e3, 1e3).map(lambda x: round(x, 3))
+shares = st.floats(0, 1)
+
+
+# --- intervals ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seeds", [2, 3, 10])
+@pytest.mark.parametrize("level", [0.5, 0.95])
+def test_interval_is_students_at_every_point(seeds: int, level: float) -> None:
+    values = np.random.default_rng(0).normal(3, 2, (seeds, 4))
+    expected = scipy.stats.t.interval(level, seeds - 1, values.mean(axis=0), scipy.stats.sem(values, axis=0))
+    np.testing.assert_allclose(t_interval(values, level), expected)
+
+
+def test_one_seed_has_no_interval_and_seeds_that_agree_have_a_point() -> None:
+    assert t_interval([3.0]) is None
+    assert t_interval([3.0, 3.0, 3.0]) == (3.0, 3.0)
+
+
+@pytest.mark.parametrize(("values", "level"), [(3.0, 0.95), ([1.0, math.nan], 0.95), ([1.0, 2.0], 1.0)])
+def test_interval_refuses_what_has_no_seeds_is_not_finite_or_no_level(values: object, level: float) -> None:
+    with pytest.raises(ValueError, match="t_interval: needs finite values"):
+        t_interval(values, level)  # type: ignore[arg-type]
+
+
+# --- paired differences ------------------------------------------------------------------------------------
+
+
+@few
+@given(st.lists(st.tuples(numbers, numbers), min_size=2, max_size=8))
+def test_paired_t_test_is_scipys(pairs: list[tuple[float, float]]) -> None:
+    values, baseline = np.array(pairs).T
+    found = paired(values, baseline)
+    assert found.mean == pytest.approx((values - baseline).mean(), abs=1e-9)
+    if np.ptp(values - baseline) > 1e-6:
+        assert found.p_t == pytest.approx(scipy.stats.ttest_rel(values, baseline).pvalue, abs=1e-9)
+        assert found.low is not None
+        assert found.high is not None
+        assert (found.low <= 0 <= found.high) == (found.p_t >= 0.05)
+
+
+def test_what_all_seeds_share_cancels() -> None:
+    trunk, own = np.array([0.0, 100, -50]), np.array([1.0, 2, 3])
+    assert paired(trunk + own, trunk) == paired(own, np.zeros(3))
+
+
+def test_a_seed_that_one_arm_lacks_is_left_out() -> None:
+    assert paired([1.0, 5.0, math.nan, 3.0], [0.0, math.nan, 2.0, 1.0]) == paired([1.0, 3.0], [0.0, 1.0])
+
+
+def test_one_seed_gives_its_difference_and_nothing_else() -> None:
+    found = paired([3.0, math.nan], [1.0, 2.0])
+    assert (found.n, found.mean) == (1, 2.0)
+    assert (found.low, found.high, found.p_t, found.p_sign_flip, found.seeds_needed) == (None,) * 5
+    assert math.isnan(paired([1.0], [math.nan]).mean)
+
+
+def test_differences_that_agree_leave_nothing_to_chance_unless_there_is_none() -> None:
+    same = paired([3.0, 4.0, 5.0], [1.0, 2.0, 3.0])
+    assert (same.low, same.high, same.p_t, same.seeds_needed) == (2.0, 2.0, 0.0, 2)
+    none = paired([3.0, 4.0], [3.0, 4.0])
+    assert (none.low, none.high, none.p_t, none.seeds_needed) == (0.0, 0.0, 1.0, None)
+
+
+@pytest.mark.parametrize(
+    ("values", "baseline", "comparisons"), [([1.0], [1.0, 2.0], 1), ([[1.0]], [[1.0]], 1), ([1.0], [1.0], 0)]
+)
+def test_paired_refuses_what_is_not_paired(values: object, baseline: object, comparisons: int) -> None:
+    with pytest.raises(ValueError, match="paired: "):
+        paired(values, baseline, comparisons=comparisons)  # type: ignore[arg-type]
+
+
+# --- sign flips --------------------------------------------------------------------------------------------
+
+
+@few
+@given(st.lists(numbers, min_size=1, max_size=9))
+def test_sign_flips_are_those_of_all_choices(differences: list[float]) -> None:
+    d = np.array(differences)
+    sums = [abs(float(np.dot(signs, d))) for signs in itertools.product((-1, 1), repeat=len(d))]
+    assert sign_flip(d) == pytest.approx(np.mean([s >= abs(d.sum()) - 1e-7 for s in sums]))
+
+
+def test_sign_flips_are_scipys_exact_permutation_test() -> None:
+    d = np.random.default_rng(1).normal(0.5, 1, 11)
+    result = scipy.stats.permutation_test(
+        (d,), lambda x, axis: x.mean(axis=axis), permutation_type="samples", n_resamples=np.inf, vectorized=True
+    )
+    assert sign_flip(d) == pytest.approx(result.pvalue, abs=1e-12)
+
+
+def test_sign_flips_of_40_seeds_are_still_exact() -> None:
+    """All of one sign: two of 2⁴⁰ choices."""
+    assert sign_flip(np.arange(1.0, 41)) == 2.0**-39
+
+
+@pytest.mark.parametrize(("seeds", "known"), [(5, False), (6, True)])
+def test_sign_flips_are_told_from_six_seeds_on(seeds: int, known: bool) -> None:
+    found = paired(np.arange(1.0, seeds + 1), np.zeros(seeds))
+    assert found.p_sign_flip == (2.0**-5 if known else None)
+
+
+@pytest.mark.parametrize("differences", [[], [math.nan], np.ones(41), [[1.0]]])
+def test_sign_flip_refuses_what_it_cannot_enumerate(differences: object) -> None:
+    with pytest.raises(ValueError, match="sign_flip: needs a vector of 1 to 40"):
+        sign_flip(differences)  # type: ignore[arg-type]
+
+
+# --- Holm --------------------------------------------------------------------------------------------------
+
+
+def test_holm_by_hand() -> None:
+    np.testing.assert_allclose(holm([0.01, 0.04, 0.03, 0.005]), [0.03, 0.06, 0.06, 0.02])
+    assert holm([]).shape == (0,)
+
+
+@few
+@given(st.lists(shares, min_size=1, max_size=8), st.floats(0.001, 0.5))
+def test_holm_rejects_what_its_steps_reject(p_values: list[float], level: float) -> None:
+    rejected, left = set(), len(p_values)
+    for i in sorted(range(len(p_values)), key=p_values.__getitem__):
+        if p_values[i] * left > level:
+            break
+        rejected.add(i)
+        left -= 1
+    assert {i for i, p in enumerate(holm(p_values)) if p <= level} == rejected
+
+
+@pytest.mark.parametrize("p_values", [[1.5], [math.nan], [[0.5]]])
+def test_holm_refuses_what_is_no_p_value(p_values: object) -> None:
+    with pytest.raises(ValueError, match="holm: p-values"):
+        holm(p_values)  # type: ignore[arg-type]
+
+
+# --- seeds needed ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("effect", "seeds"), [(0.2, 199), (0.5, 34), (0.8, 15), (1.0, 10)])
+def test_seeds_needed_are_those_of_power_tables(effect: float, seeds: int) -> None:
+    """G*Power 3.1, one-sample t test, two tails, α = .05, power .80."""
+    assert seeds_needed(-3 * effect, 3.0) == seeds
+
+
+def test_with_the_seeds_needed_the_test_has_its_power() -> None:
+    n = seeds_needed(1.0, 1.2, power=0.9)
+    assert n is not None
+    rng = np.random.default_rng(0)
+    told = [scipy.stats.ttest_1samp(rng.normal(1.0, 1.2, (size, 20_000)), 0.0).pvalue < 0.05 for size in (n, n - 1)]
+    assert told[0].mean() == pytest.approx(0.9, abs=0.02)
+    assert told[0].mean() > told[1].mean()
+
+
+@few
+@given(st.lists(numbers, min_size=2, max_size=8), st.integers(1, 6))
+def test_what_is_not_told_apart_needs_more_seeds_than_there_are(differences: list[float], arms: int) -> None:
+    found = paired(differences, np.zeros(len(differences)), comparisons=arms)
+    assert found.p_t is not None
+    if found.p_t > 0.05 / arms and found.seeds_needed is not None:
+        assert found.seeds_needed > found.n
+
+
+def test_no_difference_and_one_far_below_the_noise_need_more_seeds_than_are_counted() -> None:
+    assert seeds_needed(0.0, 1.0) is None
+    assert seeds_needed(1e-3, 1.0) is None
+    assert seeds_needed(1.0, 0.0) == 2
+    assert seeds_needed(1e6, 1.0) == 2
+
+
+@pytest.mark.parametrize(("mean", "sd", "power"), [(math.nan, 1.0, 0.8), (1.0, -1.0, 0.8), (1.0, 1.0, 1.0)])
+def test_seeds_needed_refuses_numbers_out_of_range(mean: float, sd: float, power: float) -> None:
+    with pytest.raises(ValueError, match="seeds_needed: needs"):
+        seeds_needed(mean, sd, power)
