@@ -35,6 +35,37 @@ SAC_MLP: dict[str, Any] = {
     "learning_starts": 100,
 }
 
+# Continual Gym Control as C-CHAIN's code has it (Tang et al., ICML 2025; TRAC's notebook, Muppidi et al. 2024, has
+# width 128 and step size 1e-2): levels of 200 rollouts of 800 steps, in each of which every observation has another
+# constant offset; episodes of at most 400 steps that end with the rollout.
+GYM_CONTROL: dict[str, Any] = {
+    "env": "CartPole-v1",
+    "cycles": 10,
+    "steps_per_task": 160_000,
+    "shift": "offset(scale=2)",
+    "max_episode_steps": 400,
+    "num_envs": 1,
+    "rollout_steps": 800,
+    "restart_episodes": True,
+    "epochs": 5,
+    "minibatch_size": 32,
+    "learning_rate": 1e-3,
+    "adam_epsilon": 1e-8,
+    "target_lambda": 1.0,
+    "reward_scale": 0.05,
+    "advantage_scope": "batch",
+    "clip_value": False,
+    "entropy_coefficient": 0.01,
+    "max_grad_norm": 0.0,
+    "hidden": (256, 256, 256),
+    "share_value": False,
+    "adapter": 0,
+    "initialization": "pytorch",
+    "activation": "leaky_relu(negative_slope=0.1)",
+    "normalize_observations": False,
+    "normalize_rewards": False,
+    "eval_episodes": 0,
+}
 
 FIVE = (0, 1, 2, 3, 4)
 TASK_ARMS = ("none", "fire@task", "snp@task", "reset@task")
@@ -55,6 +86,16 @@ add(
             "compile": "off",
         },
         arms=TASK_ARMS,
+    ),
+    Preset(
+        "gym-control",
+        "paper size: CartPole (--env acrobot, lunarlander) whose observations shift ten times, 1.6M steps",
+        "ppo",
+        GYM_CONTROL,
+        arms=TASK_ARMS,
+        fork_at=0.0,
+        reference="fresh",
+        seeds=(*FIVE, 5),
     ),
     Preset(
         "cycling-mujoco",

@@ -41,6 +41,11 @@ class AgentSettings(RunSettings):
     """Episodes of an evaluation, on environments of its own; 0: none."""
 
     @property
+    def untrained_steps(self) -> int:
+        """Environment steps of a new agent before its first update."""
+        raise NotImplementedError
+
+    @property
     def stride(self) -> int:
         """Environment steps that pass between two decisions of the agent."""
         return self.num_envs

@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
+from statistics import fmean
 from typing import Any
 
 from ..envs import Envs, Episode
@@ -40,6 +41,7 @@ class AgentWork(Work):
         self.agent = self.new_agent(settings, self.spaces)
         self.task = self.tasks[0]
         self.passed = 0  # steps that the task has had
+        self.untrained: list[float] | None = None  # returns of a fresh agent in its task, until it has learned
         self._envs: Envs | None = None  # those of the task at hand
         if not settings.eval_episodes:
             self.no_best = "there are no evaluations to choose it by: --eval-episodes 5"
@@ -80,10 +82,11 @@ class AgentWork(Work):
     def enter(self, task: EnvTask) -> None:
         self.close()
         self.task = task
-        if self.settings.fresh and task.index:
-            self.agent = self.new_agent(
-                replace(self.settings, seed=derive(self.settings.seed, "fresh agent", task.index)), self.spaces
-            )
+        if self.settings.fresh:
+            self.untrained = []
+            if task.index:
+                seed = derive(self.settings.seed, "fresh agent", task.index)
+                self.agent = self.new_agent(replace(self.settings, seed=seed), self.spaces)
         self.agent.begin_task(task.env)
 
     def begin_segment(self, number: int, step: int) -> None:
@@ -108,6 +111,8 @@ class AgentWork(Work):
                 self._log(run, task, now, episode)
             if agent.update(hooks, last=now >= until):
                 self.learned(run, task, now)
+                if self.untrained and now - task.start >= self.settings.untrained_steps:
+                    self._log_untrained(run, task, now)
                 return now - step
 
     def _came_to(self, step: int) -> None:
@@ -119,11 +124,21 @@ class AgentWork(Work):
     def learned(self, run: RunDirectory, task: EnvTask, step: int) -> None:
         """Do what the agent's environments need after it learned; nothing, unless it says otherwise."""
 
+    def _log_untrained(self, run: RunDirectory, task: EnvTask, step: int) -> None:
+        """Log the mean return of the episodes before a fresh agent's first update; of the first ones to end, where
+        none did by then."""
+        assert self.untrained
+        mean, n = fmean(self.untrained), len(self.untrained)
+        run.event(event="untrained", step=step, task=task.index, **{"return": mean}, episodes=n)
+        self.untrained = None
+
     def _log(self, run: RunDirectory, task: EnvTask, step: int, episode: Episode) -> None:
         where = {"step": step, "env": task.env, "task": task.index, "cycle": task.cycle}
         marks = {"exploded": episode.explosion is not None, "broken_off": episode.broken_off}
         marked = {name: True for name, holds in marks.items() if holds}
         run.episode(**where, **{"return": episode.ret}, length=episode.length, **marked)
+        if self.untrained is not None:
+            self.untrained.append(episode.ret)
         if episode.explosion is not None:
             run.event(event="explosion", **where, reward=episode.explosion)
 
@@ -159,10 +174,11 @@ class AgentWork(Work):
     # -- states and resources -----------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        return self.agent.state_dict()
+        return self.agent.state_dict() | ({"untrained": self.untrained} if self.settings.fresh else {})
 
     def load_state(self, state: dict[str, Any]) -> None:
         self.agent.load_state_dict(state)
+        self.untrained = state["untrained"] if self.settings.fresh and "untrained" in state else self.untrained
 
     def check_memory(self, runs: int) -> None:
         self.agent.check_memory(runs)

@@ -18,7 +18,7 @@ import torch
 
 from .denormals import flushing_denormals
 from .errors import RunError, UsageError
-from .fork import fork
+from .fork import FRESH, NONE, fork
 from .kinds import Kind, find_kind
 from .loop import Warn
 from .rundir import RunDirectory, read_json, start_folder
@@ -32,8 +32,9 @@ Variant = Mapping[str, Any]  # fields of the settings → values
 
 @dataclass(frozen=True)
 class Comparison:
-    """The plan of a comparison: `arms` are hook texts joined by ` + ` (or `none`), each in every one of `variants` of
-    the settings. Where `fork_step` is 0 there is no trunk: arms are trained from the beginning."""
+    """The plan of a comparison: `arms` are hook texts joined by ` + ` (or `none`, or `fresh`, the reference), each in
+    every one of `variants` of the settings. Where `fork_step` is 0 there is no trunk: arms are trained from the
+    beginning."""
 
     algorithm: str
     settings: RunSettings
@@ -58,14 +59,19 @@ class Comparison:
         return first_of(self.settings, self.seeds)
 
     def hooks_of(self, arm: str) -> tuple[str, ...]:
-        return tuple(re.split(r"\s+\+\s+", arm.strip()))
+        return (NONE,) if arm == FRESH else tuple(re.split(r"\s+\+\s+", arm.strip()))
+
+    def own(self, arm: str) -> Variant:
+        """Return the fields of the settings that an arm has of its own."""
+        return {"hook": self.hooks_of(arm)} | ({"fresh": True} if arm == FRESH else {})
 
 
 def fork_step_of(
     tasks: tuple[Task, ...], stride: int, fork_at: float | None = None, fork_at_task: int | None = None
 ) -> int:
-    """Return the step of the fork: where task `fork_at_task` begins, or, where that is None, `fork_at` in (0, 1) of the
-    planned total, at a step at which runs can part: a multiple of `stride`. Raises UsageError."""
+    """Return the step of the fork: where task `fork_at_task` begins, or, where that is None, `fork_at` in [0, 1) of the
+    planned total, at a step at which runs can part: a multiple of `stride`. At 0 there is no trunk: arms are trained
+    from the beginning. Raises UsageError."""
     total = tasks[-1].end
     if fork_at_task is not None:
         if fork_at is not None:
@@ -77,10 +83,10 @@ def fork_step_of(
                 f"--fork-at-task must be one of the later tasks, 1 to {len(tasks) - 1}, got {fork_at_task}"
             )
         return tasks[fork_at_task].start
-    if fork_at is None or not 0 < fork_at < 1:
-        raise UsageError(f"--fork-at must lie between 0 and 1 (a fraction of the run), got {fork_at}")
+    if fork_at is None or not 0 <= fork_at < 1:
+        raise UsageError(f"--fork-at must lie in [0, 1), a fraction of the run, got {fork_at}")
     step = round(fork_at * total / stride) * stride
-    if not 0 < step < total:
+    if fork_at and not 0 < step < total:
         raise UsageError(f"--fork-at {fork_at} would fork at step {step} of {total}: nothing to compare")
     return step
 
@@ -119,8 +125,10 @@ def create(path: Path, comparison: Comparison, jobs: int, warn: Warn = print) ->
     if not comparison.seeds or len(set(comparison.seeds)) < len(comparison.seeds) or min(comparison.seeds) < 0:
         raise UsageError(f"--seeds must be different numbers of 0 or more, got {comparison.seeds}")
     for arm in comparison.arms:
-        if "none" in (parts := comparison.hooks_of(arm)) and len(parts) > 1:
+        if NONE in (parts := comparison.hooks_of(arm)) and len(parts) > 1:
             raise UsageError(f"--arm '{arm}': none goes with no other hook")
+    if FRESH in comparison.arms and not hasattr(comparison.settings, FRESH):
+        raise UsageError(f"--reference fresh is for agents: {comparison.algorithm} cannot begin anew with every task")
     if len({slug(arm) for arm in comparison.arms}) < len(comparison.arms):
         raise UsageError(f"two arms would share a folder: {', '.join(comparison.arms)}")
     folders = [folder_of_variant(variant) for variant in comparison.variants]
@@ -140,7 +148,7 @@ def create(path: Path, comparison: Comparison, jobs: int, warn: Warn = print) ->
 
 def _check_arm(c: Comparison, arm: str, variant: Variant, tasks: Sequence[Task], warn: Warn) -> None:
     """Raise UsageError for hooks that have no place in such a run. Hooks may change a network: it is built for each."""
-    settings = replace(c.first, **{**variant, "hook": c.hooks_of(arm)})
+    settings = replace(c.first, **{**variant, **c.own(arm)})
     work = build(c.kind, settings, warn)
     if c.fork_step and not c.kind.forks().shared_trunk(c.settings) and work.tasks != tasks:
         work.close()
@@ -278,16 +286,16 @@ def _begin_arm(c: Comparison, settings: RunSettings, arm: str, variant: Variant,
     """Make an arm's folder where there is none yet; returns the step at which it ends."""
     if (target / "config.json").exists():
         return int(RunDirectory.open(target).config["total_steps"])
-    hooks = c.hooks_of(arm)
+    own = c.own(arm)
     if not c.fork_step:
-        config = {**_configuration(c, replace(settings, hook=hooks), variant), "arm": arm}
+        config = {**_configuration(c, replace(settings, **own), variant), "arm": arm}
         RunDirectory.create(target, config)
         return int(config["total_steps"])
     with RunDirectory.open(trunk) as run:
         settings, step, source = c.kind.forks().beginning(settings, run, c.fork_step)
         config = dict(run.config) if variant in c.trunks else {**run.config, **_configuration(c, settings, variant)}
-        own = {"settings": {**config["settings"], "hook": list(hooks)}, "hooks": [*config["hooks"], *hooks], "arm": arm}
-        fork(run, source, target, {**config, **own, "start_step": step, "stop_step": None})
+        config |= {"settings": {**config["settings"], **own}, "hooks": [*config["hooks"], *own["hook"]], "arm": arm}
+        fork(run, source, target, {**config, "start_step": step, "stop_step": None})
     return int(config["total_steps"])
 
 

@@ -9,6 +9,7 @@ from . import checkpoint
 from .rundir import RunDirectory
 
 Vary = Mapping[str, Sequence[str]]
+NONE, FRESH = "none", "fresh"  # arms: without an intervention; the reference, which begins anew with every task
 
 
 class Forks:

@@ -72,7 +72,8 @@ class Kind:
 class Preset:
     """The settings of a whole experiment, by name, and what `supple compare` compares in it.
 
-    vary: name of a setting → the values that it takes, each with every arm. None: as the kind says.
+    vary: name of a setting → the values that it takes, each with every arm. reference: one more arm, by which the
+    others are measured (`fresh`). None: as the kind says.
     """
 
     name: str
@@ -82,6 +83,7 @@ class Preset:
     vary: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     arms: tuple[str, ...] | None = None
     fork_at: float | None = None
+    reference: str | None = None
     seeds: tuple[int, ...] = (0,)
 
 

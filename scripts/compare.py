@@ -17,7 +17,7 @@ goes on with a comparison that was interrupted.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import tyro
 
@@ -39,8 +39,10 @@ S = TypeVar("S")
 class CompareOptions(Options[S]):
     arm: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="HOOKS")] = ()
     """One way to go on from the fork: none, a hook, or hooks joined by " + ". May be given several times."""
+    reference: Annotated[Literal["fresh", "none"] | None, tyro.conf.arg(metavar="fresh|none")] = None
+    """One more arm to measure the others by: fresh begins every task with a new agent (default: the preset's)."""
     fork_at: Annotated[float | None, tyro.conf.arg(metavar="FLOAT")] = None
-    """Where the arms part, as a fraction of the planned steps (default: the preset's or the kind's)."""
+    """Where the arms part, as a fraction of the planned steps; 0: at the beginning (default: the preset's)."""
     fork_at_task: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
     """Where the arms part, as the task that begins there, counted from 0 (instead of --fork-at)."""
     vary: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="SETTING=VALUES")] = ()
@@ -93,6 +95,7 @@ def read(what: Asked) -> Any:
 def compared(what: Asked, options: Any, command: str) -> "Comparison":
     """Return the comparison that is asked for. Raises UsageError."""
     from supple.experiments.compare import Comparison, first_of, fork_step_of
+    from supple.experiments.fork import FRESH
     from supple.experiments.runs import build
 
     kind, preset, settings = what.kind, what.preset, options.settings
@@ -108,16 +111,21 @@ def compared(what: Asked, options: Any, command: str) -> "Comparison":
     seeds = settings.members if stacked else options.seeds
     share, task, fork = options.fork_at, options.fork_at_task, 0
     if share is None and task is None:
-        share, task = (preset.fork_at, None) if preset and preset.fork_at else (kind.fork_at, kind.fork_at_task)
+        own = preset is not None and preset.fork_at is not None
+        share, task = (preset.fork_at, None) if own else (kind.fork_at, kind.fork_at_task)
     if share is not None or task is not None:
         work = build(kind, first_of(settings, seeds), warn)
         work.close()
         fork = fork_step_of(work.tasks, settings.stride, share, task)
     settings, vary, fork = kind.forks().prepare(settings, vary, fork)
+    arms = options.arm or (preset.arms if preset and preset.arms else kind.arms)
+    reference = options.reference or (preset.reference if preset else None)
+    if FRESH in arms:
+        raise UsageError("fresh is no arm of its own but what arms are measured by: --reference fresh")
     return Comparison(
         algorithm=kind.name,
         settings=settings,
-        arms=options.arm or (preset.arms if preset and preset.arms else kind.arms),
+        arms=(*arms, FRESH) if reference == FRESH else arms,
         seeds=seeds,
         fork_step=fork,
         command=command,

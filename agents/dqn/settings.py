@@ -57,6 +57,10 @@ class DQNSettings(AgentSettings):
     capture: bool = True
     """On a GPU, record the update once and replay it (a CUDA graph)."""
 
+    @property
+    def untrained_steps(self) -> int:
+        return self.learning_starts
+
     def check(self) -> None:
         super().check()
         for name in (

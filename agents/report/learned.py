@@ -6,9 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ...experiments.fork import FRESH
 from ...experiments.report.cell_tables import spread_text
 from ...experiments.report.collect import ComparisonData, RunData, Segment
-from ...experiments.report.differences import FRESH, variants_of
+from ...experiments.report.differences import variants_of
 from ...experiments.report.numbers import NAN, Spread
 from ...experiments.report.tables import MISSING, Table
 from ...metrics import learning_curve_area, share_of_fresh

@@ -69,6 +69,10 @@ class SACSettings(AgentSettings):
     def stride(self) -> int:
         return self.num_envs * self.action_repeat
 
+    @property
+    def untrained_steps(self) -> int:
+        return self.learning_starts * self.action_repeat
+
     def check(self) -> None:
         super().check()
         for name in (

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..fork import NONE
 from .collect import RunData
-from .differences import NONE
 from .numbers import NAN, Spread, means_at_events, spread_json, strict
 from .study import Group, Study
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from ...metrics import Paired, holm, paired
+from ..fork import FRESH, NONE
 from .collect import ComparisonData
 from .tables import MISSING, Table, estimate, number
 
-NONE, FRESH = "none", "fresh"  # arms: without an intervention; an agent that begins anew with every task
 LEVEL = 0.05
 ABOUT = (
     "Each arm minus {baseline}, seed by seed, which cancels what a seed shares; [ ]: 95 % Student-t interval of the "

@@ -13,8 +13,8 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from ...metrics import t_interval
+from ..fork import FRESH, NONE
 from .collect import RunData
-from .differences import FRESH, NONE
 
 Array = NDArray[np.float64]
 
