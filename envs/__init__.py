@@ -1,6 +1,7 @@
 """Environments: tasks by name, guarded against exploding physics, stepped together, in sequences."""
 
 from .atari import AtariVector, make_pixels
+from .flat import Flat, flat
 from .guard import ClipActions, Guard
 from .h1 import register_h1
 from .make import environment_names, games, has_friction, make_env, resolve_env
@@ -16,11 +17,13 @@ __all__ = [
     "ClipActions",
     "Envs",
     "Episode",
+    "Flat",
     "Guard",
     "Repeat",
     "StepResult",
     "Vector",
     "environment_names",
+    "flat",
     "games",
     "has_friction",
     "make_env",
