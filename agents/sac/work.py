@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import gymnasium as gym
 
-from ...envs import Envs, Repeat, Vector, make_env
-from ..spaces import vector_spaces
+from ...envs import Envs, Repeat, Vector, flat, make_env
+from ..spaces import vector_space
 from ..work import AgentWork
 from .agent import SAC, Control
 from .settings import SACSettings
@@ -16,16 +16,15 @@ class SACWork(AgentWork):
 
     def space(self, env: str) -> Control:
         """Return the size of an observation and the bounds of an action."""
-        observation, action = vector_spaces(env)
-        if observation.dtype.kind != "f":
-            raise ValueError(f"{env}: SAC needs vectors of real numbers as observations, not {observation}")
+        size, action = vector_space(env, "sac")
+        assert isinstance(action, gym.spaces.Box)
         if not action.is_bounded():
             raise ValueError(f"{env}: SAC needs actions with bounds, not {action}")
         low, high = (tuple(map(float, bound)) for bound in (action.low, action.high))
-        return Control(gym.spaces.flatdim(observation), low, high)
+        return Control(size, low, high)
 
     def new_agent(self, spaces: Mapping[str, Control]) -> SAC:
         return SAC(self.settings, spaces)
 
     def envs(self, env: str, copies: int) -> Envs:
-        return Vector(lambda: Repeat(make_env(env), self.settings.action_repeat), copies)
+        return Vector(lambda: Repeat(flat(make_env(env)), self.settings.action_repeat), copies)
