@@ -20,7 +20,7 @@ add(
         )
         for name, about in (
             ("ppo", "an agent on streams of continuous control, a head for each environment (PPO)"),
-            ("dqn", "an agent on Atari games and other images (DQN, Nature CNN)"),
+            ("dqn", "an agent on Atari games, other images and vectors (DQN)"),
             ("sac", "an agent on bounded control: HumanoidBench, MuJoCo (SAC, SimBa networks)"),
         )
     )

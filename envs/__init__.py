@@ -1,6 +1,7 @@
 """Environments: tasks by name, guarded against exploding physics, stepped together, in sequences, and shifted."""
 
 from .atari import AtariVector, make_pixels
+from .flat import Flat, flat
 from .guard import ClipActions, Guard
 from .h1 import register_h1
 from .make import environment_names, games, has_friction, make_env, resolve_env
@@ -17,6 +18,7 @@ __all__ = [
     "ClipActions",
     "Envs",
     "Episode",
+    "Flat",
     "Guard",
     "Repeat",
     "Shift",
@@ -25,6 +27,7 @@ __all__ = [
     "StepResult",
     "Vector",
     "environment_names",
+    "flat",
     "games",
     "has_friction",
     "make_env",

@@ -7,6 +7,14 @@ from .layers import Layer, Role, Scope, chain
 from .learner import Learner, learner_for
 from .linear_pairs import LinearPair
 from .members import members_of, normal_like
+from .normalization import (
+    Normalization,
+    SpectralLinear,
+    StackedSpectralLinear,
+    hidden_linear,
+    hidden_norm,
+    stacked_hidden_linear,
+)
 from .parameters import copy_module_, restore_, snapshot
 from .recording import Recording, evaluating, record
 from .redraw import redraw
@@ -20,13 +28,16 @@ __all__ = [
     "Learner",
     "LinearPair",
     "NoSymmetry",
+    "Normalization",
     "Recording",
     "Role",
     "ScalePair",
     "Scope",
+    "SpectralLinear",
     "StackedConv2d",
     "StackedLayerNorm",
     "StackedLinear",
+    "StackedSpectralLinear",
     "Units",
     "Wiring",
     "activation",
@@ -35,6 +46,8 @@ __all__ = [
     "copy_module_",
     "derivative",
     "evaluating",
+    "hidden_linear",
+    "hidden_norm",
     "initial_gain",
     "isometry_scale",
     "learner_for",
@@ -49,6 +62,7 @@ __all__ = [
     "scale_pairs",
     "set_generators",
     "snapshot",
+    "stacked_hidden_linear",
     "trace_wiring",
     "unit_names",
 ]

@@ -1,9 +1,10 @@
-"""DQN with the Nature CNN, as the FIRE paper trains it (Table 4, Appendix E.3).
+"""DQN on images, as the FIRE paper trains it (Table 4, Appendix E.3), and on vectors.
 
     L = Huber(Q(s, a) − [sign(r) + γ·(1 − terminated)·max Q⁻(s′)]),   Q⁻ := Q every `target_period` steps
 
-(Mnih et al. 2015.) Plain DQN: no double Q, no clipping of gradients, uniform replay. Where an episode is cut off
-(a time limit, a checkpoint) its last transition bootstraps from the true last observation.
+(Mnih et al. 2015.) With `double_q` the value is that of the action which the online network would choose,
+Q⁻(s′, argmax Q(s′)) (van Hasselt et al. 2016, arXiv 1509.06461, Equation 4). Uniform replay. Where an episode is cut
+off (a time limit, a checkpoint) its last transition bootstraps from the true last observation.
 """
 
 from collections.abc import Mapping
@@ -13,7 +14,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from ...envs import StepResult
 from ...experiments.hooks import HookDriver
@@ -24,7 +25,7 @@ from ...networks import copy_module_, evaluating
 from ..offpolicy.experience import Experience
 from ..offpolicy.graph import Captured
 from ..offpolicy.replay import Layout, Sample
-from .network import NatureCNN
+from .network import MLP, NatureCNN
 from .settings import DQNSettings
 
 STATISTICS = ("loss/td", "q/mean")
@@ -43,17 +44,48 @@ class Pixels(NamedTuple):
         """Return what the memory keeps of it."""
         return Layout((self.height, self.width), np.uint8, self.stack)
 
+    def split(self, frames: Tensor) -> tuple[Tensor, Tensor]:
+        """Return s and s′ of a sample's frames, (n, stack, H, W) each."""
+        return frames[:, :-1], frames[:, 1:]
+
+    def network(self, settings: DQNSettings, draws: torch.Generator) -> NatureCNN:
+        """Return a new network, drawn by a generator."""
+        s = settings
+        return NatureCNN(*self, s.hidden, s.activation, draws, s.normalization, s.initialization)
+
+
+class Vectors(NamedTuple):
+    """The sizes of what an environment shows and takes: numbers in an observation, the number of actions."""
+
+    size: int
+    actions: int
+
+    @property
+    def layout(self) -> Layout:
+        """Return what the memory keeps of it."""
+        return Layout((self.size,), np.float32)
+
+    def split(self, frames: Tensor) -> tuple[Tensor, Tensor]:
+        """Return s and s′ of a sample's frames, (n, size) each."""
+        s, after = frames.unbind(1)
+        return s, after
+
+    def network(self, settings: DQNSettings, draws: torch.Generator) -> MLP:
+        """Return a new network, drawn by a generator."""
+        s = settings
+        return MLP(*self, s.widths, s.activation, draws, s.normalization, s.initialization, s.softmax_values)
+
 
 class DQN:
     """The agent. The loop calls act → remember → update."""
 
-    def __init__(self, settings: DQNSettings, spaces: Mapping[str, Pixels]) -> None:
+    def __init__(self, settings: DQNSettings, spaces: Mapping[str, Pixels | Vectors]) -> None:
         """spaces: environment id → what it shows and takes; all environments of a stream must agree."""
         s = self.settings = settings
-        name, self.pixels = next(iter(spaces.items()))
-        for other, pixels in spaces.items():
-            if pixels != self.pixels:
-                raise ValueError(f"DQN has one network for all tasks, but {name} is {self.pixels}, {other} {pixels}")
+        name, self.space = next(iter(spaces.items()))
+        for other, space in spaces.items():
+            if space != self.space:
+                raise ValueError(f"DQN has one network for all tasks, but {name} is {self.space}, {other} {space}")
         self.device = torch.device(s.device)
         self._draws = generator(s.seed, "initial parameters")
         self.network = self._new_network().to(self.device)
@@ -61,14 +93,13 @@ class DQN:
         copy_module_(self.target, self.network)
         on_gpu = self.device.type == "cuda"
         self.exploration = generator(s.seed, "exploration")
-        self.experience = Experience(s, self.pixels.layout, self.device, STATISTICS, look=lambda sample, draws: sample)
+        self.experience = Experience(s, self.space.layout, self.device, STATISTICS, look=lambda sample, draws: sample)
         self.captured = Captured(lambda *sample: self._learn_from(Sample(*sample))) if on_gpu and s.capture else None
         self.learner = self._learner()
         self.learners = {"q": self.learner}
 
-    def _new_network(self) -> NatureCNN:
-        s = self.settings
-        return NatureCNN(*self.pixels, hidden=s.hidden, activation=s.activation, generator=self._draws)
+    def _new_network(self) -> NatureCNN | MLP:
+        return self.space.network(self.settings, self._draws)
 
     @property
     def optimizer(self) -> torch.optim.Optimizer:
@@ -88,7 +119,13 @@ class DQN:
             "q",
             self.network,
             torch.optim.Adam(
-                self.network.parameters(), lr=s.learning_rate, eps=s.adam_epsilon, fused=True, capturable=on_gpu
+                self.network.parameters(),
+                s.learning_rate,
+                s.adam_betas,
+                s.adam_epsilon,
+                s.weight_decay,
+                fused=True,
+                capturable=on_gpu,
             ),
             self.network.layers(),
             self.network.units(),
@@ -105,16 +142,16 @@ class DQN:
 
     def _probe(self) -> tuple[Tensor] | None:
         sample = self.experience.recent()
-        return None if sample is None else (sample.frames[:, :-1],)
+        return None if sample is None else (self.space.split(sample.frames)[0],)
 
     def _probe_loss(self) -> Tensor:
         sample = self.experience.known()
-        return self._td_loss(sample.frames[:, :-1], sample.actions, self._targets(sample))[0]
+        return self._td_loss(sample, self._targets(sample))[0]
 
     def _losses(self, sample: Sample) -> Tensor:
         """Return the loss of each transition, (n,), in evaluation mode."""
         with evaluating(self.network):
-            return self._td_loss(sample.frames[:, :-1], sample.actions, self._targets(sample), reduction="none")[0]
+            return self._td_loss(sample, self._targets(sample), reduction="none")[0]
 
     def check_memory(self, runs: int) -> None:
         self.experience.check_memory(runs)
@@ -124,17 +161,18 @@ class DQN:
     def begin_task(self, env: str) -> None:
         """Change nothing: network and memory go on as they are, the stream's tasks share them."""
 
-    def begin_episodes(self, observations: NDArray[np.uint8]) -> None:
-        """Begin episodes: every environment was reset to these observations, (num_envs, stack, H, W)."""
+    def begin_episodes(self, observations: np.ndarray) -> None:
+        """Begin episodes: every environment was reset to these observations, (num_envs, stack, H, W) or (num_envs,
+        size)."""
         self.experience.memory.begin(observations)
         self.current = observations
 
     @property
     def epsilon(self) -> float:
-        """Return ε of the next action: 1 until learning starts, then falling linearly."""
+        """Return ε of the next action: that of the start until learning starts, then falling linearly."""
         s = self.settings
         progress = (self.experience.decisions - s.learning_starts) / s.exploration_steps
-        return 1.0 - (1.0 - s.exploration) * min(max(progress, 0.0), 1.0)
+        return s.exploration_start - (s.exploration_start - s.exploration) * min(max(progress, 0.0), 1.0)
 
     def act(self) -> NDArray[np.int64]:
         """Return an action for each current observation, (num_envs,); each environment draws for itself."""
@@ -143,9 +181,9 @@ class DQN:
 
     @torch.no_grad()
     def epsilon_greedy(self, observations: np.ndarray, epsilon: float, draws: torch.Generator) -> NDArray[np.int64]:
-        """Return random actions with probability `epsilon`, else the best: (n, stack, H, W) → (n,)."""
+        """Return random actions with probability `epsilon`, else the best, of observations (n, …): (n,)."""
         n = len(observations)
-        actions = torch.randint(self.pixels.actions, (n,), generator=draws)
+        actions = torch.randint(self.space.actions, (n,), generator=draws)
         greedy = torch.rand(n, generator=draws) >= epsilon
         if greedy.any():
             values = self.network(torch.from_numpy(observations).to(self.device, non_blocking=True))
@@ -178,14 +216,17 @@ class DQN:
 
     def _learn_from(self, sample: Sample, hooks: HookDriver | None = None) -> None:
         """Take one gradient step on each batch in the sample, in order. No value is looked at from the CPU."""
-        size = self.settings.batch_size
-        targets = self._targets(sample)  # of all batches: the target network stays
-        states = sample.frames[:, :-1]
-        for batch in zip(*(tensor.split(size) for tensor in (states, sample.actions, targets)), strict=True):
-            loss, value = self._td_loss(*batch)
+        s = self.settings
+        batches = [Sample(*parts) for parts in zip(*(tensor.split(s.batch_size) for tensor in sample), strict=True)]
+        # The target network stays, so its values are those of all batches; which actions are best does not.
+        targets = map(self._targets, batches) if s.double_q else self._targets(sample).split(s.batch_size)
+        for batch, wanted in zip(batches, targets, strict=True):
+            loss, value = self._td_loss(batch, wanted)
             total = loss + hooks.penalty(self.learner) if hooks and hooks.penalizes else loss
             self.optimizer.zero_grad(set_to_none=True)
             total.backward()
+            if s.max_grad_norm:
+                nn.utils.clip_grad_norm_(self.network.parameters(), s.max_grad_norm)
             if hooks:
                 hooks.before_update(self.learner)
             self.optimizer.step()
@@ -195,21 +236,28 @@ class DQN:
 
     @torch.no_grad()
     def _targets(self, sample: Sample) -> Tensor:
-        """Return r + γ·(1 − terminated)·max Q⁻(s′), (n,).
+        """Return r + γ·(1 − terminated)·max Q⁻(s′), (n,), or with double Q the value of the online network's choice.
 
-        The target network is in evaluation mode: a random activation takes its mean slope, so that targets are not
-        noisy and measuring the loss draws nothing that training would miss."""
+        Both networks are in evaluation mode: a random activation takes its mean slope, so that targets are not noisy
+        and measuring the loss draws nothing that training would miss."""
         self.target.eval()
-        values = self.target(sample.frames[:, 1:]).amax(1)
-        return sample.rewards + self.settings.gamma * values * ~sample.terminated
+        _, after = self.space.split(sample.frames)
+        values = self.target(after)
+        if self.settings.double_q:
+            with evaluating(self.network):
+                best = self.network(after).argmax(1, keepdim=True)
+            value = values.gather(1, best).squeeze(1)
+        else:
+            value = values.amax(1)
+        return sample.rewards + self.settings.gamma * value * ~sample.terminated
 
-    def _td_loss(
-        self, states: Tensor, actions: Tensor, targets: Tensor, reduction: str = "mean"
-    ) -> tuple[Tensor, Tensor]:
-        """Return the Huber loss (threshold 1) of the temporal-difference error, its mean, and the mean of Q(s, a).
-        With reduction "none" the loss of each transition, (n,)."""
-        values = self.network(states).gather(1, actions[:, None]).squeeze(1)
-        return F.smooth_l1_loss(values, targets, reduction=reduction), values.mean()
+    def _td_loss(self, sample: Sample, targets: Tensor, reduction: str = "mean") -> tuple[Tensor, Tensor]:
+        """Return the loss of the temporal-difference errors (Huber's with threshold 1, or squares), its mean, and the
+        mean of Q(s, a). With reduction "none" the loss of each transition, (n,)."""
+        states, _ = self.space.split(sample.frames)
+        values = self.network(states).gather(1, sample.actions[:, None]).squeeze(1)
+        loss = F.smooth_l1_loss if self.settings.loss == "huber" else F.mse_loss
+        return loss(values, targets, reduction=reduction), values.mean()
 
     def numbers(self) -> dict[str, float]:
         """Return the exploration rate, how full the memory is, and means since the last call."""
@@ -248,6 +296,6 @@ class Greedy:
     def __exit__(self, *_: object) -> None:
         self.agent.network.train()
 
-    def __call__(self, observations: NDArray[np.uint8]) -> NDArray[np.int64]:
-        """Return actions, (n,), for observations (n, stack, H, W)."""
+    def __call__(self, observations: np.ndarray) -> NDArray[np.int64]:
+        """Return actions, (n,), for observations (n, stack, H, W) or (n, size)."""
         return self.agent.epsilon_greedy(observations, self.epsilon, self.draws)

@@ -1,31 +1,104 @@
-"""The Nature CNN (Mnih et al. 2015): three convolutions, then two linear layers."""
+"""DQN's networks: the Nature CNN (Mnih et al. 2015) for images, linear layers for vectors."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
-from ...interventions import Layer, Units
+from ...interventions import Layer, Units, chain
+from ...networks import Normalization, hidden_linear, hidden_norm, unit_names
+
+Initialization = Literal["xavier", "pytorch"]
 
 # (channels out, kernel, stride) of each convolution; no padding ("VALID"). Dopamine's network pads ("SAME") and
 # flattens 11·11·64 units instead of 7·7·64: FIRE's released code and most PyTorch ports do not.
 CONVOLUTIONS = ((32, 8, 4), (64, 4, 2), (64, 3, 1))
 
 
-def xavier_(layer: nn.Conv2d | nn.Linear, generator: torch.Generator) -> nn.Module:
-    """Draw Xavier-uniform weights, set the bias to zero: the initialisation of FIRE's and Dopamine's DQN."""
-    nn.init.xavier_uniform_(layer.weight, generator=generator)
-    if layer.bias is not None:
+def draw_(layer: nn.Conv2d | nn.Linear, initialization: Initialization, generator: torch.Generator) -> nn.Module:
+    """Draw a layer's values: Xavier-uniform weights and a bias of zero (`xavier`: FIRE's and Dopamine's DQN), or both
+    from U(±1/√inputs) (`pytorch`: PyTorch's own, and so that of Stable-Baselines3's and CleanRL's DQN)."""
+    assert layer.bias is not None
+    if initialization == "xavier":
+        nn.init.xavier_uniform_(layer.weight, generator=generator)
         nn.init.zeros_(layer.bias)
+    else:
+        bound = layer.weight[0].numel() ** -0.5
+        nn.init.uniform_(layer.weight, -bound, bound, generator=generator)
+        nn.init.uniform_(layer.bias, -bound, bound, generator=generator)
     return layer
+
+
+def hidden_layer(
+    d_in: int,
+    width: int,
+    units: Units,
+    normalization: Normalization,
+    initialization: Initialization,
+    generator: torch.Generator,
+) -> list[nn.Module]:
+    """Return a hidden layer: linear, what normalises it, activation."""
+    outputs = units.preactivations(width)
+    linear = draw_(hidden_linear(d_in, outputs, normalization), initialization, generator)
+    return [linear, *hidden_norm(outputs, normalization), units(width)]
+
+
+class MLP(nn.Module):
+    """Action values of vectors.
+
+        vectors (n, size) → encoder: a hidden layer
+                          → mlp: the other hidden layers, linear → (n, actions)
+
+    Plasticity injection duplicates `mlp`.
+    """
+
+    def __init__(
+        self,
+        size: int,
+        actions: int,
+        widths: Sequence[int],
+        activation: str,
+        generator: torch.Generator,
+        normalization: Normalization = "none",
+        initialization: Initialization = "xavier",
+        softmax: bool = False,
+    ) -> None:
+        """softmax: action values are a softmax over the actions."""
+        super().__init__()
+        units = Units(activation)
+        hidden: list[list[nn.Module]] = []
+        d_in = size
+        for width in widths:
+            hidden.append(hidden_layer(d_in, width, units, normalization, initialization, generator))
+            d_in = units.features(width)
+        head = [draw_(nn.Linear(d_in, actions), initialization, generator), *([nn.Softmax(-1)] if softmax else [])]
+        self.encoder = nn.Sequential(*hidden[0])
+        self.mlp = nn.Sequential(*(part for parts in hidden[1:] for part in parts), *head)
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        """Return action values (n, actions) of vectors (n, size) of any floating type."""
+        return self.mlp(self.encoder(vectors.float()))
+
+    def layers(self) -> tuple[Layer, ...]:
+        """Return the first linear layer (encoder), the others (hidden) and the last (head)."""
+        return chain(self)
+
+    def units(self) -> tuple[str, ...]:
+        """Return names of the activations; the last one's outputs are called features."""
+        return unit_names(self)
 
 
 class NatureCNN(nn.Module):
     """Action values of stacked grey frames.
 
         frames (n, stack, H, W) uint8 → /255 → encoder: 3 × (convolution, activation), flatten
-                                             → mlp: linear, activation, linear → (n, actions)
+                                             → mlp: a hidden layer, linear → (n, actions)
 
-    Plasticity injection duplicates `mlp`. Weights and activations lie in memory channels last, in which a
-    forward and a backward pass together are 1.5 to 1.6 times faster on a CPU; shapes are as ever.
+    Plasticity injection duplicates `mlp`. `normalization` is about its hidden layer; convolutions have none (to Gogianu
+    et al. 2021, arXiv 2105.05246, a single layer was enough). Weights and activations lie in memory channels last, in
+    which a forward and a backward pass together are 1.5 to 1.6 times faster on a CPU; shapes are as ever.
     """
 
     def __init__(
@@ -37,6 +110,8 @@ class NatureCNN(nn.Module):
         hidden: int,
         activation: str,
         generator: torch.Generator,
+        normalization: Normalization = "none",
+        initialization: Initialization = "xavier",
     ) -> None:
         """Raises ValueError for frames that the convolutions leave nothing of (less than 36 on a side)."""
         super().__init__()
@@ -45,15 +120,15 @@ class NatureCNN(nn.Module):
         channels, sides = stack, [height, width]
         for out, kernel, stride in CONVOLUTIONS:
             convolution = nn.Conv2d(channels, units.preactivations(out), kernel, stride)
-            encoder += [xavier_(convolution, generator), units(out, axis=-3)]
+            encoder += [draw_(convolution, initialization, generator), units(out, axis=-3)]
             channels, sides = units.features(out), [(side - kernel) // stride + 1 for side in sides]
         if min(sides) < 1:
             raise ValueError(f"frames of {height} × {width} are too small for the Nature CNN: 36 × 36 at least")
         self.encoder = nn.Sequential(*encoder, nn.Flatten())
+        inputs = channels * sides[0] * sides[1]
         self.mlp = nn.Sequential(
-            xavier_(nn.Linear(channels * sides[0] * sides[1], units.preactivations(hidden)), generator),
-            units(hidden),
-            xavier_(nn.Linear(units.features(hidden), actions), generator),
+            *hidden_layer(inputs, hidden, units, normalization, initialization, generator),
+            draw_(nn.Linear(units.features(hidden), actions), initialization, generator),
         )
         for convolution in (m for m in encoder if isinstance(m, nn.Conv2d)):
             convolution.weight.data = convolution.weight.contiguous(memory_format=torch.channels_last)
@@ -65,11 +140,9 @@ class NatureCNN(nn.Module):
 
     def layers(self) -> tuple[Layer, ...]:
         """Return the three convolutions (encoder), the first linear layer (hidden) and the last (head)."""
-        convolutions = [(f"encoder.{n}", m) for n, m in self.encoder.named_children() if isinstance(m, nn.Conv2d)]
-        encoder = [Layer(name, module, "encoder", depth) for depth, (name, module) in enumerate(convolutions)]
-        depth = len(encoder)
-        return (*encoder, Layer("mlp.0", self.mlp[0], "hidden", depth), Layer("mlp.2", self.mlp[2], "head", depth + 1))
+        *encoder, hidden, head = chain(self)
+        return (*(replace(layer, role="encoder") for layer in encoder), hidden, head)
 
     def units(self) -> tuple[str, ...]:
         """Return names of the activations; the last one's outputs are called features."""
-        return ("encoder.1", "encoder.3", "encoder.5", "mlp.1")
+        return unit_names(self)

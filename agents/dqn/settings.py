@@ -1,4 +1,4 @@
-"""Settings of DQN; the defaults are those of the FIRE paper (Table 4, Appendix E.3)."""
+"""Settings of DQN; the defaults are those of the FIRE paper on Atari (Table 4, Appendix E.3)."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -7,6 +7,7 @@ import tyro
 
 from ...experiments.errors import UsageError
 from ...experiments.settings import Device, device_here, positive
+from ..adam import check_adam_betas
 from ..settings import AgentSettings
 
 
@@ -31,27 +32,49 @@ class DQNSettings(AgentSettings):
     replay_folder: str | None = None
     """Keep the memory's frames in a file in this folder instead of in RAM."""
     learning_starts: int = 20_000
-    """Environment steps with random actions before learning begins."""
+    """Environment steps before learning begins."""
     target_period: int = 2_000
     """Environment steps between two copies of the network to the target network."""
     learning_rate: float = 6.25e-5
     """Adam's step size."""
     adam_epsilon: float = 1.5e-4
     """Adam's ε."""
+    adam_betas: tuple[float, float] = (0.9, 0.999)
+    """Adam's β₁ and β₂."""
+    weight_decay: float = 0.0
+    """Adam's L2 penalty: this times each parameter joins its gradient."""
+    max_grad_norm: float = 0.0
+    """Largest global gradient norm; 0: gradients are not clipped."""
+    loss: Annotated[Literal["huber", "mse"], tyro.conf.arg(metavar="huber|mse")] = "huber"
+    """Loss of the temporal-difference error: Huber's (threshold 1), or its square."""
+    double_q: bool = False
+    """The online network chooses the action at s′ whose value the target network gives (double DQN)."""
     gamma: float = 0.99
     """Discount factor."""
     clip_rewards: bool = True
     """Learn from the sign of each reward; logged returns are the true ones in any case."""
+    exploration_start: float = 1.0
+    """ε until learning starts: 1, random actions; 0, greedy ones from the first."""
     exploration: float = 0.01
     """Final ε of ε-greedy exploration."""
     exploration_steps: int = 250_000
-    """Environment steps, after learning starts, over which ε falls from 1 to its final value."""
+    """Environment steps, after learning starts, over which ε falls to its final value."""
     eval_epsilon: float = 0.001
     """ε in evaluations."""
     hidden: int = 512
-    """Width of the linear layer."""
+    """Width of the linear layer after the Nature CNN's convolutions, for images."""
+    widths: tuple[int, ...] = (256, 256)
+    """Widths of the hidden layers, for vectors."""
     activation: str = "relu"
     """Activation of the network by name, with parameters if wanted: leaky_relu(slope=0.1)."""
+    normalization: Annotated[Literal["none", "layer", "spectral"], tyro.conf.arg(metavar="none|layer|spectral")] = (
+        "none"
+    )
+    """Layer or spectral normalisation of hidden linear layers, before their activation."""
+    initialization: Annotated[Literal["xavier", "pytorch"], tyro.conf.arg(metavar="xavier|pytorch")] = "xavier"
+    """Initial values: Xavier-uniform weights and biases of 0, or PyTorch's own for both."""
+    softmax_values: bool = False
+    """For vectors: action values are a softmax over the actions, as in the code of Switching FrozenLake."""
     device: Annotated[Device, tyro.conf.arg(metavar="auto|cpu|cuda")] = "auto"
     """Where the network learns; auto: on a CUDA GPU if there is one."""
     capture: bool = True
@@ -68,11 +91,14 @@ class DQNSettings(AgentSettings):
             "adam_epsilon", "exploration_steps", "hidden",
         ):  # fmt: skip
             positive(**{f"--{name.replace('_', '-')}": getattr(self, name)})
-        for name in ("sticky", "gamma", "exploration", "eval_epsilon"):
+        positive(**{"--widths": min(self.widths, default=0)})
+        for name in ("sticky", "gamma", "exploration_start", "exploration", "eval_epsilon"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise UsageError(f"--{name.replace('_', '-')} must lie in [0, 1], got {getattr(self, name)}")
-        if self.learning_starts < 0:
-            raise UsageError(f"--learning-starts must be 0 or more, got {self.learning_starts}")
+        check_adam_betas(self.adam_betas)
+        for name in ("learning_starts", "weight_decay", "max_grad_norm"):
+            if getattr(self, name) < 0:
+                raise UsageError(f"--{name.replace('_', '-')} must be 0 or more, got {getattr(self, name)}")
         if self.env and self.steps is not None and self.learning_starts >= self.steps:
             raise UsageError(
                 f"--learning-starts {self.learning_starts} leaves none of the {self.steps} steps to learn in"

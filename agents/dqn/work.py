@@ -3,28 +3,47 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ...envs import Envs, make_pixels
+import numpy as np
+from gymnasium import spaces
+
+from ...envs import Envs, Vector, flat, make_env, make_pixels, resolve_env
+from ..spaces import vector_space
 from ..work import AgentWork
-from .agent import DQN, Pixels
+from .agent import DQN, Pixels, Vectors
 from .settings import DQNSettings
 
 
 class DQNWork(AgentWork):
     settings: DQNSettings
 
-    def space(self, env: str) -> Pixels:
+    def space(self, env: str) -> Pixels | Vectors:
         """Return what an environment shows and takes."""
+        if not shows_images(env):
+            shown = vector_space(env, "dqn")
+            return Vectors(shown.observation, spaces.flatdim(shown.action))
         envs: Any = self.envs(env, 1)
         stack, height, width = envs.single_observation_space.shape
         actions = int(envs.single_action_space.n)
         envs.close()
         return Pixels(stack, height, width, actions)
 
-    def new_agent(self, settings: DQNSettings, spaces: Mapping[str, Pixels]) -> DQN:
+    def new_agent(self, settings: DQNSettings, spaces: Mapping[str, Any]) -> DQN:
         return DQN(settings, spaces)
 
     def envs(self, env: str, copies: int, **world: Any) -> Envs:
         s = self.settings
+        if not shows_images(env):
+            return Vector(lambda: flat(make_env(env, **world)), copies)
         return make_pixels(
             env, copies, sticky=s.sticky, sticky_per=s.sticky_per, max_frames=s.max_frames, threads=s.threads, **world
         )
+
+
+def shows_images(name: str) -> bool:
+    """Return whether an environment is an Atari game, or shows bytes that have a height and a width."""
+    if resolve_env(name).startswith("ALE/"):
+        return True
+    env = make_env(name)
+    env.close()
+    shown = env.observation_space
+    return shown.dtype == np.uint8 and len(shown.shape or ()) > 1

@@ -63,7 +63,7 @@ class PPO:
         s = self.settings
         return MultiHead(
             self.spaces, s.hidden, s.adapter, s.activation, s.share_value, self._draws, s.init_lambda,
-            value_hidden=s.value_hidden, initialization=s.initialization,
+            value_hidden=s.value_hidden, initialization=s.initialization, normalization=s.normalization,
         )  # fmt: skip
 
     def _key(self, env: str) -> str:

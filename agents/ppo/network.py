@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from ...interventions import Layer, Units, Wiring, balance_layers_
+from ...networks.normalization import Normalization, hidden_linear, hidden_norm
 from .policies import Policy
 
 Initialization = Literal["orthogonal", "pytorch"]
@@ -58,25 +59,25 @@ class MultiHead(nn.Module):
         init_lambda: float | None = None,
         value_hidden: Sequence[int] | None = None,
         initialization: Initialization = "orthogonal",
+        normalization: Normalization = "none",
     ) -> None:
         """spaces: environment → what it is to PPO.
 
         init_lambda: scale the hidden units of the drawn weights to this balance (see `balance_`); None: as drawn.
         value_hidden: widths of the value function's own body, where it has one; None: as the policy's.
         initialization: orthogonal with CleanRL's gains (√2 in the body, 0.01 before actions) and no bias, or PyTorch's
-        own for linear layers."""
+        own for linear layers. normalization: of the bodies' layers (see `networks.normalization`)."""
         super().__init__()
         sizes = {key: space.observation for key, space in spaces.items()}
         if not adapter and len(set(sizes.values())) > 1:
             raise ValueError(f"adapter=0 needs environments with equal observation sizes, got {sizes}")
         width_in = adapter or next(iter(sizes.values()))
 
-        def linear(d_in: int, d_out: int, gain: float) -> nn.Linear:
-            layer = nn.Linear(d_in, d_out)
+        def drawn(layer: nn.Linear, gain: float) -> nn.Linear:
             return orthogonal_(layer, gain, generator) if initialization == "orthogonal" else uniform_(layer, generator)
 
         def adapters() -> nn.ModuleDict:
-            return nn.ModuleDict({key: linear(d, adapter, 1.0) for key, d in sizes.items() if adapter})
+            return nn.ModuleDict({key: drawn(nn.Linear(d, adapter), 1.0) for key, d in sizes.items() if adapter})
 
         units = Units(activation)
 
@@ -84,12 +85,14 @@ class MultiHead(nn.Module):
             layers: list[nn.Module] = []
             d_in = width_in
             for width in widths:
-                layers += [linear(d_in, units.preactivations(width), 2**0.5), units(width)]
+                d_out = units.preactivations(width)
+                layers.append(drawn(hidden_linear(d_in, d_out, normalization), 2**0.5))
+                layers += [*hidden_norm(d_out, normalization), units(width)]
                 d_in = units.features(width)
             return nn.Sequential(*layers)
 
         def heads(d_in: int, sizes: Mapping[str, int], gain: float) -> nn.ModuleDict:
-            return nn.ModuleDict({key: linear(units.features(d_in), d, gain) for key, d in sizes.items()})
+            return nn.ModuleDict({key: drawn(nn.Linear(units.features(d_in), d), gain) for key, d in sizes.items()})
 
         self.policies = {key: space.policy for key, space in spaces.items()}
         self.share_value = share_value
@@ -169,8 +172,9 @@ class MultiHead(nn.Module):
         bodies = [("body", self.body)]
         if not self.share_value:
             bodies.insert(0, ("value_body", self.value_body))
+        between = nn.Linear | nn.LayerNorm
         return tuple(
-            f"{name}.{n}" for name, body in bodies for n, m in body.named_children() if not isinstance(m, nn.Linear)
+            f"{name}.{n}" for name, body in bodies for n, m in body.named_children() if not isinstance(m, between)
         )
 
     def wiring(self) -> dict[str, Wiring]:
@@ -182,7 +186,8 @@ class MultiHead(nn.Module):
         found = {}
         for body, module, heads in bodies:
             names = [f"{body}.{n}" for n, _ in module.named_children()]
-            linears, units = names[::2], names[1::2]
-            for i, unit in enumerate(units):
-                found[unit] = Wiring((linears[i],), (linears[i + 1],) if i + 1 < len(units) else heads)
+            period = names.index(next(name for name in self.units() if name in names)) + 1
+            for i in range(0, len(names), period):  # linear layer, its normalisation if any, units
+                linear, *norms, unit = names[i : i + period]
+                found[unit] = Wiring((linear,), tuple(names[i + period : i + period + 1]) or heads, tuple(norms))
         return found

@@ -101,9 +101,8 @@ class Categorical(Policy):
 
     dtype = np.int64
 
-    def __init__(self, size: int, start: int = 0) -> None:
-        """start: the number of the first action."""
-        self.outputs, self.start = size, start
+    def __init__(self, size: int) -> None:
+        self.outputs = size
 
     def noise(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
         return torch.empty((*shape, self.outputs)).exponential_(generator=generator).log_().neg_()
@@ -112,10 +111,10 @@ class Categorical(Policy):
         return self.best(outputs + noise)
 
     def best(self, outputs: NDArray[np.float32]) -> np.ndarray:
-        return outputs.argmax(-1) + self.start
+        return outputs.argmax(-1)
 
     def log_prob(self, outputs: Tensor, actions: Tensor, log_std: Tensor | None) -> Tensor:
-        return F.log_softmax(outputs, -1).gather(-1, (actions - self.start).unsqueeze(-1)).squeeze(-1)
+        return F.log_softmax(outputs, -1).gather(-1, actions.unsqueeze(-1)).squeeze(-1)
 
     def entropy(self, outputs: Tensor, log_std: Tensor | None) -> Tensor:
         log_probs = F.log_softmax(outputs, -1)
@@ -148,11 +147,7 @@ class Bernoulli(Policy):
 
 
 def policy_for(space: gym.Space) -> Policy:
-    """Return the policy of an action space. Raises ValueError for a space that PPO has none for."""
-    if isinstance(space, gym.spaces.Box) and len(space.shape) == 1:
-        return Gaussian(space.shape[0])
+    """Return the policy of an action space, which is one of those that PPO serves (see `agents.spaces`)."""
     if isinstance(space, gym.spaces.Discrete):
-        return Categorical(int(space.n), int(space.start))
-    if isinstance(space, gym.spaces.MultiBinary) and len(space.shape) == 1:
-        return Bernoulli(space.shape[0])
-    raise ValueError(f"PPO acts in a vector of real numbers (Box), in Discrete or in MultiBinary, not in {space}")
+        return Categorical(int(space.n))
+    return (Bernoulli if isinstance(space, gym.spaces.MultiBinary) else Gaussian)(gym.spaces.flatdim(space))

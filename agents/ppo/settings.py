@@ -52,6 +52,10 @@ class PPOSettings(AgentSettings):
     """Widths of the body's layers."""
     value_hidden: Annotated[tuple[int, ...] | None, tyro.conf.arg(metavar="INT…")] = None
     """Widths of the value function's own body, with --share-value False (default: as --hidden)."""
+    normalization: Annotated[Literal["none", "layer", "spectral"], tyro.conf.arg(metavar="none|layer|spectral")] = (
+        "none"
+    )
+    """Normalisation of the body's layers: layer normalisation before activations, or spectral norm of the weights."""
     initialization: Literal["orthogonal", "pytorch"] = "orthogonal"
     """Initial weights: orthogonal with gains as in CleanRL, or PyTorch's own for linear layers."""
     adapter: int = 256

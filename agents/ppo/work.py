@@ -3,10 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-import gymnasium as gym
-
-from ...envs import Envs, Vector, has_friction, make_env
+from ...envs import Envs, Vector, flat, has_friction, make_env
 from ...experiments.rundir import RunDirectory
+from ..spaces import vector_space
 from ..stream import EnvTask
 from ..work import AgentWork
 from .agent import PPO
@@ -19,15 +18,14 @@ class PPOWork(AgentWork):
     settings: PPOSettings
 
     def space(self, env: str) -> Space:
-        made = make_env(env)
-        made.close()
-        return Space(gym.spaces.flatdim(made.observation_space), policy_for(made.action_space))
+        size, action = vector_space(env, "ppo")
+        return Space(size, policy_for(action))
 
     def new_agent(self, settings: PPOSettings, spaces: Mapping[str, Space]) -> PPO:
         return PPO(settings, spaces)
 
     def envs(self, env: str, copies: int, **world: Any) -> Envs:
-        return Vector(lambda: make_env(env, clip_actions=self.settings.clip_actions, **world), copies)
+        return Vector(lambda: flat(make_env(env, clip_actions=self.settings.clip_actions, **world)), copies)
 
     def learned(self, run: RunDirectory, task: EnvTask, step: int) -> None:
         """Begin new episodes after an update, where settings ask for it."""
@@ -43,4 +41,5 @@ class PPOWork(AgentWork):
         s = self.settings
         if not has_friction(env):
             return None
-        return Vector(lambda: make_env(env, friction=s.eval_friction, clip_actions=s.clip_actions, **world), copies)
+        world |= {"friction": s.eval_friction, "clip_actions": s.clip_actions}
+        return Vector(lambda: flat(make_env(env, **world)), copies)

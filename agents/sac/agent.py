@@ -77,7 +77,7 @@ class SAC:
         s = self.settings
         if s.network == "simba":
             return SimBa(d_in, width, blocks, s.activation, self._draws, members), width
-        body = MLP(d_in, s.hidden, s.activation, self._draws, members)
+        body = MLP(d_in, s.hidden, s.activation, self._draws, members, s.normalization)
         return body, body.width
 
     def _new_actor(self) -> Actor:
@@ -92,10 +92,11 @@ class SAC:
         return Critics(QNetworks(body, width, s.critics, draw))
 
     def _adam(self, module: nn.Module, weight_decay: float) -> torch.optim.AdamW:
-        on_gpu = self.device.type == "cuda"
+        s, on_gpu = self.settings, self.device.type == "cuda"
         return torch.optim.AdamW(
-            module.parameters(), self.settings.learning_rate, weight_decay=weight_decay, fused=True, capturable=on_gpu
-        )
+            module.parameters(), s.learning_rate, s.adam_betas, s.adam_epsilon, weight_decay,
+            fused=True, capturable=on_gpu,
+        )  # fmt: skip
 
     def _learners(self) -> dict[str, Learner]:
         s, experience = self.settings, self.experience

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ...interventions import Layer, StackedLayerNorm, StackedLinear, Units, Wiring
-from ...networks import Role
+from ...networks import Normalization, Role, hidden_linear, hidden_norm, stacked_hidden_linear
 
 EPSILON = 1e-6  # of SimBa's layer normalisation: Flax's default
 TRUNCATED = 0.87962566  # standard deviation of N(0, 1) cut off at ±2
@@ -39,9 +39,15 @@ def uniform(generator: torch.Generator) -> Draw:
     )
 
 
-def linear(d_in: int, d_out: int, members: int, draw: Draw) -> nn.Linear | StackedLinear:
+def linear(
+    d_in: int, d_out: int, members: int, draw: Draw, normalization: Normalization = "none"
+) -> nn.Linear | StackedLinear:
     """Return a Linear layer, or `members` stacked ones (0: not stacked), weights by `draw`, zero bias."""
-    layer = StackedLinear(members, d_in, d_out) if members else nn.Linear(d_in, d_out)
+    layer: nn.Linear | StackedLinear
+    if members:
+        layer = stacked_hidden_linear(members, d_in, d_out, normalization)
+    else:
+        layer = hidden_linear(d_in, d_out, normalization)
     with torch.no_grad():
         for weight in layer.weight if members else (layer.weight,):
             draw(weight)
@@ -105,21 +111,30 @@ class MLP(nn.Module):
     hidden[-1], or the features that the activation makes of it."""
 
     def __init__(
-        self, d_in: int, hidden: Sequence[int], activation: str, generator: torch.Generator, members: int = 0
+        self,
+        d_in: int,
+        hidden: Sequence[int],
+        activation: str,
+        generator: torch.Generator,
+        members: int = 0,
+        normalization: Normalization = "none",
     ) -> None:
         super().__init__()
         units = Units(activation, members)
         features = [units.features(width) for width in hidden]
         self.width = features[-1]
         self.linears = nn.ModuleList(
-            linear(d, units.preactivations(width), members, uniform(generator))
+            linear(d, units.preactivations(width), members, uniform(generator), normalization)
             for d, width in zip([d_in, *features], hidden, strict=False)
+        )
+        self.norms = nn.ModuleList(
+            nn.Sequential(*hidden_norm(units.preactivations(width), normalization, members)) for width in hidden
         )
         self.activations = nn.ModuleList(units(width) for width in hidden)
 
     def forward(self, x: Tensor) -> Tensor:
-        for layer, activation in zip(self.linears, self.activations, strict=True):
-            x = activation(layer(x))
+        for layer, norm, activation in zip(self.linears, self.norms, self.activations, strict=True):
+            x = activation(norm(layer(x)))
         return x
 
     def layers(self) -> list[str]:
@@ -130,7 +145,8 @@ class MLP(nn.Module):
         """Return between which layers each module of units lies; the last is before the heads."""
         names = self.layers()
         readers = [*((name,) for name in names[1:]), heads]
-        return {f"activations.{i}": Wiring((name,), readers[i]) for i, name in enumerate(names)}
+        norms = [tuple(f"norms.{i}.{name}" for name, _ in norm.named_children()) for i, norm in enumerate(self.norms)]
+        return {f"activations.{i}": Wiring((name,), readers[i], norms[i]) for i, name in enumerate(names)}
 
 
 class Actor(nn.Module):
@@ -211,6 +227,6 @@ def wiring_of(headed: Actor | QNetworks, prefix: str = "") -> dict[str, Wiring]:
         return tuple(prefix + (name if name in headed.heads else f"body.{name}") for name in names)
 
     return {
-        place((unit,))[0]: Wiring(place(wires.incoming), place(wires.outgoing))
+        place((unit,))[0]: Wiring(place(wires.incoming), place(wires.outgoing), place(wires.norms))
         for unit, wires in headed.body.wiring(headed.heads).items()
     }

@@ -7,6 +7,7 @@ import tyro
 
 from ...experiments.errors import UsageError
 from ...experiments.settings import Device, device_here, positive
+from ..adam import check_adam_betas
 from ..settings import AgentSettings
 
 COMPILE_PAYS_AFTER = 20_000  # gradient steps
@@ -40,6 +41,11 @@ class SACSettings(AgentSettings):
     """Residual blocks of each SimBa critic."""
     hidden: tuple[int, ...] = (256, 256)
     """Widths of the layers of actor and critics with --network mlp."""
+    normalization: Annotated[Literal["none", "layer", "spectral"], tyro.conf.arg(metavar="none|layer|spectral")] = (
+        "none"
+    )
+    """With --network mlp: layer or spectral normalisation of hidden layers, before their activation. SimBa's blocks
+    have layer normalisation in any case."""
     critics: int = 2
     """Number of critics; the smallest of their values counts (clipped double Q)."""
     activation: str = "relu"
@@ -50,6 +56,10 @@ class SACSettings(AgentSettings):
     """AdamW's step size, for actor, critics and temperature."""
     weight_decay: float = 0.01
     """AdamW's decay of every parameter of actor and critics; the temperature has none."""
+    adam_betas: tuple[float, float] = (0.9, 0.999)
+    """AdamW's β₁ and β₂, for actor, critics and temperature."""
+    adam_epsilon: float = 1e-8
+    """AdamW's ε."""
     gamma: float = 0.99
     """Discount factor per decision."""
     tau: float = 0.005
@@ -77,10 +87,14 @@ class SACSettings(AgentSettings):
         super().check()
         for name in (
             "action_repeat", "replay_ratio", "batch_size", "replay_size", "actor_width", "actor_blocks",
-            "critic_width", "critic_blocks", "critics", "learning_rate", "temperature",
+            "critic_width", "critic_blocks", "critics", "learning_rate", "adam_epsilon", "temperature",
         ):  # fmt: skip
             positive(**{f"--{name.replace('_', '-')}": getattr(self, name)})
         positive(**{"--hidden": min(self.hidden, default=0)})
+        check_adam_betas(self.adam_betas)
+        if self.normalization != "none" and self.network != "mlp":
+            own = "SimBa has layer normalisation of its own"
+            raise UsageError(f"--normalization {self.normalization} goes with --network mlp: {own}")
         for name in ("gamma", "tau"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise UsageError(f"--{name.replace('_', '-')} must lie in [0, 1], got {getattr(self, name)}")

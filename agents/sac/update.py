@@ -108,6 +108,8 @@ class SoftUpdate:
         self._step(self.critics, critics, gradients, hooks)
         with torch.no_grad():
             torch._foreach_lerp_(list(self.target.parameters()), list(self.critics.module.parameters()), self.tau)
+            for theirs, ours in zip(self.target.buffers(), self.critics.module.buffers(), strict=True):
+                theirs.copy_(ours)  # the singular vectors of spectral normalisation, as good for weights nearby
             return torch.stack([actor_loss, critic_loss, entropy, value, self.temperature.module()])
 
     def _step(

@@ -5,8 +5,8 @@ from typing import Any
 
 import gymnasium as gym
 
-from ...envs import Envs, Repeat, Vector, make_env
-from ..spaces import vector_spaces
+from ...envs import Envs, Repeat, Vector, flat, make_env
+from ..spaces import vector_space
 from ..work import AgentWork
 from .agent import SAC, Control
 from .settings import SACSettings
@@ -17,16 +17,15 @@ class SACWork(AgentWork):
 
     def space(self, env: str) -> Control:
         """Return the size of an observation and the bounds of an action."""
-        observation, action = vector_spaces(env)
-        if observation.dtype.kind != "f":
-            raise ValueError(f"{env}: SAC needs vectors of real numbers as observations, not {observation}")
+        size, action = vector_space(env, "sac")
+        assert isinstance(action, gym.spaces.Box)
         if not action.is_bounded():
             raise ValueError(f"{env}: SAC needs actions with bounds, not {action}")
         low, high = (tuple(map(float, bound)) for bound in (action.low, action.high))
-        return Control(gym.spaces.flatdim(observation), low, high)
+        return Control(size, low, high)
 
     def new_agent(self, settings: SACSettings, spaces: Mapping[str, Control]) -> SAC:
         return SAC(settings, spaces)
 
     def envs(self, env: str, copies: int, **world: Any) -> Envs:
-        return Vector(lambda: Repeat(make_env(env, **world), self.settings.action_repeat), copies)
+        return Vector(lambda: Repeat(flat(make_env(env, **world)), self.settings.action_repeat), copies)

@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from supple.agents.dqn import DQN, DQNSettings, Pixels
+from supple.agents.dqn import DQN, DQNSettings, Pixels, Vectors
 from supple.agents.offpolicy.feed import Feed
 from supple.agents.offpolicy.graph import WARM_UP, Captured
 from supple.agents.offpolicy.replay import Layout, ReplayMemory, Sample
@@ -28,6 +28,14 @@ NO_HOOKS = HookDriver([], {}, lambda **_: None, 1)
 IMAGES = Layout((36, 36), np.uint8, stack=4)
 VECTORS = Layout((7,), np.float32, action=(3,))
 TOLERANCE = 1e-4  # of parameters that differ by the order of sums; they move by some 1e-3 in every step
+
+
+def vectors(seed: int) -> Iterator[StepResult]:
+    """Random vectors of 7 numbers and rewards, whatever the actions; no episode ends."""
+    rng, going_on = np.random.default_rng(seed), np.zeros(2, bool)
+    while True:
+        obs = rng.normal(size=(2, 7))
+        yield StepResult(obs, rng.normal(size=2), going_on, going_on, obs, [])
 
 
 def world(num_envs: int = 2, seed: int = 0) -> Iterator[StepResult]:
@@ -221,6 +229,22 @@ class LifeOfDQN(Life):
         return DQN(DQNSettings(**values), {"a": Pixels(stack=4, height=36, width=36, actions=3)})
 
 
+class LifeOfDQNOnVectors(Life):
+    """It acts at random, with double Q, clipped gradients and singular vectors that every update moves."""
+
+    contracts = ("uniform",)
+    values = {  # noqa: RUF012
+        "widths": (32, 32), "exploration": 1.0, "target_period": 20, "double_q": True, "max_grad_norm": 1.0,
+        "normalization": "spectral",
+    }  # fmt: skip
+
+    def build(self, values: dict[str, Any]) -> DQN:
+        return DQN(DQNSettings(**values), {"a": Vectors(size=7, actions=3)})
+
+    def world(self, seed: int) -> Iterator[StepResult]:
+        return vectors(seed)
+
+
 class LifeOfSAC(Life):
     """Two gradient steps in every vector step, and a policy that acts."""
 
@@ -231,10 +255,7 @@ class LifeOfSAC(Life):
         return SAC(SACSettings(**values), {"a": Control(7, (-1.0, -2.0), (1.0, 2.0))})
 
     def world(self, seed: int) -> Iterator[StepResult]:
-        rng, going_on = np.random.default_rng(seed), np.zeros(2, bool)
-        while True:
-            obs = rng.normal(size=(2, 7))
-            yield StepResult(obs, rng.normal(size=2), going_on, going_on, obs, [])
+        return vectors(seed)
 
     def learners(self) -> list[Learner]:
         return [*super().learners(), self.agent.soft_update.temperature]
@@ -293,6 +314,23 @@ def test_a_recorded_update_learns_what_the_eager_one_does_across_an_intervention
     assert_equal(recorded, eager)
     assert_moved(recorded, before)
     assert recorded.agent.numbers() == pytest.approx(eager.agent.numbers(), rel=1e-2)
+
+
+@needs_gpu
+@pytest.mark.usefixtures("_repeatable")
+def test_double_q_clipping_and_singular_vectors_are_recorded_too() -> None:
+    recorded, eager = LifeOfDQNOnVectors(capture=True), LifeOfDQNOnVectors(capture=False)
+    for life in (recorded, eager):
+        life.live(20)
+        life.apply("fire")
+    before = recorded.parameters()
+    for life in (recorded, eager):
+        life.live(20)
+    assert len(recorded.graphs) == 1
+    assert_equal(recorded, eager)
+    assert_moved(recorded, before)
+    for ours, theirs in zip(recorded.agent.network.buffers(), eager.agent.network.buffers(), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=TOLERANCE)
 
 
 @needs_gpu

@@ -1,0 +1,9 @@
+"""The settings of Adam that every agent has."""
+
+from ..experiments.errors import UsageError
+
+
+def check_adam_betas(betas: tuple[float, float]) -> None:
+    """Raise UsageError unless both of Adam's β lie in [0, 1)."""
+    if not all(0.0 <= beta < 1.0 for beta in betas):
+        raise UsageError(f"--adam-betas must both lie in [0, 1), got {betas[0]} {betas[1]}")

@@ -1,0 +1,142 @@
+"""Does DQN on vectors learn as well as Stable-Baselines3's? The same settings, on CartPole-v1.
+
+    python benchmarks/cartpole_dqn.py --seeds 5
+
+Each run appends one JSON line to --out; runs that are there already are not repeated, so an interrupted benchmark goes
+on where it stopped. Every 10,000 steps the greedy policy is evaluated on 10 episodes of its own. Criterion: an
+evaluation of 475 or more (CartPole-v1's own threshold) in at least four seeds of five.
+"""
+
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import tyro
+from rich.console import Console
+from rich.table import Table
+from timing import begin
+
+from supple.agents.dqn import DQNSettings
+from supple.experiments.runs import create, train
+
+ENV = "CartPole-v1"
+EVERY, EPISODES, SOLVED = 10_000, 10, 475.0
+SETTINGS: dict[str, Any] = {
+    "num_envs": 1,
+    "replay_ratio": 0.25,
+    "batch_size": 128,
+    "replay_size": 100_000,
+    "learning_starts": 1_000,
+    "target_period": 500,
+    "learning_rate": 5e-4,
+    "adam_epsilon": 1e-8,
+    "max_grad_norm": 10.0,
+    "clip_rewards": False,
+    "exploration": 0.05,
+    "exploration_steps": 20_000,
+    "eval_epsilon": 0.0,
+    "widths": (256, 256),
+    "initialization": "pytorch",
+}
+Curve = list[tuple[int, float]]  # (step, mean return of an evaluation)
+
+
+@dataclass(frozen=True)
+class Args:
+    seeds: int = 5  # seeds 0 … seeds-1
+    steps: int = 200_000  # of the environment
+    out: Path = Path("docs/results/cartpole_dqn.jsonl")  # one line per finished run
+
+
+def with_supple(seed: int, steps: int) -> Curve:
+    settings = DQNSettings(
+        env=ENV, steps=steps, seed=seed, device="cpu", eval_every=EVERY, eval_episodes=EPISODES,
+        measure_every=steps, checkpoint_every=steps, **SETTINGS,
+    )  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "run"
+        create(path, "dqn", settings, "benchmarks/cartpole_dqn.py")
+        train(path, lambda step: None, print)
+        lines = map(json.loads, (path / "metrics.jsonl").read_text().splitlines())
+        return [(line["step"], line["eval/return"]) for line in lines if "eval/return" in line]
+
+
+def with_sb3(seed: int, steps: int) -> Curve:
+    from stable_baselines3 import DQN
+    from stable_baselines3.common.callbacks import BaseCallback
+    from stable_baselines3.common.evaluation import evaluate_policy
+    from stable_baselines3.common.monitor import Monitor
+
+    curve: Curve = []
+
+    class Evaluate(BaseCallback):
+        def _on_step(self) -> bool:
+            if self.num_timesteps % EVERY == 0:
+                env = Monitor(gym.make(ENV))
+                env.reset(seed=1_000 + seed)
+                mean, _ = evaluate_policy(self.model, env, EPISODES)
+                curve.append((self.num_timesteps, float(mean)))
+            return True
+
+    s = SETTINGS
+    model = DQN(
+        "MlpPolicy", ENV, seed=seed, device="cpu", learning_rate=s["learning_rate"], buffer_size=s["replay_size"],
+        learning_starts=s["learning_starts"], batch_size=s["batch_size"], gamma=0.99, gradient_steps=1,
+        train_freq=round(1 / s["replay_ratio"]), target_update_interval=s["target_period"],
+        exploration_fraction=s["exploration_steps"] / steps, exploration_final_eps=s["exploration"],
+        max_grad_norm=s["max_grad_norm"], policy_kwargs={"net_arch": list(s["widths"])},
+    )  # fmt: skip
+    model.learn(steps, Evaluate())
+    return curve
+
+
+LIBRARIES: dict[str, Callable[[int, int], Curve]] = {"supple": with_supple, "Stable-Baselines3": with_sb3}
+
+
+def curve_of(library: str, seed: int, args: Args) -> Curve:
+    """Return a run's curve: that of an earlier one with the same settings if --out has it."""
+    key = {"library": library, "seed": seed, "steps": args.steps, "settings": json.loads(json.dumps(SETTINGS))}
+    for line in map(json.loads, args.out.read_text().splitlines()):
+        if {name: line[name] for name in key} == key:
+            return line["curve"]
+    start = time.perf_counter()
+    curve = LIBRARIES[library](seed, args.steps)
+    result = {**key, "curve": curve, "seconds": round(time.perf_counter() - start, 1)}
+    with args.out.open("a") as file:
+        file.write(json.dumps(result) + "\n")
+    return curve
+
+
+def main(args: Args) -> bool:
+    begin(1)
+    args.out.parent.mkdir(parents=True, exist_ok=True)
+    args.out.touch()
+    curves = {library: [curve_of(library, seed, args) for seed in range(args.seeds)] for library in LIBRARIES}
+    table = Table(title=f"DQN on {ENV}: mean (sd over {args.seeds} seeds) of evaluations on {EPISODES} episodes")
+    table.add_column("steps", justify="right")
+    for library in curves:
+        table.add_column(library, justify="right")
+    for row in zip(*(zip(*found, strict=True) for found in curves.values()), strict=True):
+        returns = [[value for _, value in points] for points in row]
+        cells = (f"{statistics.fmean(found):.0f} ({statistics.pstdev(found):.0f})" for found in returns)
+        table.add_row(f"{row[0][0][0]:,}", *cells)
+    console = Console()
+    console.print(table)
+    for library, found in curves.items():
+        first = [next((step for step, value in curve if value >= SOLVED), None) for curve in found]
+        last = ", ".join(f"{curve[-1][1]:.0f}" for curve in found)
+        solved = ", ".join("never" if step is None else f"{step:,}" for step in first)
+        console.print(f"{library}: first evaluation of {SOLVED:.0f} or more after {solved}; at the end {last}")
+    reached = sum(any(value >= SOLVED for _, value in curve) for curve in curves["supple"])
+    return reached >= 0.8 * args.seeds
+
+
+if __name__ == "__main__":
+    sys.exit(0 if main(tyro.cli(Args)) else 1)

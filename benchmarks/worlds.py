@@ -1,0 +1,202 @@
+"""Which method keeps an agent able to learn on Continual Gym Control? The table of docs/results/worlds.md.
+
+    python benchmarks/worlds.py tune cartpole            # seeds 100 to 102, levels 0 and 1, three points for every arm
+    python benchmarks/worlds.py run cartpole             # seeds 0 to 5, ten levels, each arm at its best point
+    python benchmarks/worlds.py show cartpole            # the table
+
+Every finished run is one line in docs/results/worlds/, with the mean over a level's rollouts of their mean episode
+return, level by level; runs that are there already are not repeated. One rule of tuning for all arms: of three points
+each, the best mean over levels 0 and 1 (the first fifth of the lifetime); results are of seeds that nothing was chosen
+on. `none`, and what changes the network or the optimizer, is tuned over step sizes; a method over its own strength.
+"""
+
+import json
+import multiprocessing
+import os
+import statistics
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from supple.agents.ppo import PPOSettings
+from supple.agents.presets import GYM_CONTROL
+from supple.experiments.runs import create, train
+from supple.metrics import t_interval
+
+FOLDER = Path(__file__).parents[1] / "docs" / "results" / "worlds"
+WORLDS: dict[str, dict[str, Any]] = {
+    "cartpole": {"env": "CartPole-v1"},
+    "acrobot": {"env": "Acrobot-v1"},
+    "lunarlander": {"env": "LunarLander-v3", "cycles": 3},
+}
+STEP_SIZES = ({"learning_rate": 3e-4}, {"learning_rate": 1e-3}, {"learning_rate": 3e-3})
+
+
+def hooks(*texts: str) -> tuple[dict[str, Any], ...]:
+    return tuple({"hook": (text,)} for text in texts)
+
+
+def stepped(**settings: Any) -> tuple[dict[str, Any], ...]:
+    return tuple({**settings, **size} for size in STEP_SIZES)
+
+
+# arm → its three points: fields of the settings
+ARMS: dict[str, tuple[dict[str, Any], ...]] = {
+    "none": STEP_SIZES,
+    "fresh": ({"fresh": True, "learning_rate": 1e-3},),  # the oracle, as published
+    "reset@task": stepped(hook=("reset@task",)),
+    "fire@task": hooks("fire@task", "fire(scope=hidden)@task", "fire(steps=5)@task"),
+    "snp@task": hooks("snp(lam=0.5)@task", "snp(lam=0.8)@task", "snp(lam=0.95)@task"),
+    "l2_init": hooks("l2_init(strength=1e-4)", "l2_init(strength=1e-3)", "l2_init(strength=1e-2)"),
+    "weight_clip": hooks("weight_clip(kappa=1)", "weight_clip(kappa=2)", "weight_clip(kappa=3)"),
+    "redo": hooks("redo(tau=0.025)@every:8000", "redo(tau=0.1)@every:8000", "redo(tau=0.1)@every:800"),
+    "cbp": hooks("cbp(replacement_rate=1e-5)", "cbp(replacement_rate=1e-4)", "cbp(replacement_rate=1e-3)"),
+    "parseval": hooks("parseval(strength=1e-4)", "parseval(strength=1e-3)", "parseval(strength=1e-2)"),
+    "nap": stepped(hook=("nap",)),
+    "LayerNorm": stepped(normalization="layer"),
+    "beta .99/.99": stepped(adam_betas=(0.99, 0.99)),
+}
+TOLD = ("reset@task", "fire@task", "snp@task", "fresh")  # arms that are told when the world changes
+
+
+@dataclass(frozen=True)
+class Job:
+    world: str
+    arm: str
+    point: int
+    seed: int
+    levels: int
+
+    @property
+    def settings(self) -> PPOSettings:
+        own = {**GYM_CONTROL, **WORLDS[self.world], **ARMS[self.arm][self.point]}
+        own |= {"cycles": self.levels, "seed": self.seed, "compile": "on", "checkpoint_every": 10**9}
+        return PPOSettings(**own, measure_every=own["steps_per_task"])
+
+    @property
+    def key(self) -> list[Any]:
+        return [self.arm, self.point, self.seed, self.levels]
+
+
+@dataclass
+class Options:
+    what: Annotated[Literal["tune", "run", "show"], tyro.conf.Positional]
+    world: Annotated[Literal["cartpole", "acrobot", "lunarlander"], tyro.conf.Positional]
+    arms: tuple[str, ...] = tuple(ARMS)
+    seeds: tuple[int, ...] = ()
+    """Default: 100 to 102 for tuning, 0 to 5 for results (LunarLander 0 to 2)."""
+    jobs: int = 2
+    minutes: float = 1e9
+    """Begin no run after so many minutes."""
+    point: dict[str, int] = field(default_factory=dict)
+    """Points to run instead of the best of tuning, by arm."""
+
+
+def main(o: Options) -> None:
+    tuning = FOLDER / f"{o.world}.tuning.jsonl"
+    results = FOLDER / f"{o.world}.jsonl"
+    if o.what == "show":
+        show(o.world, read(tuning), read(results))
+        return
+    if o.what == "tune":
+        seeds = o.seeds or (100, 101, 102)
+        jobs = [Job(o.world, arm, p, s, 2) for s in seeds for arm in o.arms for p in range(len(ARMS[arm]))]
+    else:
+        chosen = {arm: p for arm, (p, _) in best(read(tuning)).items()} | o.point
+        levels = WORLDS[o.world].get("cycles", GYM_CONTROL["cycles"])
+        seeds = o.seeds or ((0, 1, 2) if o.world == "lunarlander" else (0, 1, 2, 3, 4, 5))
+        jobs = [Job(o.world, arm, chosen.get(arm, 0), s, levels) for s in seeds for arm in o.arms if arm in chosen]
+    out = tuning if o.what == "tune" else results
+    have = [row["key"] for row in read(out)]
+    todo = [job for job in jobs if job.key not in have]
+    print(f"{len(todo)} of {len(jobs)} runs to do")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    deadline = time.time() + 60 * o.minutes
+    with ProcessPoolExecutor(o.jobs, multiprocessing.get_context("spawn")) as pool:
+        for row in pool.map(one, todo, [deadline] * len(todo)):
+            if row is None:
+                continue
+            with out.open("a") as file:
+                file.write(json.dumps(row) + "\n")
+            print(row["key"], [round(level, 1) for level in row["levels"]], f"{row['seconds']:.0f} s", flush=True)
+
+
+def one(job: Job, deadline: float) -> dict[str, Any] | None:
+    if time.time() > deadline:
+        return None
+    os.nice(5)
+    with tempfile.TemporaryDirectory() as folder:
+        path, settings, began = Path(folder) / "run", job.settings, time.time()
+        create(path, "ppo", settings, "benchmarks/worlds.py")
+        train(path, lambda step: None, lambda line: None)
+        found = levels(path, settings.rollout_steps)
+        shifts = [task["shift"]["offset"]["offset"] for task in json.loads((path / "config.json").read_text())["tasks"]]
+        metrics = [json.loads(line) for line in (path / "metrics.jsonl").open()]
+        ends = {name: [row[name] for row in metrics if name in row] for name in ("policy/entropy", "agent/weight_norm",
+                "agent/dormant_fraction", "agent/srank")}  # fmt: skip
+    own = {name: list(v) if isinstance(v, tuple) else v for name, v in ARMS[job.arm][job.point].items()}
+    return {"key": job.key, "settings": own, "levels": found, "ends": ends, "offsets": shifts,
+            "seconds": round(time.time() - began, 1)}  # fmt: skip
+
+
+def levels(path: Path, rollout: int) -> list[float]:
+    """Return the mean over each level's rollouts of the mean return of their episodes: the published number."""
+    returns: dict[int, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for line in (path / "episodes.jsonl").open():
+        row = json.loads(line)
+        returns[row["task"]][(row["step"] - 1) // rollout].append(row["return"])
+    return [statistics.fmean(map(statistics.fmean, rollouts.values())) for rollouts in returns.values()]
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.open()] if path.exists() else []
+
+
+def by_arm(rows: list[dict[str, Any]]) -> Iterator[tuple[str, int, list[dict[str, Any]]]]:
+    for arm, points in ARMS.items():
+        for point in range(len(points)):
+            found = [row for row in rows if row["key"][:2] == [arm, point]]
+            if found:
+                yield arm, point, found
+
+
+def best(rows: list[dict[str, Any]]) -> dict[str, tuple[int, float]]:
+    """Return arm → its best point and that point's mean over levels and seeds."""
+    found: dict[str, tuple[int, float]] = {}
+    for arm, point, own in by_arm(rows):
+        score = statistics.fmean(statistics.fmean(row["levels"]) for row in own)
+        if arm not in found or score > found[arm][1]:
+            found[arm] = point, score
+    return found
+
+
+def show(world: str, tuning: list[dict[str, Any]], results: list[dict[str, Any]]) -> None:
+    table = Table("arm", "point", "seeds", "level 0, level 1 (tuning)", title=f"{world}: tuning, seeds 100 to 102")
+    for arm, _, own in by_arm(tuning):
+        means = [statistics.fmean(level) for level in zip(*(row["levels"] for row in own), strict=True)]
+        table.add_row(arm, str(own[0]["settings"]), str(len(own)), ", ".join(f"{m:.1f}" for m in means))
+    Console().print(table)
+    table = Table("arm", "settings", "seeds", "mean return", "95 % (t)", "by level", title=f"{world}: results")
+    for arm, _, own in by_arm(results):
+        whole = [statistics.fmean(row["levels"]) for row in own]
+        means = [statistics.fmean(level) for level in zip(*(row["levels"] for row in own), strict=True)]
+        around = t_interval(whole)
+        span = "" if around is None else f"[{around[0]:.1f}, {around[1]:.1f}]"
+        table.add_row(
+            arm + (" (told)" if arm in TOLD else ""), str(own[0]["settings"]), str(len(own)),
+            f"{statistics.fmean(whole):.1f}", span, " ".join(f"{m:.0f}" for m in means),
+        )  # fmt: skip
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Options))

@@ -1,0 +1,79 @@
+"""Whole runs of DQN on vectors: learning from one-hot observations, killed and resumed."""
+
+import json
+import os
+import shlex
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import pytest
+from gymnasium import spaces
+
+from supple.agents.dqn import DQNSettings
+from supple.experiments.runs import create, train
+
+RUN = shlex.split(
+    "train dqn --env CartPole-v1 --steps 800 --num-envs 2 --learning-starts 60 --replay-size 150 --batch-size 4 "
+    "--widths 16 8 --exploration-steps 60 --target-period 40 --replay-ratio 0.5 --eval-episodes 1 --measure-every 300 "
+    "--checkpoint-every 200 --double-q True --normalization spectral --device cpu --hook injection@0.4 --hook fire@0.7"
+)
+
+
+class Echo(gym.Env):
+    """Shows a number, and rewards the action of the same number; an episode is four of them."""
+
+    observation_space = spaces.Discrete(5)
+    action_space = spaces.Discrete(5)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[int, dict]:
+        super().reset(seed=seed)
+        self.left, self.number = 4, int(self.np_random.integers(5))
+        return self.number, {}
+
+    def step(self, action: Any) -> tuple[int, float, bool, bool, dict]:
+        reward = float(action == self.number)
+        self.left, self.number = self.left - 1, int(self.np_random.integers(5))
+        return self.number, reward, self.left == 0, False, {}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _echo() -> None:
+    gym.register("Echo-v0", Echo)
+
+
+@pytest.mark.parametrize("normalization", ["none", "layer", "spectral"])
+def test_dqn_learns_from_one_hot_observations(normalization: str, tmp_path: Path) -> None:
+    settings = DQNSettings(
+        env="Echo-v0", steps=1_000, num_envs=4, widths=(32, 32), learning_rate=5e-3, learning_starts=100,
+        replay_size=2_000, exploration_steps=400, target_period=100, gamma=0.5, double_q=True, replay_ratio=0.5,
+        normalization=normalization, eval_every=0, eval_episodes=20, checkpoint_every=10_000, measure_every=2_000,
+        device="cpu",
+    )  # fmt: skip
+    create(tmp_path / "run", "dqn", settings, "")
+    train(tmp_path / "run", lambda step: None, print)
+    rows = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
+    assert rows[-1]["eval/return"] > 3.5  # 0.8 at random
+
+
+def test_a_killed_run_goes_on_to_the_same_bytes(process: Any, same: Any, tmp_path: Path) -> None:
+    errors = tmp_path / "errors"
+
+    def ended(child: int) -> int:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+    assert ended(process([*RUN, "--out", str(tmp_path / "reference")], errors)) == 0, errors.read_text()
+    run = tmp_path / "killed"
+    for checkpoint in ("000000000200", "000000000400"):
+        words = ["resume", str(run)] if run.exists() else [*RUN, "--out", str(run)]
+        child = process(words, errors)
+        end = time.monotonic() + 60
+        while not (run / "checkpoints" / checkpoint).exists():
+            assert time.monotonic() < end, errors.read_text()
+            time.sleep(0.002)
+        os.kill(child, signal.SIGKILL)
+        assert ended(child) == -signal.SIGKILL
+    assert ended(process(["resume", str(run)], errors)) == 0, errors.read_text()
+    same.assert_runs(run, tmp_path / "reference")

@@ -1,0 +1,233 @@
+"""DQN on vectors: acting, targets, a gradient step, and what its settings choose."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+from supple.agents.dqn import DQN, DQNSettings, Vectors
+from supple.agents.dqn.network import MLP
+from supple.agents.offpolicy.replay import Sample
+from supple.envs import StepResult
+from supple.experiments.errors import UsageError
+from supple.experiments.hooks import HookDriver
+from supple.experiments.runs import create
+from supple.interventions import make
+from supple.metrics import measure
+
+D, A = 5, 3
+NO_HOOKS = HookDriver([], {}, lambda **_: None, 1)
+
+
+def agent_with(**changes: Any) -> DQN:
+    values: dict[str, Any] = {
+        "env": "a", "steps": 1_000, "num_envs": 2, "widths": (16, 8), "batch_size": 8, "replay_size": 400,
+        "learning_starts": 0, "exploration_steps": 100, "target_period": 1_000, "learning_rate": 1e-3,
+        "clip_rewards": False, "device": "cpu", **changes,
+    }  # fmt: skip
+    return DQN(DQNSettings(**values), {"a": Vectors(D, A)})
+
+
+def world(num_envs: int = 2) -> Iterator[StepResult]:
+    rng = np.random.default_rng(0)
+    while True:
+        terminated, truncated = rng.random(num_envs) < 0.1, rng.random(num_envs) < 0.1
+        final = rng.normal(size=(num_envs, D))
+        obs = np.where((terminated | truncated)[:, None], rng.normal(size=(num_envs, D)), final)
+        yield StepResult(obs, rng.normal(size=num_envs), terminated, truncated, final, [])
+
+
+def lived(count: int = 20, **changes: Any) -> DQN:
+    agent, steps = agent_with(**changes), world()
+    agent.begin_episodes(next(steps).obs)
+    for _ in range(count):
+        agent.act()
+        agent.remember(next(steps))
+        agent.update(NO_HOOKS, last=False)
+    return agent
+
+
+def batch_of(agent: DQN, size: int = 32) -> Sample:
+    return agent.experience.memory.sample(size, torch.Generator().manual_seed(1))
+
+
+def differing(agent: DQN) -> DQN:
+    """The agent with a target that is not its network."""
+    draws = torch.Generator().manual_seed(2)
+    with torch.no_grad():
+        for p in agent.target.parameters():
+            p.add_(0.3 * torch.randn(p.shape, generator=draws))
+    return agent
+
+
+# -- networks ------------------------------------------------------------------------------------------------------
+
+
+def test_layers_and_units_are_in_forward_order_with_their_roles() -> None:
+    network = agent_with(widths=(16, 8, 4), normalization="layer").network
+    assert [tuple(layer.weight.shape) for layer in network.layers()] == [(16, D), (8, 16), (4, 8), (A, 4)]
+    assert [layer.role for layer in network.layers()] == ["encoder", "hidden", "hidden", "head"]
+    assert network.units() == ("encoder.2", "mlp.2", "mlp.5")
+
+
+@pytest.mark.parametrize("initialization", ["xavier", "pytorch"])
+def test_initial_values_are_those_of_the_name(initialization: str) -> None:
+    network = MLP(64, 32, (128,), "relu", torch.Generator().manual_seed(0), initialization=initialization)  # type: ignore[arg-type]
+    for layer in network.layers():
+        d_out, d_in = layer.weight.shape
+        bound = (6 / (d_in + d_out)) ** 0.5 if initialization == "xavier" else d_in**-0.5
+        bias = layer.module.get_parameter("bias").detach()
+        assert 0.98 * bound < float(layer.weight.detach().abs().max()) <= bound
+        assert bool(bias.any()) == (initialization == "pytorch")
+        assert float(bias.abs().max()) <= bound
+
+
+def test_values_may_be_a_softmax_over_the_actions() -> None:
+    values = agent_with(softmax_values=True).network(torch.randn(7, D))
+    torch.testing.assert_close(values.sum(1), torch.ones(7))
+
+
+@pytest.mark.parametrize("normalization", ["none", "layer", "spectral"])
+@pytest.mark.parametrize("name", ["fire", "snp", "reset", "redo", "injection"])
+def test_interventions_work_with_every_normalization_and_learning_goes_on(name: str, normalization: str) -> None:
+    agent = lived(normalization=normalization)
+    intervention = make(name)
+    intervention.attach(agent.learner)
+    intervention.apply(agent.learner)
+    agent._learn_from(batch_of(agent))
+    assert np.isfinite(agent.numbers()["loss/td"])
+
+
+@pytest.mark.parametrize("normalization", ["layer", "spectral"])
+def test_measuring_and_acting_leave_no_trace_in_a_normalized_network(normalization: str) -> None:
+    agent = lived(normalization=normalization, double_q=True)
+    before = {name: value.clone() for name, value in agent.network.state_dict().items()}
+    measure(agent.learner, per_layer=True)
+    agent.act()
+    with agent.greedy("a") as policy:
+        policy(agent.current)
+    agent._targets(batch_of(agent))
+    assert all(torch.equal(value, before[name]) for name, value in agent.network.state_dict().items())
+
+
+# -- targets and updates -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("double_q", [False, True])
+def test_the_target_is_that_of_the_equation(double_q: bool) -> None:
+    agent = differing(lived(double_q=double_q, gamma=0.9))
+    batch = batch_of(agent)
+    found = agent._targets(batch)
+    differ = False
+    with torch.no_grad():
+        for i, (frames, reward, terminated) in enumerate(
+            zip(batch.frames, batch.rewards, batch.terminated, strict=True)
+        ):
+            online, target = agent.network(frames[1:])[0], agent.target(frames[1:])[0]
+            value = target[online.argmax()] if double_q else target.max()
+            differ |= bool(online.argmax() != target.argmax())
+            expected = reward if terminated else reward + 0.9 * value
+            torch.testing.assert_close(found[i], expected)
+    assert differ
+
+
+def test_double_q_asks_the_network_as_it_is_at_each_gradient_step() -> None:
+    """Several batches come in one sample; the choice in the second is that of the network after the first step."""
+    together, apart = (differing(lived(double_q=True, batch_size=16, learning_rate=0.05)) for _ in range(2))
+    batch = batch_of(together)
+    together._learn_from(batch)
+    for half in range(2):
+        apart._learn_from(Sample(*(tensor[16 * half : 16 * half + 16] for tensor in batch)))
+    for ours, theirs in zip(together.network.parameters(), apart.network.parameters(), strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize("largest", [0.1, 1e9])
+def test_a_gradient_step_is_that_of_stable_baselines3(largest: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    from stable_baselines3 import DQN as Peer
+    from stable_baselines3.common.type_aliases import ReplayBufferSamples
+
+    class World(gym.Env):
+        observation_space = spaces.Box(-1, 1, (D,), np.float32)
+        action_space = spaces.Discrete(A)
+
+    adam = {"betas": (0.99, 0.99), "eps": 1e-5, "weight_decay": 0.1}
+    agent = differing(
+        lived(
+            max_grad_norm=0.0 if largest > 1 else largest, adam_betas=adam["betas"], adam_epsilon=adam["eps"],
+            weight_decay=adam["weight_decay"],
+        )
+    )  # fmt: skip
+    peer = Peer(
+        "MlpPolicy", World(), learning_rate=1e-3, max_grad_norm=largest, device="cpu", buffer_size=10,
+        policy_kwargs={"net_arch": [16, 8], "optimizer_kwargs": adam}, gamma=0.99,
+    )  # fmt: skip
+    with torch.no_grad():
+        for theirs, ours in ((peer.policy.q_net, agent.network), (peer.policy.q_net_target, agent.target)):
+            for p, q in zip(theirs.parameters(), ours.parameters(), strict=True):
+                p.copy_(q)
+    agent.optimizer.state.clear()
+    batch = batch_of(agent, 8)
+    samples = ReplayBufferSamples(
+        batch.frames[:, 0], batch.actions[:, None], batch.frames[:, 1], batch.terminated.float()[:, None],
+        batch.rewards[:, None], None,
+    )  # fmt: skip
+    monkeypatch.setattr(peer.replay_buffer, "sample", lambda *a, **k: samples)
+    monkeypatch.setattr(type(peer), "logger", SimpleNamespace(record=lambda *a, **k: None))
+    peer.train(1, 8)
+    agent._learn_from(batch)
+    for theirs, ours in zip(peer.policy.q_net.parameters(), agent.network.parameters(), strict=True):
+        torch.testing.assert_close(theirs, ours, rtol=1e-5, atol=1e-7)
+
+
+def test_the_loss_is_hubers_or_the_square() -> None:
+    for loss, expected in (("huber", [0.5 * 0.25, 2.0 - 0.5]), ("mse", [0.25, 4.0])):
+        agent = lived(loss=loss)
+        batch = batch_of(agent, 2)
+        with torch.no_grad():
+            values = agent.network(batch.frames[:, 0]).gather(1, batch.actions[:, None]).squeeze(1)
+        found = agent._td_loss(batch, values + torch.tensor([0.5, -2.0]), reduction="none")[0]
+        torch.testing.assert_close(found.detach(), torch.tensor(expected))
+
+
+def test_exploration_may_begin_at_any_rate() -> None:
+    agent = agent_with(exploration_start=0.0, exploration=0.5, learning_starts=40)
+    found = []
+    for agent.experience.decisions in (0, 40, 90, 140):
+        found.append(agent.epsilon)
+    assert found == pytest.approx([0.0, 0.0, 0.25, 0.5])
+
+
+# -- refusals ------------------------------------------------------------------------------------------------------
+
+WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "continuous actions": ({"env": "Pendulum-v1"}, "Pendulum-v1: dqn needs Discrete actions, not Box"),
+    "observations in two parts": ({"env": "Blackjack-v1"}, "Blackjack-v1: observations of Tuple"),
+    "no layers": ({"widths": ()}, "--widths must be a positive number"),
+    "a layer of nothing": ({"widths": (8, 0)}, "--widths must be a positive number"),
+    "β of 1": ({"adam_betas": (0.9, 1.0)}, "--adam-betas must both lie in [0, 1), got 0.9 1.0"),
+    "negative decay": ({"weight_decay": -1.0}, "--weight-decay must be 0 or more"),
+    "a negative norm": ({"max_grad_norm": -1.0}, "--max-grad-norm must be 0 or more"),
+    "exploration above 1": ({"exploration_start": 1.5}, "--exploration-start must lie in [0, 1], got 1.5"),
+    "vectors of two sizes": (
+        {"env": None, "steps": None, "sequence": "CartPole-v1,Acrobot-v1", "steps_per_task": 1_000},
+        "DQN has one network for all tasks, but CartPole-v1 is Vectors(size=4, actions=2), Acrobot-v1",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_cannot_work_is_told_in_one_line(case: str, tmp_path: Path) -> None:
+    changes, line = WRONG[case]
+    values = {"env": "CartPole-v1", "steps": 1_000, "learning_starts": 100, "replay_size": 1_000, "device": "cpu"}
+    with pytest.raises(UsageError) as error:
+        create(tmp_path / "run", "dqn", DQNSettings(**{**values, **changes}), "")
+    assert line in str(error.value)
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "run").exists()

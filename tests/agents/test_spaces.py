@@ -1,0 +1,84 @@
+"""Which agent serves which environment, and what it is told of it."""
+
+from collections.abc import Iterator
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from supple.agents.spaces import VectorSpace, vector_space
+
+
+class Switches(gym.Env):
+    observation_space = spaces.MultiBinary(4)
+    action_space = spaces.MultiBinary(4)
+
+
+class Pairs(gym.Env):
+    observation_space = spaces.Tuple([spaces.Discrete(2), spaces.Discrete(3)])
+    action_space = spaces.Discrete(2)
+
+
+class FromOne(gym.Env):
+    observation_space = spaces.Discrete(2)
+    action_space = spaces.Discrete(2, start=1)
+
+
+class Grid(gym.Env):
+    observation_space = spaces.Discrete(2)
+    action_space = spaces.Box(-1, 1, (2, 2), np.float32)
+
+
+class Words(gym.Env):
+    observation_space = spaces.Discrete(2)
+    action_space = spaces.Text(3)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _registered() -> Iterator[None]:
+    kinds = (Switches, Pairs, FromOne, Grid, Words)
+    for kind in kinds:
+        gym.register(f"{kind.__name__}-v0", kind)
+    yield
+    for kind in kinds:
+        del gym.registry[f"{kind.__name__}-v0"]
+
+
+@pytest.mark.parametrize(
+    ("name", "agent", "found"),
+    [
+        ("CartPole-v1", "dqn", VectorSpace(4, spaces.Discrete(2))),
+        ("CartPole-v1", "ppo", VectorSpace(4, spaces.Discrete(2))),
+        ("FrozenLake-v1", "dqn", VectorSpace(16, spaces.Discrete(4))),
+        ("Pendulum-v1", "sac", VectorSpace(3, spaces.Box(-2, 2, (1,), np.float32))),
+        ("Switches-v0", "ppo", VectorSpace(4, spaces.MultiBinary(4))),
+    ],
+)
+def test_an_agent_is_told_the_size_of_vectors_and_the_space_of_actions(
+    name: str, agent: str, found: VectorSpace
+) -> None:
+    assert vector_space(name, agent) == found
+
+
+REFUSALS = {
+    (
+        "Pendulum-v1",
+        "dqn",
+    ): "Pendulum-v1: dqn needs Discrete actions, not Box(-2.0, 2.0, (1,), float32): use ppo or sac",
+    ("CartPole-v1", "sac"): "CartPole-v1: sac needs Box actions, not Discrete(2): use ppo or dqn",
+    ("Switches-v0", "dqn"): "Switches-v0: dqn needs Discrete actions, not MultiBinary(4): use ppo",
+    ("Words-v0", "ppo"): "Words-v0: ppo needs Box, Discrete or MultiBinary actions, not Text(",
+    ("Blackjack-v1", "ppo"): "Blackjack-v1: observations of Tuple(",
+    ("Pairs-v0", "dqn"): "Pairs-v0: observations of Tuple(Discrete(2), Discrete(3)) have no form as a vector",
+    ("FromOne-v0", "dqn"): "FromOne-v0: dqn needs actions numbered from 0, not Discrete(2, start=1)",
+    ("Grid-v0", "sac"): "Grid-v0: sac needs vectors as actions, not Box(-1.0, 1.0, (2, 2), float32)",
+}
+
+
+@pytest.mark.parametrize(("name", "agent"), REFUSALS)
+def test_what_an_agent_cannot_serve_is_refused_by_name_with_who_can(name: str, agent: str) -> None:
+    with pytest.raises(ValueError, match=r"^\S+: ") as error:
+        vector_space(name, agent)
+    assert str(error.value).startswith(REFUSALS[name, agent])
+    assert "\n" not in str(error.value)

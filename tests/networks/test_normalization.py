@@ -1,0 +1,280 @@
+"""Layer and spectral normalisation of hidden layers, and what interventions make of them."""
+
+import copy
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from supple.interventions import Learner, learner_for, make, redraw, snapshot
+from supple.networks import (
+    SpectralLinear,
+    StackedSpectralLinear,
+    copy_module_,
+    evaluating,
+    hidden_linear,
+    hidden_norm,
+    record,
+    stacked_hidden_linear,
+)
+from supple.networks.normalization import NAMES
+
+X = torch.randn(16, 4, generator=torch.Generator().manual_seed(5))
+
+
+def network(normalization: str) -> nn.Sequential:
+    torch.manual_seed(0)
+    layers: list[nn.Module] = []
+    for d_in, d_out in ((4, 8), (8, 8)):
+        layers += [hidden_linear(d_in, d_out, normalization), *hidden_norm(d_out, normalization), nn.ReLU()]
+    return nn.Sequential(*layers, nn.Linear(8, 2))
+
+
+def learner(normalization: str) -> Learner:
+    net = network(normalization)
+    optimizer = torch.optim.Adam(net.parameters(), 0.01)
+    found = learner_for(net, optimizer, probe=lambda: (X,), loss=lambda: net(X).square().mean())
+    for _ in range(3):
+        update(found)
+    return found
+
+
+def update(learner: Learner) -> None:
+    assert learner.optimizer
+    learner.optimizer.zero_grad()
+    learner.loss().backward()
+    learner.optimizer.step()
+
+
+def matrix(layer: SpectralLinear) -> Tensor:
+    """The map that a layer without bias computes, (d_out, d_in)."""
+    return layer(torch.eye(layer.in_features, dtype=layer.weight.dtype)).mT.detach()
+
+
+def norm(weight: Tensor) -> Tensor:
+    return torch.linalg.matrix_norm(weight.detach(), 2)
+
+
+# -- layer normalisation -------------------------------------------------------------------------------------------
+
+
+def test_layer_normalization_is_torchs_before_the_activation() -> None:
+    net = network("layer")
+    assert [type(part).__name__ for part in net] == ["Linear", "LayerNorm", "ReLU"] * 2 + ["Linear"]
+    hidden = F.layer_norm(net[0](X), (8,), net[1].weight, net[1].bias).relu()
+    torch.testing.assert_close(net[:3](X), hidden, rtol=0, atol=0)
+
+
+def test_a_stack_normalizes_each_member_as_it_would_alone() -> None:
+    torch.manual_seed(0)
+    (stack,) = hidden_norm(8, "layer", members=3)
+    (alone,) = hidden_norm(8, "layer")
+    x = torch.randn(3, 5, 8)
+    torch.testing.assert_close(stack(x), alone(x))
+
+
+def test_nothing_stands_there_by_default() -> None:
+    assert type(hidden_linear(4, 8)) is nn.Linear
+    assert hidden_norm(8) == []
+
+
+def test_an_unknown_name_is_refused_with_the_nearest() -> None:
+    for build in (lambda: hidden_linear(4, 8, "spektral"), lambda: hidden_norm(8, "spektral")):  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="unknown normalization 'spektral': did you mean 'spectral'"):
+            build()
+
+
+# -- spectral normalisation ----------------------------------------------------------------------------------------
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 12), st.integers(1, 12), st.floats(1e-3, 1e3), st.integers(0, 1000))
+def test_the_largest_singular_value_becomes_one(d_in: int, d_out: int, scale: float, seed: int) -> None:
+    torch.manual_seed(seed)
+    layer = SpectralLinear(d_in, d_out, bias=False).double()
+    with torch.no_grad():
+        layer.weight.mul_(scale)
+    first = norm(matrix(layer.eval()))
+    layer.train()
+    for _ in range(300):
+        layer(torch.zeros(1, d_in, dtype=torch.float64)).sum()
+    computed = matrix(layer)
+    torch.testing.assert_close(computed, layer.weight / norm(layer.weight), rtol=1e-2, atol=1e-2)
+    assert 1 - 1e-9 <= norm(computed) <= 1.01
+    assert first >= 1 - 1e-9  # the estimate is never above σ
+
+
+def test_the_network_contracts_distances_once_its_estimates_have_settled() -> None:
+    net = network("spectral")[:5]
+    for _ in range(300):
+        net(X)
+    y = X + 1e-1 * torch.randn(X.shape, generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        apart = (net(X) - net(y)).norm(dim=1)
+    assert (apart <= (X - y).norm(dim=1) * (1 + 1e-3)).all()
+
+
+def test_a_fresh_draw_is_nearly_normalized_at_once() -> None:
+    torch.manual_seed(0)
+    for d_in, d_out in ((64, 64), (3, 128), (128, 3)):
+        assert 1 - 1e-6 <= norm(matrix(SpectralLinear(d_in, d_out, bias=False).eval())) < 1.5
+
+
+def test_gradients_are_those_of_dividing_by_the_largest_singular_value() -> None:
+    torch.manual_seed(0)
+    layer = SpectralLinear(4, 8).double()
+    x = X.double()
+    for _ in range(500):
+        layer(x)
+    weight = layer.weight.detach().clone().requires_grad_()
+    (expected,) = torch.autograd.grad(F.linear(x, weight / norm_of(weight), layer.bias).square().sum(), weight)
+    (gradient,) = torch.autograd.grad(layer(x).square().sum(), layer.weight)
+    torch.testing.assert_close(gradient, expected)
+
+
+def norm_of(weight: Tensor) -> Tensor:
+    return torch.linalg.svdvals(weight)[0]
+
+
+def test_each_member_of_a_stack_is_divided_by_its_own() -> None:
+    torch.manual_seed(0)
+    stack = stacked_hidden_linear(3, 4, 8, "spectral")
+    assert isinstance(stack, StackedSpectralLinear)
+    alone = SpectralLinear(4, 8)
+    outputs = [stack(X) for _ in range(3)]
+    for member in range(3):
+        alone.reset_running_stats()
+        with torch.no_grad():
+            alone.weight.copy_(stack.weight[member])
+            alone.bias.copy_(stack.bias[member])
+        for output in outputs:
+            torch.testing.assert_close(output[member], alone(X))
+        torch.testing.assert_close(stack.u[member], alone.u)
+
+
+def test_only_a_pass_that_trains_the_layer_leaves_a_trace() -> None:
+    net = network("spectral")
+    before = copy.deepcopy(net.state_dict())
+
+    def unchanged() -> bool:
+        return all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
+
+    with torch.no_grad():
+        net(X)
+    with evaluating(net):
+        net(X).sum().backward()
+    record(net, ["2", "4"][:1], (X,))
+    net.requires_grad_(False)
+    net(X.clone().requires_grad_()).sum().backward()
+    assert unchanged()
+    net.requires_grad_(True)
+    net(X)
+    assert not unchanged()
+
+
+def test_states_and_copies_hold_the_estimate() -> None:
+    net, other = network("spectral"), network("spectral")
+    for _ in range(5):
+        net(X)
+    loaded = network("spectral")
+    loaded.load_state_dict(net.state_dict())
+    copy_module_(other, net)
+    assert torch.equal(loaded(X), net(X))
+    assert torch.equal(loaded(X), net(X))
+    assert not torch.equal(other[0].u, network("spectral")[0].u)
+
+
+def test_weights_of_zero_give_the_bias() -> None:
+    layer = SpectralLinear(4, 8)
+    nn.init.zeros_(layer.weight)
+    assert torch.equal(layer(X), layer.bias.expand(16, 8))
+
+
+def test_one_graph_holds_the_pass_its_gradients_and_the_new_estimate() -> None:
+    def gradients(net: nn.Module, x: Tensor) -> list[Tensor]:
+        return list(torch.autograd.grad(net(x).square().mean(), list(net.parameters())))
+
+    eager, net = network("spectral"), network("spectral")
+    torch._dynamo.config.trace_autograd_ops = True
+    compiled = torch.compile(gradients, fullgraph=True, backend="aot_eager")
+    for _ in range(3):
+        for ours, theirs in zip(compiled(net, X), gradients(eager, X), strict=True):
+            torch.testing.assert_close(ours, theirs)
+    torch.testing.assert_close(net[0].u, eager[0].u)
+
+
+# -- interventions -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("normalization", NAMES)
+@pytest.mark.parametrize("name", ["fire", "snp", "reset", "redo", "l2_init", "nap", "cbp", "snr"])
+def test_interventions_work_on_every_network(normalization: str, name: str) -> None:
+    found, intervention = learner(normalization), make(name)
+    intervention.attach(found)
+    if intervention.has("apply"):
+        intervention.apply(found)
+    for _ in range(3):
+        found.optimizer.zero_grad()
+        (found.loss() + intervention.penalty(found) if intervention.has("penalty") else found.loss()).backward()
+        found.optimizer.step()
+        if intervention.has("after_update"):
+            intervention.after_update(found)
+    assert torch.isfinite(found.module(X)).all()
+
+
+def test_fire_makes_an_isometry_of_the_stored_weight_and_of_the_map() -> None:
+    found = learner("spectral")
+    make("fire", method="polar").apply(found)
+    layer = found.module[2]
+    eye = torch.eye(8)
+    torch.testing.assert_close(layer.weight.detach().mT @ layer.weight.detach(), eye, rtol=0, atol=1e-4)
+    first = copy.deepcopy(found.module[0])
+    with torch.no_grad():
+        computed = (first(torch.eye(4)) - first(torch.zeros(4))).mT
+    torch.testing.assert_close(computed.mT @ computed, torch.eye(4), rtol=0, atol=1e-4)  # without √(8/4)
+
+
+@pytest.mark.parametrize("normalization", NAMES)
+def test_a_full_reset_is_the_network_of_step_0(normalization: str) -> None:
+    found = learner(normalization)
+    make("reset").apply(found)
+    fresh = network(normalization)
+    for name, value in found.module.state_dict().items():
+        torch.testing.assert_close(value, fresh.state_dict()[name], rtol=0, atol=0)
+
+
+def test_shrinking_a_spectral_layer_changes_nothing_and_snp_moves_a_norms_gain() -> None:
+    layer = SpectralLinear(4, 8, bias=False).eval()
+    before = layer(X)
+    make("snp", toward="zero", lam=0.5).apply(learner_for(layer))
+    torch.testing.assert_close(layer(X), before)
+    found = learner("layer")
+    gain, start = snapshot(found.module)["1.weight"], found.initial["1.weight"]
+    make("snp", lam=0.5).apply(found)
+    torch.testing.assert_close(found.module[1].weight.detach(), (gain + start) / 2)
+
+
+def test_a_unit_drawn_anew_gets_its_gain_and_shift_anew() -> None:
+    found = learner("layer")
+    assert found.wiring["2"].norms == ("1",)
+    with torch.no_grad():
+        found.module[1].bias[3] = -100.0  # never active
+        found.module[1].weight[3] = 0.5
+    written = make("redo", tau=0.0).apply(found)
+    assert {"1.weight", "1.bias", "0.weight"} <= set(written)
+    assert float(found.module[1].bias[3].detach()) == 0.0
+    assert float(found.module[1].weight[3].detach()) == 1.0
+
+
+@pytest.mark.parametrize("normalization", NAMES)
+def test_a_redraw_covers_every_parameter(normalization: str) -> None:
+    net = network(normalization)
+    assert redraw(net).keys() == dict(net.named_parameters()).keys()
+
+
+def test_no_weight_is_moved_between_layers_that_are_normalized() -> None:
+    for normalization, pairs in (("none", 2), ("layer", 0), ("spectral", 0)):
+        assert len(learner(normalization).linear_pairs()) == pairs
