@@ -227,8 +227,9 @@ class PPO:
         """Return the log-probabilities of the rollout's actions, (n,)."""
         n = self.rollout.filled
         drawn = (self.rollout.outputs, self.rollout.actions, self._noise)
-        rows = [torch.from_numpy(array[:n]).flatten(0, 1) for array in drawn]
-        return self.spaces[self.key].policy.log_prob_drawn(*rows, self.network.scale(self.key))
+        outputs, actions, noise = (torch.from_numpy(array[:n]).flatten(0, 1) for array in drawn)
+        policy = self.spaces[self.key].policy
+        return policy.log_prob_drawn(outputs, actions, noise, self.network.scale(self.key))
 
     def numbers(self) -> dict[str, float]:
         """Return the mean statistics of the last update."""

@@ -105,7 +105,7 @@ class Rollout:
         )  # fmt: skip
 
 
-def _sums(terms: Array, carry: Array) -> Array:
+def _sums(terms: Array, carry: NDArray[np.floating]) -> Array:
     """Return sₜ = termsₜ + carryₜ·sₜ₊₁, from the last row to the first, (steps, n)."""
     sums = np.zeros_like(terms)
     running = np.zeros(terms.shape[1:])
