@@ -66,6 +66,14 @@ GYM_CONTROL: dict[str, Any] = {
     "normalize_rewards": False,
     "eval_episodes": 0,
 }
+GYM_CONTROL_SMALL = {
+    **GYM_CONTROL,
+    "cycles": 4,
+    "steps_per_task": 40_000,
+    "hidden": (128, 128, 128),
+    "measure_every": 8_000,
+    "compile": "on",
+}
 
 FIVE = (0, 1, 2, 3, 4)
 TASK_ARMS = ("none", "fire@task", "snp@task", "reset@task")
@@ -96,6 +104,16 @@ add(
         fork_at=0.0,
         reference="fresh",
         seeds=(*FIVE, 5),
+    ),
+    Preset(
+        "gym-control-small",
+        "CartPole whose observations shift three times, 160k steps, four arms and a fresh agent; minutes on two cores",
+        "ppo",
+        GYM_CONTROL_SMALL,
+        arms=TASK_ARMS,
+        fork_at=0.25,
+        reference="fresh",
+        seeds=(0, 1, 2),
     ),
     Preset(
         "cycling-mujoco",

@@ -12,7 +12,6 @@ on. `none`, and what changes the network or the optimizer, is tuned over step si
 
 import json
 import multiprocessing
-import os
 import statistics
 import tempfile
 import time
@@ -133,7 +132,6 @@ def main(o: Options) -> None:
 def one(job: Job, deadline: float) -> dict[str, Any] | None:
     if time.time() > deadline:
         return None
-    os.nice(5)
     with tempfile.TemporaryDirectory() as folder:
         path, settings, began = Path(folder) / "run", job.settings, time.time()
         create(path, "ppo", settings, "benchmarks/worlds.py")

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -82,6 +83,16 @@ def ppo_loss(network: MultiHead, key: str, batch: tuple[Tensor, ...], s: LossSet
     return loss, statistics
 
 
+class Adam(NamedTuple):
+    """The numbers of torch.optim.Adam."""
+
+    learning_rate: float
+    beta1: float
+    beta2: float
+    epsilon: float
+    weight_decay: float
+
+
 class GradientStep:
     """Gradient steps on minibatches: loss, gradients, clipping, Adam; eager, or several compiled into one call.
 
@@ -94,8 +105,6 @@ class GradientStep:
     def __init__(self, max_norm: float, compiled: bool) -> None:
         """max_norm: largest norm of a gradient; 0: no bound."""
         self.max_norm, self.compiled = max_norm, compiled
-        if compiled:
-            self._graph = compile_step(self._unrolled)  # one graph per environment: shapes differ
 
     def begin(self, optimizer: torch.optim.Optimizer, parameters: list[Tensor], unroll: int) -> None:
         """Make the next steps the optimizer's, on these parameters, `unroll` to a call.
@@ -109,9 +118,7 @@ class GradientStep:
         if not self.flat:
             return
         (group,) = optimizer.param_groups
-        self.learning_rate, self.epsilon = group["lr"], group["eps"]
-        self.beta1, self.beta2 = group["betas"]
-        self.weight_decay = group["weight_decay"]
+        self.adam = Adam(group["lr"], *group["betas"], group["eps"], group["weight_decay"])
         slots = [self.optimizer.state[parameter] for parameter in parameters]
         for slot, parameter in zip(slots, parameters, strict=True):
             if not slot:
@@ -141,12 +148,13 @@ class GradientStep:
             # Adam's bias corrections, in float64 as PyTorch's: η/(1 − β₁ᵗ) and 1/√(1 − β₂ᵗ), (steps, parameters).
             t = self.steps.numpy().astype(np.float64) + np.arange(1, count + 1)[:, None]
             self.steps += count
-            rates = torch.from_numpy((self.learning_rate / (1 - self.beta1**t)).astype(np.float32))
-            roots = torch.from_numpy((1 / np.sqrt(1 - self.beta2**t)).astype(np.float32))
-            return self._graph(loss, size, self.parameters, self.average, self.square, rates, roots, *rows)
+            rates = torch.from_numpy((self.adam.learning_rate / (1 - self.adam.beta1**t)).astype(np.float32))
+            roots = torch.from_numpy((1 / np.sqrt(1 - self.adam.beta2**t)).astype(np.float32))
+            state = (self.parameters, self.average, self.square, rates, roots)
+            return _compiled()(loss, size, self.adam, self.max_norm, *state, *rows)
         statistics = []
         for minibatch in zip(*(tensor.split(size) for tensor in rows), strict=True):
-            gradient, numbers = self._gradient(loss, self.parameters, *minibatch)
+            gradient, numbers = _gradient(loss, self.max_norm, self.parameters, *minibatch)
             statistics.append(numbers)
             gradients = self._views(gradient)
             if self.flat and before is None:
@@ -167,34 +175,42 @@ class GradientStep:
     def _adam(self, gradients: list[Tensor]) -> None:
         adam(
             self.parameters, gradients, self.averages, self.squares, [], self.counters, fused=True,
-            amsgrad=False, beta1=self.beta1, beta2=self.beta2, lr=self.learning_rate, weight_decay=self.weight_decay,
-            eps=self.epsilon, maximize=False,
+            amsgrad=False, beta1=self.adam.beta1, beta2=self.adam.beta2, lr=self.adam.learning_rate,
+            weight_decay=self.adam.weight_decay, eps=self.adam.epsilon, maximize=False,
         )  # fmt: skip
 
-    def _gradient(self, loss: Loss, parameters: list[Tensor], *batch: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the clipped gradient, all parameters in one vector, and the statistics of the loss."""
-        value, statistics = loss(*batch)
-        gradient = torch.cat([g.flatten() for g in torch.autograd.grad(value, parameters)])
-        if not self.max_norm:
-            return gradient, statistics
-        norm = gradient.square().sum().sqrt()
-        return gradient * (self.max_norm / (norm + 1e-6)).clamp(max=1.0), statistics
 
-    def _unrolled(
-        self, loss: Loss, size: int, parameters: list[Tensor], average: Tensor, square: Tensor, rates: Tensor,
-        roots: Tensor, *rows: Tensor,
-    ) -> Tensor:  # fmt: skip
-        sizes = [parameter.numel() for parameter in parameters]
-        statistics = []
-        for k, minibatch in enumerate(zip(*(tensor.split(size) for tensor in rows), strict=True)):
-            gradient, numbers = self._gradient(loss, parameters, *minibatch)
-            statistics.append(numbers)
-            with torch.no_grad():
-                if self.weight_decay:
-                    gradient = gradient + self.weight_decay * torch.cat([p.flatten() for p in parameters])
-                average.lerp_(gradient, 1 - self.beta1)
-                square.mul_(self.beta2).addcmul_(gradient, gradient, value=1 - self.beta2)
-                parts = zip(parameters, average.split(sizes), square.split(sizes), strict=True)
-                for i, (p, m, v) in enumerate(parts):
-                    p.sub_((rates[k, i] * m / (v.sqrt() * roots[k, i] + self.epsilon)).view_as(p))
-        return torch.stack(statistics)
+def _gradient(loss: Loss, max_norm: float, parameters: list[Tensor], *batch: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the clipped gradient, all parameters in one vector, and the statistics of the loss."""
+    value, statistics = loss(*batch)
+    gradient = torch.cat([g.flatten() for g in torch.autograd.grad(value, parameters)])
+    if not max_norm:
+        return gradient, statistics
+    norm = gradient.square().sum().sqrt()
+    return gradient * (max_norm / (norm + 1e-6)).clamp(max=1.0), statistics
+
+
+def _unrolled(
+    loss: Loss, size: int, adam: Adam, max_norm: float, parameters: list[Tensor], average: Tensor, square: Tensor,
+    rates: Tensor, roots: Tensor, *rows: Tensor,
+) -> Tensor:  # fmt: skip
+    sizes = [parameter.numel() for parameter in parameters]
+    statistics = []
+    for k, minibatch in enumerate(zip(*(tensor.split(size) for tensor in rows), strict=True)):
+        gradient, numbers = _gradient(loss, max_norm, parameters, *minibatch)
+        statistics.append(numbers)
+        with torch.no_grad():
+            if adam.weight_decay:
+                gradient = gradient + adam.weight_decay * torch.cat([p.flatten() for p in parameters])
+            average.lerp_(gradient, 1 - adam.beta1)
+            square.mul_(adam.beta2).addcmul_(gradient, gradient, value=1 - adam.beta2)
+            parts = zip(parameters, average.split(sizes), square.split(sizes), strict=True)
+            for i, (p, m, v) in enumerate(parts):
+                p.sub_((rates[k, i] * m / (v.sqrt() * roots[k, i] + adam.epsilon)).view_as(p))
+    return torch.stack(statistics)
+
+
+@cache
+def _compiled() -> Callable[..., Tensor]:
+    """Return the compiled steps, for all agents of this process: one graph for each environment's shapes."""
+    return compile_step(_unrolled)
