@@ -10,7 +10,7 @@ SPREAD := -n 2 --dist loadscope --no-loadscope-reorder  # files stay whole, so t
 
 demo: install
 	rm -rf runs/demo
-	$(BIN)/supple compare ppo --preset demo --out runs/demo
+	$(BIN)/supple compare ppo --preset gym-control-small --out runs/demo
 
 test: install
 	$(BIN)/ruff format --check .

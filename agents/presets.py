@@ -80,7 +80,7 @@ TASK_ARMS = ("none", "fire@task", "snp@task", "reset@task")
 
 add(
     Preset(
-        "demo",
+        "demo-mujoco",
         "two short cycles through four MuJoCo tasks, four arms from the middle; minutes on two cores",
         "ppo",
         {

@@ -1,6 +1,6 @@
 """supple compare: train once to the fork, then go on from the identical state once per arm.
 
-  supple compare ppo --preset demo --out runs/demo
+  supple compare ppo --preset gym-control-small --out runs/demo
   supple compare ppo --sequence hopper,ant --cycles 2 --steps-per-task 500_000 \\
       --fork-at 0.5 --arm none --arm fire@task --arm "snp(lam=0.5)@task" --seeds 0-4 --out runs/y
   supple compare dqn --preset fire-atari-small --out runs/z

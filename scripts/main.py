@@ -4,7 +4,7 @@
   supple train vision permuted-mnist --seeds 0-4 --out runs/b
   supple train pretrain --preset warm-start-gpt-small --out runs/c
   supple train linear --tasks semantic,reversal --lam 2 --out runs/d
-  supple compare ppo --preset demo --out runs/demo
+  supple compare ppo --preset gym-control-small --out runs/demo
   supple resume runs/a
   supple report runs/demo
   supple linear figures

@@ -19,7 +19,7 @@ WRONG = {
     "linear --resume OUT": "holds no run (it has no config.json) and no comparison (comparison.json)",
     "linear --resume": "--resume needs a value",
     f"{TRAIN} --task semantic": "unknown option --task, did you mean --tasks?",
-    f"{TRAIN} --preset demo": "preset 'demo' is one for ppo, not for linear",
+    f"{TRAIN} --preset demo-mujoco": "preset 'demo-mujoco' is one for ppo, not for linear",
     # tasks
     f"{TRAIN} --tasks semantik": "--tasks semantik: no task 'semantik': did you mean 'semantic'? (known: random, ",
     f"{TRAIN} --tasks semantic,": "--tasks semantic,: no task ''",
@@ -45,7 +45,7 @@ WRONG = {
     "linear fig1 --seed one --out OUT": "--seed: 'one' is not an integer",
     "linear figures --out notes.txt": "--out notes.txt is a file: give a folder",
     # comparisons
-    f"{COMPARE} --preset demo": "preset 'demo' is one for ppo, not for linear",
+    f"{COMPARE} --preset demo-mujoco": "preset 'demo-mujoco' is one for ppo, not for linear",
     f"{COMPARE} --seed 3": "--seed belongs to a single run; a comparison has --seeds 3",
     f"{COMPARE} --vary lamb=1": "--vary lamb=1: no setting 'lamb': did you mean 'lam'?",
     f"{COMPARE} --n-hidden 9 --vary lam=0,1": "λ = 1 > 0 with n_hidden = 9 > n_out = 8",

@@ -92,7 +92,7 @@ WRONG = {
     f"{ATARI} --hook 'l2_init(contract=as_released)'": "l2_init has no parameter 'contract'",
     f"{TRAIN} --activation relo": "unknown activation 'relo': did you mean 'relu'?",
     f"{TRAIN} --activation 'leaky_relu(slop=1)'": "leaky_relu has no parameter 'slop'",
-    f"{ATARI} --preset demo": "preset 'demo' is one for ppo, not for dqn",
+    f"{ATARI} --preset demo-mujoco": "preset 'demo-mujoco' is one for ppo, not for dqn",
     "train ppo --preset deom --out OUT": "unknown preset 'deom': did you mean 'demo'?",
     # comparisons
     f"{COMPARE} --fork-at 1": "--fork-at must lie between 0 and 1",
