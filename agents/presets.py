@@ -69,9 +69,9 @@ GYM_CONTROL: dict[str, Any] = {
 GYM_CONTROL_SMALL = {
     **GYM_CONTROL,
     "cycles": 4,
-    "steps_per_task": 40_000,
+    "steps_per_task": 20_000,
     "hidden": (128, 128, 128),
-    "measure_every": 8_000,
+    "measure_every": 4_000,
     "compile": "on",
 }
 
@@ -107,7 +107,7 @@ add(
     ),
     Preset(
         "gym-control-small",
-        "CartPole whose observations shift three times, 160k steps, four arms and a fresh agent; minutes on two cores",
+        "the demo: CartPole whose observations shift three times, 80k steps, four arms and a fresh agent; minutes",
         "ppo",
         GYM_CONTROL_SMALL,
         arms=TASK_ARMS,

@@ -4,6 +4,8 @@
     python benchmarks/worlds.py run cartpole             # seeds 0 to 5, ten levels, each arm at its best point
     python benchmarks/worlds.py show cartpole            # the table
 
+The table is at width 128, TRAC's; --width 256 is C-CHAIN's, for the columns that it published.
+
 Every finished run is one line in docs/results/worlds/, with the mean over a level's rollouts of their mean episode
 return, level by level; runs that are there already are not repeated. One rule of tuning for all arms: of three points
 each, the best mean over levels 0 and 1 (the first fifth of the lifetime); results are of seeds that nothing was chosen
@@ -74,16 +76,18 @@ class Job:
     point: int
     seed: int
     levels: int
+    width: int
 
     @property
     def settings(self) -> PPOSettings:
         own = {**GYM_CONTROL, **WORLDS[self.world], **ARMS[self.arm][self.point]}
-        own |= {"cycles": self.levels, "seed": self.seed, "compile": "on", "checkpoint_every": 10**9}
+        own |= {"cycles": self.levels, "seed": self.seed, "hidden": (self.width,) * 3}
+        own |= {"compile": "on", "checkpoint_every": 10**9}
         return PPOSettings(**own, measure_every=own["steps_per_task"])
 
     @property
     def key(self) -> list[Any]:
-        return [self.arm, self.point, self.seed, self.levels]
+        return [self.arm, self.point, self.seed, self.levels, self.width]
 
 
 @dataclass
@@ -93,6 +97,7 @@ class Options:
     arms: tuple[str, ...] = tuple(ARMS)
     seeds: tuple[int, ...] = ()
     """Default: 100 to 102 for tuning, 0 to 5 for results (LunarLander 0 to 2)."""
+    width: int = 128
     jobs: int = 2
     minutes: float = 1e9
     """Begin no run after so many minutes."""
@@ -102,18 +107,20 @@ class Options:
 
 def main(o: Options) -> None:
     tuning = FOLDER / f"{o.world}.tuning.jsonl"
-    results = FOLDER / f"{o.world}.jsonl"
+    results = FOLDER / (f"{o.world}.jsonl" if o.width == 128 else f"{o.world}-{o.width}.jsonl")
     if o.what == "show":
         show(o.world, read(tuning), read(results))
         return
     if o.what == "tune":
         seeds = o.seeds or (100, 101, 102)
-        jobs = [Job(o.world, arm, p, s, 2) for s in seeds for arm in o.arms for p in range(len(ARMS[arm]))]
+        jobs = [Job(o.world, arm, p, s, 2, o.width) for s in seeds for arm in o.arms for p in range(len(ARMS[arm]))]
     else:
         chosen = {arm: p for arm, (p, _) in best(read(tuning)).items()} | o.point
         levels = WORLDS[o.world].get("cycles", GYM_CONTROL["cycles"])
         seeds = o.seeds or ((0, 1, 2) if o.world == "lunarlander" else (0, 1, 2, 3, 4, 5))
-        jobs = [Job(o.world, arm, chosen.get(arm, 0), s, levels) for s in seeds for arm in o.arms if arm in chosen]
+        jobs = [
+            Job(o.world, arm, chosen.get(arm, 0), s, levels, o.width) for s in seeds for arm in o.arms if arm in chosen
+        ]
     out = tuning if o.what == "tune" else results
     have = [row["key"] for row in read(out)]
     todo = [job for job in jobs if job.key not in have]
