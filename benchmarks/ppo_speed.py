@@ -24,13 +24,14 @@ from stepped import SteppedAgent, record
 from timing import Options, Rounds, begin, seconds
 
 from supple.agents.ppo import PPOSettings
-from supple.agents.ppo.network import MultiHead
+from supple.agents.ppo.network import MultiHead, Space
+from supple.agents.ppo.policies import Gaussian
 from supple.envs.make import quiet_mujoco
 from supple.interventions.isometry import fire_
 
 ENV, ENVS, ROLLOUT = "HalfCheetah-v5", 8, 2048
 STEPS = ENVS * ROLLOUT  # environment steps in one iteration
-SPACES = {ENV: (17, 6)}
+SPACES = {ENV: Space(17, Gaussian(6))}
 PARTS = ("environment", "acting", "storing", "updating")
 SB3_SETTINGS: dict[str, Any] = {  # Stable-Baselines3's defaults in our words
     "rollout_steps": ROLLOUT, "epochs": 10, "minibatch_size": 64, "learning_rate": 3e-4, "adapter": 0,
@@ -87,7 +88,7 @@ def simulator() -> Callable[[], None]:
     for seed, env in enumerate(envs):
         env.reset(seed=seed)
     generator = torch.Generator().manual_seed(0)
-    actions = (2 * torch.rand(ROLLOUT, ENVS, SPACES[ENV][1], generator=generator) - 1).numpy()
+    actions = (2 * torch.rand(ROLLOUT, ENVS, SPACES[ENV].policy.outputs, generator=generator) - 1).numpy()
 
     def run() -> None:
         for row in actions:
@@ -99,7 +100,7 @@ def simulator() -> Callable[[], None]:
 
 def products() -> Callable[[], None]:
     """The floor of the update: the matrix products of one iteration, in the shapes that they have."""
-    observation, action = SPACES[ENV]
+    observation, action = SPACES[ENV].observation, SPACES[ENV].policy.outputs
     n, w = SB3_SETTINGS["minibatch_size"], SB3_SETTINGS["hidden"][0]
     shapes: list[tuple[int, int, int]] = []
     for out in (action, 1):
