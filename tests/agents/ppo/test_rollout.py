@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stable_baselines3.common.buffers import RolloutBuffer
 
+from supple.agents.ppo.policies import Gaussian
 from supple.agents.ppo.rollout import Batch, Rollout
 
 GAMMA, LAM = 0.97, 0.9
@@ -12,12 +13,13 @@ GAMMA, LAM = 0.97, 0.9
 
 def filled(rng: np.random.Generator, steps: int, envs: int, truncations: bool, capacity: int | None = None) -> Rollout:
     """A rollout of random data; about a third of the steps end an episode."""
-    rollout = Rollout(capacity or steps, envs, 3, 2)
+    rollout = Rollout(capacity or steps, envs, 3, Gaussian(2))
     for _ in range(steps):
         terminated = rng.random(envs) < 0.2
         truncated = (rng.random(envs) < 0.2) & ~terminated & truncations
         rollout.add(
             rng.normal(size=(envs, 3)).astype(np.float32),
+            np.zeros((envs, 2), np.float32),
             rng.normal(size=(envs, 2)).astype(np.float32),
             rng.normal(size=envs),
             terminated,
@@ -118,6 +120,6 @@ def test_a_batch_does_not_change_when_its_rollout_is_filled_again() -> None:
     before = [tensor.clone() for tensor in batch.tensors()]
     rollout.clear()
     rollout.add(
-        np.full((2, 3), 9, np.float32), np.full((2, 2), 9, np.float32), np.full(2, 9.0), *2 * [np.ones(2, bool)]
+        np.full((2, 3), 9, np.float32), *2 * [np.full((2, 2), 9, np.float32)], np.full(2, 9.0), *2 * [np.ones(2, bool)]
     )
     assert all(torch.equal(a, b) for a, b in zip(before, batch.tensors(), strict=True))

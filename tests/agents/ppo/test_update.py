@@ -9,8 +9,9 @@ import torch
 from torch import nn
 
 from supple.agents.ppo import PPO, PPOSettings
-from supple.agents.ppo.network import MultiHead
-from supple.agents.ppo.update import GradientStep, LossSettings, noise_log_prob, ppo_loss
+from supple.agents.ppo.network import MultiHead, Space
+from supple.agents.ppo.policies import Gaussian
+from supple.agents.ppo.update import GradientStep, LossSettings, ppo_loss
 from supple.envs import StepResult
 from supple.experiments.hooks import HookDriver
 from supple.interventions import parse_hook
@@ -39,7 +40,9 @@ class Spaces(gym.Env):
 
 
 def network() -> MultiHead:
-    net = MultiHead({"env": (OBSERVATION, ACTION)}, (64, 64), 0, "tanh", False, torch.Generator().manual_seed(0))
+    net = MultiHead(
+        {"env": Space(OBSERVATION, Gaussian(ACTION))}, (64, 64), 0, "tanh", False, torch.Generator().manual_seed(0)
+    )
     with torch.no_grad():  # away from the start, where policy means are tiny and every log_std is 0
         for p in net.parameters():
             p += 0.1 * torch.randn(p.shape, generator=torch.Generator().manual_seed(p.numel()))
@@ -52,8 +55,9 @@ def batch(n: int = N) -> tuple[torch.Tensor, ...]:
     observations, noise = torch.randn(n, OBSERVATION, generator=g), torch.randn(n, ACTION, generator=g)
     net = network()
     with torch.no_grad():
-        actions = net.mean(observations, "env") + net.log_std["env"].exp() * noise
-        log_probs = noise_log_prob(noise, net.log_std["env"]) + 0.2 * torch.randn(n, generator=g)
+        actions = net.outputs(observations, "env") + net.log_std["env"].exp() * noise
+        log_probs = Gaussian(ACTION).log_prob_drawn(actions, actions, noise, net.log_std["env"])
+        log_probs += 0.2 * torch.randn(n, generator=g)
         values = net.values(observations, "env") + 0.3 * torch.randn(n, generator=g)
     advantages = 3 * torch.randn(n, generator=g)
     return observations, actions, log_probs, values, advantages, advantages + values
@@ -163,14 +167,6 @@ def test_adam_starts_anew_where_its_state_is_zeroed_between_two_steps() -> None:
     torch.testing.assert_close(*ends)
 
 
-def test_log_probability_from_noise_is_that_of_the_normal_distribution() -> None:
-    g = torch.Generator().manual_seed(0)
-    mean, log_std, noise = (torch.randn(n, ACTION, generator=g) for n in (20, 1, 20))
-    actions = mean + log_std.exp() * noise
-    expected = torch.distributions.Normal(mean, log_std.exp()).log_prob(actions).sum(-1)
-    torch.testing.assert_close(noise_log_prob(noise, log_std), expected)
-
-
 def test_clipped_values_take_the_larger_error() -> None:
     net, rows = network(), batch()
     clip = 0.1
@@ -187,7 +183,7 @@ def test_without_normalisation_the_advantages_enter_as_they_are() -> None:
     net, rows = network(), batch()
     settings = LossSettings(0.2, False, 0.5, 0.0, False)
     ratio = torch.exp(
-        torch.distributions.Normal(net.mean(rows[0], "env"), net.log_std["env"].exp()).log_prob(rows[1]).sum(-1)
+        torch.distributions.Normal(net.outputs(rows[0], "env"), net.log_std["env"].exp()).log_prob(rows[1]).sum(-1)
         - rows[2]
     )
     expected = -torch.minimum(ratio * rows[4], ratio.clamp(0.8, 1.2) * rows[4]).mean()
@@ -216,7 +212,7 @@ def trained(compile_mode: str, penalty: str | None) -> MultiHead:
         hidden=(8,), adapter=6, activation="tanh" if penalty else "rand_smooth_leaky", normalize_rewards=False,
         compile=compile_mode,
     )  # fmt: skip
-    agent = PPO(settings, {"a": (4, 2), "b": (3, 1)})
+    agent = PPO(settings, {"a": Space(4, Gaussian(2)), "b": Space(3, Gaussian(1))})
     start = copy.deepcopy(agent.network)
     hooks = [hook for text in (penalty, "fire@10") if text and (hook := parse_hook(text))]
     events: list[dict[str, Any]] = []
