@@ -81,9 +81,9 @@ def sac() -> Learner:
 def ppo() -> Learner:
     settings = PPOSettings(env="any", steps=1, hidden=(8, 8), adapter=4, num_envs=2, compile="off")
     agent = PPO(settings, {"a": Space(3, Gaussian(2)), "b": Space(5, Gaussian(1))})
-    for key, (observation, action) in agent.spaces.items():
-        x = torch.randn(16, observation)
-        agent.last = key, Batch(x, torch.randn(16, action), *(torch.randn(16) for _ in range(4)))
+    for key, space in agent.spaces.items():
+        x = torch.randn(16, space.observation)
+        agent.last = key, Batch(x, torch.randn(16, space.policy.outputs), *(torch.randn(16) for _ in range(4)))
         for _ in range(2):
             step(agent.learners["agent"], agent.learners["agent"].loss())
     return agent.learners["agent"]
