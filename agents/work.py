@@ -174,11 +174,17 @@ class AgentWork(Work):
     # -- states and resources -----------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        return self.agent.state_dict() | ({"untrained": self.untrained} if self.settings.fresh else {})
+        state = self.agent.state_dict()
+        # Under its task's own key: a checkpoint takes over rows of the one before, which are another memory's.
+        return {"untrained": self.untrained, self._of_task: state} if self.settings.fresh else state
 
     def load_state(self, state: dict[str, Any]) -> None:
-        self.agent.load_state_dict(state)
-        self.untrained = state["untrained"] if self.settings.fresh and "untrained" in state else self.untrained
+        self.agent.load_state_dict(state.get(self._of_task, state))
+        self.untrained = state.get("untrained")  # a trunk's agent, with which an arm goes on, has learned already
+
+    @property
+    def _of_task(self) -> str:
+        return f"task {self.task.index}"
 
     def check_memory(self, runs: int) -> None:
         self.agent.check_memory(runs)

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from supple.agents.ppo.network import MultiHead, Space
-from supple.agents.ppo.policies import Gaussian
+from supple.agents.ppo.policies import Bernoulli, Categorical, Gaussian, Policy
 
 SPACES = {"a": Space(5, Gaussian(2)), "b": Space(3, Gaussian(4))}
 
@@ -91,6 +91,41 @@ def test_initial_weights_are_orthogonal_with_the_usual_gains_and_zero_biases() -
         torch.testing.assert_close(singular, torch.full_like(singular, gain), rtol=1e-4, atol=1e-6)
         assert not layer.bias.any()
     assert not net.log_std["a"].any()
+
+
+def test_pytorchs_initialisation_is_that_of_its_linear_layers() -> None:
+    """Weights and biases are uniform between the same bounds, everywhere, and fill them."""
+    draws = torch.Generator().manual_seed(0)
+    net = MultiHead(SPACES, (200, 100), 50, "relu", False, draws, initialization="pytorch")
+    for layer in [module for module in net.modules() if isinstance(module, nn.Linear)]:
+        bound = layer.in_features**-0.5
+        peer = nn.Linear(layer.in_features, layer.out_features)
+        for mine, theirs in ((layer.weight, peer.weight), (layer.bias, peer.bias)):
+            assert max(mine.abs().max(), theirs.abs().max()) <= bound
+            if mine.numel() >= 200:
+                assert mine.abs().max() > 0.95 * bound
+                assert float(mine.detach().std()) == pytest.approx(bound / 3**0.5, rel=0.15)  # of U(−b, b)
+
+
+def test_a_value_function_of_its_own_may_have_other_widths() -> None:
+    draws = torch.Generator().manual_seed(0)
+    net = MultiHead(SPACES, (8, 7), 6, "tanh", False, draws, value_hidden=(5, 4, 3))
+    assert [layer.out_features for layer in net.body if isinstance(layer, nn.Linear)] == [8, 7]
+    assert [layer.out_features for layer in net.value_body if isinstance(layer, nn.Linear)] == [5, 4, 3]
+    outputs, values = net(torch.randn(10, 5), "a")
+    assert (outputs.shape, values.shape) == ((10, 2), (10,))
+    assert net.wiring()["value_body.5"].outgoing == ("value.a", "value.b")
+    assert net.wiring()["body.3"].outgoing == ("policy.a", "policy.b")
+
+
+@pytest.mark.parametrize("policy", [Categorical(3), Bernoulli(3)])
+def test_only_a_gaussian_policy_has_a_standard_deviation(policy: Policy) -> None:
+    spaces = {"a": Space(5, policy), "b": Space(3, Gaussian(2))}
+    net = MultiHead(spaces, (8,), 6, "tanh", True, torch.Generator().manual_seed(0))
+    assert net.scale("a") is None
+    assert net.scale("b") is net.log_std["b"]
+    assert [name for name, _ in net.named_parameters() if "log_std" in name] == ["log_std.b"]
+    assert net.outputs(torch.randn(4, 5), "a").shape == (4, 3)
 
 
 def test_initial_weights_come_from_the_given_generator_alone() -> None:

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from supple.agents.ppo import PPO, PPOSettings
+from supple.agents.ppo.agent import unrolled
 from supple.agents.ppo.network import MultiHead, Space
 from supple.agents.ppo.policies import Gaussian
 from supple.agents.ppo.update import GradientStep, LossSettings, ppo_loss
@@ -126,23 +127,62 @@ def test_one_update_with_clipping_and_adam_equals_that_of_stable_baselines3() ->
         torch.testing.assert_close(mine.detach(), theirs.detach(), rtol=0, atol=2e-6)  # a step is 3e-4
 
 
-@pytest.mark.parametrize("max_norm", [0.5, 1e9])
-def test_eager_steps_equal_clipping_by_norm_and_the_optimizers_own_steps(max_norm: float) -> None:
+@pytest.mark.parametrize(
+    ("max_norm", "adam"),
+    [(0.5, {}), (1e9, {}), (0.0, {}), (0.5, {"weight_decay": 0.1, "betas": (0.5, 0.9)})],
+)
+def test_eager_steps_equal_clipping_by_norm_and_the_optimizers_own_steps(max_norm: float, adam: dict[str, Any]) -> None:
     ours, reference = network(), network()
-    optimizer = torch.optim.Adam(ours.parameters(), lr=1e-2, eps=1e-5)
+    optimizer = torch.optim.Adam(ours.parameters(), lr=1e-2, eps=1e-5, **adam)
     step = GradientStep(max_norm, compiled=False)
     step.begin(optimizer, list(ours.parameters()), 1)
-    plain = torch.optim.Adam(reference.parameters(), lr=1e-2, eps=1e-5)
+    plain = torch.optim.Adam(reference.parameters(), lr=1e-2, eps=1e-5, **adam)
     for _ in range(4):
         step(lambda *b: ppo_loss(ours, "env", b, SB3_LOSS), N, *batch())
         plain.zero_grad()
         ppo_loss(reference, "env", batch(), SB3_LOSS)[0].backward()
-        nn.utils.clip_grad_norm_(reference.parameters(), max_norm)
+        if max_norm:
+            nn.utils.clip_grad_norm_(reference.parameters(), max_norm)
         plain.step()
     for mine, theirs in zip(ours.parameters(), reference.parameters(), strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-6)
         for slot, value in plain.state[theirs].items():
             torch.testing.assert_close(optimizer.state[mine][slot], value, rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize("max_norm", [0.0, 0.1])
+def test_what_is_compiled_is_adam_with_weight_decay_and_any_betas(
+    max_norm: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("supple.agents.ppo.update.compile_step", lambda steps: steps)  # as it stands: that is quick
+    g = torch.Generator().manual_seed(0)
+    start, x = torch.randn(3, 2, generator=g), torch.randn(4, 2, generator=g)
+    compiled, reference = (torch.nn.Parameter(start.clone()) for _ in range(2))
+    adam: dict[str, Any] = {"lr": 0.05, "eps": 1e-5, "betas": (0.6, 0.8), "weight_decay": 0.3}
+    optimizer, plain = torch.optim.Adam([compiled], **adam), torch.optim.Adam([reference], **adam)
+
+    def loss(weights: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        return (rows @ weights.T).cos().sum()
+
+    step = GradientStep(max_norm, compiled=True)
+    step.begin(optimizer, [compiled], 2)
+    for _ in range(3):
+        step(lambda rows: (loss(compiled, rows), rows.sum()), 2, x)  # two steps a call, on two rows each
+        for rows in x.split(2):
+            plain.zero_grad()
+            loss(reference, rows).backward()
+            if max_norm:
+                nn.utils.clip_grad_norm_([reference], max_norm)
+            plain.step()
+    torch.testing.assert_close(compiled, reference, rtol=1e-4, atol=1e-5)
+    assert float((compiled - start).abs().max()) > 0.1
+    for slot, value in plain.state[reference].items():
+        torch.testing.assert_close(optimizer.state[compiled][slot], value, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("minibatches", "calls"), [(1, 1), (4, 4), (6, 3), (7, 1), (10, 5), (25, 5), (32, 4)])
+def test_no_minibatch_of_an_epoch_is_left_over_by_compiled_calls(minibatches: int, calls: int) -> None:
+    assert unrolled(minibatches) == calls
 
 
 @needs_compiler
@@ -205,12 +245,13 @@ def trained(compile_mode: str, penalty: str | None) -> MultiHead:
     """Two rollouts of random data with FIRE between them; five gradient steps of 1e-2 an epoch, so that one is left
     over that is not compiled.
 
-    Without a penalty the activation is a random one: it must draw the same slopes compiled as not.
+    Without a penalty the activation is a random one, which must draw the same slopes compiled as not; and Adam has
+    weight decay and other β, its gradients no bound.
     """
     settings = PPOSettings(
         env="unused", steps=1, num_envs=2, rollout_steps=40, epochs=2, minibatch_size=16, learning_rate=1e-2,
         hidden=(8,), adapter=6, activation="tanh" if penalty else "rand_smooth_leaky", normalize_rewards=False,
-        compile=compile_mode,
+        compile=compile_mode, **({} if penalty else {"weight_decay": 0.05, "adam_betas": (0.8, 0.9), "max_grad_norm": 0.0}),
     )  # fmt: skip
     agent = PPO(settings, {"a": Space(4, Gaussian(2)), "b": Space(3, Gaussian(1))})
     start = copy.deepcopy(agent.network)
