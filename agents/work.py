@@ -1,5 +1,6 @@
 """An agent and its environments, as a `Work`: act → step → remember → update."""
 
+import gc
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
@@ -85,9 +86,16 @@ class AgentWork(Work):
         if self.settings.fresh:
             self.untrained = []
             if task.index:
-                seed = derive(self.settings.seed, "fresh agent", task.index)
-                self.agent = self.new_agent(replace(self.settings, seed=seed), self.spaces)
+                self._begin_anew(derive(self.settings.seed, "fresh agent", task.index))
         self.agent.begin_task(task.env)
+
+    def _begin_anew(self, seed: int) -> None:
+        # Before the next one is there, the agent at hand goes with its memory, which may be most of the machine's:
+        # whoever has its learners lets go of them, and its own references to itself are found.
+        self.learners.clear()
+        del self.agent
+        gc.collect()
+        self.agent = self.new_agent(replace(self.settings, seed=seed), self.spaces)
 
     def begin_segment(self, number: int, step: int) -> None:
         if self._envs is None:
