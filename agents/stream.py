@@ -76,8 +76,14 @@ def shifts_of(settings: AgentSettings) -> Shifts | None:
 def shifted(tasks: Sequence[EnvTask], shifts: Shifts, seed: int) -> tuple[EnvTask, ...]:
     """Return the tasks with what their shifts give them, drawn from the seed and the task's number alone.
 
-    Raises UsageError for a shift that does not fit one of the environments, or takes longer than a task.
+    Raises UsageError for a shift that does not fit one of the environments, takes longer than a task, or never comes.
     """
+    for shift in shifts.parts:
+        if shift.from_task >= len(tasks) and shift.name != "none":
+            raise UsageError(
+                f"--shift: {shift} never comes: it begins with task {shift.from_task}, and the last one is "
+                f"{len(tasks) - 1}, counted from 0; raise --cycles, or lower from_task"
+            )
     values: dict[int, dict[str, Any]] = {}
     for name in dict.fromkeys(task.env for task in tasks):
         env = make_env(name)

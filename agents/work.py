@@ -1,5 +1,6 @@
 """An agent and its environments, as a `Work`: act → step → remember → update."""
 
+import gc
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
@@ -85,9 +86,16 @@ class AgentWork(Work):
         if self.settings.fresh:
             self.untrained = []
             if task.index:
-                seed = derive(self.settings.seed, "fresh agent", task.index)
-                self.agent = self.new_agent(replace(self.settings, seed=seed), self.spaces)
+                self._begin_anew(derive(self.settings.seed, "fresh agent", task.index))
         self.agent.begin_task(task.env)
+
+    def _begin_anew(self, seed: int) -> None:
+        # Before the next one is there, the agent at hand goes with its memory, which may be most of the machine's:
+        # whoever has its learners lets go of them, and its own references to itself are found.
+        self.learners.clear()
+        del self.agent
+        gc.collect()
+        self.agent = self.new_agent(replace(self.settings, seed=seed), self.spaces)
 
     def begin_segment(self, number: int, step: int) -> None:
         if self._envs is None:
@@ -174,11 +182,17 @@ class AgentWork(Work):
     # -- states and resources -----------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        return self.agent.state_dict() | ({"untrained": self.untrained} if self.settings.fresh else {})
+        state = self.agent.state_dict()
+        # Under its task's own key: a checkpoint takes over rows of the one before, which are another memory's.
+        return {"untrained": self.untrained, self._of_task: state} if self.settings.fresh else state
 
     def load_state(self, state: dict[str, Any]) -> None:
-        self.agent.load_state_dict(state)
-        self.untrained = state["untrained"] if self.settings.fresh and "untrained" in state else self.untrained
+        self.agent.load_state_dict(state.get(self._of_task, state))
+        self.untrained = state.get("untrained")  # a trunk's agent, with which an arm goes on, has learned already
+
+    @property
+    def _of_task(self) -> str:
+        return f"task {self.task.index}"
 
     def check_memory(self, runs: int) -> None:
         self.agent.check_memory(runs)

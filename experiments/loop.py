@@ -59,8 +59,7 @@ class Loop:
     def _learn(self, task: Task, progress: Progress) -> None:
         work, s, until = self.work, self.work.settings, min(task.end, self.end)
         kept = work.kept
-        for learner in work.learners.values():
-            learner.module.train()
+        self._training()
         if self.step == task.start:
             self._begin(task)
         elif self.step == self.start:
@@ -90,6 +89,10 @@ class Loop:
                 self._save()
             if self.number > number and self.step < until:
                 work.begin_segment(number := self.number, self.step)
+
+    def _training(self) -> None:
+        for learner in self.work.learners.values():
+            learner.module.train()
 
     def _begin(self, task: Task) -> None:
         if self.step == self.start and task.index:  # a fork: the trunk's hooks saw the last task end, not ours

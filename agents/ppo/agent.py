@@ -204,7 +204,8 @@ class PPO:
         n = len(batch.returns)
         size = min(s.minibatch_size, n)
         # A hook that acts between two steps needs them one by one.
-        unroll = 1 if hooks.follows_updates else unrolled(s.rollout_steps * s.num_envs // s.minibatch_size)
+        whole = s.rollout_steps * s.num_envs
+        unroll = 1 if hooks.follows_updates else unrolled(whole // min(s.minibatch_size, whole))
         self.gradient_step.begin(self.optimizer, self._trained(hooks), unroll)
         before = partial(hooks.before_update, learner) if hooks.precedes_updates else None
         statistics = []

@@ -7,6 +7,7 @@ import tyro
 
 from ...experiments.errors import UsageError
 from ...experiments.settings import positive
+from ..adam import check_adam_betas
 from ..settings import AgentSettings
 
 COMPILE_PAYS_AFTER = 250_000  # environment steps per environment: saves about 0.2 ms a step, costs about 30 s once
@@ -105,8 +106,7 @@ class PPOSettings(AgentSettings):
         for name in ("adapter", "weight_decay", "max_grad_norm"):
             if getattr(self, name) < 0:
                 raise UsageError(f"--{name.replace('_', '-')} must be 0 or more, got {getattr(self, name)}")
-        if not all(0.0 <= beta < 1.0 for beta in self.adam_betas):
-            raise UsageError(f"--adam-betas must lie in [0, 1), got {' '.join(map(str, self.adam_betas))}")
+        check_adam_betas(self.adam_betas)
 
     def resolve(self) -> str | None:
         if self.compile == "auto":

@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from safetensors.torch import load_file
@@ -164,6 +165,29 @@ class Same:
         self.assert_states(run, reference)
         for name in ("episodes", "metrics", "events"):
             assert self.log(run, name) == self.log(reference, name)
+
+
+@pytest.fixture
+def killed(process: Any, tmp_path: Path) -> Callable[..., None]:
+    """`killed(words, run, *steps)` makes a run by the command `words`, which is killed whenever it has saved one of
+    these steps, and brings it to its end."""
+    errors = tmp_path / "errors"
+
+    def begun(words: list[str], run: Path) -> int:
+        return int(process(["resume", str(run)] if run.exists() else [*words, "--out", str(run)], errors))
+
+    def ended(child: int) -> int:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+    def finish(words: list[str], run: Path, *steps: int) -> None:
+        for step in steps:
+            child = begun(words, run)
+            wait_until((run / "checkpoints" / f"{step:012}").exists)
+            os.kill(child, signal.SIGKILL)
+            assert ended(child) == -signal.SIGKILL, errors.read_text()
+        assert ended(begun(words, run)) == 0, errors.read_text()
+
+    return finish
 
 
 @pytest.fixture(scope="session")

@@ -8,9 +8,10 @@ from supple.agents.settings import AgentSettings
 from supple.experiments.errors import UsageError
 
 
-def test_the_stream_comes_from_env_and_steps_or_from_sequence_and_steps_per_task() -> None:
+def test_the_stream_comes_from_env_and_steps_or_where_there_are_several_tasks_from_steps_per_task() -> None:
     assert AgentSettings(env="hopper", steps=8).stream() == ("hopper", 8)
     assert AgentSettings(sequence="hopper,ant", steps_per_task=8, cycles=3).stream() == ("hopper,ant", 8)
+    assert AgentSettings(env="hopper", steps_per_task=8, cycles=3).stream() == ("hopper", 8)
 
 
 @pytest.mark.parametrize(
@@ -20,9 +21,10 @@ def test_the_stream_comes_from_env_and_steps_or_from_sequence_and_steps_per_task
         ({"env": "a", "sequence": "b"}, "give either --env"),
         ({"env": "a"}, "--steps is missing"),
         ({"sequence": "a"}, "--steps-per-task is missing"),
-        ({"env": "a", "steps": 1, "steps_per_task": 1}, "--steps-per-task does not go with --env: use --steps"),
+        ({"env": "a", "cycles": 2}, "--steps-per-task is missing"),
+        ({"env": "a", "steps": 1, "steps_per_task": 1}, "for several: give one of them"),
         ({"sequence": "a", "steps": 1}, "--steps does not go with --sequence: use --steps-per-task"),
-        ({"env": "a", "steps": 1, "cycles": 2}, "--cycles goes with --sequence"),
+        ({"env": "a", "steps": 1, "cycles": 2}, "--steps does not go with --cycles: use --steps-per-task"),
         ({"env": "a", "steps": 0}, "--steps must be a positive number, got 0"),
         ({"sequence": "a", "steps_per_task": -1}, "--steps-per-task must be a positive number"),
         ({"sequence": "a", "steps_per_task": 1, "cycles": 0}, "--cycles must be a positive number"),

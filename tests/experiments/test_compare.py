@@ -21,6 +21,10 @@ def test_a_share_forks_at_the_nearest_step_at_which_runs_can_part(share: float, 
     assert fork_step_of(tasks(), 8, share) == step
 
 
+def test_arms_that_part_at_the_beginning_have_no_trunk() -> None:
+    assert fork_step_of(tasks(), 8, 0.0) == 0
+
+
 def test_a_task_forks_where_it_begins() -> None:
     assert [fork_step_of(tasks(), 8, fork_at_task=task) for task in (1, 2)] == [100, 300]
 
@@ -28,8 +32,8 @@ def test_a_task_forks_where_it_begins() -> None:
 @pytest.mark.parametrize(
     ("share", "task", "ends", "words"),
     [
-        (0.0, None, (100,), "--fork-at must lie between 0 and 1"),
-        (1.0, None, (100,), "--fork-at must lie between 0 and 1"),
+        (-0.1, None, (100,), r"--fork-at must lie in \[0, 1\), a fraction of the run, got -0.1"),
+        (1.0, None, (100,), r"--fork-at must lie in \[0, 1\), a fraction of the run, got 1.0"),
         (0.001, None, (100,), "--fork-at 0.001 would fork at step 0 of 100"),
         (0.5, 1, (100, 200), "--fork-at and --fork-at-task both say"),
         (None, 0, (100, 200, 300), "--fork-at-task must be one of the later tasks, 1 to 2, got 0"),

@@ -6,6 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from supple.agents.ppo import PPO, PPOSettings
+from supple.agents.ppo.network import Space
+from supple.agents.ppo.policies import Gaussian
 from supple.agents.ppo.rollout import Batch
 from supple.interventions import (
     AS_RELEASED,
@@ -78,10 +80,10 @@ def sac() -> Learner:
 
 def ppo() -> Learner:
     settings = PPOSettings(env="any", steps=1, hidden=(8, 8), adapter=4, num_envs=2, compile="off")
-    agent = PPO(settings, {"a": (3, 2), "b": (5, 1)})
-    for key, (observation, action) in agent.spaces.items():
-        x = torch.randn(16, observation)
-        agent.last = key, Batch(x, torch.randn(16, action), *(torch.randn(16) for _ in range(4)))
+    agent = PPO(settings, {"a": Space(3, Gaussian(2)), "b": Space(5, Gaussian(1))})
+    for key, space in agent.spaces.items():
+        x = torch.randn(16, space.observation)
+        agent.last = key, Batch(x, torch.randn(16, space.policy.outputs), *(torch.randn(16) for _ in range(4)))
         for _ in range(2):
             step(agent.learners["agent"], agent.learners["agent"].loss())
     return agent.learners["agent"]

@@ -8,7 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from supple.agents.ppo.network import MultiHead
+from supple.agents.ppo.network import MultiHead, Space
+from supple.agents.ppo.policies import Gaussian
 from supple.interventions import (
     Injected,
     Layer,
@@ -206,7 +207,14 @@ def test_injection_leaves_the_pairs_of_the_head_that_learns() -> None:
 
 
 def test_where_a_track_names_the_wiring_it_is_taken_from_there() -> None:
-    module = MultiHead({"a": (6, 2), "b": (5, 1)}, (8, 7), 4, "relu", True, torch.Generator().manual_seed(0))
+    module = MultiHead(
+        {"a": Space(6, Gaussian(2)), "b": Space(5, Gaussian(1))},
+        (8, 7),
+        4,
+        "relu",
+        True,
+        torch.Generator().manual_seed(0),
+    )
     learner = learner_for(module, units=module.units(), wiring=module.wiring(), layers=module.layers())
     assert [len(pair.second) for pair in learner.linear_pairs()] == [1, 4]
     before = module(X, "a")

@@ -3,6 +3,8 @@ import torch
 from torch import nn
 
 from supple.agents.ppo import PPO, PPOSettings
+from supple.agents.ppo.network import Space
+from supple.agents.ppo.policies import Gaussian
 from supple.interventions import Learner, learner_for, make, snapshot
 
 
@@ -17,7 +19,7 @@ def learner() -> Learner:
 
 def agent() -> Learner:
     settings = PPOSettings(env="any", steps=1, hidden=(8, 8), adapter=4, num_envs=2, compile="off")
-    return moved(PPO(settings, {"a": (3, 2), "b": (5, 1)}).learners["agent"])
+    return moved(PPO(settings, {"a": Space(3, Gaussian(2)), "b": Space(5, Gaussian(1))}).learners["agent"])
 
 
 def moved(target: Learner) -> Learner:

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from supple.agents.dqn.network import NatureCNN
-from supple.agents.ppo.network import MultiHead
+from supple.agents.ppo.network import MultiHead, Space
+from supple.agents.ppo.policies import Gaussian
 from supple.agents.sac.networks import MLP, Actor, QNetworks, SimBa, uniform
 from supple.interventions import activation_registry
 
@@ -23,7 +24,7 @@ def learns(network, outputs):
 @pytest.mark.parametrize("text", TEXTS)
 @pytest.mark.parametrize("share", [True, False])
 def test_ppo(text, share):
-    net = MultiHead({"a": (3, 2)}, (8, 4), 6, text, share, draws())
+    net = MultiHead({"a": Space(3, Gaussian(2))}, (8, 4), 6, text, share, draws())
     mean, value = net(torch.randn(5, 3), "a")
     assert (mean.shape, value.shape) == ((5, 2), (5,))
     assert learns(net, [mean, value, *net.log_std.values()])

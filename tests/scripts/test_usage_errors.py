@@ -41,8 +41,7 @@ WRONG = {
     "train ppo --steps 800 --out OUT": "give either --env",
     f"{TRAIN} --env hoper": "unknown environment 'hoper': did you mean 'hopper'",
     f"{STREAM} --sequence hopper,,ant": "empty item in sequence",
-    f"{TRAIN} --env CartPole-v1": "CartPole-v1: this agent needs vectors of real numbers as actions, not Discrete(2)",
-    f"{TRAIN} --env FrozenLake-v1": "as observations, not Discrete(16)",
+    f"{TRAIN} --env Blackjack-v1": "Blackjack-v1: observations of Tuple(",
     f"{TRAIN} --steps 0": "--steps must be a positive number, got 0",
     f"{TRAIN} --steps -8": "--steps must be a positive number, got -8",
     f"{TRAIN} --steps 801": "--steps 801 is no multiple of --num-envs 8, which step together: 800 or 808 would be",
@@ -51,8 +50,7 @@ WRONG = {
     f"{ATARI} --env asterx": "unknown environment 'asterx': did you mean 'asterix' or 'asteroids'? (Atari games: "
     "`supple list games`)",
     f"{ATARI} --env ALE/Asterx-v5": "did you mean 'ALE/Asterix-v5'",
-    f"{ATARI} --env halfcheetah": "DQN needs discrete actions; HalfCheetah-v5 has Box(",
-    f"{ATARI} --env CartPole-v1": "DQN needs grey images, (height, width) uint8; CartPole-v1 shows Box(",
+    f"{ATARI} --env halfcheetah": "HalfCheetah-v5: dqn needs Discrete actions, not Box(",
     ATARI_STREAM: "DQN has one network for all tasks, but ALE/Asterix-v5 is Pixels(",
     f"{ATARI} --steps 802": "--steps 802 is no multiple of --num-envs 4, which step together: 800 or 804 would be",
     f"{STREAM} --adapter 0": "adapter=0 needs environments with equal observation sizes",
@@ -95,7 +93,7 @@ WRONG = {
     f"{ATARI} --preset demo-mujoco": "preset 'demo-mujoco' is one for ppo, not for dqn",
     "train ppo --preset deom --out OUT": "unknown preset 'deom': did you mean 'demo'?",
     # comparisons
-    f"{COMPARE} --fork-at 1": "--fork-at must lie between 0 and 1",
+    f"{COMPARE} --fork-at 1": "--fork-at must lie in [0, 1), a fraction of the run, got 1.0",
     f"{COMPARE} --fork-at 0.0001": "--fork-at 0.0001 would fork at step 0 of 1600",
     f"{COMPARE} --arm fire --arm fire": "two arms would share a folder",
     f"{COMPARE} --arm fire@100": "--arm: fire@100 never fires: the run starts at step 800",

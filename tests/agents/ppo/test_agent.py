@@ -8,11 +8,13 @@ import torch
 from torch import Tensor
 
 from supple.agents.ppo import PPO, PPOSettings
+from supple.agents.ppo.network import Space
+from supple.agents.ppo.policies import Gaussian
 from supple.envs import StepResult
 from supple.experiments.hooks import HookDriver
 from supple.interventions import Hook, Intervention, Learner
 
-SPACES = {"a": (4, 2), "b": (3, 1)}
+SPACES = {"a": Space(4, Gaussian(2)), "b": Space(3, Gaussian(1))}
 NO_HOOKS = HookDriver([], {}, lambda **_: None, 1)
 
 
@@ -28,7 +30,7 @@ def world(key: str, envs: int = 2, seed: int = 0, ends: bool = True) -> Iterator
     """An endless stream of random steps; with `ends`, a tenth terminate and a tenth are truncated."""
     rng = np.random.default_rng(seed)
     while True:
-        obs, final = rng.normal(size=(2, envs, SPACES[key][0]))
+        obs, final = rng.normal(size=(2, envs, SPACES[key].observation))
         terminated, truncated = (rng.random((2, envs)) < 0.1) & ends
         final = np.where((terminated | truncated)[:, None], final, obs)
         yield StepResult(obs, rng.normal(size=envs), terminated, truncated, final, [])
@@ -87,7 +89,7 @@ def test_stored_log_probabilities_are_those_of_the_policy_that_acted() -> None:
     live(agent, "a")
     _, batch = agent.probe or pytest.fail("no batch was kept")
     with torch.no_grad():
-        normal = torch.distributions.Normal(before.mean(batch.observations, "a"), before.log_std["a"].exp())
+        normal = torch.distributions.Normal(before.outputs(batch.observations, "a"), before.log_std["a"].exp())
         torch.testing.assert_close(batch.log_probs, normal.log_prob(batch.actions).sum(-1))
         torch.testing.assert_close(batch.values, before.values(batch.observations, "a"))
 

@@ -4,9 +4,10 @@ import pytest
 import torch
 from torch import nn
 
-from supple.agents.ppo.network import MultiHead
+from supple.agents.ppo.network import MultiHead, Space
+from supple.agents.ppo.policies import Bernoulli, Categorical, Gaussian, Policy
 
-SPACES = {"a": (5, 2), "b": (3, 4)}
+SPACES = {"a": Space(5, Gaussian(2)), "b": Space(3, Gaussian(4))}
 
 
 def network(adapter: int = 6, share_value: bool = True, activation: str = "tanh", seed: int = 0) -> MultiHead:
@@ -17,8 +18,8 @@ def network(adapter: int = 6, share_value: bool = True, activation: str = "tanh"
 def test_means_and_values_are_the_plain_forward_pass_of_their_environment(share_value: bool) -> None:
     net = network(share_value=share_value)
     own = "" if share_value else "value_"
-    for key, (observation, action) in SPACES.items():
-        x = torch.randn(10, observation)
+    for key, space in SPACES.items():
+        x = torch.randn(10, space.observation)
         layers = dict(net.named_modules())
 
         def hidden(prefix: str, x: torch.Tensor = x, key: str = key, layers: dict = layers) -> torch.Tensor:
@@ -28,10 +29,10 @@ def test_means_and_values_are_the_plain_forward_pass_of_their_environment(share_
             return x
 
         mean, values = net(x, key)
-        assert mean.shape == (10, action)
+        assert mean.shape == (10, space.policy.outputs)
         torch.testing.assert_close(mean, net.policy[key](hidden("")))
         torch.testing.assert_close(values, net.value[key](hidden(own))[:, 0])
-        assert torch.equal(mean, net.mean(x, key))
+        assert torch.equal(mean, net.outputs(x, key))
         assert torch.equal(values, net.values(x, key))
 
 
@@ -54,7 +55,7 @@ def test_a_value_function_of_its_own_leaves_the_policy_alone() -> None:
 
 
 def test_without_an_adapter_the_body_reads_the_observation() -> None:
-    net = MultiHead({"a": (5, 2), "b": (5, 1)}, (8,), 0, "relu", True, torch.Generator())
+    net = MultiHead({"a": Space(5, Gaussian(2)), "b": Space(5, Gaussian(1))}, (8,), 0, "relu", True, torch.Generator())
     assert net.body[0].in_features == 5
     assert not any("adapters" in name for name, _ in net.named_parameters())
 
@@ -92,6 +93,41 @@ def test_initial_weights_are_orthogonal_with_the_usual_gains_and_zero_biases() -
     assert not net.log_std["a"].any()
 
 
+def test_pytorchs_initialisation_is_that_of_its_linear_layers() -> None:
+    """Weights and biases are uniform between the same bounds, everywhere, and fill them."""
+    draws = torch.Generator().manual_seed(0)
+    net = MultiHead(SPACES, (200, 100), 50, "relu", False, draws, initialization="pytorch")
+    for layer in [module for module in net.modules() if isinstance(module, nn.Linear)]:
+        bound = layer.in_features**-0.5
+        peer = nn.Linear(layer.in_features, layer.out_features)
+        for mine, theirs in ((layer.weight, peer.weight), (layer.bias, peer.bias)):
+            assert max(mine.abs().max(), theirs.abs().max()) <= bound
+            if mine.numel() >= 200:
+                assert mine.abs().max() > 0.95 * bound
+                assert float(mine.detach().std()) == pytest.approx(bound / 3**0.5, rel=0.15)  # of U(−b, b)
+
+
+def test_a_value_function_of_its_own_may_have_other_widths() -> None:
+    draws = torch.Generator().manual_seed(0)
+    net = MultiHead(SPACES, (8, 7), 6, "tanh", False, draws, value_hidden=(5, 4, 3))
+    assert [layer.out_features for layer in net.body if isinstance(layer, nn.Linear)] == [8, 7]
+    assert [layer.out_features for layer in net.value_body if isinstance(layer, nn.Linear)] == [5, 4, 3]
+    outputs, values = net(torch.randn(10, 5), "a")
+    assert (outputs.shape, values.shape) == ((10, 2), (10,))
+    assert net.wiring()["value_body.5"].outgoing == ("value.a", "value.b")
+    assert net.wiring()["body.3"].outgoing == ("policy.a", "policy.b")
+
+
+@pytest.mark.parametrize("policy", [Categorical(3), Bernoulli(3)])
+def test_only_a_gaussian_policy_has_a_standard_deviation(policy: Policy) -> None:
+    spaces = {"a": Space(5, policy), "b": Space(3, Gaussian(2))}
+    net = MultiHead(spaces, (8,), 6, "tanh", True, torch.Generator().manual_seed(0))
+    assert net.scale("a") is None
+    assert net.scale("b") is net.log_std["b"]
+    assert [name for name, _ in net.named_parameters() if "log_std" in name] == ["log_std.b"]
+    assert net.outputs(torch.randn(4, 5), "a").shape == (4, 3)
+
+
 def test_initial_weights_come_from_the_given_generator_alone() -> None:
     same, other = network(seed=1).state_dict(), network(seed=2).state_dict()
     torch.manual_seed(5)
@@ -104,7 +140,7 @@ def test_initial_weights_come_from_the_given_generator_alone() -> None:
 @pytest.mark.parametrize("share_value", [True, False])
 @pytest.mark.parametrize("lam", [2.0, 0.0, -1.0])
 def test_hidden_units_begin_with_the_balance_that_is_asked_for(adapter: int, share_value: bool, lam: float) -> None:
-    spaces, draws = {"a": (5, 2), "b": (5, 4)}, torch.Generator().manual_seed(0)
+    spaces, draws = {"a": Space(5, Gaussian(2)), "b": Space(5, Gaussian(4))}, torch.Generator().manual_seed(0)
     net = MultiHead(spaces, (8, 7), adapter, "tanh", share_value, draws, init_lambda=lam)
     drawn = MultiHead(spaces, (8, 7), adapter, "tanh", share_value, torch.Generator().manual_seed(0))
     assert torch.equal(net.log_std["a"], drawn.log_std["a"])

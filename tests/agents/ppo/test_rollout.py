@@ -1,10 +1,12 @@
 import gymnasium as gym
 import numpy as np
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from stable_baselines3.common.buffers import RolloutBuffer
 
+from supple.agents.ppo.policies import Bernoulli, Categorical, Gaussian, Policy
 from supple.agents.ppo.rollout import Batch, Rollout
 
 GAMMA, LAM = 0.97, 0.9
@@ -12,12 +14,13 @@ GAMMA, LAM = 0.97, 0.9
 
 def filled(rng: np.random.Generator, steps: int, envs: int, truncations: bool, capacity: int | None = None) -> Rollout:
     """A rollout of random data; about a third of the steps end an episode."""
-    rollout = Rollout(capacity or steps, envs, 3, 2)
+    rollout = Rollout(capacity or steps, envs, 3, Gaussian(2))
     for _ in range(steps):
         terminated = rng.random(envs) < 0.2
         truncated = (rng.random(envs) < 0.2) & ~terminated & truncations
         rollout.add(
             rng.normal(size=(envs, 3)).astype(np.float32),
+            np.zeros((envs, 2), np.float32),
             rng.normal(size=(envs, 2)).astype(np.float32),
             rng.normal(size=envs),
             terminated,
@@ -32,9 +35,9 @@ def value(observations: torch.Tensor) -> torch.Tensor:
     return observations.sum(1) + observations[:, 0].sin()
 
 
-def batch_of(rollout: Rollout, following: np.ndarray) -> Batch:
+def batch_of(rollout: Rollout, following: np.ndarray, target_lam: float | None = None) -> Batch:
     n = rollout.filled * rollout.num_envs
-    return rollout.batch(value(rollout.seen(following)), torch.zeros(n), GAMMA, LAM)
+    return rollout.batch(value(rollout.seen(following)), torch.zeros(n), GAMMA, LAM, target_lam)
 
 
 def test_advantages_equal_those_of_stable_baselines3_where_nothing_is_truncated() -> None:
@@ -89,6 +92,50 @@ def test_each_episode_is_a_recursion_of_its_own_and_truncation_bootstraps_from_i
             assert abs(batch.returns[row] - expected - value_of(rollout.observations[t, env])) < 1e-4
 
 
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), steps=st.integers(1, 12), envs=st.integers(1, 3))
+def test_monte_carlo_targets_are_discounted_sums_of_rewards_up_to_a_terminal_state_or_the_value_of_a_cut(
+    seed: int, steps: int, envs: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    rollout = filled(rng, steps, envs, truncations=True)
+    following = rng.normal(size=(envs, 3)).astype(np.float32)
+    batch = batch_of(rollout, following, target_lam=1.0)
+    bootstrap = {(t, env): observation for t, env, observation in rollout.last}
+    bootstrap |= {(steps - 1, env): following[env] for env in range(envs) if (steps - 1, env) not in bootstrap}
+    expected = np.zeros((steps, envs))
+    for env in range(envs):
+        for start in range(steps):
+            for t in range(start, steps):
+                expected[start, env] += GAMMA ** (t - start) * rollout.rewards[t, env]
+                if rollout.terminated[t, env]:
+                    break
+                if rollout.truncated[t, env] or t == steps - 1:
+                    cut = torch.from_numpy(bootstrap[t, env][None])
+                    expected[start, env] += GAMMA ** (t - start + 1) * float(value(cut)[0])
+                    break
+    np.testing.assert_allclose(batch.returns.reshape(steps, envs), expected, rtol=1e-4, atol=1e-4)
+    assert torch.equal(batch.advantages, batch_of(rollout, following).advantages)  # which have a λ of their own
+
+
+@pytest.mark.parametrize("target_lam", [None, LAM])
+def test_targets_are_advantages_plus_values_where_nothing_else_is_asked_for(target_lam: float | None) -> None:
+    rollout = filled(np.random.default_rng(4), 30, 2, truncations=True)
+    batch = batch_of(rollout, np.ones((2, 3), np.float32), target_lam)
+    torch.testing.assert_close(batch.returns, batch.advantages + batch.values, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("policy", [Categorical(4), Bernoulli(4)])
+def test_actions_keep_the_shape_and_the_type_of_their_space(policy: Policy) -> None:
+    rollout = Rollout(3, 2, 5, policy)
+    actions = np.ones((2, *policy.shape), policy.dtype)
+    for _ in range(3):
+        rollout.add(np.zeros((2, 5), np.float32), np.zeros((2, 4), np.float32), actions, *(np.zeros(2) for _ in "123"))
+    batch = rollout.batch(torch.zeros(3 * 2 + 2), torch.zeros(6), GAMMA, LAM)
+    assert batch.actions.shape == (6, *policy.shape)
+    assert batch.actions.numpy().dtype == policy.dtype
+
+
 def test_no_advantage_flows_back_over_the_end_of_an_episode() -> None:
     rng = np.random.default_rng(1)
     rollout = filled(rng, 20, 2, truncations=True)
@@ -118,6 +165,6 @@ def test_a_batch_does_not_change_when_its_rollout_is_filled_again() -> None:
     before = [tensor.clone() for tensor in batch.tensors()]
     rollout.clear()
     rollout.add(
-        np.full((2, 3), 9, np.float32), np.full((2, 2), 9, np.float32), np.full(2, 9.0), *2 * [np.ones(2, bool)]
+        np.full((2, 3), 9, np.float32), *2 * [np.full((2, 2), 9, np.float32)], np.full(2, 9.0), *2 * [np.ones(2, bool)]
     )
     assert all(torch.equal(a, b) for a, b in zip(before, batch.tensors(), strict=True))

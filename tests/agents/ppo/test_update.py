@@ -9,8 +9,10 @@ import torch
 from torch import nn
 
 from supple.agents.ppo import PPO, PPOSettings
-from supple.agents.ppo.network import MultiHead
-from supple.agents.ppo.update import GradientStep, LossSettings, noise_log_prob, ppo_loss
+from supple.agents.ppo.agent import unrolled
+from supple.agents.ppo.network import MultiHead, Space
+from supple.agents.ppo.policies import Gaussian
+from supple.agents.ppo.update import GradientStep, LossSettings, ppo_loss
 from supple.envs import StepResult
 from supple.experiments.hooks import HookDriver
 from supple.interventions import parse_hook
@@ -39,7 +41,9 @@ class Spaces(gym.Env):
 
 
 def network() -> MultiHead:
-    net = MultiHead({"env": (OBSERVATION, ACTION)}, (64, 64), 0, "tanh", False, torch.Generator().manual_seed(0))
+    net = MultiHead(
+        {"env": Space(OBSERVATION, Gaussian(ACTION))}, (64, 64), 0, "tanh", False, torch.Generator().manual_seed(0)
+    )
     with torch.no_grad():  # away from the start, where policy means are tiny and every log_std is 0
         for p in net.parameters():
             p += 0.1 * torch.randn(p.shape, generator=torch.Generator().manual_seed(p.numel()))
@@ -52,8 +56,9 @@ def batch(n: int = N) -> tuple[torch.Tensor, ...]:
     observations, noise = torch.randn(n, OBSERVATION, generator=g), torch.randn(n, ACTION, generator=g)
     net = network()
     with torch.no_grad():
-        actions = net.mean(observations, "env") + net.log_std["env"].exp() * noise
-        log_probs = noise_log_prob(noise, net.log_std["env"]) + 0.2 * torch.randn(n, generator=g)
+        actions = net.outputs(observations, "env") + net.log_std["env"].exp() * noise
+        log_probs = Gaussian(ACTION).log_prob_drawn(actions, actions, noise, net.log_std["env"])
+        log_probs += 0.2 * torch.randn(n, generator=g)
         values = net.values(observations, "env") + 0.3 * torch.randn(n, generator=g)
     advantages = 3 * torch.randn(n, generator=g)
     return observations, actions, log_probs, values, advantages, advantages + values
@@ -122,23 +127,62 @@ def test_one_update_with_clipping_and_adam_equals_that_of_stable_baselines3() ->
         torch.testing.assert_close(mine.detach(), theirs.detach(), rtol=0, atol=2e-6)  # a step is 3e-4
 
 
-@pytest.mark.parametrize("max_norm", [0.5, 1e9])
-def test_eager_steps_equal_clipping_by_norm_and_the_optimizers_own_steps(max_norm: float) -> None:
+@pytest.mark.parametrize(
+    ("max_norm", "adam"),
+    [(0.5, {}), (1e9, {}), (0.0, {}), (0.5, {"weight_decay": 0.1, "betas": (0.5, 0.9)})],
+)
+def test_eager_steps_equal_clipping_by_norm_and_the_optimizers_own_steps(max_norm: float, adam: dict[str, Any]) -> None:
     ours, reference = network(), network()
-    optimizer = torch.optim.Adam(ours.parameters(), lr=1e-2, eps=1e-5)
+    optimizer = torch.optim.Adam(ours.parameters(), lr=1e-2, eps=1e-5, **adam)
     step = GradientStep(max_norm, compiled=False)
     step.begin(optimizer, list(ours.parameters()), 1)
-    plain = torch.optim.Adam(reference.parameters(), lr=1e-2, eps=1e-5)
+    plain = torch.optim.Adam(reference.parameters(), lr=1e-2, eps=1e-5, **adam)
     for _ in range(4):
         step(lambda *b: ppo_loss(ours, "env", b, SB3_LOSS), N, *batch())
         plain.zero_grad()
         ppo_loss(reference, "env", batch(), SB3_LOSS)[0].backward()
-        nn.utils.clip_grad_norm_(reference.parameters(), max_norm)
+        if max_norm:
+            nn.utils.clip_grad_norm_(reference.parameters(), max_norm)
         plain.step()
     for mine, theirs in zip(ours.parameters(), reference.parameters(), strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-6)
         for slot, value in plain.state[theirs].items():
             torch.testing.assert_close(optimizer.state[mine][slot], value, rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize("max_norm", [0.0, 0.1])
+def test_what_is_compiled_is_adam_with_weight_decay_and_any_betas(
+    max_norm: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("supple.agents.ppo.update.compile_step", lambda steps: steps)  # as it stands: that is quick
+    g = torch.Generator().manual_seed(0)
+    start, x = torch.randn(3, 2, generator=g), torch.randn(4, 2, generator=g)
+    compiled, reference = (torch.nn.Parameter(start.clone()) for _ in range(2))
+    adam: dict[str, Any] = {"lr": 0.05, "eps": 1e-5, "betas": (0.6, 0.8), "weight_decay": 0.3}
+    optimizer, plain = torch.optim.Adam([compiled], **adam), torch.optim.Adam([reference], **adam)
+
+    def loss(weights: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        return (rows @ weights.T).cos().sum()
+
+    step = GradientStep(max_norm, compiled=True)
+    step.begin(optimizer, [compiled], 2)
+    for _ in range(3):
+        step(lambda rows: (loss(compiled, rows), rows.sum()), 2, x)  # two steps a call, on two rows each
+        for rows in x.split(2):
+            plain.zero_grad()
+            loss(reference, rows).backward()
+            if max_norm:
+                nn.utils.clip_grad_norm_([reference], max_norm)
+            plain.step()
+    torch.testing.assert_close(compiled, reference, rtol=1e-4, atol=1e-5)
+    assert float((compiled.detach() - start).abs().max()) > 0.1
+    for slot, value in plain.state[reference].items():
+        torch.testing.assert_close(optimizer.state[compiled][slot], value, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("minibatches", "calls"), [(1, 1), (4, 4), (6, 3), (7, 1), (10, 5), (25, 5), (32, 4)])
+def test_no_minibatch_of_an_epoch_is_left_over_by_compiled_calls(minibatches: int, calls: int) -> None:
+    assert unrolled(minibatches) == calls
 
 
 @needs_compiler
@@ -163,14 +207,6 @@ def test_adam_starts_anew_where_its_state_is_zeroed_between_two_steps() -> None:
     torch.testing.assert_close(*ends)
 
 
-def test_log_probability_from_noise_is_that_of_the_normal_distribution() -> None:
-    g = torch.Generator().manual_seed(0)
-    mean, log_std, noise = (torch.randn(n, ACTION, generator=g) for n in (20, 1, 20))
-    actions = mean + log_std.exp() * noise
-    expected = torch.distributions.Normal(mean, log_std.exp()).log_prob(actions).sum(-1)
-    torch.testing.assert_close(noise_log_prob(noise, log_std), expected)
-
-
 def test_clipped_values_take_the_larger_error() -> None:
     net, rows = network(), batch()
     clip = 0.1
@@ -187,7 +223,7 @@ def test_without_normalisation_the_advantages_enter_as_they_are() -> None:
     net, rows = network(), batch()
     settings = LossSettings(0.2, False, 0.5, 0.0, False)
     ratio = torch.exp(
-        torch.distributions.Normal(net.mean(rows[0], "env"), net.log_std["env"].exp()).log_prob(rows[1]).sum(-1)
+        torch.distributions.Normal(net.outputs(rows[0], "env"), net.log_std["env"].exp()).log_prob(rows[1]).sum(-1)
         - rows[2]
     )
     expected = -torch.minimum(ratio * rows[4], ratio.clamp(0.8, 1.2) * rows[4]).mean()
@@ -209,14 +245,16 @@ def trained(compile_mode: str, penalty: str | None) -> MultiHead:
     """Two rollouts of random data with FIRE between them; five gradient steps of 1e-2 an epoch, so that one is left
     over that is not compiled.
 
-    Without a penalty the activation is a random one: it must draw the same slopes compiled as not.
+    Without a penalty the activation is a random one, which must draw the same slopes compiled as not; and Adam has
+    weight decay and other β, its gradients no bound.
     """
+    other: dict[str, Any] = {} if penalty else {"weight_decay": 0.05, "adam_betas": (0.8, 0.9), "max_grad_norm": 0.0}
     settings = PPOSettings(
         env="unused", steps=1, num_envs=2, rollout_steps=40, epochs=2, minibatch_size=16, learning_rate=1e-2,
         hidden=(8,), adapter=6, activation="tanh" if penalty else "rand_smooth_leaky", normalize_rewards=False,
-        compile=compile_mode,
+        compile=compile_mode, **other,
     )  # fmt: skip
-    agent = PPO(settings, {"a": (4, 2), "b": (3, 1)})
+    agent = PPO(settings, {"a": Space(4, Gaussian(2)), "b": Space(3, Gaussian(1))})
     start = copy.deepcopy(agent.network)
     hooks = [hook for text in (penalty, "fire@10") if text and (hook := parse_hook(text))]
     events: list[dict[str, Any]] = []

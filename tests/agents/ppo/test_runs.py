@@ -1,0 +1,72 @@
+"""Whole runs of PPO where actions are discrete: killed and resumed; it learns from one-hot observations."""
+
+import json
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from supple.agents.ppo import PPOSettings
+from supple.experiments.runs import create, train
+from supple.scripts import train as command
+
+SMALL = shlex.split(
+    "--steps 400 --num-envs 2 --rollout-steps 20 --minibatch-size 20 --epochs 2 --hidden 8 --adapter 6 "
+    "--eval-episodes 1 --measure-every 200 --checkpoint-every 120 --hook fire@0.6"
+)
+
+
+class Echo(gym.Env):
+    """Shows a number, and rewards the action that is its bits, or the number itself; an episode is four of them."""
+
+    observation_space = spaces.Discrete(4)
+
+    def __init__(self, bits: bool = False) -> None:
+        self.action_space: gym.Space = spaces.MultiBinary(2) if bits else spaces.Discrete(4)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[int, dict]:
+        super().reset(seed=seed)
+        self.left, self.number = 4, int(self.np_random.integers(4))
+        return self.number, {}
+
+    def step(self, action: Any) -> tuple[int, float, bool, bool, dict]:
+        assert self.action_space.contains(action), action
+        answer = 2 * action[0] + action[1] if np.ndim(action) else action
+        reward = float(answer == self.number)
+        self.left, self.number = self.left - 1, int(self.np_random.integers(4))
+        return self.number, reward, self.left == 0, False, {}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _registered() -> Iterator[None]:
+    gym.register("Echo-v0", Echo)
+    gym.register("EchoBits-v0", Echo, kwargs={"bits": True})
+    yield
+    for name in ("Echo-v0", "EchoBits-v0"):
+        del gym.registry[name]
+
+
+@pytest.mark.parametrize("env", ["CartPole-v1", "Echo-v0", "EchoBits-v0"])
+def test_a_killed_run_goes_on_to_the_same_bytes(killed: Any, same: Any, tmp_path: Path, env: str) -> None:
+    words = ["ppo", "--env", env, *SMALL]
+    command.main([*words, "--out", str(tmp_path / "reference")])
+    killed(["train", *words], tmp_path / "run", 120, 240)
+    same.assert_runs(tmp_path / "run", tmp_path / "reference")
+
+
+@pytest.mark.parametrize("env", ["Echo-v0", "EchoBits-v0"])
+def test_ppo_learns_which_action_each_observation_asks_for(env: str, tmp_path: Path) -> None:
+    settings = PPOSettings(
+        env=env, steps=3_200, num_envs=8, rollout_steps=20, minibatch_size=40, epochs=4, learning_rate=1e-2,
+        hidden=(16,), adapter=0, gamma=0.5, eval_every=10_000, eval_episodes=20,
+        measure_every=10_000, checkpoint_every=10_000, compile="off",
+    )  # fmt: skip
+    create(tmp_path / "run", "ppo", settings, "")
+    train(tmp_path / "run", lambda step: None, print)
+    rows = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
+    assert rows[-1]["eval/return"] > 3.5  # 1 at random
