@@ -87,7 +87,7 @@ def _fitted(
     for _ in range(updates):
         optimizer.zero_grad()
         losses = _losses(_outputs(view, {**parameters, **fitted}), wanted)
-        losses.sum().backward()  # type: ignore[no-untyped-call]  # members share no parameter
+        losses.sum().backward()  # members share no parameter
         optimizer.step()
     with torch.no_grad():
         return _losses(_outputs(view, {**parameters, **fitted}), wanted)

@@ -93,6 +93,7 @@ OTHER: dict[str, dict[str, Any]] = {
     "seed": {"seed": 1},
     "measure_every": {"measure_every": 5},
     "curvature": {"curvature": True},
+    "trainability_every": {"trainability_every": 10},
     "checkpoint_every": {"checkpoint_every": 7},
     "keep_checkpoints": {"checkpoint_every": 7, "keep_checkpoints": 3},
 }
