@@ -45,7 +45,7 @@ def load_learner_state(learner: Learner, state: dict[str, Any]) -> None:
 
 def _placed(values: dict[str, Tensor], like: dict[str, Tensor]) -> dict[str, Tensor]:
     """Return values in the order in memory of the parameters of that name, in which norms are summed: in another one
-    they differ in their last bits. One is of no such parameter any more stays as it is."""
+    they differ in their last bits. One of no such parameter, any more, stays as it is."""
     fits = {n for n, v in values.items() if n in like and like[n].shape == v.shape}
     return {n: torch.empty_like(like[n]).copy_(v) if n in fits else v for n, v in values.items()}
 

@@ -178,8 +178,9 @@ class Actor(nn.Module):
 
 
 def gaussian(mean: Tensor, log_std: Tensor) -> Distribution:
-    """Return the policy before tanh, of what an actor puts out, (n, actions) each. The divergence of two is that of their
-    actions, since tanh is one to one."""
+    """Return the policy before tanh, of what an actor puts out, (n, actions) each.
+
+    The divergence of two of them is that of their actions, since tanh is one to one."""
     return Independent(Normal(mean, log_std.exp(), validate_args=False), 1)
 
 
