@@ -31,8 +31,8 @@ RESOLVED = 1e-6  # an output that varies by less, as a share of its size, is con
 
 @dataclass(frozen=True)
 class Trainability:
-    """How well the network now, and as it was at step 0, fitted the same targets: losses (networks,), 1 before the
-    first update; NaN where the random network says the same of all inputs."""
+    """Final losses (networks,) of the network as it is now and as it was at step 0, fitted to the same targets; 1
+    before the first update, NaN where the random network says the same of all inputs."""
 
     loss: Tensor
     initial_loss: Tensor

@@ -176,7 +176,7 @@ class View:
 
     @cached_property
     def outputs_apart(self) -> tuple[tuple[Any, dict[str, Tensor]], tuple[Any, dict[str, Tensor]]]:
-        """What the module puts out on the probe, and all its parameters: as it was when it was marked, and now."""
+        """The module's outputs on the probe, and all its parameters: as it was when it was marked, and now."""
         assert self.probe is not None
         assert self.marked is not None
         now = {name: p.detach() for name, p in self.learner.module.named_parameters()}

@@ -63,7 +63,7 @@ class Specifics:
 
 @dataclass(kw_only=True)
 class Compared:
-    """What measures of change need, which look at two networks of one architecture on the same inputs.
+    """Capabilities for measures of change, which look at two networks of one architecture on the same inputs.
 
     marked: the trained parameters at the last measurement, by name (see `Learner.mark`); belongs to the checkpoint.
         None: nobody marked any.
