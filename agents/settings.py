@@ -35,6 +35,8 @@ class AgentSettings(RunSettings):
     """Environment steps between checkpoints. A checkpoint ends the running episodes, in every run alike."""
     measure_every: int = 20_000
     """Environment steps between two lines of measurements in metrics.jsonl."""
+    trainability_every: int = 0
+    """Environment steps between two measurements of trainability, each as long as some 400 updates; 0: never."""
     eval_every: int = 0
     """Environment steps between evaluations; 0: at the end of each task only."""
     eval_episodes: int = 5

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ..interventions import Every, Hook, Learner, Moment, UnknownName, When, did_you_mean, snapshot
-from ..metrics import CHEAP_METRICS, View, feature_covariance_distance, measure, sfe
+from ..metrics import CHEAP_METRICS, View, feature_covariance_distance, measure, sfe, trainability
 from .errors import RunError
 
 LogEvent = Callable[..., None]
@@ -30,16 +30,19 @@ class HookDriver:
         start: int = 0,
         ends: bool = False,
         costly: bool = False,
+        trainable: bool = False,
     ) -> None:
         """total, start: the run's planned steps and the step at which it begins. log: takes an event's fields.
         costly: whether events measure what is costly too, such as the Hessian's largest eigenvalue.
+        trainable: whether they measure trainability.
         ends: nothing is learned after `total`, so what recurs (`every`, `when`) is not due there any more.
 
         learners: by their own names, as in metrics and hooks. Raises ValueError for a hook that names none of
         them, for one that an intervention refuses, and for a condition on a metric that there is not."""
         self.hooks, self.learners, self.log = list(hooks), learners, log
         self.fresh = self.hooks  # those of which a checkpoint that was loaded knew nothing
-        self.total, self.start, self.ends, self.costly = total, start, ends, costly
+        self.total, self.start, self.ends = total, start, ends
+        self.costly, self.trainable = costly, trainable
         self._penalties = [hook for hook in hooks if hook.intervention.has("penalty")]
         self._before = [hook for hook in hooks if hook.intervention.has("before_update")]
         self._after = [hook for hook in hooks if hook.intervention.has("after_update")]
@@ -149,7 +152,7 @@ class HookDriver:
 
     def _apply(self, hook: Hook, learner: Learner, moment: Moment) -> None:
         was, weights = View(learner), snapshot(learner.module)
-        before = measure(was, costly=self.costly)
+        before = self._looked_at(was)
         started = time.perf_counter()
         try:
             written = hook.intervention.apply(learner)
@@ -172,10 +175,16 @@ class HookDriver:
             written=len(written),
             contract=hook.intervention.contract(learner),
             before=before,
-            after=measure(now, costly=self.costly),
+            after=self._looked_at(now),
             change=change,
             seconds=round(seconds, 6),
         )
+
+    def _looked_at(self, view: View) -> dict[str, float]:
+        """Return what an event says of a learner; of a stack the members' means, as a whole."""
+        found = trainability(view) if self.trainable else None
+        fitted = {} if found is None else {name: float(value.mean()) for name, value in found.numbers().items()}
+        return measure(view, costly=self.costly) | fitted
 
     def state_dict(self) -> dict[str, Any]:
         return {hook.text: hook.state_dict() for hook in self.hooks}

@@ -19,6 +19,8 @@ def learner_state(learner: Learner) -> dict[str, Any]:
         "generator": learner.generator.get_state(),
         "generators": [source.get_state() for source in learner.generators],
     }
+    if learner.marked is not None:
+        state["marked"] = learner.marked
     if learner.optimizer is not None:
         slots = learner.optimizer.state_dict()["state"]
         state["optimizer"] = {str(i): {key: value.clone() for key, value in v.items()} for i, v in slots.items()}
@@ -32,13 +34,20 @@ def load_learner_state(learner: Learner, state: dict[str, Any]) -> None:
     for follower, values in zip(learner.followers, state["followers"], strict=True):
         follower.load_state_dict(values)
     now = {name: parameter.detach() for name, parameter in learner.module.named_parameters()}
-    # in the parameters' order in memory, in which norms are summed: in another one they differ in their last bits
-    learner.initial = {name: torch.empty_like(now[name]).copy_(tensor) for name, tensor in state["initial"].items()}
+    learner.initial = _placed(state["initial"], now)
+    learner.marked = _placed(state["marked"], now) if "marked" in state else None
     learner.generator.set_state(state["generator"])
     for source, draws in zip(learner.generators, state["generators"], strict=True):
         source.set_state(draws)
     if learner.optimizer is not None:
         _load_slots(learner.optimizer, state["optimizer"])
+
+
+def _placed(values: dict[str, Tensor], like: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return values in the order in memory of the parameters of that name, in which norms are summed: in another one
+    they differ in their last bits. One of no such parameter, any more, stays as it is."""
+    fits = {n for n, v in values.items() if n in like and like[n].shape == v.shape}
+    return {n: torch.empty_like(like[n]).copy_(v) if n in fits else v for n, v in values.items()}
 
 
 def _load_slots(optimizer: torch.optim.Optimizer, state: dict[str, dict[str, Tensor]]) -> None:

@@ -64,6 +64,9 @@ class Loop:
             self._begin(task)
         elif self.step == self.start:
             self.hooks.passed(self.start - 1, self.start)
+        for learner in work.learners.values():
+            if learner.marked is None:
+                learner.mark()
         work.begin_segment(number := self.number, self.step)
         while self.step < until:
             previous = self.step
@@ -74,6 +77,8 @@ class Loop:
                 progress(self.step)
             if crossed(previous, self.step, s.measure_every) or self.step >= until:
                 self._measure(task)
+            if crossed(previous, self.step, s.trainability_every) or (s.trainability_every and self.step >= task.end):
+                self._measure_trainability(task)
             due = work.evaluation_due(task, previous, self.step)
             numbers = self._evaluate(task) if due else {}
             if self.step >= task.end:
@@ -105,6 +110,8 @@ class Loop:
         self.run.event(event="task", step=self.step, task=task.index, **task.fields)
         if task.index:
             self.hooks.switched(self.step, task.index)
+        if self.work.settings.trainability_every:
+            self._measure_trainability(task)
         if self.work.evaluation_due(task, self.step, self.step):
             self._evaluate(task)
 
@@ -148,6 +155,14 @@ class Loop:
         self.run.flush()
         means = {name: fmean(own[name] for own in found) for name in found[0]}
         self.hooks.measured(self.step, {**learning, **means})
+        for learner in self.work.learners.values():
+            learner.mark()
+
+    def _measure_trainability(self, task: Task) -> None:
+        for labels, own in zip(self._labels(), self.work.trainability(), strict=True):
+            if own:  # nothing before there are data
+                self.run.metrics(self.step, {**task.labels, **own}, **labels)
+        self.run.flush()
 
     def _labels(self) -> list[dict[str, int]]:
         """Return what the lines of each series carry: the seed, where a run trains several."""

@@ -27,11 +27,12 @@ def read_hooks(
     start: int = 0,
     log: LogEvent = lambda **_: None,
     costly: bool = False,
+    trainable: bool = False,
 ) -> HookDriver:
     """Return the driver of these hooks, which must fire in this run and have their place in these learners.
 
-    start > 0: a fork, where a hook without a schedule is applied at the fork. costly: as of
-    `HookDriver`. Raises UsageError.
+    start > 0: a fork, where a hook without a schedule is applied at the fork. costly, trainable: as
+    of `HookDriver`. Raises UsageError.
     """
     option, total = "--arm" if start else "--hook", tasks[-1].end
     switches = [task.index for task in tasks[1:] if task.start >= start]
@@ -52,6 +53,6 @@ def read_hooks(
             if hook.text in (other.text for other in hooks):
                 raise UsageError(f"{hook.text} is given twice")
             hooks.append(hook)
-        return HookDriver(hooks, learners, log, total, start, ends=True, costly=costly)
+        return HookDriver(hooks, learners, log, total, start, ends=True, costly=costly, trainable=trainable)
     except ValueError as error:
         raise UsageError(f"{option}: {error}") from error

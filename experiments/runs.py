@@ -88,8 +88,9 @@ def settings_of(config: Mapping[str, Any], file: Path) -> tuple[Kind, RunSetting
 def drive(work: Work, hooks: Sequence[str], start: int = 0, run: RunDirectory | None = None) -> HookDriver:
     """Return the driver of a run's hooks, those of its kind before the user's. Raises UsageError for those that have
     no place in it."""
-    log = run.event if run else lambda **_: None
-    driver = read_hooks((*work.hooks, *hooks), work.tasks, work.learners, start, log, work.settings.curvature)
+    log, s = run.event if run else lambda **_: None, work.settings
+    texts = (*work.hooks, *hooks)
+    driver = read_hooks(texts, work.tasks, work.learners, start, log, s.curvature, s.trainability_every > 0)
     for hook in driver.hooks:
         if isinstance(hook.schedule, When) and len(work.seeds) > 1:
             raise UsageError(

@@ -56,6 +56,8 @@ class RunSettings:
     """Updates between two evaluations within a task."""
     curvature: Annotated[bool, tyro.conf.arg(aliases=["--measure-curvature"])] = False
     """Measure the largest eigenvalue of the loss's Hessian too; takes as long as some hundred updates."""
+    trainability_every: int = 0
+    """Updates between two measurements of trainability, each of which takes as long as some 400 updates; 0: never."""
     keep_best: Annotated[bool, tyro.conf.arg(aliases=["--best"])] = False
     """Keep the state that did best in the evaluations so far, in the run's folder best/."""
     keep_at: Annotated[tuple[int, ...], tyro.conf.arg(aliases=["--kept"], metavar="STEPS")] = ()
@@ -92,7 +94,11 @@ class RunSettings:
             }
         )
         finite(**vars(self))
-        for name, value in (("--seed", self.seed), ("--eval-every", self.eval_every)):
+        for name, value in (
+            ("--seed", self.seed),
+            ("--eval-every", self.eval_every),
+            ("--trainability-every", self.trainability_every),
+        ):
             if value < 0:
                 raise UsageError(f"{name} must be 0 or more, got {value}")
 

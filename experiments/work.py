@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ..interventions import Learner
-from ..metrics import View, measure
+from ..metrics import View, measure, trainability
 from .hooks import HookDriver
 from .rundir import RunDirectory
 from .settings import RunSettings
@@ -119,6 +119,20 @@ class Work(ABC):
                 for metric, value in measure(View(learner), True, costly=costly).items()
             }
         ]
+
+    def trainability(self) -> list[dict[str, float]]:
+        """Return how trainable the learners are that have seen data, `learner/metric` → number: of the run, or of each
+        seed of a stack."""
+        lines: list[dict[str, float]] = [{} for _ in self.seeds or (0,)]
+        for name, learner in self.learners.items():
+            if (found := trainability(learner)) is None:
+                continue
+            for metric, values in found.numbers().items():
+                # one for each seed of a stack; else the mean, where one network of the run is itself a stack
+                own = values.tolist() if self.seeds else [float(values.mean())]
+                for line, value in zip(lines, own, strict=True):
+                    line[f"{name}/{metric}"] = value
+        return lines
 
     def evaluation_due(self, task: Any, previous: int, step: int) -> bool:
         """Return whether to evaluate at `step`, the steps in (previous, step] having gone by; where a task begins,

@@ -3,6 +3,7 @@
 from ..networks.recording import record
 from ..networks.scale import isometry_scale
 from .balance import lambda_balance, lambda_residual
+from .churn import policy_churn, update_ratio, value_churn
 from .continual import (
     average_accuracy,
     average_online_accuracy,
@@ -30,7 +31,12 @@ from .features import (
 )
 from .fronts import hypervolume, pareto_front
 from .gaps import GeneralizationGap, generalization_gap
-from .gradients import gradient_covariance, gradient_effective_rank, per_sample_gradients
+from .gradients import (
+    gradient_covariance,
+    gradient_effective_rank,
+    per_sample_gradients,
+    small_gradient_fraction,
+)
 from .human import ATARI_SCORES, human_normalized, human_normalized_score
 from .probe import CHEAP_METRICS, METRICS, Metric, measure, measure_members, metrics
 from .saturation import (
@@ -54,6 +60,7 @@ from .scores import (
     plasticity_score,
     share_of_fresh,
 )
+from .trainability import Trainability, trainability
 from .view import View
 from .weights import dfi, dfi_unscaled, gradient_norm, sfe, weight_norm
 
@@ -66,6 +73,7 @@ __all__ = [
     "Metric",
     "Paired",
     "Score",
+    "Trainability",
     "View",
     "accuracy_recovery_time",
     "activation_slopes",
@@ -115,6 +123,7 @@ __all__ = [
     "peak_saturation",
     "per_sample_gradients",
     "plasticity_score",
+    "policy_churn",
     "record",
     "saturation_area",
     "saturation_fraction",
@@ -123,8 +132,12 @@ __all__ = [
     "sfe",
     "share_of_fresh",
     "sign_flip",
+    "small_gradient_fraction",
     "srank",
     "t_interval",
     "total_average_online_accuracy",
+    "trainability",
+    "update_ratio",
+    "value_churn",
     "weight_norm",
 ]

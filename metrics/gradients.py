@@ -1,4 +1,4 @@
-"""Gradients sample by sample: do the samples pull the network in many directions, or in few?"""
+"""Gradients: of each sample (do they pull the network in many directions, or in few?), and of each unit."""
 
 from collections.abc import Iterable
 
@@ -72,3 +72,22 @@ def gradient_effective_rank(gradients: Tensor, tau: float = 0.99) -> Tensor:
         raise ValueError(f"gradient_effective_rank: tau must be in (0, 1), got {tau}")
     energies = torch.linalg.eigvalsh(gradient_covariance(gradients)).clamp(min=0).flip(-1)
     return count_holding(energies, tau)
+
+
+@torch.no_grad()
+def small_gradient_fraction(*gradients: Tensor, tau: float = 0.01) -> Tensor:
+    """Return the share of units whose incoming weights have small gradients, pooled over layers: (…) float64.
+
+    gradients: of each layer's weight, (…, units, *weights of one). A unit's are small where the mean of |∂L/∂W| over
+    them is at most τ times the mean over its layer; in a layer without any gradient all are. GraMa (Liu et al. 2025,
+    arXiv 2505.24061) asks this instead of how active units are; the threshold is ours.
+
+    Raises ValueError for no layer, and for tau below 0.
+    """
+    if not gradients or tau < 0:
+        raise ValueError(f"small_gradient_fraction: needs a layer and a tau of at least 0, got {len(gradients)}, {tau}")
+    small = []
+    for gradient in gradients:
+        scores = gradient.abs().mean(-1)
+        small.append(scores <= tau * scores.mean(-1, keepdim=True))
+    return torch.cat(small, dim=-1).double().mean(-1)

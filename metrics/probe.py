@@ -18,9 +18,10 @@ from ..networks.linear_pairs import LinearPair
 from ..networks.recording import evaluating
 from ..registry import Registry
 from .balance import deviation_of, nearest_lambda
+from .churn import policy_churn, update_ratio, value_churn
 from .curvature import hessian_eigenvalues
 from .features import count_holding, count_large, count_resolved, entropy_rank, member_scores
-from .gradients import gradient_effective_rank, per_sample_gradients
+from .gradients import gradient_effective_rank, per_sample_gradients, small_gradient_fraction
 from .view import View
 
 SAMPLES = 64  # of which per-sample gradients are held at once
@@ -43,7 +44,7 @@ class Metric:
     """
 
     about: str
-    needs: Literal["weights", "pairs", "batch", "units", "slopes", "samples"]
+    needs: Literal["weights", "pairs", "batch", "units", "slopes", "samples", "hidden", "marked", "policy", "values"]
     value: Callable[[View], Tensor]
     pool: Literal["sum", "mean", "max", "norm"] = "mean"
     costly: bool = False
@@ -72,11 +73,24 @@ def _of_pairs(of: Callable[[LinearPair], Tensor], view: View) -> Tensor:
     return torch.stack([view.apart(view.own(v) if v.ndim else v[None]).mean(1) for v in values]).mean(0)
 
 
-def _gradient_norm(view: View) -> Tensor:
-    """Return the norm of the loss gradient on the recent batch; existing .grad fields are not touched."""
-    with evaluating(view.learner.module):
-        gradients = torch.autograd.grad(view.learner.loss(), view.parameters(), allow_unused=True)
-    return _norm(view, [g for g in gradients if g is not None])
+def _update_ratio(view: View) -> Tensor:
+    """Return the share of their norm by which the trained parameters moved since they were marked."""
+    assert view.marked is not None  # `needs` says so
+    now = view.learner.trained()
+    before = [view.marked[name] for name in now]
+    return update_ratio(*([view.apart(view.own(t)) for t in each] for each in (before, now.values())))
+
+
+def _policy_churn(view: View) -> Tensor:
+    """Return how far the policy moved on the probe; networks that act are no stacks."""
+    assert view.learner.policy is not None
+    return policy_churn(*(view.learner.policy(*of) for of in view.outputs_apart))[None]
+
+
+def _value_churn(view: View) -> Tensor:
+    assert view.learner.values is not None
+    before, now = (view.apart(view.own(view.learner.values(outputs))) for outputs, _ in view.outputs_apart)
+    return value_churn(before, now)
 
 
 def _dormant(view: View, *layers: Tensor) -> Tensor:
@@ -139,7 +153,26 @@ metrics: Registry[Metric] = Registry("metric", {
         "pairs",
         lambda v: _of_pairs(deviation_of, v),
     ),
-    "gradient_norm": Metric("L2 norm of the loss gradient on a recent batch", "batch", _gradient_norm, "norm"),
+    "gradient_norm": Metric(
+        "L2 norm of the loss gradient on a recent batch",
+        "batch",
+        lambda v: _norm(v, list(v.gradients.values())),
+        "norm",
+    ),
+    "small_gradient_fraction": Metric(
+        "share of units whose weights' mean |gradient| is at most 1 % of their layer's (GraMa, Liu et al. 2025)",
+        "hidden",
+        lambda v: small_gradient_fraction(*v.unit_gradients),
+    ),
+    "update_ratio": Metric("‖Δθ‖/‖θ‖ of the trained parameters since the last measurement", "marked", _update_ratio),
+    "policy_churn": Metric(
+        "change of the policy since the last measurement on a recent batch: KL divergence, of a greedy policy share",
+        "policy",
+        _policy_churn,
+    ),
+    "value_churn": Metric(
+        "mean |change| of the values since the last measurement on a recent batch", "values", _value_churn
+    ),
     "dormant_fraction": Metric(
         "share of units that are (nearly) always 0 on a recent batch, pooled over layers",
         "units",
@@ -210,7 +243,7 @@ def measure(
 
     Only what can be taken: before it has seen any data, what its weights tell; without hidden units, nothing about
     units; without consecutive linear maps, nothing about their balance; without samples' losses (`Learner.batches`),
-    nothing about their gradients.
+    nothing about their gradients; before it was marked (`Learner.mark`), nothing about change.
 
     per_layer: add `dormant_fraction/<units>` for each hidden layer, the members of a stack pooled.
     member: of a stack, this network alone, as if it were trained alone. Raises ValueError as `View` does.
@@ -235,6 +268,7 @@ def measure_members(learner: Learner | View, per_layer: bool = False, costly: bo
 
 def _take(view: View, per_layer: bool, costly: bool) -> dict[str, tuple[Tensor, str]]:
     """Return the values of every network, (networks,), and how to pool them, by name."""
+    seen = view.probe is not None and bool(view.marked)
     there: dict[str, Callable[[], bool]] = {
         "weights": lambda: True,
         "pairs": lambda: bool(view.learner.linear_pairs()),
@@ -242,6 +276,10 @@ def _take(view: View, per_layer: bool, costly: bool) -> dict[str, tuple[Tensor, 
         "units": lambda: view.has_units,
         "slopes": lambda: bool(view.slopes),
         "samples": lambda: view.sample_losses is not None,
+        "hidden": lambda: view.probe is not None and bool(view.unit_gradients),
+        "marked": lambda: bool(view.marked),
+        "policy": lambda: seen and view.learner.policy is not None,
+        "values": lambda: seen and view.learner.values is not None,
     }
     wanted = METRICS if costly else CHEAP_METRICS
     taken = {name: (metric.value(view), str(metric.pool)) for name, metric in wanted.items() if there[metric.needs]()}

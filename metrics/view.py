@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from ..networks.learner import Learner
 from ..networks.members import members_of
-from ..networks.recording import Recording, evaluating, record
+from ..networks.recording import Recording, evaluating, outputs_with, record
 from ..networks.scale import isometry_scale
 from .features import feature_matrices
 from .saturation import activation_slopes
@@ -141,7 +141,49 @@ class View:
 
     def parameters(self) -> list[nn.Parameter]:
         """Return what the learner trains."""
-        return [p for p in self.learner.module.parameters() if p.requires_grad]
+        return list(self.learner.trained().values())
+
+    @cached_property
+    def gradients(self) -> dict[str, Tensor]:
+        """Gradients of the loss on the recent batch, by name of the parameter; without those that it does not reach.
+        Existing .grad fields are not touched."""
+        trained = self.learner.trained()
+        with evaluating(self.learner.module):
+            found = torch.autograd.grad(self.learner.loss(), list(trained.values()), allow_unused=True)
+        return {name: g for name, g in zip(trained, found, strict=True) if g is not None}
+
+    @cached_property
+    def unit_gradients(self) -> list[Tensor]:
+        """Gradients of the weights before hidden units, (networks, units, weights of one): of each layer but the heads
+        that the loss reaches."""
+        found = []
+        for layer in self.learner.layers:
+            gradient = self.gradients.get(f"{layer.name}.weight")
+            if layer.role != "head" and gradient is not None:
+                stacked = self.own(gradient) if layer.stacked else gradient[None]
+                found.append(stacked.flatten(2))
+        # what is stacked in a learner that is not is more units of one network
+        return [each.reshape(self.networks, -1, each.shape[-1]) for each in found]
+
+    @property
+    def marked(self) -> dict[str, Tensor] | None:
+        """The trained parameters at the last measurement; None where nobody marked them, or they have changed in number
+        or shape since."""
+        trained, marked = self.learner.trained(), self.learner.marked
+        if marked is None or {n: p.shape for n, p in trained.items()} != {n: p.shape for n, p in marked.items()}:
+            return None
+        return marked
+
+    @cached_property
+    def outputs_apart(self) -> tuple[tuple[Any, dict[str, Tensor]], tuple[Any, dict[str, Tensor]]]:
+        """The module's outputs on the probe, and all its parameters: as it was when it was marked, and now."""
+        assert self.probe is not None
+        assert self.marked is not None
+        now = {name: p.detach() for name, p in self.learner.module.named_parameters()}
+        before = now | self.marked
+        with torch.no_grad():
+            was, is_now = (outputs_with(self.learner.module, each, self.probe) for each in (before, now))
+        return (was, before), (is_now, now)
 
     @cached_property
     def sample_losses(self) -> Tensor | None:

@@ -3,12 +3,13 @@
 A `Learner` inherits these groups, so that all are keyword arguments of it, and attributes that may be set afterwards.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+from torch.distributions import Distribution
 
 from .layers import Scope
 
@@ -58,6 +59,24 @@ class Specifics:
     activation_draws: Sequence[torch.Generator] | None = None
     algorithm: str = ""
     temperature: "Learner | None" = None
+
+
+@dataclass(kw_only=True)
+class Compared:
+    """Capabilities for measures of change, which look at two networks of one architecture on the same inputs.
+
+    marked: the trained parameters at the last measurement, by name (see `Learner.mark`); belongs to the checkpoint.
+        None: nobody marked any.
+    policy: (churn) returns the policy that the module's outputs stand for, given its parameters by name: a distribution
+        for each row, or the actions themselves, (rows,), where the policy is deterministic.
+    values: (churn) returns the values among the module's outputs, (rows, …), of a stack (members, rows, …).
+    redraw_draws: (trainability) the generators that `redraw` moves, beside the learner's own.
+    """
+
+    marked: dict[str, Tensor] | None = None
+    policy: Callable[[Any, Mapping[str, Tensor]], Distribution | Tensor] | None = None
+    values: Callable[[Any], Tensor] | None = None
+    redraw_draws: tuple[torch.Generator, ...] = ()
 
 
 @dataclass(kw_only=True)

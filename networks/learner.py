@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ..registry import did_you_mean
-from .capabilities import MoreData, Restructured, Specifics, no_batches
+from .capabilities import Compared, MoreData, Restructured, Specifics, no_batches
 from .layers import Layer, Scope, chain
 from .linear_pairs import Joint, LinearPair, declared_pairs, find_joints, pair_at
 from .parameters import snapshot
@@ -23,7 +23,7 @@ def _is_part(word: str) -> Callable[[Layer], bool]:
 
 
 @dataclass
-class Learner(MoreData, Specifics, Restructured):
+class Learner(MoreData, Specifics, Compared, Restructured):
     """The thin adapter that every track provides: all that an intervention or a metric sees of a training run.
 
     What few methods ask for is in its bases (capabilities.py), and optional.
@@ -88,6 +88,14 @@ class Learner(MoreData, Specifics, Restructured):
                 if name not in modules:
                     hint = did_you_mean(name, modules)
                     raise ValueError(f"'{self.name}': the wiring of '{unit}' names no module: '{name}'{hint}")
+
+    def trained(self) -> dict[str, nn.Parameter]:
+        """Return the parameters that are trained, by name."""
+        return {name: p for name, p in self.module.named_parameters() if p.requires_grad}
+
+    def mark(self) -> None:
+        """Note down the trained parameters as they are now, for measures of what changed since."""
+        self.marked = {name: p.detach().clone() for name, p in self.trained().items()}
 
     def is_stacked(self, unit: str) -> bool:
         """Return whether these units are those of a stack, (members, n, …), each member's a layer of its own: where the

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 
 After = Callable[[nn.Module, Any, Tensor], None]
 Before = Callable[[nn.Module, Any], None]
@@ -25,6 +26,13 @@ def evaluating(module: nn.Module) -> Iterator[None]:
     finally:
         for part, mode in modes:
             part.training = mode
+
+
+def outputs_with(module: nn.Module, parameters: Mapping[str, Tensor], inputs: Sequence[Any]) -> Any:
+    """Return what `module(*inputs)` puts out in evaluation mode with other values for these of its parameters, by name;
+    the module keeps its own. Differentiable in the values."""
+    with evaluating(module):
+        return functional_call(module, dict(parameters), tuple(inputs))
 
 
 def run_hooked(

@@ -138,6 +138,9 @@ class DQN:
             followers=(self.target,),
             algorithm="dqn",
             injectable="mlp",
+            policy=lambda values, _: values.argmax(1),
+            values=lambda values: values,
+            redraw_draws=(self._draws,),
         )
 
     def _probe(self) -> tuple[Tensor] | None:

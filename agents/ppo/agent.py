@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.distributions import Distribution
 
 from ...envs import StepResult
 from ...experiments.errors import RunError
@@ -98,7 +99,16 @@ class PPO:
             redraw=redraw,
             algorithm="ppo",
             wiring=self.network.wiring(),
+            policy=self._policy,
+            values=lambda outputs: outputs[1],
+            redraw_draws=(self._draws,),
         )  # fmt: skip
+
+    def _policy(self, outputs: tuple[Tensor, Tensor], parameters: Mapping[str, Tensor]) -> Distribution:
+        """Return the policy that the network's outputs on the probe stand for."""
+        assert self.last is not None
+        key = self.last[0]
+        return self.spaces[key].policy.distribution(outputs[0], parameters.get(f"log_std.{key}"))
 
     @property
     def probe(self) -> tuple[str, Batch] | None:

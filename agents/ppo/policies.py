@@ -9,7 +9,8 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import DTypeLike, NDArray
-from torch import Tensor
+from torch import Tensor, distributions
+from torch.distributions import Distribution
 
 LOG_2PI = math.log(2 * math.pi)
 
@@ -50,6 +51,10 @@ class Policy(ABC):
     @abstractmethod
     def entropy(self, outputs: Tensor, log_std: Tensor | None) -> Tensor:
         """Return the entropy in nats, (n,), or () where it is the same for every observation."""
+
+    @abstractmethod
+    def distribution(self, outputs: Tensor, log_std: Tensor | None) -> Distribution:
+        """Return the policy for each row of outputs (n, outputs), in PyTorch's form, to be compared with another."""
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and vars(self) == vars(other)
@@ -92,6 +97,10 @@ class Gaussian(Policy):
         assert log_std is not None
         return (log_std + 0.5 * (1 + LOG_2PI)).sum()
 
+    def distribution(self, outputs: Tensor, log_std: Tensor | None) -> Distribution:
+        assert log_std is not None
+        return distributions.Independent(distributions.Normal(outputs, log_std.exp(), validate_args=False), 1)
+
 
 class Categorical(Policy):
     """Actions of `Discrete(outputs)`: the network gives logits.
@@ -120,6 +129,9 @@ class Categorical(Policy):
         log_probs = F.log_softmax(outputs, -1)
         return -(log_probs.exp() * log_probs).sum(-1)
 
+    def distribution(self, outputs: Tensor, log_std: Tensor | None) -> Distribution:
+        return distributions.Categorical(logits=outputs, validate_args=False)
+
 
 class Bernoulli(Policy):
     """Actions of `MultiBinary(outputs)`: independent bits, the network gives the logit of each being 1."""
@@ -144,6 +156,9 @@ class Bernoulli(Policy):
 
     def entropy(self, outputs: Tensor, log_std: Tensor | None) -> Tensor:
         return F.binary_cross_entropy_with_logits(outputs, outputs.sigmoid(), reduction="none").sum(-1)
+
+    def distribution(self, outputs: Tensor, log_std: Tensor | None) -> Distribution:
+        return distributions.Independent(distributions.Bernoulli(logits=outputs, validate_args=False), 1)
 
 
 def policy_for(space: gym.Space) -> Policy:

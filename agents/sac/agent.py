@@ -24,7 +24,19 @@ from ..normalize import RunningMeanStd
 from ..offpolicy.experience import Experience
 from ..offpolicy.graph import Captured
 from ..offpolicy.replay import Layout, Sample
-from .networks import MLP, Actor, Critics, QNetworks, SimBa, features_of, layers_of, orthogonal, uniform, wiring_of
+from .networks import (
+    MLP,
+    Actor,
+    Critics,
+    QNetworks,
+    SimBa,
+    features_of,
+    gaussian,
+    layers_of,
+    orthogonal,
+    uniform,
+    wiring_of,
+)
 from .settings import SACSettings
 from .update import STATISTICS, SoftUpdate, Temperature, Transitions
 
@@ -103,7 +115,7 @@ class SAC:
         draws = {name: generator(s.seed, f"interventions on {name}") for name in ("actor", "critic", "temperature")}
 
         def common(name: str) -> dict[str, Any]:
-            return {"generator": draws[name], "algorithm": "sac", "endless": True}
+            return {"generator": draws[name], "algorithm": "sac", "endless": True, "redraw_draws": (self._draws,)}
 
         temperature = Learner(
             "temperature", self.temperature, self._adam(self.temperature, 0.0), (), (),
@@ -115,6 +127,7 @@ class SAC:
             probe=lambda: (recent := experience.recent()) and recent[0][:1], loss=self._actor_probe_loss,
             redraw=lambda: snapshot(self._new_actor()), temperature=temperature,
             features=features_of(self.actor), batches=experience.batches(self._actor_losses, draws["actor"]),
+            policy=lambda outputs, _: gaussian(*outputs),
             **common("actor"),
         )  # fmt: skip
         net = self.critics.net
@@ -124,7 +137,8 @@ class SAC:
             probe=lambda: (recent := experience.recent()) and recent[0][:2], loss=self._critic_probe_loss,
             redraw=lambda: snapshot(self._new_critics()), followers=(self.target,),
             temperature=temperature, injectable="net", features=features_of(net, "net."),
-            batches=experience.batches(self._critic_losses, draws["critic"]), **common("critic"),
+            batches=experience.batches(self._critic_losses, draws["critic"]), values=lambda values: values,
+            **common("critic"),
         )  # fmt: skip
         return {"actor": actor, "critic": critic}
 

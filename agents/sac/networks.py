@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.distributions import Distribution, Independent, Normal
 
 from ...interventions import Layer, StackedLayerNorm, StackedLinear, Units, Wiring
 from ...networks import Normalization, Role, hidden_linear, hidden_norm, stacked_hidden_linear
@@ -174,6 +175,13 @@ class Actor(nn.Module):
         u = mean + log_std.exp() * noise
         gaussian = -0.5 * noise.square() - log_std - 0.5 * LOG_2PI
         return torch.tanh(u), (gaussian - 2 * (math.log(2) - u - F.softplus(-2 * u))).sum(-1)
+
+
+def gaussian(mean: Tensor, log_std: Tensor) -> Distribution:
+    """Return the policy before tanh, of what an actor puts out, (n, actions) each.
+
+    The divergence of two of them is that of their actions, since tanh is one to one."""
+    return Independent(Normal(mean, log_std.exp(), validate_args=False), 1)
 
 
 class QNetworks(nn.Module):

@@ -93,10 +93,12 @@ OTHER: dict[str, dict[str, Any]] = {
     "seed": {"seed": 1},
     "measure_every": {"measure_every": 5},
     "curvature": {"curvature": True},
+    "trainability_every": {"tasks": 1, "trainability_every": 100},
     "checkpoint_every": {"checkpoint_every": 7},
     "keep_checkpoints": {"checkpoint_every": 7, "keep_checkpoints": 3},
 }
 WITHOUT: dict[str, dict[str, Any]] = {  # the option itself left out, where others belong to it
+    "trainability_every": {"tasks": 1},
     "images_per_class": {"stream": "split", "images": None},
     "classes_per_task": {"stream": "split", "images": None},
     "shares": {"stream": "chunks", "images": None, "shares": (0.1, 1.0)},

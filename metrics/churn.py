@@ -1,0 +1,52 @@
+"""Churn: how far a network moved since it was last looked at, in its parameters and in what it says of the same inputs.
+
+Tang et al. 2025 (arXiv 2506.00592) look at the change by one update, on inputs that the update did not see. Here it is
+that between two measurements, on recent inputs, which needs no pass beside every update.
+"""
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor
+from torch.distributions import Distribution, kl_divergence
+
+
+@torch.no_grad()
+def update_ratio(before: Iterable[Tensor], now: Iterable[Tensor]) -> Tensor:
+    """Return ‖θ′ − θ‖/‖θ‖ of parameters before and now, several tensors (networks, size) → (networks,) float64.
+
+    It is in [0, ∞), and not finite where θ is zero."""
+    pairs = [(new - old, old) for old, new in zip(before, now, strict=True)]
+    moved, size = (
+        torch.linalg.vector_norm(torch.stack([_norms(part) for part in parts]), dim=0)
+        for parts in zip(*pairs, strict=True)
+    )
+    return moved / size
+
+
+def _norms(part: Tensor) -> Tensor:
+    return torch.linalg.vector_norm(part, dim=1, dtype=torch.float64)
+
+
+@torch.no_grad()
+def policy_churn(before: Distribution | Tensor, now: Distribution | Tensor) -> Tensor:
+    """Return the mean change of a policy over inputs, ().
+
+    Of distributions with one batch axis, (n,): the mean of KL(before ‖ now), in nats, in [0, ∞). Of the actions of a
+    deterministic policy, (n,): the share of inputs where another one is taken, in [0, 1] (Schaul et al. 2022, arXiv
+    2206.00730). Raises ValueError for one of each.
+    """
+    if isinstance(before, Tensor) and isinstance(now, Tensor):
+        return (before != now).double().mean()
+    if isinstance(before, Distribution) and isinstance(now, Distribution):
+        return kl_divergence(before, now).double().mean()
+    raise ValueError(
+        f"policy_churn: needs two distributions or the actions of two policies, got {type(before).__name__} and "
+        f"{type(now).__name__}"
+    )
+
+
+@torch.no_grad()
+def value_churn(before: Tensor, now: Tensor) -> Tensor:
+    """Return the mean |V′ − V| of values, (networks, n) → (networks,) float64, in their own unit."""
+    return (now - before).double().abs().mean(1)

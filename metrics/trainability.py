@@ -1,0 +1,158 @@
+"""Trainability: how well can a network still learn something new on the inputs that it sees?
+
+    wanted(x) = f(x) + r̂(x),   r̂ a freshly drawn network's outputs, each of mean 0 and variance 1 over the inputs
+    loss      = mean (f_θ(x) − wanted(x))², after N updates of Adam from θ, the parameters now, or from those of step 0
+    score     = 1 − loss
+
+Target-fitting capacity (Lyle et al. 2022, arXiv 2204.09560): targets are outputs of random networks. They are asked for
+on top of what the network already says, so that every network begins at a loss of exactly 1, as if it predicted their
+mean. Else a value function of large numbers would be measured by how long an optimizer takes to bring them down.
+Errors are squared for policies too. Of a Gaussian's mean that is the Kullback–Leibler divergence, up to σ²; of logits
+the divergence hardly sees the actions that a policy has given up.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..networks.learner import Learner
+from ..networks.recording import outputs_with
+from .view import View
+
+UPDATES = 200
+LEARNING_RATE = 1e-3
+COLUMNS = 1024  # numbers of each row that count, so that a vocabulary's need no memory of their own
+RESOLVED = 1e-6  # an output that varies by less, as a share of its size, is constant
+
+
+@dataclass(frozen=True)
+class Trainability:
+    """Final losses (networks,) of the network as it is now and as it was at step 0, fitted to the same targets; 1
+    before the first update, NaN where the random network says the same of all inputs."""
+
+    loss: Tensor
+    initial_loss: Tensor
+
+    def numbers(self) -> dict[str, Tensor]:
+        """Return what is logged, each (networks,): the scores 1 − loss, at most 1 and 0 for a network that learned
+        nothing, and the losses."""
+        return {
+            "trainability": 1 - self.loss,
+            "trainability/initial": 1 - self.initial_loss,
+            "trainability/loss": self.loss,
+            "trainability/initial_loss": self.initial_loss,
+        }
+
+
+def trainability(
+    learner: Learner | View, updates: int = UPDATES, learning_rate: float = LEARNING_RATE
+) -> Trainability | None:
+    """Return how well a learner's network can be fitted to a random one on its probe; None before it has any data.
+
+    Both networks are fitted in evaluation mode, with all rows of the probe in each of the `updates` of a fresh Adam.
+    Of a stack every member is fitted by itself, to a target of its own. Where the network puts out several tensors,
+    each counts alike, with at most 1024 numbers of a row, evenly spaced. It takes 2·`updates` passes forward and
+    backward and memory for five copies of the parameters. Nothing of the learner moves, nor any of its generators.
+
+    Raises ValueError for less than one update and for a learning rate that is not above 0.
+    """
+    if updates < 1 or not learning_rate > 0:
+        raise ValueError(
+            f"trainability: needs at least one update and a learning rate above 0, got {updates} and {learning_rate}"
+        )
+    view = learner if isinstance(learner, View) else View(learner)
+    if view.probe is None:
+        return None
+    learner = view.learner
+    now = {name: p.detach() for name, p in learner.module.named_parameters()}
+    start = now | learner.initial
+    with torch.no_grad():
+        targets = [_standardized(t) for t in _outputs(view, start | _redrawn(view))]
+    losses = [_fitted(view, parameters, targets, updates, learning_rate) for parameters in (now, start)]
+    return Trainability(*map(view.own, losses))
+
+
+def _fitted(
+    view: View, parameters: Mapping[str, Tensor], targets: list[Tensor], updates: int, learning_rate: float
+) -> Tensor:
+    """Return the losses after training from these parameters on, (members,)."""
+    fitted = {name: parameters[name].clone().requires_grad_() for name in view.learner.trained()}
+    optimizer = torch.optim.Adam(fitted.values(), lr=learning_rate)
+    with torch.no_grad():
+        wanted = [own + target for own, target in zip(_outputs(view, parameters), targets, strict=True)]
+    for _ in range(updates):
+        optimizer.zero_grad()
+        losses = _losses(_outputs(view, {**parameters, **fitted}), wanted)
+        losses.sum().backward()  # members share no parameter
+        optimizer.step()
+    with torch.no_grad():
+        return _losses(_outputs(view, {**parameters, **fitted}), wanted)
+
+
+def _outputs(view: View, parameters: Mapping[str, Tensor]) -> list[Tensor]:
+    """Return each tensor that the network puts out on the probe, (members, rows, numbers)."""
+    assert view.probe is not None
+    found = _tensors(outputs_with(view.learner.module, parameters, view.probe))
+    found = [t if view.members else t[None] for t in found]
+    return [_some(t.reshape(*t.shape[:2], -1)) for t in found]
+
+
+def _tensors(outputs: Any) -> list[Tensor]:
+    """Return the tensors of real numbers among outputs: a tensor, or several in a sequence or by name."""
+    if isinstance(outputs, Tensor):
+        return [outputs]
+    several = outputs.values() if isinstance(outputs, Mapping) else outputs
+    return [t for t in several if isinstance(t, Tensor) and t.is_floating_point()]
+
+
+def _some(outputs: Tensor) -> Tensor:
+    count = outputs.shape[-1]
+    return outputs[..., torch.linspace(0, count - 1, COLUMNS).long()] if count > COLUMNS else outputs
+
+
+def _standardized(outputs: Tensor) -> Tensor:
+    """Return outputs (members, rows, numbers) with mean 0 and variance 1 over the rows; NaN where they do not vary."""
+    mean = outputs.mean(1, keepdim=True)
+    spread = (outputs - mean).square().mean(1, keepdim=True).sqrt()
+    spread = torch.where(spread > RESOLVED * outputs.abs().amax(1, keepdim=True), spread, torch.nan)
+    return (outputs - mean) / spread
+
+
+def _losses(outputs: list[Tensor], wanted: list[Tensor]) -> Tensor:
+    """Return the mean squared error of each member where there is a target, each tensor counting alike: (members,)."""
+    errors, counts = [], []
+    for output, target in zip(outputs, wanted, strict=True):
+        known = target.isfinite()
+        counts.append(known.sum((1, 2)))
+        squares = (output - target.where(known, output.detach())).square()
+        errors.append(squares.sum((1, 2)) / counts[-1].clamp_min(1))
+    return torch.stack(errors).sum(0) / (torch.stack(counts) > 0).sum(0)
+
+
+def _redrawn(view: View) -> dict[str, Tensor]:
+    """Return parameters of a new network, the same at every measurement of a run: drawn from seeds next to those with
+    which the learner's generators began."""
+    learner = view.learner
+    with _lent(learner.generator, *learner.generators, *learner.redraw_draws):
+        drawn = learner.redraw()
+    named = dict(learner.module.named_parameters())
+    return {name: value.to(named[name]) for name, value in drawn.items() if name in named}
+
+
+@contextmanager
+def _lent(*sources: torch.Generator) -> Iterator[None]:
+    """Begin these generators elsewhere for a while, and torch's own of the CPU; all go on where they were."""
+    states = [source.get_state() for source in sources]
+    try:
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(0)
+            for source in sources:
+                source.manual_seed(source.initial_seed() ^ 1)
+            yield
+    finally:
+        for source, state in zip(sources, states, strict=True):
+            source.set_state(state)

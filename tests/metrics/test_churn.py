@@ -1,0 +1,102 @@
+"""How far a network moved: ratios of norms, divergences of policies, differences of values; and small gradients."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor, nn
+from torch.distributions import Categorical, Independent, Normal
+
+from supple.interventions import Learner, learner_for
+from supple.metrics import measure, policy_churn, small_gradient_fraction, update_ratio, value_churn
+
+X = torch.randn(30, 4, generator=torch.Generator().manual_seed(1))
+seeds = st.integers(0, 2**31)
+
+
+def draw(seed: int, *shape: int) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+@given(seeds, st.floats(-3, 3))
+def test_parameters_that_are_scaled_moved_by_the_factor(seed: int, factor: float) -> None:
+    before = [draw(seed, 2, 5), draw(seed + 1, 2, 3)]
+    expected = torch.full((2,), abs(factor - 1), dtype=torch.float64)
+    torch.testing.assert_close(update_ratio(before, [factor * p for p in before]), expected, rtol=1e-5, atol=1e-6)
+
+
+@given(seeds)
+def test_a_policy_that_did_not_move_has_no_churn_and_one_that_did_has(seed: int) -> None:
+    first, second = (Categorical(logits=draw(seed + i, 6, 3)) for i in range(2))
+    assert policy_churn(first, first) == pytest.approx(0, abs=1e-6)
+    assert policy_churn(first, second) > 0
+
+
+def test_churn_of_gaussians_is_the_printed_divergence() -> None:
+    a, b = (
+        Independent(Normal(torch.full((5, 2), mean), torch.full((5, 2), s)), 1) for mean, s in ((0.0, 1.0), (1.0, 2.0))
+    )
+    assert float(policy_churn(a, b)) == pytest.approx(2 * (math.log(2) + (1 + 1) / 8 - 0.5))
+
+
+def test_churn_of_a_greedy_policy_is_the_share_of_changed_actions() -> None:
+    assert policy_churn(torch.tensor([0, 1, 2, 1]), torch.tensor([0, 2, 2, 0])) == 0.5
+    with pytest.raises(
+        ValueError, match="two distributions or the actions of two policies, got Tensor and Categorical"
+    ):
+        policy_churn(torch.tensor([0]), Categorical(torch.ones(1, 2)))
+
+
+@given(seeds, st.floats(-100, 100))
+def test_values_that_are_shifted_have_the_shift_as_churn(seed: int, shift: float) -> None:
+    values = draw(seed, 2, 7).double()
+    torch.testing.assert_close(value_churn(values, values + shift), torch.full((2,), abs(shift), dtype=torch.float64))
+
+
+@given(seeds, st.floats(1e-20, 1e20))
+def test_small_gradients_are_small_beside_their_layers_whatever_its_scale(seed: int, scale: float) -> None:
+    gradient = draw(seed, 10, 6).double().sign()
+    gradient[:3] *= 1e-3
+    gradient[3] = 0
+    assert small_gradient_fraction(gradient, scale * gradient) == 0.4
+    assert small_gradient_fraction(gradient, torch.zeros(10, 2)) == 0.7  # without any gradient nobody learns
+
+
+def test_bad_layers_and_thresholds_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"needs a layer and a tau of at least 0, got 0, 0.01"):
+        small_gradient_fraction()
+    with pytest.raises(ValueError, match="got 1, -1"):
+        small_gradient_fraction(X, tau=-1)
+
+
+def plain() -> tuple[nn.Sequential, Learner]:
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 2))
+    target = learner_for(module, probe=lambda: (X,), loss=lambda: module(X).square().mean())
+    target.values, target.policy = (lambda outputs: outputs), (lambda outputs, parameters: outputs.argmax(1))
+    return module, target
+
+
+def test_a_learner_is_measured_against_what_was_marked() -> None:
+    module, target = plain()
+    change = {"update_ratio", "policy_churn", "value_churn"}
+    assert not change & measure(target).keys()
+    target.mark()
+    assert {name: measure(target)[name] for name in change} == dict.fromkeys(change, 0)
+    module[2].weight.data.neg_()
+    module[2].bias.data.neg_()
+    now = measure(target)
+    head = math.hypot(module[2].weight.norm(), module[2].bias.norm())
+    assert now["update_ratio"] == pytest.approx(2 * head / now["weight_norm"])
+    assert now["policy_churn"] == 1  # of two actions, the other one
+    assert now["value_churn"] == pytest.approx(2 * float(module(X).abs().mean()))
+    module[2] = nn.Linear(6, 3)  # another architecture: nothing to compare
+    assert not change & measure(target).keys()
+
+
+def test_a_dead_unit_has_small_gradients() -> None:
+    module, target = plain()
+    module[0].bias.data[:3] = -100
+    assert measure(target)["small_gradient_fraction"] == 0.5

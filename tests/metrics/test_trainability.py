@@ -1,0 +1,160 @@
+"""Trainability: a hand-written loop's number, 0 for what cannot learn, and no trace of having been measured."""
+
+import copy
+from functools import partial
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from supple.interventions import Learner, StackedLinear, Units, learner_for
+from supple.metrics import View, trainability
+
+X = torch.randn(64, 5, generator=torch.Generator().manual_seed(1))
+FEW = 20
+
+
+def network(members: int = 0, width: int = 16, out: int = 3) -> nn.Sequential:
+    linear = partial(StackedLinear, members) if members else nn.Linear
+    return nn.Sequential(linear(5, width), nn.ReLU(), linear(width, width), nn.ReLU(), linear(width, out))
+
+
+def learner(module: nn.Module, x: Tensor = X, seed: int = 0) -> Learner:
+    return learner_for(module, probe=lambda: (x,), loss=lambda: module(x).square().mean(), seed=seed)
+
+
+def scores(target: Learner | View, updates: int = FEW, learning_rate: float = 1e-3) -> tuple[list[float], list[float]]:
+    found = trainability(target, updates, learning_rate)
+    assert found is not None
+    numbers = found.numbers()
+    assert torch.equal(numbers["trainability"] + numbers["trainability/loss"], torch.ones(len(found.loss)))
+    return numbers["trainability"].tolist(), numbers["trainability/initial"].tolist()
+
+
+def test_it_is_the_number_of_a_hand_written_loop() -> None:
+    torch.manual_seed(0)
+    module, x = network().double(), X.double()
+    target = learner(module, x, seed=7)
+    drawn = learner(copy.deepcopy(module), seed=7 ^ 1)  # a generator beside the learner's own
+    with torch.no_grad():
+        module[0].weight.mul_(1.5)
+        random = copy.deepcopy(module)
+        random.load_state_dict(drawn.redraw())
+        outputs = random(x)
+        wanted = module(x) + (outputs - outputs.mean(0)) / outputs.std(0, correction=0)
+    optimizer = torch.optim.Adam((fitted := copy.deepcopy(module)).parameters(), lr=1e-2)
+    for _ in range(FEW):
+        optimizer.zero_grad()
+        (fitted(x) - wanted).square().mean().backward()
+        optimizer.step()
+    found = trainability(target, FEW, 1e-2)
+    assert found is not None
+    assert float(found.loss) == pytest.approx(float((fitted(x) - wanted).detach().square().mean()))
+
+
+def test_a_network_as_it_began_has_the_score_of_step_0_and_learns() -> None:
+    torch.manual_seed(0)
+    now, start = scores(learner(network(width=64)), 100, 3e-3)
+    assert now == start
+    assert 0.8 < now[0] <= 1
+
+
+def test_dead_units_learn_nothing_and_those_of_step_0_do() -> None:
+    torch.manual_seed(0)
+    module = network(width=64)
+    target = learner(module)
+    module[0].bias.data.fill_(-100.0)
+    now, start = scores(target, 100, 3e-3)
+    assert now == [pytest.approx(0, abs=1e-5)]
+    assert start[0] > 0.8
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e3])
+def test_how_large_the_outputs_are_by_now_does_not_count(offset: float) -> None:
+    torch.manual_seed(0)
+    module = network()
+    target = learner(module)
+    module[-1].bias.data.add_(offset)
+    now, start = scores(target)
+    assert now == pytest.approx(start, abs=2e-3)  # of numbers by 1000, float32 keeps four digits after the point
+
+
+def test_more_updates_fit_better() -> None:
+    torch.manual_seed(0)
+    target = learner(network())
+    found = [scores(target, updates)[0][0] for updates in (1, 10, 40)]
+    assert found == sorted(found)
+    assert found[0] > 0
+
+
+def test_each_member_of_a_stack_has_the_score_that_it_has_alone() -> None:
+    torch.manual_seed(0)
+    stack = network(2)
+    target = learner(stack)
+    stack[0].bias.data[0].fill_(-100.0)
+    drawn = target.redraw()
+    target.redraw = lambda: drawn
+    for i in range(2):
+        member = network()
+        alone = learner(member)
+        alone.initial = {name: value[i] for name, value in target.initial.items()}
+        alone.redraw = lambda i=i: {name: value[i] for name, value in drawn.items()}  # type: ignore[misc]
+        member.load_state_dict({name: value[i] for name, value in stack.state_dict().items()})
+        now, start = scores(target)
+        assert ([now[i]], [start[i]]) == (pytest.approx(scores(alone)[0], abs=1e-5), pytest.approx(scores(alone)[1]))
+        assert scores(View(target, member=i)) == ([now[i]], [start[i]])
+
+
+class Parts(nn.Module):
+    """Dropout, normalisation with running statistics and a random activation; two outputs, one of them constant."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(5, 8), nn.BatchNorm1d(8), Units("rand_smooth_leaky")(8), nn.Dropout(0.5))
+        self.head = nn.Linear(8, 2)
+        self.frozen = nn.Linear(5, 2).requires_grad_(False)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return self.head(self.body(x)) + self.frozen(x), torch.ones(len(x))
+
+
+def test_a_measurement_leaves_no_trace_and_is_the_same_again() -> None:
+    torch.manual_seed(0)
+    module = Parts()
+    optimizer = torch.optim.Adam(module.parameters())
+    another = torch.Generator().manual_seed(3)
+    target = learner_for(
+        module, optimizer, units=("body.2",), probe=lambda: (X,), loss=lambda: module(X)[0].square().mean()
+    )
+    draw = target.redraw
+    target.redraw = lambda: (torch.rand(1, generator=another), draw())[1]
+    target.redraw_draws = (another,)
+    target.loss().backward()
+    optimizer.step()
+
+    def everything() -> list[Tensor]:
+        slots = [value for slot in optimizer.state.values() for value in slot.values()]
+        gradients = [p.grad for p in module.parameters() if p.grad is not None]
+        states = [torch.get_rng_state(), another.get_state(), target.generator.get_state()]
+        return [t.clone() for t in (*module.state_dict().values(), *slots, *gradients, *states)]
+
+    before = everything()
+    first = scores(target)
+    assert scores(target) == first
+    assert 0 < first[0][0] < 1  # the constant output has no target, and does not count
+    assert all(map(torch.equal, everything(), before))
+    assert module.training
+
+
+def test_before_any_data_there_is_none_and_nonsense_is_refused() -> None:
+    assert trainability(learner_for(network())) is None
+    with pytest.raises(ValueError, match=r"needs at least one update and a learning rate above 0, got 0 and 0.001"):
+        trainability(learner(network()), updates=0)
+    with pytest.raises(ValueError, match="got 1 and -1"):
+        trainability(learner(network()), 1, learning_rate=-1)
+
+
+def test_of_many_outputs_some_count() -> None:
+    torch.manual_seed(0)
+    now, _ = scores(learner(network(out=3000)))
+    assert now[0] > 0

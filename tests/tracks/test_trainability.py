@@ -1,0 +1,64 @@
+"""`--trainability-every` of supervised tracks with one network: measured, resumed, and without any trace."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from supple.metrics import trainability
+from supple.scripts.main import dispatch
+
+LINEAR = (
+    "train linear --tasks random,reversal --lam 1 --n-in 3 --n-hidden 3 --n-out 3 --samples 6 --updates-per-task 12 "
+    "--scale 0.5 --eval-every 0"
+)
+PRETRAIN = (
+    "train pretrain --tokenizer bytes --layers 1 --width 16 --heads 2 --block-size 8 --batch-size 4 --micro-batch 4 "
+    "--pretrain-steps 12 --steps 12 --warmup 2 --val-sequences 4 --eval-every 0 --dropout 0.1 --device cpu"
+)
+COMMON = "--measure-every 6 --checkpoint-every 8 --keep-checkpoints 9 --hook fire(steps=5)@task"
+
+
+def words(kind: str, folder: Path) -> list[str]:
+    if kind == "linear":
+        return f"{LINEAR} {COMMON}".split()
+    texts = [folder / f"{name}.txt" for name in ("first", "second")]
+    for text, line in zip(texts, ("ash birch cedar elm\n", "amber beryl coral garnet\n"), strict=True):
+        text.write_text(40 * line)
+    return [*f"{PRETRAIN} {COMMON}".split(), "--first", str(texts[0]), "--second", str(texts[1])]
+
+
+def log(run: Path, name: str) -> list[dict[str, Any]]:
+    """The lines of a log without its clock."""
+    lines = [json.loads(line) for line in (run / f"{name}.jsonl").read_text().splitlines()]
+    return [{key: value for key, value in line.items() if key not in ("time", "seconds")} for line in lines]
+
+
+@pytest.mark.parametrize("kind", ["linear", "pretrain"])
+def test_trainability_of_one_network_is_measured_around_a_switch_and_leaves_no_trace(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SUPPLE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(trainability, "__defaults__", (3, 1e-3))  # updates, learning rate
+    run, again, without = tmp_path / "run", tmp_path / "again", tmp_path / "without"
+    line = words(kind, tmp_path)
+    dispatch([*line, "--trainability-every", "8", "--out", str(run)])
+    dispatch([*line, "--out", str(without)])
+    last = "checkpoints/000000000024/state.safetensors"
+    assert (run / last).read_bytes() == (without / last).read_bytes()
+    shutil.copytree(run, again)
+    for folder in (again / "checkpoints").iterdir():
+        if int(folder.name) > 8:
+            shutil.rmtree(folder)
+    dispatch(["resume", str(again)])
+    assert (run / last).read_bytes() == (again / last).read_bytes()
+    assert all(log(run, name) == log(again, name) for name in ("metrics", "tasks", "events"))
+
+    measured = [line for line in log(run, "metrics") if "model/trainability" in line]
+    assert [line["step"] for line in measured] == [0, 8, 12, 12, 16, 24]
+    assert measured[0]["model/trainability"] == measured[0]["model/trainability/initial"] > 0
+    (event,) = [event for event in log(run, "events") if event["event"] == "intervention"]
+    assert {"trainability", "trainability/initial"} <= event["before"].keys() & event["after"].keys()
+    assert all(line["model/update_ratio"] > 0 for line in log(run, "metrics") if "model/update_ratio" in line)
