@@ -6,6 +6,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
+from ..fork import FRESH
 from .collect import ComparisonData, RunData
 from .side_by_side import differing
 from .style import Plot
@@ -63,7 +64,20 @@ def _template() -> Template:
 
 
 def limits(data: ComparisonData) -> str:
-    """Return what these runs cannot show, in one sentence."""
+    """Return what these runs cannot show, in a sentence or two."""
+    return " ".join(filter(None, (_of_seeds(data), _of_what_is_told(data))))
+
+
+def _of_what_is_told(data: ComparisonData) -> str:
+    told = [arm for arm in data.arms if "@task" in arm]
+    others = [arm for arm in data.arms if arm not in (*told, FRESH)]
+    if not told or not others:
+        return ""
+    verb = "is" if len(others) == 1 else "are"
+    return f"Arms with @task are told when the world changes; {', '.join(others)} {verb} not."
+
+
+def _of_seeds(data: ComparisonData) -> str:
     if len(data.arms) == 1 and data.seeds == 1:
         return "One run: it shows what happened, not what usually happens, and compares with nothing."
     if data.seeds == 1:
