@@ -48,6 +48,12 @@ class AgentSettings(RunSettings):
         raise NotImplementedError
 
     @property
+    def life(self) -> int | None:
+        """Return the environment steps that one agent lives, where --steps or, for fresh agents, --steps-per-task says
+        it; None where it lives through several tasks."""
+        return self.steps_per_task if self.fresh and self.steps is None else self.steps
+
+    @property
     def stride(self) -> int:
         """Environment steps that pass between two decisions of the agent."""
         return self.num_envs

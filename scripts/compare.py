@@ -39,8 +39,8 @@ S = TypeVar("S")
 class CompareOptions(Options[S]):
     arm: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="HOOKS")] = ()
     """One way to go on from the fork: none, a hook, or hooks joined by " + ". May be given several times."""
-    reference: Annotated[Literal["fresh", "none"] | None, tyro.conf.arg(metavar="fresh|none")] = None
-    """One more arm to measure the others by: fresh begins every task with a new agent (default: the preset's)."""
+    reference: Annotated[Literal["preset", "fresh", "none"], tyro.conf.arg(metavar="preset|fresh|none")] = "preset"
+    """One more arm to measure the others by: the preset's, if it has one; fresh: with a new agent for every task."""
     fork_at: Annotated[float | None, tyro.conf.arg(metavar="FLOAT")] = None
     """Where the arms part, as a fraction of the planned steps; 0: at the beginning (default: the preset's)."""
     fork_at_task: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
@@ -119,7 +119,7 @@ def compared(what: Asked, options: Any, command: str) -> "Comparison":
         fork = fork_step_of(work.tasks, settings.stride, share, task)
     settings, vary, fork = kind.forks().prepare(settings, vary, fork)
     arms = options.arm or (preset.arms if preset and preset.arms else kind.arms)
-    reference = options.reference or (preset.reference if preset else None)
+    reference = options.reference if options.reference != "preset" else preset and preset.reference
     if FRESH in arms:
         raise UsageError("fresh is no arm of its own but what arms are measured by: --reference fresh")
     return Comparison(

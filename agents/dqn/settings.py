@@ -99,9 +99,9 @@ class DQNSettings(AgentSettings):
         for name in ("learning_starts", "weight_decay", "max_grad_norm"):
             if getattr(self, name) < 0:
                 raise UsageError(f"--{name.replace('_', '-')} must be 0 or more, got {getattr(self, name)}")
-        if self.env and self.steps is not None and self.learning_starts >= self.steps:
+        if self.life is not None and self.learning_starts >= self.life:
             raise UsageError(
-                f"--learning-starts {self.learning_starts} leaves none of the {self.steps} steps to learn in"
+                f"--learning-starts {self.learning_starts} leaves none of the {self.life} steps to learn in"
             )
         if self.replay_size < self.batch_size:
             raise UsageError(f"--replay-size {self.replay_size} holds less than one batch of {self.batch_size}")

@@ -52,7 +52,7 @@ class PPOSettings(AgentSettings):
     hidden: tuple[int, ...] = (256, 256)
     """Widths of the body's layers."""
     value_hidden: Annotated[tuple[int, ...] | None, tyro.conf.arg(metavar="INT…")] = None
-    """Widths of the value function's own body, with --share-value False (default: as --hidden)."""
+    """Widths of the value function's body where it has its own, that is with share_value off (default: hidden)."""
     normalization: Annotated[Literal["none", "layer", "spectral"], tyro.conf.arg(metavar="none|layer|spectral")] = (
         "none"
     )

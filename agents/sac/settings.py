@@ -101,10 +101,9 @@ class SACSettings(AgentSettings):
         for name in ("weight_decay", "learning_starts"):
             if getattr(self, name) < 0:
                 raise UsageError(f"--{name.replace('_', '-')} must be 0 or more, got {getattr(self, name)}")
-        if self.env and self.steps is not None and self.learning_starts >= self.steps // self.action_repeat:
+        if self.life is not None and self.learning_starts >= (decisions := self.life // self.action_repeat):
             raise UsageError(
-                f"--learning-starts {self.learning_starts} leaves none of the {self.steps // self.action_repeat} "
-                f"decisions to learn in"
+                f"--learning-starts {self.learning_starts} leaves none of the {decisions} decisions to learn in"
             )
         if self.replay_size < self.batch_size:
             raise UsageError(f"--replay-size {self.replay_size} holds less than one batch of {self.batch_size}")

@@ -120,10 +120,11 @@ def rows_in(tree: Any) -> Iterator[Rows]:
 
 
 def test_no_checkpoint_takes_one_agents_memory_for_anothers(tmp_path: Path) -> None:
-    """Tasks are told apart by what they show: the offset of the last is 10,000, that of the first 0. With states at
-    the ends of tasks alone, the one before has rows of the same numbers."""
+    """Tasks are told apart by what they show, offsets of about 10,000 and of 0. With states at the ends of tasks alone,
+    and no episode cut off, the rows of both memories have the same numbers."""
     run = tmp_path / "run"
     words = [*DQN, "--cycles", "2", "--checkpoint-every", "1000", "--shift", "offset(scale=10000)", "--fresh", "True"]
+    words += ["--max-episode-steps", "500"]
     train.main([*words, "--out", str(run)])
     saved = checkpoint.newest(RunDirectory.open(run).checkpoints, RunDirectory.open(run).identity, print)
     assert saved is not None
@@ -164,6 +165,18 @@ def test_the_reference_is_one_more_arm(here: Any, same: Any, tmp_path: Path) -> 
     assert {name: (plan["settings"]["fresh"], plan["arm"]) for name, plan in plans.items()} == {
         "fire_task": (False, "fire@task"), "fresh": (True, "fresh"), "none": (False, "none"),
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "arms"), [([], 5), (["--reference", "none"], 4), (["--arm", "none"], 2)])
+def test_a_preset_brings_its_reference_unless_none_is_asked_for(
+    words: list[str], arms: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("supple.scripts.resume.finish_comparison", lambda *_: None)
+    compare.main(["ppo", "--preset", "gym-control", *words, "--compile", "off", "--out", str(tmp_path / "out")])
+    plan = json.loads((tmp_path / "out/comparison.json").read_text())
+    assert len(plan["arms"]) == arms
+    assert (plan["arms"][-1] == "fresh") == (words[:1] != ["--reference"])
+    assert plan["fork_step"] == 0
 
 
 @pytest.mark.parametrize(("place", "untrained"), [("0.5", [2]), ("0.3333333333", [1, 2])])

@@ -14,6 +14,8 @@ from supple.scripts.main import dispatch
 
 TRAIN = "train ppo --env hopper --steps 800 --out OUT"
 STREAM = "train ppo --sequence hopper,walker2d --steps-per-task 800 --out OUT"
+CARTPOLE = "train ppo --env CartPole-v1 --cycles 2 --steps-per-task 800 --out OUT"
+OFF_POLICY = "--cycles 2 --steps-per-task 800 --learning-starts 100 --replay-size 400 --device cpu --out OUT"
 COMPARE = "compare ppo --sequence hopper,walker2d --steps-per-task 800 --out OUT"
 ATARI = "train dqn --env asterix --steps 800 --learning-starts 100 --replay-size 400 --device cpu --out OUT"
 ATARI_STREAM = "train dqn --sequence asterix,pong --steps-per-task 800 --replay-size 400 --device cpu --out OUT"
@@ -54,7 +56,37 @@ WRONG = {
     ATARI_STREAM: "DQN has one network for all tasks, but ALE/Asterix-v5 is Pixels(",
     f"{ATARI} --steps 802": "--steps 802 is no multiple of --num-envs 4, which step together: 800 or 804 would be",
     f"{STREAM} --adapter 0": "adapter=0 needs environments with equal observation sizes",
+    "train ppo --sequence CartPole-v1,Acrobot-v1 --steps-per-task 800 --one-head True --out OUT": "one head for all "
+    "needs equal spaces: CartPole-v1 has 4 observations and 2 Categorical outputs, Acrobot-v1 6 and 3 ",
+    f"{CARTPOLE} --steps 800": "--steps is for one task, --steps-per-task for several: give one of them",
+    "train ppo --env CartPole-v1 --steps 800 --cycles 3 --out OUT": "--steps does not go with --cycles: use --steps",
+    "train ppo --env CartPole-v1 --cycles 3 --out OUT": "--steps-per-task is missing",
+    f"{CARTPOLE} --max-episode-steps 0": "--max-episode-steps must be a positive number, got 0",
+    # shifts
+    f"{CARTPOLE} --shift friction": "--shift: friction needs MuJoCo physics, and CartPole-v1 has none",
+    f"{STREAM} --shift permute_actions": "--shift: permute_actions needs two or more Discrete actions; Hopper-v5 takes",
+    f"{CARTPOLE} --shift ofset": "--shift: unknown shift 'ofset': did you mean 'offset'?",
+    f"{CARTPOLE} --shift 'offset(scal=2)'": "--shift: offset has no parameter 'scal': did you mean 'scale'?",
+    f"{CARTPOLE} --shift 'offset(over=801)'": "--shift: offset(over=801) comes over 801 steps, and a task has only 800",
+    f"{CARTPOLE} --shift 'offset + offset'": "--shift: shift 'offset' is given twice",
+    f"{CARTPOLE} --shift ''": "--shift: unexpected end",
+    f"{TRAIN} --shift offset": "--shift: offset never comes: it begins with task 1, and the last one is 0",
+    f"{CARTPOLE} --shift 'none + offset(from_task=2)'": "offset(from_task=2) never comes: it begins with task 2, and",
+    f"train dqn --env CartPole-v1 {OFF_POLICY} --shift gravity": "--shift: gravity needs MuJoCo physics",
+    f"train sac --env Pendulum-v1 {OFF_POLICY} --shift gravit": "--shift: unknown shift 'gravit': did you mean",
+    # new agents for every task
+    f"{CARTPOLE} --fresh True --hook fire@task": "--fresh True begins every task with a new agent: hooks have no place",
+    f"train dqn --env CartPole-v1 {OFF_POLICY} --fresh True --learning-starts 800": "none of the 800 steps to learn in",
+    f"train sac --env Pendulum-v1 {OFF_POLICY} --fresh True --learning-starts 400": "none of the 400 decisions to",
     # numbers
+    f"{CARTPOLE} --value-hidden 64": "--value-hidden needs a value function with a body of its own: --share",
+    f"{CARTPOLE} --value-hidden 64 0 --share-value False": "--value-hidden must be a positive number, got 0",
+    f"{CARTPOLE} --adam-betas 1 1": "--adam-betas must both lie in [0, 1), got 1.0 1.0",
+    f"{CARTPOLE} --weight-decay -1": "--weight-decay must be 0 or more, got -1.0",
+    f"{CARTPOLE} --max-grad-norm -1": "--max-grad-norm must be 0 or more, got -1.0",
+    f"{CARTPOLE} --target-lambda 1.5": "--target-lambda must lie in [0, 1], got 1.5",
+    f"{CARTPOLE} --reward-scale 0": "--reward-scale must be a positive number, got 0",
+    f"{CARTPOLE} --initialization he": "--initialization: 'he' is none of 'orthogonal', 'pytorch'",
     f"{TRAIN} --gamma 1.01": "--gamma must lie in [0, 1], got 1.01",
     f"{TRAIN} --clip nan": "--clip must be",
     f"{TRAIN} --value-coefficient inf": "--value-coefficient must be a finite number",
@@ -94,6 +126,11 @@ WRONG = {
     "train ppo --preset deom --out OUT": "unknown preset 'deom': did you mean 'demo'?",
     # comparisons
     f"{COMPARE} --fork-at 1": "--fork-at must lie in [0, 1), a fraction of the run, got 1.0",
+    f"{COMPARE} --fork-at -0.5": "--fork-at must lie in [0, 1), a fraction of the run, got -0.5",
+    f"{COMPARE} --fork-at 0 --arm fire": "--arm: 'fire' needs a schedule: when?",
+    f"{COMPARE} --arm none --arm fresh": "fresh is no arm of its own but what arms are measured by: --reference fresh",
+    f"{COMPARE} --reference fres": "--reference: 'fres' is none of 'preset', 'fresh', 'none'",
+    "compare linear --reference fresh --out OUT": "--reference fresh is for agents: linear cannot begin anew",
     f"{COMPARE} --fork-at 0.0001": "--fork-at 0.0001 would fork at step 0 of 1600",
     f"{COMPARE} --arm fire --arm fire": "two arms would share a folder",
     f"{COMPARE} --arm fire@100": "--arm: fire@100 never fires: the run starts at step 800",
@@ -122,7 +159,7 @@ WRONG = {
 has_ale = importlib.util.find_spec("ale_py") is not None
 needs_ale = pytest.mark.skipif(not has_ale, reason="ale-py is an extra")
 if not has_ale:
-    WRONG = {line: answer for line, answer in WRONG.items() if not line.startswith("train dqn")}
+    WRONG = {line: answer for line, answer in WRONG.items() if ATARI[:10] not in line or "CartPole" in line}
 
 
 def ask(line: str, out: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> tuple[int, str]:

@@ -1,5 +1,5 @@
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,7 @@ from torch import Tensor
 
 from supple.agents.ppo import PPO, PPOSettings
 from supple.agents.ppo.network import Space
-from supple.agents.ppo.policies import Gaussian
+from supple.agents.ppo.policies import Bernoulli, Categorical, Gaussian, Policy
 from supple.envs import StepResult
 from supple.experiments.hooks import HookDriver
 from supple.interventions import Hook, Intervention, Learner
@@ -18,12 +18,12 @@ SPACES = {"a": Space(4, Gaussian(2)), "b": Space(3, Gaussian(1))}
 NO_HOOKS = HookDriver([], {}, lambda **_: None, 1)
 
 
-def agent_with(**changes: Any) -> PPO:
+def agent_with(spaces: Mapping[str, Space] = SPACES, **changes: Any) -> PPO:
     values = {
         "env": "unused", "steps": 1, "num_envs": 2, "rollout_steps": 16, "epochs": 2, "minibatch_size": 8,
         "hidden": (8,), "adapter": 6, "compile": "off", **changes,
     }  # fmt: skip
-    return PPO(PPOSettings(**values), SPACES)
+    return PPO(PPOSettings(**values), spaces)
 
 
 def world(key: str, envs: int = 2, seed: int = 0, ends: bool = True) -> Iterator[StepResult]:
@@ -92,6 +92,56 @@ def test_stored_log_probabilities_are_those_of_the_policy_that_acted() -> None:
         normal = torch.distributions.Normal(before.outputs(batch.observations, "a"), before.log_std["a"].exp())
         torch.testing.assert_close(batch.log_probs, normal.log_prob(batch.actions).sum(-1))
         torch.testing.assert_close(batch.values, before.values(batch.observations, "a"))
+
+
+@pytest.mark.parametrize(
+    ("policy", "peer"),
+    [
+        (Categorical(3), lambda logits: torch.distributions.Categorical(logits=logits)),
+        (Bernoulli(3), lambda logits: torch.distributions.Independent(torch.distributions.Bernoulli(logits=logits), 1)),
+    ],
+)
+def test_stored_log_probabilities_of_discrete_actions_are_those_that_the_network_gives_again(
+    policy: Policy, peer: Any
+) -> None:
+    agent = agent_with({"a": Space(4, policy)}, normalize_observations=False)
+    with torch.no_grad():
+        agent.network.policy["a"].weight.mul_(100)  # away from the start, where all actions are as likely
+    before = copy.deepcopy(agent.network)
+    live(agent, "a")
+    _, batch = agent.probe or pytest.fail("no batch was kept")
+    with torch.no_grad():
+        expected = peer(before.outputs(batch.observations, "a")).log_prob(batch.actions.to(torch.float32))
+    torch.testing.assert_close(batch.log_probs, expected, rtol=1e-4, atol=1e-5)
+    assert expected.std() > 0.01
+
+
+@pytest.mark.parametrize("scope", ["batch", "minibatch"])
+def test_advantages_are_normalised_once_in_the_batch_or_in_each_minibatch(scope: str) -> None:
+    agent = agent_with(advantage_scope=scope, epochs=1)
+    live(agent, "a")
+    advantages = agent.last[1].advantages  # type: ignore[index]
+    normal = abs(float(advantages.mean())) < 1e-5 and float(advantages.std()) == pytest.approx(1, abs=1e-4)
+    assert normal == (scope == "batch")
+    assert agent._loss_settings.normalize_advantage == (scope == "minibatch")
+
+
+def test_rewards_are_multiplied_before_they_are_learned_from() -> None:
+    agent, steps, rewards = agent_with(normalize_rewards=False, reward_scale=0.05), world("a"), []
+    agent.begin_task("a")
+    agent.begin_episodes(next(steps).obs)
+    for _ in range(10):
+        agent.act()
+        rewards.append((result := next(steps)).reward)
+        agent.remember(result)
+    np.testing.assert_allclose(agent.rollout.rewards[:10], 0.05 * np.array(rewards))
+
+
+def test_minibatches_larger_than_a_rollout_are_whole_rollouts() -> None:
+    agent = agent_with(minibatch_size=1_000)
+    live(agent, "a")
+    assert agent.gradient_step.unroll == 1
+    assert len(agent.last[1].returns) == 32  # type: ignore[index]
 
 
 def test_exploration_is_gaussian_around_the_mean_action() -> None:
