@@ -57,7 +57,7 @@ def distances(goal: int) -> list[int]:
     return [found[cell] for cell in range(SIDE**2)]
 
 
-class NineRooms(gym.Env[int, int]):
+class NineRooms(gym.Env):
     """Shows the number of the agent's cell, 15 · row + column; takes up, down, left, right (0 to 3).
 
     A step is rewarded for the cell that it leaves, as in the released code: −0.01 for each step that the goal is away,
