@@ -103,7 +103,9 @@ THREE = (0, 1, 2)
 STREAM: dict[str, Any] = {
     "arms": ("none", "fire@task", "snp@task"), "fork_at": 0.0, "reference": "fresh", "seeds": THREE,
 }  # fmt: skip
-PENDULUM: dict[str, Any] = {"env": "Pendulum-v1", "hidden": (64, 64), "batch_size": 64, "measure_every": 500}
+PENDULUM: dict[str, Any] = {
+    "env": "Pendulum-v1", "hidden": (64, 64), "batch_size": 64, "learning_rate": 1e-3, "measure_every": 500,
+}  # fmt: skip
 
 add(
     Preset(
@@ -143,12 +145,12 @@ add(
     ),
     Preset(
         "priming-small",
-        "Pendulum, 4,000 steps, with and without 10,000 gradient steps on the first 100 transitions; 4 minutes on two "
+        "Pendulum, 6,000 steps, with and without 10,000 gradient steps on the first 100 transitions; 4 minutes on two "
         "cores",
         "sac",
-        {**PRIMING, **PENDULUM, "steps": 4_000},
+        {**PRIMING, **PENDULUM, "steps": 6_000},
         vary={"priming_updates": ("0", "10_000")},
-        arms=("none", "reset@every:1_000"),
+        arms=("none", "reset@every:2_000"),
         fork_at=0.0,
         seeds=THREE,
     ),
