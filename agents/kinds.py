@@ -2,6 +2,7 @@
 
 from ..experiments.kinds import Kind, add
 from . import presets as presets  # files its rows too
+from . import suites as suites
 
 ARMS = ("none", "fire", "snp", "reset")
 

@@ -4,13 +4,17 @@ from .atari import AtariVector, make_pixels
 from .flat import Flat, flat
 from .guard import ClipActions, Guard
 from .h1 import register_h1
+from .lake import register_lake
 from .make import environment_names, games, has_friction, make_env, resolve_env
+from .nine_rooms import register_nine_rooms
 from .repeat import Repeat
 from .sequence import SEQUENCES, parse_sequence
 from .shifts import Shift, Shifted, Shifts, parse_shifts, shifts
 from .vector import Envs, Episode, StepResult, Vector
 
 register_h1()
+register_lake()
+register_nine_rooms()
 
 __all__ = [
     "SEQUENCES",

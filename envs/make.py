@@ -37,6 +37,8 @@ SHORT_NAMES = {
     "acrobot": "Acrobot-v1",
     "lunarlander": "LunarLander-v3",
     "frozenlake": "FrozenLake-v1",
+    "frozenlake2x2": "FrozenLake2x2-v0",
+    "ninerooms": "NineRooms-v0",
     **{f"h1-{task}": f"h1-{task}-v0" for task in H1_TASKS},
 }
 

@@ -111,8 +111,9 @@ def compared(what: Asked, options: Any, command: str) -> "Comparison":
     seeds = settings.members if stacked else options.seeds
     share, task, fork = options.fork_at, options.fork_at_task, 0
     if share is None and task is None:
-        own = preset is not None and preset.fork_at is not None
-        share, task = (preset.fork_at, None) if own else (kind.fork_at, kind.fork_at_task)
+        share, task = kind.fork_at, kind.fork_at_task
+        if preset and preset.fork_at is not None:
+            share, task = preset.fork_at, None
     if share is not None or task is not None:
         work = build(kind, first_of(settings, seeds), warn)
         work.close()

@@ -33,6 +33,8 @@ class DQNSettings(AgentSettings):
     """Keep the memory's frames in a file in this folder instead of in RAM."""
     learning_starts: int = 20_000
     """Environment steps before learning begins."""
+    priming_updates: int = 0
+    """Gradient steps taken at once when learning begins (heavy priming, Nikishin et al. 2022); the target stays."""
     target_period: int = 2_000
     """Environment steps between two copies of the network to the target network."""
     learning_rate: float = 6.25e-5
@@ -96,7 +98,7 @@ class DQNSettings(AgentSettings):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise UsageError(f"--{name.replace('_', '-')} must lie in [0, 1], got {getattr(self, name)}")
         check_adam_betas(self.adam_betas)
-        for name in ("learning_starts", "weight_decay", "max_grad_norm"):
+        for name in ("learning_starts", "priming_updates", "weight_decay", "max_grad_norm"):
             if getattr(self, name) < 0:
                 raise UsageError(f"--{name.replace('_', '-')} must be 0 or more, got {getattr(self, name)}")
         if self.life is not None and self.learning_starts >= self.life:

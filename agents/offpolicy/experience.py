@@ -31,6 +31,7 @@ class ReplaySettings(Protocol):
     replay_size: int
     replay_folder: str | None
     learning_starts: int
+    priming_updates: int
 
 
 class Experience(Generic[Seen]):
@@ -75,10 +76,13 @@ class Experience(Generic[Seen]):
     # -- learning ------------------------------------------------------------------------------------------
 
     def due(self) -> Iterator[Sample]:
-        """Yield the batches of the gradient steps that the replay ratio asks for now, up to `BATCHES_AT_ONCE` in one
-        sample: nothing enters the memory between them. Each sample is valid until the next."""
+        """Yield the batches of the gradient steps that the replay ratio asks for now, and those of heavy priming when
+        learning starts; up to `BATCHES_AT_ONCE` in one sample: nothing enters the memory between them. Each sample is
+        valid until the next."""
         s = self.settings
-        due = int(s.replay_ratio * max(0, self.decisions - s.learning_starts) + 1e-9)  # 0.3 · 40 is 11.999…
+        due = 0
+        if (learning := self.decisions - s.learning_starts) >= 0:
+            due = s.priming_updates + int(s.replay_ratio * learning + 1e-9)  # 0.3 · 40 is 11.999…
         while self.taken < due:
             count = min(due - self.taken, BATCHES_AT_ONCE)
             sample = self.feed(count * s.batch_size, self.draws)

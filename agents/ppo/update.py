@@ -118,7 +118,8 @@ class GradientStep:
         if not self.flat:
             return
         (group,) = optimizer.param_groups
-        self.adam = Adam(group["lr"], *group["betas"], group["eps"], group["weight_decay"])
+        beta1, beta2 = group["betas"]
+        self.adam = Adam(group["lr"], beta1, beta2, group["eps"], group["weight_decay"])
         slots = [self.optimizer.state[parameter] for parameter in parameters]
         for slot, parameter in zip(slots, parameters, strict=True):
             if not slot:

@@ -29,6 +29,8 @@ class SACSettings(AgentSettings):
     """Keep the memory's observations in a file in this folder instead of in RAM."""
     learning_starts: int = 5_000
     """Decisions with random actions before learning begins."""
+    priming_updates: int = 0
+    """Gradient steps taken at once when learning begins (heavy priming, Nikishin et al. 2022)."""
     network: Annotated[Literal["simba", "mlp"], tyro.conf.arg(metavar="simba|mlp")] = "simba"
     """SimBa's residual networks, or plain ones with layers as wide as --hidden says."""
     actor_width: int = 128
@@ -98,7 +100,7 @@ class SACSettings(AgentSettings):
         for name in ("gamma", "tau"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise UsageError(f"--{name.replace('_', '-')} must lie in [0, 1], got {getattr(self, name)}")
-        for name in ("weight_decay", "learning_starts"):
+        for name in ("weight_decay", "learning_starts", "priming_updates"):
             if getattr(self, name) < 0:
                 raise UsageError(f"--{name.replace('_', '-')} must be 0 or more, got {getattr(self, name)}")
         if self.life is not None and self.learning_starts >= (decisions := self.life // self.action_repeat):
@@ -112,7 +114,7 @@ class SACSettings(AgentSettings):
         self.device = device_here(self.device)
         if self.compile == "auto":
             _, steps = self.stream()
-            updates = steps * self.cycles / self.action_repeat * self.replay_ratio
+            updates = steps * self.cycles / self.action_repeat * self.replay_ratio + self.priming_updates
             self.compile = "on" if updates >= COMPILE_PAYS_AFTER else "off"
         if self.compile == "on":
             from ...experiments.compile import can_compile  # PyTorch, which help lines do without

@@ -24,6 +24,8 @@ def test_every_short_name_stands_for_a_registered_task():
         ("acrobot", "Acrobot-v1", (6,), 3),
         ("lunarlander", "LunarLander-v3", (8,), 4),
         ("frozenlake", "FrozenLake-v1", (), 4),
+        ("frozenlake2x2", "FrozenLake2x2-v0", (), 4),
+        ("ninerooms", "NineRooms-v0", (), 4),
     ],
 )
 def test_small_worlds_have_short_names(name: str, env_id: str, observations: tuple[int, ...], actions: int):

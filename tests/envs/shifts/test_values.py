@@ -30,8 +30,12 @@ def cheetah() -> gym.Env:
     return make_env("halfcheetah")
 
 
-def test_the_tests_here_and_of_modes_know_every_shift() -> None:
-    known = {part.name for text in (HERE, PHYSICS) for part in parse_shifts(text).parts} | {"mode"}
+def test_the_tests_here_of_modes_and_of_grids_know_every_shift() -> None:
+    known = {part.name for text in (HERE, PHYSICS) for part in parse_shifts(text).parts} | {
+        "mode",
+        "goal",
+        "mirror_map",
+    }
     assert known == set(shifts.names())
 
 

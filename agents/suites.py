@@ -1,0 +1,206 @@
+"""Settings of worlds that change: presets for `supple compare`, named after the experiments they are taken from.
+
+What came out of small runs of each, and what they do not show, stands in docs/results/worlds.md. Times are those of
+two cores; where nothing else is said they were measured on the first steps and multiplied.
+"""
+
+from typing import Any
+
+from ..experiments.kinds import Preset, add
+from .presets import SAC_MLP
+
+# "It's Time to Move On: Primacy Bias and Why It Helps to Forget" (ICLR 2024 blog posts) and its notebook: the map SH/FG
+# in episodes 0 to 199 of 1000, then SF/HG; 4 → 256 → 64 → 4 with a softmax at the end, Adam 0.01, batch 16, replay
+# ratio 16, γ 1, greedy, the target copied after every step, a memory of 2000, learning from the 17th episode. A task
+# is 400 steps here: 200 episodes that reach the goal. 25 seeds there; the network is drawn anew every 100 episodes.
+FROZEN_LAKE: dict[str, Any] = {
+    "env": "FrozenLake2x2-v0",
+    "cycles": 5,
+    "steps_per_task": 400,
+    "shift": "mirror_map(stay=true)",
+    "num_envs": 1,
+    "replay_ratio": 16.0,
+    "batch_size": 16,
+    "replay_size": 2_000,
+    "learning_starts": 32,
+    "target_period": 1,
+    "learning_rate": 0.01,
+    "adam_epsilon": 1e-8,
+    "loss": "mse",
+    "gamma": 1.0,
+    "exploration_start": 0.0,
+    "exploration": 0.0,
+    "widths": (256, 64),
+    "initialization": "pytorch",
+    "softmax_values": True,
+    "eval_episodes": 0,
+    "measure_every": 400,
+}
+# Chung et al. 2024 (Parseval regularisation), section on gridworlds, and the released code: 20 goals of 40,000 steps,
+# PPO with 2 × 64 tanh for each of policy and value, Adam 2.5e-4, rollouts of 128, 4 epochs of 4 minibatches, entropy
+# 0.01, 20 runs.
+NINE_ROOMS: dict[str, Any] = {
+    "env": "NineRooms-v0",
+    "cycles": 20,
+    "steps_per_task": 40_000,
+    "shift": "goal(from_task=0)",
+    "num_envs": 1,
+    "rollout_steps": 128,
+    "epochs": 4,
+    "minibatch_size": 32,
+    "learning_rate": 2.5e-4,
+    "entropy_coefficient": 0.01,
+    "hidden": (64, 64),
+    "share_value": False,
+    "adapter": 0,
+    "activation": "tanh",
+    "normalize_observations": False,
+    "normalize_rewards": False,
+    "eval_episodes": 0,
+}
+# Nikishin et al. 2022 (arXiv 2205.07802), heavy priming: SAC on quadruped-run, 100,000 gradient steps on the first 100
+# transitions, then ordinary training. HalfCheetah here. Hussing et al. 2024 (arXiv 2403.05996): look at q/mean, which
+# may have diverged.
+PRIMING: dict[str, Any] = {**SAC_MLP, "env": "HalfCheetah-v5", "steps": 500_000, "measure_every": 10_000}
+# The same paper's other figure: SAC at 1 and at 32 gradient steps for each step of the environment, reset every 2.56M
+# gradient steps, that is 80,000 environment steps at 32; the same period in environment steps at 1.
+REPLAY_RATIO: dict[str, Any] = {**SAC_MLP, "env": "HalfCheetah-v5", "steps": 400_000, "measure_every": 10_000}
+# Dohare et al. 2024 (arXiv 2306.13812) and its released settings for SlipperyAnt: 25 frictions of 2M steps, PPO with
+# 2 × 256 ReLU for each of policy and value, Adam 1e-4, 2048 steps, 10 epochs of minibatches of 128, no normalisation of
+# observations or rewards, no gradient clipping. Collapse after ten to twenty million steps.
+SLIPPERY_ANT: dict[str, Any] = {
+    "env": "Ant-v5",
+    "cycles": 25,
+    "steps_per_task": 2_000_000,
+    "shift": "friction(low=0.02,high=2,from_task=0)",
+    "num_envs": 1,
+    "rollout_steps": 2_048,
+    "epochs": 10,
+    "minibatch_size": 128,
+    "learning_rate": 1e-4,
+    "adam_epsilon": 1e-8,
+    "clip_value": False,
+    "max_grad_norm": 0.0,
+    "hidden": (256, 256),
+    "share_value": False,
+    "adapter": 0,
+    "activation": "relu",
+    "normalize_observations": False,
+    "normalize_rewards": False,
+    "eval_episodes": 0,
+}
+# No paper's own: the tasks forwards and backwards in turn, with the agent of Slippery Ant at CleanRL's step size.
+CHEETAH_DIRECTION: dict[str, Any] = {
+    **SLIPPERY_ANT,
+    "env": "HalfCheetah-v5",
+    "cycles": 10,
+    "steps_per_task": 500_000,
+    "shift": "direction",
+    "learning_rate": 3e-4,
+}
+THREE = (0, 1, 2)
+# For PPO, which keeps nothing but its networks, a reset at every switch would be the fresh agent again.
+STREAM: dict[str, Any] = {
+    "arms": ("none", "fire@task", "snp@task"), "fork_at": 0.0, "reference": "fresh", "seeds": THREE,
+}  # fmt: skip
+PENDULUM: dict[str, Any] = {
+    "env": "Pendulum-v1", "hidden": (64, 64), "batch_size": 64, "learning_rate": 1e-3, "measure_every": 500,
+}  # fmt: skip
+
+add(
+    Preset(
+        "frozen-lake",
+        "paper size: DQN on a lake of four fields, mirrored after a fifth of 2,000 steps; 3 minutes on two cores",
+        "dqn",
+        FROZEN_LAKE,
+        arms=("none", "reset(toward=fresh)@every:200", "fire@task:1"),
+        fork_at=0.0,
+        reference="fresh",
+        seeds=THREE,
+    ),
+    Preset(
+        "nine-rooms",
+        "paper size: PPO looks for 20 hidden goals, 40,000 steps each; 20 minutes on two cores (extrapolated)",
+        "ppo",
+        NINE_ROOMS,
+        **STREAM,
+    ),
+    Preset(
+        "nine-rooms-small",
+        "five goals of 25,600 steps; 3 minutes on two cores",
+        "ppo",
+        {**NINE_ROOMS, "cycles": 5, "steps_per_task": 25_600},
+        **STREAM,
+    ),
+    Preset(
+        "priming",
+        "paper size on another task: SAC on HalfCheetah, 500k steps, with and without 100,000 gradient steps on the "
+        "first 100 transitions; 12 hours on two cores (extrapolated)",
+        "sac",
+        PRIMING,
+        vary={"priming_updates": ("0", "100_000")},
+        arms=("none", "reset@every:100_000"),
+        fork_at=0.0,
+        seeds=THREE,
+    ),
+    Preset(
+        "priming-small",
+        "Pendulum, 6,000 steps, with and without 10,000 gradient steps on the first 100 transitions; 4 minutes on two "
+        "cores",
+        "sac",
+        {**PRIMING, **PENDULUM, "steps": 6_000},
+        vary={"priming_updates": ("0", "10_000")},
+        arms=("none", "reset@every:2_000"),
+        fork_at=0.0,
+        seeds=THREE,
+    ),
+    Preset(
+        "replay-ratio",
+        "paper size on another task: SAC on HalfCheetah, 400k steps at 1 and 32 gradient steps each; 6 days on two "
+        "cores (extrapolated)",
+        "sac",
+        REPLAY_RATIO,
+        vary={"replay_ratio": ("1", "32")},
+        arms=("none", "reset@every:80_000"),
+        fork_at=0.0,
+        seeds=THREE,
+    ),
+    Preset(
+        "replay-ratio-small",
+        "Pendulum, 2,000 steps at 1 and 16 gradient steps each; 5 minutes on two cores",
+        "sac",
+        {**REPLAY_RATIO, **PENDULUM, "steps": 2_000},
+        vary={"replay_ratio": ("1", "16")},
+        arms=("none", "reset@every:500"),
+        fork_at=0.0,
+        seeds=THREE,
+    ),
+    Preset(
+        "slippery-ant",
+        "paper size: PPO on Ant, 25 frictions of 2M steps; 2 days on two cores (extrapolated)",
+        "ppo",
+        SLIPPERY_ANT,
+        **STREAM,
+    ),
+    Preset(
+        "slippery-ant-small",
+        "three frictions of 6,144 steps, to try the chain: far too few to lose anything; 2 minutes on two cores",
+        "ppo",
+        {**SLIPPERY_ANT, "cycles": 3, "steps_per_task": 6_144},
+        **STREAM,
+    ),
+    Preset(
+        "cheetah-direction",
+        "PPO on HalfCheetah, forwards and backwards in turn, 10 × 500k steps; 5 hours on two cores (extrapolated)",
+        "ppo",
+        CHEETAH_DIRECTION,
+        **STREAM,
+    ),
+    Preset(
+        "cheetah-direction-small",
+        "three turns of 8,192 steps; 2 minutes on two cores",
+        "ppo",
+        {**CHEETAH_DIRECTION, "cycles": 3, "steps_per_task": 8_192},
+        **STREAM,
+    ),
+)

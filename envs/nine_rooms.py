@@ -1,0 +1,103 @@
+"""Nine rooms with a hidden goal (Chung et al. 2024, "Parseval Regularization for Continual Reinforcement Learning").
+
+    A B C      15 × 15 cells; walls stand between the rooms, a door in the middle of each wall but those left and
+    D E F      right of the middle room E, in whose centre every episode begins
+    G H I
+
+The agent sees its cell and not the goal, which it must find by trying. Facts (sizes, doors, rewards, the goals that may
+be drawn) are those of the released code; `import supple.envs` registers `NineRooms-v0`, with its 100 steps.
+"""
+
+from collections import deque
+from typing import Any
+
+import gymnasium as gym
+
+SIDE = 15  # cells
+ROOM = 5  # cells on each side of a room
+GOAL_REWARD = 3.0
+STEP_COST = 0.01  # for each step that the goal is away
+MOVES = ((-1, 0), (1, 0), (0, -1), (0, 1))  # up, down, left, right: (rows, columns)
+START = SIDE * 7 + 7
+
+
+def _neighbour(cell: int, action: int) -> int:
+    """Return the cell that a move leads to: the same one at a wall."""
+    row, column = divmod(cell, SIDE)
+    to_row, to_column = row + MOVES[action][0], column + MOVES[action][1]
+    if not (0 <= to_row < SIDE and 0 <= to_column < SIDE):
+        return cell
+    if to_row // ROOM != row // ROOM and column % ROOM != ROOM // 2:
+        return cell
+    if to_column // ROOM != column // ROOM and (row % ROOM != ROOM // 2 or row // ROOM == 1):
+        return cell
+    return SIDE * to_row + to_column
+
+
+def _may_be_goal(cell: int) -> bool:
+    """Return whether a cell lies outside the top rooms and the room of the start."""
+    row, column = cell // SIDE // ROOM, cell % SIDE // ROOM
+    return row > 0 and (row, column) != (1, 1)
+
+
+NEIGHBOURS = tuple(tuple(_neighbour(cell, action) for action in range(4)) for cell in range(SIDE**2))
+GOALS = tuple(filter(_may_be_goal, range(SIDE**2)))
+
+
+def distances(goal: int) -> list[int]:
+    """Return the number of steps from each cell to the goal, by a breadth-first search."""
+    found = {goal: 0}
+    queue = deque([goal])
+    while queue:
+        cell = queue.popleft()
+        for neighbour in NEIGHBOURS[cell]:  # every move has a move back
+            if neighbour not in found:
+                found[neighbour] = found[cell] + 1
+                queue.append(neighbour)
+    return [found[cell] for cell in range(SIDE**2)]
+
+
+class NineRooms(gym.Env):
+    """Shows the number of the agent's cell, 15 · row + column; takes up, down, left, right (0 to 3).
+
+    A step is rewarded for the cell that it leaves, as in the released code: −0.01 for each step that the goal is away,
+    and 3 in the goal, where any action ends the episode. A shortest path of d steps so returns 3 − 0.005·d·(d + 1).
+
+    goals: the cells that may be the goal. goal: the one that is. Raises ValueError for any other cell.
+    """
+
+    observation_space = gym.spaces.Discrete(SIDE**2)
+    action_space = gym.spaces.Discrete(4)
+    goals = GOALS
+
+    def __init__(self, goal: int = SIDE**2 - 1) -> None:
+        self.goal = goal
+        self.cell = START
+
+    @property
+    def goal(self) -> int:
+        return self._goal
+
+    @goal.setter
+    def goal(self, goal: int) -> None:
+        if goal not in self.goals:
+            raise ValueError(f"the goal must be outside the top rooms and the middle one, cell {goal} is not")
+        self._goal = goal
+        self._rewards = [-STEP_COST * steps for steps in distances(goal)]
+        self._rewards[goal] = GOAL_REWARD
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.cell = START
+        return self.cell, {}
+
+    def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        left = self.cell
+        self.cell = NEIGHBOURS[left][action]
+        return self.cell, self._rewards[left], left == self._goal, False, {}
+
+
+def register_nine_rooms() -> None:
+    """Register the environment with Gymnasium, once."""
+    if "NineRooms-v0" not in gym.registry:
+        gym.register("NineRooms-v0", f"{__name__}:NineRooms", max_episode_steps=100)

@@ -1,0 +1,96 @@
+"""Heavy priming: many gradient steps at once when learning begins, and ordinary training after them."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from supple.agents.dqn import DQN, DQNSettings
+from supple.agents.dqn.agent import Vectors
+from supple.agents.sac import SAC, Control, SACSettings
+from supple.envs import StepResult
+from supple.experiments.errors import UsageError
+from supple.experiments.hooks import HookDriver
+from supple.experiments.runs import create, train
+
+NO_HOOKS = HookDriver([], {}, lambda **_: None, 1)
+COMMON: dict[str, Any] = {
+    "env": "a", "steps": 1_000, "num_envs": 2, "batch_size": 4, "replay_size": 100, "learning_starts": 11,
+    "device": "cpu",
+}  # fmt: skip
+
+
+def sac(**changes: Any) -> SAC:
+    own = {"network": "mlp", "hidden": (8,), "action_repeat": 1, "compile": "off"}
+    return SAC(SACSettings(**{**COMMON, **own, **changes}), {"a": Control(3, (-1.0,), (1.0,))})
+
+
+def dqn(**changes: Any) -> DQN:
+    return DQN(DQNSettings(**{**COMMON, "widths": (8,), **changes}), {"a": Vectors(3, 2)})
+
+
+def taken(agent: SAC | DQN, decisions: int) -> list[int]:
+    """Return how many gradient steps were taken after every decision of both copies."""
+    rng, no = np.random.default_rng(0), np.zeros(2, bool)
+    agent.begin_episodes(rng.normal(size=(2, 3)).astype(np.float32))
+    counts = []
+    for _ in range(decisions):
+        agent.act()
+        obs = rng.normal(size=(2, 3)).astype(np.float32)
+        agent.remember(StepResult(obs, rng.normal(size=2), no, no, obs, []))
+        agent.update(NO_HOOKS, last=False)
+        counts.append(agent.experience.taken)
+    return counts
+
+
+@pytest.mark.parametrize("make", [sac, dqn])
+def test_priming_is_taken_at_once_when_learning_begins(make: Any) -> None:
+    agent = make(priming_updates=50, replay_ratio=0.5)
+    assert taken(agent, 10) == [0, 0, 0, 0, 0, 50, 51, 52, 53, 54]  # 12 decisions, one more than learning starts at
+    counts = {int(slots["step"]) for one in agent.learners.values() for slots in one.optimizer.state.values()}
+    assert counts == {54}
+    assert agent.numbers()["updates"] == 54
+
+
+def test_without_priming_nothing_is_as_if_there_were_none() -> None:
+    assert taken(sac(replay_ratio=0.5), 10) == [0, 0, 0, 0, 0, 0, 1, 2, 3, 4]
+
+
+def test_targets_follow_the_critics_through_priming_and_those_of_dqn_stay() -> None:
+    for agent, follows in ((sac(priming_updates=20), True), (dqn(priming_updates=20), False)):
+        before = [p.clone() for p in agent.target.parameters()]
+        taken(agent, 6)
+        same = [torch.equal(a, b) for a, b in zip(before, agent.target.parameters(), strict=True)]
+        assert not any(same) if follows else all(same)
+
+
+@pytest.mark.parametrize("make", [sac, dqn])
+def test_fewer_than_no_steps_of_priming_are_refused(make: Any) -> None:
+    with pytest.raises(UsageError, match="--priming-updates must be 0 or more, got -1"):
+        make(priming_updates=-1).settings.check()
+
+
+class Killed(Exception):
+    pass
+
+
+def test_a_primed_run_that_was_killed_goes_on_to_the_same_bytes(tmp_path: Any, same: Any) -> None:
+    """Killed before and after priming: a checkpoint is taken every 20 steps, learning begins at step 30."""
+    settings = SACSettings(
+        env="Pendulum-v1", steps=80, num_envs=2, action_repeat=1, network="mlp", hidden=(8,), batch_size=8,
+        replay_size=100, learning_starts=30, priming_updates=40, replay_ratio=0.5, checkpoint_every=20,
+        measure_every=40, eval_episodes=0, device="cpu", compile="off",
+    )  # fmt: skip
+    for name, ends in (("whole", ()), ("killed", (24, 46))):
+        create(tmp_path / name, "sac", settings, "")
+        for end in ends:
+
+            def kill(step: int, end: int = end) -> None:
+                if step >= end:
+                    raise Killed
+
+            with pytest.raises(Killed):
+                train(tmp_path / name, kill, print)
+        train(tmp_path / name, lambda step: None, print)
+    same.assert_runs(tmp_path / "killed", tmp_path / "whole")

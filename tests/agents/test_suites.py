@@ -1,0 +1,47 @@
+"""The presets of changing worlds: each can be compared as it stands, and its small form is the same experiment."""
+
+from pathlib import Path
+
+import pytest
+
+from supple.experiments.compare import Comparison, create
+from supple.experiments.kinds import presets_of
+from supple.scripts import compare
+from supple.scripts.asked import asked
+
+SUITES = ("frozen-lake", "nine-rooms", "priming", "replay-ratio", "slippery-ant", "cheetah-direction")
+SMALL = tuple(f"{name}-small" for name in SUITES if f"{name}-small" in presets_of())
+
+
+def compared(name: str, out: Path) -> Comparison:
+    """Return what `supple compare` would train, after all that it checks before."""
+    kind = presets_of()[name].kind
+    eager = [] if kind == "dqn" else ["--compile", "off"]  # whether it can be compiled takes seconds to find out
+    what = asked("compare", [kind, "--preset", name, "--out", str(out), *eager])
+    return create(out, compare.compared(what, compare.read(what), "supple compare"), jobs=1)
+
+
+@pytest.mark.parametrize("name", [*SUITES, *SMALL])
+def test_every_suite_can_be_compared_from_the_beginning_on_three_seeds(name: str, tmp_path: Path) -> None:
+    comparison = compared(name, tmp_path / "comparison")
+    assert comparison.fork_step == 0
+    assert comparison.arms[0] == "none"
+    assert len(comparison.seeds) >= 3
+    one_task = comparison.settings.cycles == 1
+    assert (comparison.arms[-1] == "fresh") == (not one_task)
+    assert len(comparison.variants) == (2 if one_task else 1)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_small_suite_is_the_full_one_in_another_size(name: str) -> None:
+    small, full = presets_of()[name], presets_of()[name.removesuffix("-small")]
+    sizes = {"env", "cycles", "steps", "steps_per_task", "hidden", "batch_size", "learning_rate", "measure_every"}
+    changed = {key for key in {**small.settings, **full.settings} if small.settings.get(key) != full.settings.get(key)}
+    assert changed <= sizes
+    assert small.vary.keys() == full.vary.keys()
+    assert len(small.arms or ()) == len(full.arms or ())
+
+
+@pytest.mark.parametrize("name", [*SUITES, *SMALL])
+def test_a_suite_says_how_long_it_takes(name: str) -> None:
+    assert any(unit in presets_of()[name].about for unit in ("minutes", "hour", "day"))
