@@ -1,10 +1,12 @@
-"""Does DQN on vectors learn as well as Stable-Baselines3's? The same settings, on CartPole-v1.
+"""Do PPO and DQN learn CartPole-v1 as well as Stable-Baselines3's do, with the same settings?
 
-    python benchmarks/cartpole_dqn.py --seeds 5
+    python benchmarks/cartpole.py ppo
+    python benchmarks/cartpole.py dqn
 
 Each run appends one JSON line to --out; runs that are there already are not repeated, so an interrupted benchmark goes
 on where it stopped. Every 10,000 steps the greedy policy is evaluated on 10 episodes of its own. Criterion: an
-evaluation of 475 or more (CartPole-v1's own threshold) in at least four seeds of five.
+evaluation of 475 or more (CartPole-v1's own threshold) in at least four seeds of five, within 100,000 steps (PPO)
+or 200,000 (DQN).
 """
 
 import json
@@ -15,7 +17,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import gymnasium as gym
 import tyro
@@ -24,11 +26,28 @@ from rich.table import Table
 from timing import begin
 
 from supple.agents.dqn import DQNSettings
+from supple.agents.ppo import PPOSettings
+from supple.agents.settings import AgentSettings
 from supple.experiments.runs import create, train
 
 ENV = "CartPole-v1"
 EVERY, EPISODES, SOLVED = 10_000, 10, 475.0
-SETTINGS: dict[str, Any] = {
+PPO: dict[str, Any] = {
+    "num_envs": 8,
+    "rollout_steps": 32,
+    "epochs": 20,
+    "minibatch_size": 256,
+    "learning_rate": 1e-3,
+    "gamma": 0.98,
+    "gae_lambda": 0.8,
+    "clip_value": False,
+    "hidden": (64, 64),
+    "adapter": 0,
+    "share_value": False,
+    "normalize_observations": False,
+    "normalize_rewards": False,
+}
+DQN: dict[str, Any] = {
     "num_envs": 1,
     "replay_ratio": 0.25,
     "batch_size": 128,
@@ -45,31 +64,61 @@ SETTINGS: dict[str, Any] = {
     "widths": (256, 256),
     "initialization": "pytorch",
 }
+STEPS = {"ppo": 100_000, "dqn": 200_000}
 Curve = list[tuple[int, float]]  # (step, mean return of an evaluation)
 
 
 @dataclass(frozen=True)
 class Args:
+    agent: Annotated[Literal["ppo", "dqn"], tyro.conf.Positional]
     seeds: int = 5  # seeds 0 … seeds-1
-    steps: int = 200_000  # of the environment
-    out: Path = Path("docs/results/cartpole_dqn.jsonl")  # one line per finished run
+    out: Path = Path("docs/results/cartpole.jsonl")  # one line per finished run
+
+    @property
+    def steps(self) -> int:
+        return STEPS[self.agent]
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return PPO if self.agent == "ppo" else DQN
 
 
-def with_supple(seed: int, steps: int) -> Curve:
-    settings = DQNSettings(
-        env=ENV, steps=steps, seed=seed, device="cpu", eval_every=EVERY, eval_episodes=EPISODES,
-        measure_every=steps, checkpoint_every=steps, **SETTINGS,
-    )  # fmt: skip
+def with_supple(seed: int, args: Args) -> Curve:
+    steps = args.steps
+    common = {"env": ENV, "steps": steps, "seed": seed, "eval_every": EVERY, "eval_episodes": EPISODES}
+    common |= {"measure_every": steps, "checkpoint_every": steps, **args.settings}
+    settings: AgentSettings = (
+        PPOSettings(**common, compile="off") if args.agent == "ppo" else DQNSettings(**common, device="cpu")
+    )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "run"
-        create(path, "dqn", settings, "benchmarks/cartpole_dqn.py")
+        create(path, args.agent, settings, "benchmarks/cartpole.py")
         train(path, lambda step: None, print)
         lines = map(json.loads, (path / "metrics.jsonl").read_text().splitlines())
         return [(line["step"], line["eval/return"]) for line in lines if "eval/return" in line]
 
 
-def with_sb3(seed: int, steps: int) -> Curve:
-    from stable_baselines3 import DQN
+def peer(seed: int, args: Args) -> Any:
+    """Return Stable-Baselines3's agent with these settings."""
+    import stable_baselines3 as sb3
+    from stable_baselines3.common.env_util import make_vec_env
+
+    s = args.settings
+    if args.agent == "ppo":
+        return sb3.PPO(
+            "MlpPolicy", make_vec_env(ENV, s["num_envs"], seed=seed), s["learning_rate"], s["rollout_steps"],
+            s["minibatch_size"], s["epochs"], s["gamma"], s["gae_lambda"], seed=seed, device="cpu",
+        )  # fmt: skip
+    return sb3.DQN(
+        "MlpPolicy", ENV, seed=seed, device="cpu", learning_rate=s["learning_rate"], buffer_size=s["replay_size"],
+        learning_starts=s["learning_starts"], batch_size=s["batch_size"], gamma=0.99, gradient_steps=1,
+        train_freq=round(1 / s["replay_ratio"]), target_update_interval=s["target_period"],
+        exploration_fraction=s["exploration_steps"] / args.steps, exploration_final_eps=s["exploration"],
+        max_grad_norm=s["max_grad_norm"], policy_kwargs={"net_arch": list(s["widths"])},
+    )  # fmt: skip
+
+
+def with_sb3(seed: int, args: Args) -> Curve:
     from stable_baselines3.common.callbacks import BaseCallback
     from stable_baselines3.common.evaluation import evaluate_policy
     from stable_baselines3.common.monitor import Monitor
@@ -78,36 +127,29 @@ def with_sb3(seed: int, steps: int) -> Curve:
 
     class Evaluate(BaseCallback):
         def _on_step(self) -> bool:
-            if self.num_timesteps % EVERY == 0:
+            if self.num_timesteps // EVERY > len(curve):
                 env = Monitor(gym.make(ENV))
                 env.reset(seed=1_000 + seed)
                 mean, _ = evaluate_policy(self.model, env, EPISODES)
                 curve.append((self.num_timesteps, float(mean)))
             return True
 
-    s = SETTINGS
-    model = DQN(
-        "MlpPolicy", ENV, seed=seed, device="cpu", learning_rate=s["learning_rate"], buffer_size=s["replay_size"],
-        learning_starts=s["learning_starts"], batch_size=s["batch_size"], gamma=0.99, gradient_steps=1,
-        train_freq=round(1 / s["replay_ratio"]), target_update_interval=s["target_period"],
-        exploration_fraction=s["exploration_steps"] / steps, exploration_final_eps=s["exploration"],
-        max_grad_norm=s["max_grad_norm"], policy_kwargs={"net_arch": list(s["widths"])},
-    )  # fmt: skip
-    model.learn(steps, Evaluate())
+    peer(seed, args).learn(args.steps, Evaluate())
     return curve
 
 
-LIBRARIES: dict[str, Callable[[int, int], Curve]] = {"supple": with_supple, "Stable-Baselines3": with_sb3}
+LIBRARIES: dict[str, Callable[[int, Args], Curve]] = {"supple": with_supple, "Stable-Baselines3": with_sb3}
 
 
 def curve_of(library: str, seed: int, args: Args) -> Curve:
     """Return a run's curve: that of an earlier one with the same settings if --out has it."""
-    key = {"library": library, "seed": seed, "steps": args.steps, "settings": json.loads(json.dumps(SETTINGS))}
+    key = {"agent": args.agent, "library": library, "seed": seed, "steps": args.steps}
+    key["settings"] = json.loads(json.dumps(args.settings))
     for line in map(json.loads, args.out.read_text().splitlines()):
         if {name: line[name] for name in key} == key:
             return line["curve"]
     start = time.perf_counter()
-    curve = LIBRARIES[library](seed, args.steps)
+    curve = LIBRARIES[library](seed, args)
     result = {**key, "curve": curve, "seconds": round(time.perf_counter() - start, 1)}
     with args.out.open("a") as file:
         file.write(json.dumps(result) + "\n")
@@ -119,7 +161,9 @@ def main(args: Args) -> bool:
     args.out.parent.mkdir(parents=True, exist_ok=True)
     args.out.touch()
     curves = {library: [curve_of(library, seed, args) for seed in range(args.seeds)] for library in LIBRARIES}
-    table = Table(title=f"DQN on {ENV}: mean (sd over {args.seeds} seeds) of evaluations on {EPISODES} episodes")
+    table = Table(
+        title=f"{args.agent.upper()} on {ENV}: mean (sd over {args.seeds} seeds) of evaluations on {EPISODES} episodes"
+    )
     table.add_column("steps", justify="right")
     for library in curves:
         table.add_column(library, justify="right")
