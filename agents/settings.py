@@ -44,8 +44,8 @@ class AgentSettings(RunSettings):
 
     @property
     def untrained_steps(self) -> int:
-        """Environment steps of a new agent before its first update."""
-        raise NotImplementedError
+        """Return the environment steps of a new agent before its first update; 0 where an agent does not say."""
+        return 0
 
     @property
     def life(self) -> int | None:

@@ -64,9 +64,8 @@ class Loop:
             self._begin(task)
         elif self.step == self.start:
             self.hooks.passed(self.start - 1, self.start)
-        for learner in work.learners.values():
-            if learner.marked is None:
-                learner.mark()
+        if any(learner.marked is None for learner in work.learners.values()):
+            self._mark()
         work.begin_segment(number := self.number, self.step)
         while self.step < until:
             previous = self.step
@@ -75,8 +74,11 @@ class Loop:
             if crossed(previous, self.step, work.check_every) or self.step >= until:
                 work.check()
                 progress(self.step)
-            if crossed(previous, self.step, s.measure_every) or self.step >= until:
+            regular = crossed(previous, self.step, s.measure_every) or self.step >= task.end
+            if regular or self.step >= until:
                 self._measure(task)
+            if regular:  # where a trunk ends, a whole run measures nothing: arms go on from the mark before
+                self._mark()
             if crossed(previous, self.step, s.trainability_every) or (s.trainability_every and self.step >= task.end):
                 self._measure_trainability(task)
             due = work.evaluation_due(task, previous, self.step)
@@ -98,6 +100,10 @@ class Loop:
     def _training(self) -> None:
         for learner in self.work.learners.values():
             learner.module.train()
+
+    def _mark(self) -> None:
+        for learner in self.work.learners.values():
+            learner.mark()
 
     def _begin(self, task: Task) -> None:
         if self.step == self.start and task.index:  # a fork: the trunk's hooks saw the last task end, not ours
@@ -155,8 +161,6 @@ class Loop:
         self.run.flush()
         means = {name: fmean(own[name] for own in found) for name in found[0]}
         self.hooks.measured(self.step, {**learning, **means})
-        for learner in self.work.learners.values():
-            learner.mark()
 
     def _measure_trainability(self, task: Task) -> None:
         for labels, own in zip(self._labels(), self.work.trainability(), strict=True):

@@ -213,6 +213,7 @@ class SuppleCallback(BaseCallback):
                 # SB3's tables cut long names, and stop the run where two then look the same
                 long = ("stdout", "log") if "/" in name else None
                 self.logger.record(f"supple/{learner.name}/{name}", value, exclude=long)
+            learner.mark()
         return numbers
 
     def _log(self, **fields: Any) -> None:

@@ -53,8 +53,8 @@ def test_a_period_says_its_unit_in_its_help_line(name: str, capsys: pytest.Captu
 def test_a_name_is_taken_once_and_an_unknown_one_meets_its_nearest() -> None:
     with pytest.raises(ValueError, match="kind of run 'ppo' is registered twice"):
         add(Kind("ppo", "", "", "", ""))
-    with pytest.raises(ValueError, match="preset 'demo' is registered twice"):
-        add(Preset("demo", "", "ppo"))
+    with pytest.raises(ValueError, match="preset 'demo-mujoco' is registered twice"):
+        add(Preset("demo-mujoco", "", "ppo"))
     with pytest.raises(UnknownName, match="unknown kind of run 'pppo': did you mean 'ppo'"):
         find_kind("pppo")
 

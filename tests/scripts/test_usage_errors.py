@@ -123,7 +123,7 @@ WRONG = {
     f"{TRAIN} --activation relo": "unknown activation 'relo': did you mean 'relu'?",
     f"{TRAIN} --activation 'leaky_relu(slop=1)'": "leaky_relu has no parameter 'slop'",
     f"{ATARI} --preset demo-mujoco": "preset 'demo-mujoco' is one for ppo, not for dqn",
-    "train ppo --preset deom --out OUT": "unknown preset 'deom': did you mean 'demo'?",
+    "train ppo --preset deom-mujoco --out OUT": "unknown preset 'deom-mujoco': did you mean 'demo-mujoco'?",
     # comparisons
     f"{COMPARE} --fork-at 1": "--fork-at must lie in [0, 1), a fraction of the run, got 1.0",
     f"{COMPARE} --fork-at -0.5": "--fork-at must lie in [0, 1), a fraction of the run, got -0.5",

@@ -112,11 +112,13 @@ def test_parts_of_a_dictionary_extractor_lie_side_by_side() -> None:
 
 
 def metrics_of(learner: Learner, needs: tuple[str, ...] | None = None) -> set[str]:
-    """What is measured of a learner: tanh, of PPO and A2C, leaves no pairs of linear maps."""
+    """What is measured of a learner that nobody marked: tanh, of PPO and A2C, leaves no pairs of linear maps."""
     return {
         name
         for name, metric in CHEAP_METRICS.items()
-        if (needs is None or metric.needs in needs) and (metric.needs != "pairs" or learner.linear_pairs())
+        if (needs is None or metric.needs in needs)
+        and metric.needs not in ("marked", "policy", "values")
+        and (metric.needs != "pairs" or learner.linear_pairs())
     }
 
 

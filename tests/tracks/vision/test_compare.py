@@ -161,7 +161,7 @@ def test_large_networks_have_a_trunk_for_each_seed_and_may_fork_within_a_task(
         ("--arm fire@when:srank<3", "one seed meets a condition"),
         ("--tasks 3 --fork-at-task 2 --arm fire@task:1", "no such task switch from step 24 on"),
         ("--hook fire@0.5", "every --arm names its hooks"),
-        ("--fork-at 1.5", "--fork-at must lie between 0 and 1"),
+        ("--fork-at 1.5", "--fork-at must lie in"),
         ("--fork-at 0.5 --fork-at-task 1", "give one of them"),
         ("--fork-at-task 2", "one of the later tasks, 1 to 1, got 2"),
         ("--tasks 1", "one task only, and no switch to fork at"),
