@@ -1,7 +1,7 @@
 """Settings of worlds that change: presets for `supple compare`, named after the experiments they are taken from.
 
 What came out of small runs of each, and what they do not show, stands in docs/results/worlds.md. Times are those of
-two cores; where nothing else is said they were measured on the first steps and multiplied.
+all arms and seeds on two idle cores; extrapolated ones were measured on the first steps and multiplied.
 """
 
 from typing import Any
