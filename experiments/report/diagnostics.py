@@ -28,6 +28,8 @@ from .style import (
 Array = NDArray[np.float64]
 
 TITLES = {
+    "trainability": "trainability (1: fits as well as can be)",
+    "entropy": "entropy of the policy (nats)",
     "dormant_fraction": "dormant units (share)",
     "saturated_fraction": "saturated units (share)",
     "srank": "srank of the features",
@@ -51,9 +53,10 @@ INJECTED = (
 MOST_ROWS = 24  # of the before/after figure; more are averaged per arm
 
 
-def metrics_over_time(data: ComparisonData) -> Plot | None:
-    """Plot small multiples of every learner's metrics, in a fixed order."""
-    names = _metric_names([run for runs in data.arms.values() for run in runs])
+def metrics_over_time(data: ComparisonData, only: Sequence[str] = ()) -> Plot | None:
+    """Plot small multiples of every learner's metrics, in a fixed order. only: of these metrics, if any are named."""
+    found = _metric_names([run for runs in data.arms.values() for run in runs])
+    names = [name for name in found if not only or name.split("/", 1)[1] in only]
     if not names:
         return None
     styles = arm_styles(data.labels)
@@ -62,11 +65,11 @@ def metrics_over_time(data: ComparisonData) -> Plot | None:
     rows = -(-len(names) // columns)
     figure = new_figure(0.45 + 2.05 * rows)
     grid = figure.subplots(rows, columns, squeeze=False, sharex=True).ravel()
-    learners = {name.split("/")[0] for name in names}
+    metrics = [name.split("/", 1)[1] for name in names]
     for name, axes in zip(names, grid, strict=False):
         learner, metric = name.split("/", 1)
         title = TITLES.get(metric, metric.replace("_", " "))
-        tidy(axes, title if len(learners) == 1 else f"{learner}: {title}")
+        tidy(axes, title if metrics.count(metric) == 1 else f"{learner}: {title}")
         mark_stream(axes, data.first, divisor, data.fork_step)
         axes.set_xlim(0, data.total_steps / divisor)
         drawn = []
@@ -117,7 +120,8 @@ def _metric_names(runs: Sequence[RunData]) -> list[str]:
     names = []
     for learner in learners:
         mine = {name.split("/")[1] for name in logged if name.startswith(f"{learner}/")}
-        order = [m for m in TITLES if m in mine] + sorted(mine - TITLES.keys())
+        untitled = mine - TITLES.keys() if "weight_norm" in mine else set()  # of losses and policies, what has a title
+        order = [m for m in TITLES if m in mine] + sorted(untitled)
         names += [f"{learner}/{metric}" for metric in order]
     return [name for name in names if any(run.series(name)[0].size for run in runs)]
 
