@@ -100,7 +100,8 @@ add(
     ),
     Preset(
         "gym-control",
-        "paper size: CartPole (--env acrobot, lunarlander) whose observations shift ten times, 1.6M steps",
+        "paper size: CartPole (or --env acrobot, lunarlander) whose observations shift nine times, 1.6M steps; 2 hours on "
+        "two cores (extrapolated)",
         "ppo",
         GYM_CONTROL,
         arms=TASK_ARMS,
@@ -110,7 +111,8 @@ add(
     ),
     Preset(
         "gym-control-small",
-        "the demo: CartPole whose observations shift three times, 80k steps, four arms and a fresh agent; minutes",
+        "the demo: CartPole whose observations shift three times, 80k steps, four arms and a fresh agent; 2 minutes "
+        "on two cores",
         "ppo",
         GYM_CONTROL_SMALL,
         arms=("none", "reset@task", "fire@task", "snp(lam=0.9)@task"),
