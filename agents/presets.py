@@ -100,8 +100,8 @@ add(
     ),
     Preset(
         "gym-control",
-        "paper size: CartPole (or --env acrobot, lunarlander) whose observations shift nine times, 1.6M steps; 2 hours on "
-        "two cores (extrapolated)",
+        "paper size: CartPole (or --env acrobot, lunarlander) whose observations shift nine times, 1.6M steps; "
+        "2 hours on two cores (extrapolated)",
         "ppo",
         GYM_CONTROL,
         arms=TASK_ARMS,
