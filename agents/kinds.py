@@ -20,7 +20,7 @@ add(
             counted_seeds=True,
         )
         for name, about in (
-            ("ppo", "an agent on streams of continuous control, a head for each environment (PPO)"),
+            ("ppo", "an agent on streams of environments that show vectors (PPO)"),
             ("dqn", "an agent on Atari games, other images and vectors (DQN)"),
             ("sac", "an agent on bounded control: HumanoidBench, MuJoCo (SAC, SimBa networks)"),
         )
