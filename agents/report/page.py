@@ -42,6 +42,8 @@ def _facts(data: ComparisonData) -> list[tuple[str, str]]:
     facts = [(f"{first.total_steps:,}", "environment steps a run")]
     if len(first.tasks) > 1:
         facts.append((range_text(lengths), f"steps a task, {len(first.tasks)} tasks"))
+    if shift := first.config.get("settings", {}).get("shift"):
+        facts.append((shift, "what changes between them"))
     facts.append((str(len(data.arms)), "arm" if len(data.arms) == 1 else "arms"))
     facts.append((str(data.seeds), "seed" if data.seeds == 1 else "seeds an arm"))
     if data.fork_step:
