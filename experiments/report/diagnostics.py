@@ -61,7 +61,7 @@ def metrics_over_time(data: ComparisonData, only: Sequence[str] = ()) -> Plot | 
         return None
     styles = arm_styles(data.labels)
     divisor, steps_label, _ = step_unit(data.total_steps, data.unit)
-    columns = min(3, len(names))
+    columns = 2 if len(names) == 4 else min(3, len(names))
     rows = -(-len(names) // columns)
     figure = new_figure(0.45 + 2.05 * rows)
     grid = figure.subplots(rows, columns, squeeze=False, sharex=True).ravel()
