@@ -32,7 +32,7 @@ from .settings import PPOSettings
 from .update import STATISTICS, GradientStep, Loss, LossSettings, normalized, ppo_loss, ppo_losses
 
 Array = NDArray[np.float64]
-UNROLL = 5
+UNROLL = 5  # gradient steps in one compiled call, at most; more take longer to compile
 PROBE_ROWS = 512
 SHARED = "all"  # the key of adapter, head and statistics that all environments share
 

@@ -74,7 +74,7 @@ def finals(cells: Sequence[Cell], names: Sequence[str]) -> dict[str, list[Spread
 
 
 def _measures(study: Study, cells: Sequence[Cell], compared: Mapping[str, Sequence[Spread]]) -> list[Measure]:
-    """What is compared with what: arms within their variant; where variants have one arm each, with each other."""
+    """Return what is compared: arms within their variant; where variants have one arm each, these with each other."""
     alone = all(len(group.data.arms) == 1 for group in study.groups)
     variants = [""] if alone else [group.words for group in study.groups]
     found = []

@@ -79,5 +79,6 @@ def test_an_episode_is_cut_off_after_100_steps() -> None:
     assert ends == [(False, False)] * 99 + [(False, True)]
 
 
-def test_gymnasium_finds_nothing_wrong() -> None:
+def test_gymnasiums_own_check_passes() -> None:
+    # raises where something is wrong
     check_env(gym.make("NineRooms-v0", disable_env_checker=True).unwrapped, skip_render_check=True)
