@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from ...interventions import Layer, Units, chain
 from ...networks import Normalization, hidden_linear, hidden_norm, unit_names
+from ..initialization import uniform_
 
 Initialization = Literal["xavier", "pytorch"]
 
@@ -20,14 +21,11 @@ CONVOLUTIONS = ((32, 8, 4), (64, 4, 2), (64, 3, 1))
 def draw_(layer: nn.Conv2d | nn.Linear, initialization: Initialization, generator: torch.Generator) -> nn.Module:
     """Draw a layer's values: Xavier-uniform weights and a bias of zero (`xavier`: FIRE's and Dopamine's DQN), or both
     from U(±1/√inputs) (`pytorch`: PyTorch's own, and so that of Stable-Baselines3's and CleanRL's DQN)."""
+    if initialization == "pytorch":
+        return uniform_(layer, generator)
     assert layer.bias is not None
-    if initialization == "xavier":
-        nn.init.xavier_uniform_(layer.weight, generator=generator)
-        nn.init.zeros_(layer.bias)
-    else:
-        bound = layer.weight[0].numel() ** -0.5
-        nn.init.uniform_(layer.weight, -bound, bound, generator=generator)
-        nn.init.uniform_(layer.bias, -bound, bound, generator=generator)
+    nn.init.xavier_uniform_(layer.weight, generator=generator)
+    nn.init.zeros_(layer.bias)
     return layer
 
 

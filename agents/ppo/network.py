@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from ...interventions import Layer, Units, Wiring, balance_layers_
 from ...networks.normalization import Normalization, hidden_linear, hidden_norm
+from ..initialization import uniform_
 from .policies import Policy
 
 Initialization = Literal["orthogonal", "pytorch"]
@@ -24,14 +25,6 @@ def orthogonal_(layer: nn.Linear, gain: float, generator: torch.Generator) -> nn
     """Draw orthogonal weights, set the bias to zero (the initialisation of CleanRL's and SB3's PPO)."""
     nn.init.orthogonal_(layer.weight, gain, generator=generator)
     nn.init.zeros_(layer.bias)
-    return layer
-
-
-def uniform_(layer: nn.Linear, generator: torch.Generator) -> nn.Linear:
-    """Draw weights and bias from U(−1/√d, 1/√d), d being the number of inputs: PyTorch's own initialisation."""
-    bound = layer.in_features**-0.5
-    for parameter in (layer.weight, layer.bias):
-        nn.init.uniform_(parameter, -bound, bound, generator=generator)
     return layer
 
 
