@@ -36,7 +36,7 @@ class Agent(Protocol):
         measured and saved now."""
 
     def numbers(self) -> dict[str, float]:
-        """Return what there is to log about learning since the last call. Raises RunError if it diverged."""
+        """Return what there is to log about learning since the last call. Raises Diverged if it did."""
 
     def check_memory(self, runs: int) -> None:
         """Raise ValueError if so many runs at a time need more memory than there is."""

@@ -37,6 +37,11 @@ def folder_of(checkpoints: Path, step: int) -> Path:
     return checkpoints / f"{step:012d}"
 
 
+def newest_step(checkpoints: Path) -> int:
+    """Return the step of the newest checkpoint; 0 where there is none."""
+    return max((int(folder.name) for folder in checkpoints.glob("*") if folder.name.isdigit()), default=0)
+
+
 def save(checkpoints: Path, step: int, tree: dict[str, Any], identity: str, since: Path | None = None) -> Path:
     """Write a checkpoint atomically; returns its folder.
 

@@ -1,32 +1,21 @@
 """Comparisons: one trunk per seed, then every arm from the trunk's identical state, whatever kind of run it is."""
 
-import contextlib
-import multiprocessing
-import os
 import re
-import signal
-import threading
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from .denormals import flushing_denormals
 from .errors import RunError, UsageError
-from .fork import FRESH, NONE, fork
+from .fork import FRESH, NONE
 from .kinds import Kind, find_kind
 from .loop import Warn
-from .rundir import RunDirectory, read_json, start_folder
-from .runs import build, configuration, drive, plain, settings_of, train
+from .rundir import read_json, start_folder
+from .runs import build, drive, plain, settings_of
 from .settings import RunSettings, Seeds
 from .work import Task
 
-Watch = Callable[[str, int, int], None]  # label, step, last step
 Variant = Mapping[str, Any]  # fields of the settings → values
 
 
@@ -196,114 +185,3 @@ def open_comparison(path: Path, jobs: int, warn: Warn = print) -> Comparison:
     with flushing_denormals(settings.threads):
         _require_memory(comparison, comparison.first, jobs, warn)
     return comparison
-
-
-def run_comparison(path: Path, comparison: Comparison, jobs: int, watch: Watch, warn: Warn) -> None:
-    """Bring every trunk and arm to its end, `jobs` at a time; what is finished already is left as it is.
-
-    Arms run in processes of their own with the environment's own threads; their number and their order
-    change nothing in any result. Raises RunError if a worker dies.
-    """
-    context = multiprocessing.get_context("spawn")
-    messages, (alive, lifeline) = context.SimpleQueue(), context.Pipe(duplex=False)
-    with lifeline, ProcessPoolExecutor(jobs, context, _begin_worker, (messages, alive)) as pool:
-        arms = [(arm, variant) for variant in comparison.variants for arm in comparison.arms]
-        trunks = [(None, variant) for variant in comparison.trunks]
-        pending = {
-            _submit(pool, path, comparison, seeds, *each)
-            for seeds in comparison.settings.of_seeds(comparison.seeds)
-            for each in (trunks if comparison.fork_step else arms)
-        }
-        try:
-            while pending:
-                done, pending = wait(pending, timeout=0.2, return_when=FIRST_COMPLETED)
-                while not messages.empty():
-                    kind, *rest = messages.get()
-                    warn(*rest) if kind == "warn" else watch(*rest)
-                for future in done:
-                    seeds, arm, trunk = future.result()
-                    if arm is None:  # a trunk is done: its arms can begin
-                        own = [each for each in arms if trunk in ({}, each[1])]
-                        pending |= {_submit(pool, path, comparison, seeds, *each) for each in own}
-        except BaseException as error:
-            lifeline.close()  # workers that are still busy exit at once
-            if isinstance(error, BrokenProcessPool):
-                raise RunError(f"a worker process died; go on with `supple resume {path}`") from None
-            raise
-
-
-def _submit(pool: ProcessPoolExecutor, *work: Any) -> Future[tuple[Seeds, str | None, Variant]]:
-    """Hand one run to the pool. Workers begin here, deaf to Ctrl-C: it reaches them too, but the parent decides."""
-    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        return pool.submit(_run_one, *work)
-    finally:
-        signal.signal(signal.SIGINT, handler)
-
-
-_messages: Any = None  # in a worker: the way to its parent
-
-
-def _begin_worker(messages: Any, alive: Connection) -> None:
-    """In a worker, once: keep the way to the parent, and exit when the parent lets go of it or is gone."""
-    torch.set_flush_denormal(True)  # before its threads begin: see denormals.py
-    global _messages
-    _messages = messages
-
-    def watch() -> None:
-        with contextlib.suppress(EOFError):
-            alive.recv_bytes()
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
-def _run_one(
-    path: Path, c: Comparison, seeds: Seeds, arm: str | None, variant: Variant
-) -> tuple[Seeds, str | None, Variant]:
-    """In a worker: the trunk of a seed or of a stack of them (`arm` None), or one arm from its end."""
-    folder, settings = path / folder_of(seeds), replace(c.settings.of_seeds(c.seeds)[seeds], **variant)
-    trunk = folder / folder_of_variant(variant if variant in c.trunks else {}) / "trunk"
-    if arm is None:
-        target, end = trunk, c.fork_step
-        if not (trunk / "config.json").exists():
-            config = _configuration(c, settings, variant)
-            RunDirectory.create(trunk, {**config, "stop_step": c.fork_step})
-    else:
-        target = folder / folder_of_arm(arm, variant)
-        end = _begin_arm(c, settings, arm, variant, trunk, target)
-    words = ", ".join(f"{name} {value}" for name, value in variant.items())
-    label = " · ".join(filter(None, [folder_of(seeds).replace("-", " ", 1), words, arm or "trunk"]))
-    train(
-        target,
-        lambda step: _messages.put(("step", label, step, end)),
-        lambda line: _messages.put(("warn", line)),
-    )
-    return seeds, arm, variant
-
-
-def _begin_arm(c: Comparison, settings: RunSettings, arm: str, variant: Variant, trunk: Path, target: Path) -> int:
-    """Make an arm's folder where there is none yet; returns the step at which it ends."""
-    if (target / "config.json").exists():
-        return int(RunDirectory.open(target).config["total_steps"])
-    own = c.own(arm)
-    if not c.fork_step:
-        config = {**_configuration(c, replace(settings, **own), variant), "arm": arm}
-        RunDirectory.create(target, config)
-        return int(config["total_steps"])
-    with RunDirectory.open(trunk) as run:
-        settings, step, source = c.kind.forks().beginning(settings, run, c.fork_step)
-        config = dict(run.config) if variant in c.trunks else {**run.config, **_configuration(c, settings, variant)}
-        config |= {"settings": {**config["settings"], **own}, "hooks": [*config["hooks"], *own["hook"]], "arm": arm}
-        fork(run, source, target, {**config, "start_step": step, "stop_step": None})
-    return int(config["total_steps"])
-
-
-def _configuration(c: Comparison, settings: RunSettings, variant: Variant) -> dict[str, Any]:
-    """Return the contents of config.json of a run in this variant, as one that is no part of a comparison."""
-    work = build(c.kind, settings, lambda line: None)  # what there was to say was said when all was checked
-    try:
-        config = configuration(c.kind, settings, work, c.command)
-    finally:
-        work.close()
-    return {**config, "variant": dict(variant)} if variant else config

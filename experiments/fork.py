@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from . import checkpoint
-from .rundir import RunDirectory
+from .rundir import CHECKPOINTS, RunDirectory, identity_of
 
 Vary = Mapping[str, Sequence[str]]
 NONE, FRESH = "none", "fresh"  # arms: without an intervention; the reference, which begins anew with every task
@@ -42,18 +42,16 @@ def fork(trunk: RunDirectory, source: Path, target: Path, config: dict[str, Any]
     """Make the run directory `target`, which begins at `source`, a checkpoint of the trunk.
 
     Everything of that state is taken over (weights, optimizer, memory, generators, statistics), by links to the
-    trunk's files, so that a large memory costs nothing; the logs begin empty. The directory appears at once or
-    not at all; an existing one is left alone.
-    Raises CheckpointError if the trunk's checkpoint is missing or damaged.
+    trunk's files, so that a large memory costs nothing; the logs begin empty. config.json comes last: a folder that
+    has one is a whole run, and is left alone. Raises CheckpointError if the trunk's checkpoint is missing or damaged.
     """
-    if target.exists():
+    if (target / "config.json").exists():
         return
-    temporary = target.with_name(f".{target.name}.tmp")
-    shutil.rmtree(temporary, ignore_errors=True)
+    checkpoints = target / CHECKPOINTS
+    shutil.rmtree(checkpoints, ignore_errors=True)  # what a process left that was killed here
     try:
-        arm = RunDirectory.create(temporary, config)
-        checkpoint.adopt(source, trunk.identity, arm.checkpoints, arm.identity, logs={})
-        temporary.rename(target)
+        checkpoint.adopt(source, trunk.identity, checkpoints, identity_of(config), logs={})
+        RunDirectory.create(target, config, CHECKPOINTS)
     except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
+        shutil.rmtree(checkpoints, ignore_errors=True)
         raise

@@ -185,6 +185,8 @@ class Loop:
         self.number += 1
         if not distributed.first():
             return
+        if self.run.claim:
+            self.run.claim.check()
         tree = {
             "step": self.step,
             "number": self.number,

@@ -9,14 +9,14 @@ import json
 import os
 import platform
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from importlib import metadata
 from math import isfinite
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from . import files, tensorboard
+from . import claim, files, tensorboard
 from .errors import RunError, UsageError
 
 LOGS = {
@@ -26,6 +26,7 @@ LOGS = {
     "events": "events.jsonl",
     "tensorboard": tensorboard.FILE,
 }
+CHECKPOINTS = "checkpoints"
 STATE = ("algorithm", "settings", "tasks", "start_step", "stop_step")  # what a state depends on, in config.json
 
 
@@ -45,15 +46,16 @@ class RunDirectory:
 
     def __init__(self, path: Path, config: dict[str, Any]) -> None:
         self.path, self.config = path, config
-        self.checkpoints = path / "checkpoints"
+        self.checkpoints = path / CHECKPOINTS
+        self.claim: claim.Claim | None = None  # of the process that trains
         self._files: dict[str, BinaryIO] = {}
         self._open = ExitStack()
         self._started = time.monotonic()
 
     @staticmethod
-    def create(path: Path, config: dict[str, Any]) -> "RunDirectory":
-        """Start a new run directory. Raises UsageError if the path already holds something."""
-        start_folder(path, "config.json", {**config, "versions": versions()})
+    def create(path: Path, config: dict[str, Any], *beside: str) -> "RunDirectory":
+        """Start a new run directory. Raises UsageError if the path already holds something, but for what is named."""
+        start_folder(path, "config.json", {**config, "versions": versions()}, *beside)
         return RunDirectory.open(path)
 
     @staticmethod
@@ -66,8 +68,8 @@ class RunDirectory:
 
     @property
     def identity(self) -> str:
-        """A checkpoint's mark that it belongs to this run: a sum over all that its state depends on."""
-        return hashlib.sha256(json.dumps([self.config[key] for key in STATE]).encode()).hexdigest()
+        """A checkpoint's mark that it belongs to this run."""
+        return identity_of(self.config)
 
     @property
     def end(self) -> int:
@@ -143,10 +145,17 @@ class RunDirectory:
         self.close()
 
 
-def start_folder(path: Path, name: str, value: Any) -> None:
-    """Make a new folder that holds one JSON file, or make nothing. Raises UsageError if `path` holds something."""
-    leftover = f"{name}.tmp"  # of a process that was killed while it began here
-    if path.exists() and (not path.is_dir() or any(entry.name != leftover for entry in path.iterdir())):
+def identity_of(config: Mapping[str, Any]) -> str:
+    """Return a sum over all in a run's config.json that its state depends on."""
+    return hashlib.sha256(json.dumps([config[key] for key in STATE]).encode()).hexdigest()
+
+
+def start_folder(path: Path, name: str, value: Any, *beside: str) -> None:
+    """Make a new folder that holds one JSON file, or make nothing.
+
+    Raises UsageError if `path` holds something, but for what is named in `beside` and this process's claim."""
+    known = {f"{name}.tmp", claim.FILE, *beside}  # the first of a process that was killed while it began here
+    if path.exists() and (not path.is_dir() or any(entry.name not in known for entry in path.iterdir())):
         raise UsageError(
             f"--out {path} already holds another run or other files: choose a new folder, "
             f"or continue with `supple resume {path}`"

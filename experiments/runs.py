@@ -1,6 +1,7 @@
 """From settings to a run on the disk, and from a run on the disk to its end, for every kind of run."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
@@ -9,8 +10,10 @@ import torch
 
 from ..interventions import UnknownName, When
 from . import distributed
+from .claim import PATIENCE, Claim, claim
 from .denormals import flushing_denormals
-from .errors import RunError, UsageError
+from .divergence import first_not_finite
+from .errors import DiskError, Diverged, RunError, UsageError
 from .hooks import HookDriver
 from .kinds import Kind, find_kind
 from .loop import Loop, Progress, Warn
@@ -113,26 +116,28 @@ def create(path: Path, kind: str, settings: RunSettings, command: str, warn: War
             work.close()
 
 
-def train(path: Path, progress: Progress, warn: Warn) -> None:
-    """Bring the run in `path` to its end, from wherever it stands. Raises RunError if it cannot go on."""
+def train(path: Path, progress: Progress, warn: Warn, held: Claim | None = None) -> None:
+    """Bring the run in `path` to its end, from wherever it stands. held: this process's claim on it, if it has one.
+
+    Raises RunError if it cannot go on, Claimed if another process is at work on it."""
     config = RunDirectory.open(path).config
     kind, settings = settings_of(config, path / "config.json")
     try:
-        with (
-            flushing_denormals(settings.threads, warn),
-            distributed.processes(getattr(settings, "device", "cpu")),
-            distributed.open_run(path) as run,
-        ):
+        with ExitStack() as stack:
+            if held is None and distributed.first():
+                held = stack.enter_context(claim(path, PATIENCE))
+            stack.enter_context(flushing_denormals(settings.threads, warn))
+            stack.enter_context(distributed.processes(getattr(settings, "device", "cpu")))
+            run = stack.enter_context(distributed.open_run(path))
+            run.claim = held
             work = build(kind, settings, warn)
-            try:
-                _go_on(run, work, progress, warn)
-            finally:
-                work.close()
+            stack.callback(work.close)
+            _go_on(run, work, progress, warn)
             if run.end == work.tasks[-1].end and distributed.first():
                 work.export(path / EXPORT)
     except OSError as error:  # a full disk, say
         where = error.filename or path
-        raise RunError(
+        raise DiskError(
             f"{where}: {error.strerror or error}; `supple resume {path}` goes on from the last checkpoint"
         ) from error
 
@@ -146,5 +151,13 @@ def _go_on(run: RunDirectory, work: Work, progress: Progress, warn: Warn) -> Non
     if [asdict(task) for task in work.tasks] != config["tasks"] or work.sources != config["data"]:
         raise RunError(f"{run.path} was begun with other data: {config['data']}; here are {work.sources}")
     start = config["start_step"]
-    hooks = drive(work, work.settings.hook, start, run)
-    Loop(run, work, hooks, start, run.end, warn).train(progress)
+    loop = Loop(run, work, drive(work, work.settings.hook, start, run), start, run.end, warn)
+    try:
+        loop.train(progress)
+    except Diverged as error:
+        arm = f", arm {config['arm']}" if config["arm"] else ""
+        seeds = ", ".join(map(str, work.settings.members))
+        raise Diverged(
+            f"{run.path} ({config['algorithm']}{arm}, seed {seeds}): training diverged by step {loop.step:,}: {error}; "
+            f"{first_not_finite(work.learners)}; a smaller --learning-rate may help; the last checkpoint is kept"
+        ) from None

@@ -102,7 +102,7 @@ class Work(ABC):
 
     @abstractmethod
     def check(self, closely: bool = False) -> None:
-        """Raise RunError if training diverged; closely: also if it is about to. What was saved stays."""
+        """Raise Diverged if training did; closely: also if it is about to. What was saved stays."""
 
     # -- how well it does -----------------------------------------------------------------------------------------
 

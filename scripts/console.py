@@ -22,7 +22,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from supple.experiments.errors import RunError, UsageError
+from supple.experiments.errors import RunError, UsageError, in_words, is_out_of_memory
+from supple.experiments.interruption import watching
 
 
 class Screen(Console):
@@ -37,8 +38,9 @@ screen = Screen()
 def run(main: Callable[[Sequence[str]], None]) -> None:
     """Run a script on the command line's arguments and exit: 0, 1 (could not go on) or 2 (wrong usage)."""
     code, message = 0, ""
+    _open_streams()
     try:
-        with warnings.catch_warnings():
+        with watching(), warnings.catch_warnings():
             warnings.showwarning = _show_warning
             main(sys.argv[1:])
         sys.stdout.flush()
@@ -51,11 +53,20 @@ def run(main: Callable[[Sequence[str]], None]) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:
         code, message = 1, f"{error.filename}: {error.strerror}" if error.filename else str(error)
-    except KeyboardInterrupt:
-        code, message = 130, "interrupted; `supple resume DIR` goes on from the last checkpoint"
+    except (MemoryError, RuntimeError, ImportError) as error:
+        if not is_out_of_memory(error):
+            raise
+        code, message = 1, in_words(error)
     if message:
         warn(message)
     sys.exit(code)
+
+
+def _open_streams() -> None:
+    """Let standard output and error be there, where the shell closed them (`>&-`)."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115  (open to the end)
 
 
 def parse(

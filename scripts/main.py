@@ -19,8 +19,8 @@ import importlib
 from collections.abc import Sequence
 
 from supple.experiments.errors import UsageError
+from supple.experiments.interruption import watching
 from supple.registry import did_you_mean
-from supple.scripts.console import run
 
 COMMANDS = ("train", "compare", "resume", "report", "list", "fetch", "linear", "language", "vision")
 
@@ -38,7 +38,10 @@ def dispatch(args: Sequence[str]) -> None:
 
 
 def main() -> None:
-    run(dispatch)
+    with watching():
+        from supple.scripts.console import run  # takes a moment, which an interruption may fall into
+
+        run(dispatch)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ supple resume runs/a
 supple resume runs/y --jobs 2
 """
 
-import contextlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,12 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
+from rich.progress import TaskID
 
-from supple.experiments.errors import UsageError
+from supple.experiments.errors import RunError, UsageError
+from supple.experiments.interruption import at_interruption
 from supple.scripts.console import parse, progress_display, run, screen, warn
 
 if TYPE_CHECKING:
     from supple.experiments.compare import Comparison
+    from supple.experiments.jobs import Job
 
 
 @dataclass(kw_only=True)
@@ -26,6 +28,8 @@ class Options:
     """Folder of a run or of a comparison; it goes on from its newest intact checkpoints."""
     jobs: int = 0
     """Runs of a comparison at a time; 0: one per core."""
+    retry_failed: bool = False
+    """Try those runs of a comparison again that failed; without it they are left aside."""
 
 
 def main(args: Sequence[str]) -> None:
@@ -38,11 +42,11 @@ def main(args: Sequence[str]) -> None:
         from supple.experiments.compare import open_comparison
 
         jobs = workers(options.jobs)
-        finish_comparison(path, open_comparison(path, jobs, warn), jobs)
+        finish_comparison(path, open_comparison(path, jobs, warn), jobs, options.retry_failed)
     elif not (path / "config.json").is_file():
         raise UsageError(f"{path} holds no run (it has no config.json) and no comparison (comparison.json)")
-    elif options.jobs:
-        raise UsageError(f"--jobs is for comparisons, and {path} is a run")
+    elif options.jobs or options.retry_failed:
+        raise UsageError(f"{'--jobs' if options.jobs else '--retry-failed'} is for comparisons, and {path} is a run")
     else:
         finish_run(path)
 
@@ -57,37 +61,74 @@ def workers(jobs: int) -> int:
 def finish_run(path: Path) -> None:
     """Train the run in `path` to its last step, with a progress bar, and say where it lies."""
     from supple.experiments import distributed
+    from supple.experiments.checkpoint import newest_step
     from supple.experiments.rundir import RunDirectory
     from supple.experiments.runs import train
 
     if not distributed.first():
-        with contextlib.suppress(KeyboardInterrupt):
-            train(path, lambda step: None, lambda line: None)
+        train(path, lambda step: None, lambda line: None)
         return
-    with progress_display() as display:
-        bar = display.add_task(str(path), total=RunDirectory.open(path).end)
+    run = RunDirectory.open(path)
+
+    def words() -> str:
+        return f"`supple resume {path}` goes on from step {newest_step(run.checkpoints):,}"
+
+    with progress_display() as display, at_interruption(words):
+        bar = display.add_task(str(path), total=run.end)
         train(path, lambda step: display.update(bar, completed=step), warn)
     screen.print(f"done: {path}  (`supple report {path}` makes the report)")
 
 
-def finish_comparison(path: Path, comparison: "Comparison", jobs: int) -> None:
-    """Run what is left of a comparison, with a bar for each run, then report."""
-    from rich.progress import TaskID
+def finish_comparison(path: Path, comparison: "Comparison", jobs: int, retry: bool = False) -> None:
+    """Run what is left of a comparison, with a bar for each run, then report. retry: try those again that failed.
 
-    from supple.experiments.compare import run_comparison
-    from supple.scripts.report import show
+    Raises RunError if runs failed, when all others are at their end."""
+    from supple.experiments import workers
+    from supple.experiments.jobs import jobs_of
 
-    bars: dict[str, TaskID] = {}
-    with progress_display() as display:
+    every, bars = jobs_of(path, comparison), dict[str, TaskID]()
+    failed = [job for job in every if job.failed]
+    for job in failed if retry else ():
+        job.forget()
+    if failed and not retry:
+        warn(f"{len(failed)} runs failed before and are left aside; --retry-failed tries them again")
+
+    def words() -> str:
+        ended = sum(job.outcome is not None for job in every)
+        return f"{ended} of {len(every)} runs ended; `supple resume {path}` goes on from the others' last checkpoints"
+
+    with progress_display() as display, at_interruption(words):
 
         def watch(label: str, step: int, end: int) -> None:
             if label not in bars:
                 bars[label] = display.add_task(label, total=end)
             display.update(bars[label], completed=step)
 
-        run_comparison(path, comparison, jobs, watch, warn)
+        workers.run_jobs(every, jobs, watch, warn)
     screen.print()
-    show(path)
+    _report(path, every)
+
+
+def _report(path: Path, jobs: "Sequence[Job]") -> None:
+    """Report on a comparison, and say which runs failed. Raises RunError if any did."""
+    from supple.scripts.report import show
+
+    failed = [job for job in jobs if job.failed]
+    try:
+        show(path)
+    except UsageError as error:  # there may be nothing to report
+        if not failed:
+            raise
+        warn(str(error))
+    for job in failed:
+        reason = str((job.outcome or {}).get("reason"))
+        warn(f"failed: {job.label}: {reason if str(job.folder) in reason else f'{job.folder}: {reason}'}")
+    if failed:
+        left = sum(job.outcome is None for job in jobs)
+        raise RunError(
+            f"{len(failed)} of {len(jobs)} runs failed{f', and {left} could not begin without them' if left else ''}; "
+            f"`supple resume {path} --retry-failed` tries them again"
+        )
 
 
 if __name__ == "__main__":

@@ -3,15 +3,17 @@
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
-from supple.experiments import compare
+from supple.experiments import workers
+from supple.experiments.jobs import Job, work_off
+from supple.experiments.loop import Warn
+from supple.experiments.workers import Watch
 from supple.scripts.console import run as run_script
 from supple.scripts.main import dispatch
 
@@ -36,29 +38,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in items if item.nodeid.split("[")[0] not in names]
 
 
-class Here:
-    """Stands in for the pool of worker processes: what is submitted is done at once, in this process."""
-
-    def __init__(self, jobs: int, context: Any, begin: Callable[..., None], arguments: tuple[Any, Any]) -> None:
-        compare._messages = arguments[0]
-
-    def __enter__(self) -> "Here":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        compare._messages = None
-
-    def submit(self, work: Callable[..., Any], *arguments: Any) -> Future[Any]:
-        done: Future[Any] = Future()
-        done.set_result(work(*arguments))
-        return done
+def run_here(jobs: Sequence[Job], workers: int, watch: Watch, warn: Warn) -> None:
+    """Stands in for the worker processes: one job after another is done in this process."""
+    work_off(list(jobs), lambda job, held: job.attempt(held, partial(watch, job.label), warn))
 
 
 @contextmanager
 def in_this_process() -> Iterator[None]:
     """Comparisons without workers and without a report, which take seconds."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compare, "ProcessPoolExecutor", Here)
+        patch.setattr(workers, "run_jobs", run_here)
         patch.setattr("supple.scripts.report.show", lambda path: None)
         yield
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ..experiments import distributed
-from ..experiments.errors import RunError
+from ..experiments.errors import Diverged
 from ..experiments.hooks import HookDriver
 from ..experiments.learner_state import learner_state, load_learner_state
 from ..experiments.rundir import RunDirectory
@@ -119,11 +119,7 @@ class SupervisedWork(Work):
         parameters = [p.detach() for p in self.learner.module.parameters() if p.requires_grad]
         sound = [torch.isfinite(p).all() for p in parameters]
         if not self.mean_loss.sound or (sound and not bool(torch.stack(sound).all())):
-            task, update = self.place
-            raise RunError(
-                f"training diverged by update {task.start + update + 1}, its loss is not finite: a smaller "
-                f"--learning-rate may help; the last checkpoint is kept"
-            )
+            raise Diverged("the loss or a weight is not finite")
 
     def evaluate(self, task: Task) -> Numbers:
         """Return the numbers of `examine`, and as train_loss the mean of the losses since the last evaluation."""

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ...envs import StepResult
-from ...experiments.errors import RunError
+from ...experiments.errors import Diverged
 from ...experiments.seeding import generator
 from .feed import Feed
 from .replay import Layout, ReplayMemory, Sample, bytes_needed, check_memory
@@ -91,13 +91,13 @@ class Experience(Generic[Seen]):
             yield sample
 
     def numbers(self) -> dict[str, float]:
-        """Return how full the memory is, and the statistics' means since the last call. Raises RunError if one of
+        """Return how full the memory is, and the statistics' means since the last call. Raises Diverged if one of
         them is not finite."""
         found = {"replay/size": float(len(self.memory))}
         if self.updates:
             means = (self.sums / self.updates).tolist()
             if not all(map(isfinite, means)):
-                raise RunError("training diverged: the loss is not finite; try a smaller --learning-rate")
+                raise Diverged("the loss is not finite")
             found |= dict(zip(self.statistics, means, strict=True)) | {"updates": float(self.updates)}
         self.sums.zero_()
         self.updates = 0

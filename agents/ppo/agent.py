@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.distributions import Distribution
 
 from ...envs import StepResult
-from ...experiments.errors import RunError
+from ...experiments.errors import Diverged
 from ...experiments.hooks import HookDriver
 from ...experiments.learner_state import learner_state, load_learner_state
 from ...experiments.seeding import generator
@@ -229,7 +229,7 @@ class PPO:
         self.last = self.key, batch
         means = torch.cat(statistics).mean(0).tolist()
         if not all(map(isfinite, means)):
-            raise RunError(f"training diverged on {self.key}: the loss is not finite; try a smaller --learning-rate")
+            raise Diverged(f"on {self.key} the loss is not finite")
         explained = 1 - (batch.returns - batch.values).var() / (batch.returns.var() + 1e-8)
         self._numbers = dict(zip(STATISTICS, means, strict=True)) | {"value/explained_variance": float(explained)}
         return True

@@ -210,10 +210,21 @@ def _load_comparison(path: Path) -> ComparisonData:
         runs.sort(key=lambda run: run.seed)
         if missing := sorted(set(planned) - {run.seed for run in runs}):
             notes.append(f"{label}: no run yet for seed {', '.join(map(str, missing))}")
+    notes += failures(path)
     arms = {label: runs for label, runs in arms.items() if runs}
     if not arms:
         raise ValueError(f"{path}: no arm has begun yet; expected run directories such as seed-0/<arm>/config.json")
     return ComparisonData(path, arms, fork, notes)
+
+
+def failures(path: Path) -> list[str]:
+    """Return a line for each run of a comparison that failed: its folder in it, and the reason."""
+    found = [(file, read_object(file)) for file in sorted(path.glob("seed*/**/outcome.json"))]
+    return [
+        f"{file.parent.relative_to(path)} failed: {outcome.get('reason')}"
+        for file, outcome in found
+        if outcome.get("outcome") == "failed"
+    ]
 
 
 def _label(variant: Row, arm: str) -> str:

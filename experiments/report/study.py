@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from .collect import ComparisonData, Row, RunData, load_runs, read_object
+from .collect import ComparisonData, Row, RunData, failures, load_runs, read_object
 from .side_by_side import gather
 
 Variant = Mapping[str, Any]  # fields of the settings → values
@@ -103,7 +103,7 @@ def _of_comparison(path: Path) -> Study:
             variants.append(variant)
         cells.setdefault((variants.index(variant), str(config["arm"])), []).extend(runs)
     labels = tuple(dict.fromkeys(arm for _, arm in cells))
-    groups, notes = [], []
+    groups, notes = [], failures(path)
     for i, variant in enumerate(variants):
         arms = {arm: sorted(runs, key=lambda run: run.seed) for (j, arm), runs in cells.items() if i == j}
         data = ComparisonData(path, {arm: runs for arm, runs in arms.items() if runs}, palette=labels)

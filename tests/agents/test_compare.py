@@ -48,7 +48,7 @@ def test_interventions_change_their_arm_and_say_so(same: Any, whole: Path) -> No
 
 @pytest.mark.skipif(not Path(f"/proc/self/task/{os.getpid()}/children").exists(), reason="children are found in /proc")
 def test_killed_comparison_goes_on_to_the_same_end(nursery: Any, same: Any, folder: Path, whole: Path) -> None:
-    """Other jobs, other arms in another order; then a worker dies, then the parent; then it goes on."""
+    """Other jobs, other arms in another order; then a worker dies, and its run is set aside, then the parent."""
     broken = folder / "broken"
     trunk, first, second = (broken / "seed-0" / name for name in ("trunk", "snp", "none"))
 
@@ -57,11 +57,13 @@ def test_killed_comparison_goes_on_to_the_same_end(nursery: Any, same: Any, fold
     [worker] = nursery.workers(parent)
     os.kill(worker, signal.SIGKILL)
     assert nursery.wait() == 1
-    assert len(nursery.stderr()) == 1
-    assert "a worker process died" in nursery.stderr()[0]
-    assert "supple resume" in nursery.stderr()[0]
+    assert json.loads((trunk / "outcome.json").read_text())["reason"].startswith("its process was killed (SIGKILL)")
+    assert not first.exists()  # an arm of a trunk that failed is not begun
+    assert "failed: seed 0 · trunk" in nursery.stderr()[-2]
+    assert nursery.stderr()[-1].endswith("2 could not begin without them; `supple resume " + f"{broken}" + " --retry-failed` tries them again")
+    assert nursery.run("resume", broken, "--jobs", 1) == 1  # it is left aside, unless
 
-    parent = nursery.start("resume", broken, "--jobs", 1)
+    parent = nursery.start("resume", broken, "--jobs", 1, "--retry-failed")
     nursery.wait_until((second / "episodes.jsonl").exists)
     assert nursery.kill_parent(parent) > 0
     assert same.last_state(second) != same.last_state(whole / "none"), "killed too late to prove anything"

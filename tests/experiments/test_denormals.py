@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from supple.experiments.compare import Comparison, create, run_comparison
+from supple.experiments.compare import Comparison, create
 from supple.experiments.denormals import flushes, flushing_denormals
+from supple.experiments.jobs import jobs_of
+from supple.experiments.workers import run_jobs
 from supple.tracks.linear.settings import LinearSettings
 
 if not torch.set_flush_denormal(False):
@@ -32,6 +34,8 @@ def said(code: str, *arguments: object) -> list[str]:
 def test_a_second_thread_flushes_where_the_flag_came_first() -> None:
     code = """
         from supple.experiments.denormals import flushes, flushing_denormals
+from supple.experiments.jobs import jobs_of
+from supple.experiments.workers import run_jobs
         told = []
         with flushing_denormals(2, told.append):
             torch.set_num_threads(2)
@@ -43,6 +47,8 @@ def test_a_second_thread_flushes_where_the_flag_came_first() -> None:
 def test_threads_that_were_there_before_are_named_in_one_line() -> None:
     code = f"""
         from supple.experiments.denormals import flushes, flushing_denormals
+from supple.experiments.jobs import jobs_of
+from supple.experiments.workers import run_jobs
         {BEGUN}
         told = []
         with flushing_denormals(2, told.append):
@@ -81,10 +87,9 @@ def test_the_flag_is_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_workers_of_a_comparison_flush_from_their_beginning() -> None:
     code = """
         from multiprocessing import Pipe
-        from supple.experiments import compare
-        from supple.experiments.denormals import flushes
-        alive, lifeline = Pipe(duplex=False)
-        compare._begin_worker(None, alive)
+        from supple.experiments import workers
+        ours, theirs = Pipe()
+        workers._work(theirs, [])
         torch.set_num_threads(2)
         print(flushes())
     """
@@ -99,6 +104,6 @@ def test_arms_of_a_comparison_train_on_threads_that_flush(tmp_path: Path) -> Non
         create(tmp_path / "out", comparison, jobs=1)
     finally:
         torch.set_num_threads(1)
-    run_comparison(tmp_path / "out", comparison, 1, lambda *_: None, told.append)
+    run_jobs(jobs_of(tmp_path / "out", comparison), 1, lambda *_: None, told.append)
     assert (tmp_path / "out/seed-0/none/checkpoints/000000000004").is_dir()
     assert told == []

@@ -43,15 +43,17 @@ def test_checkpoints_of_trunk_and_arm_are_not_taken_for_each_other(tmp_path: Pat
 
 
 def test_an_arm_that_exists_is_left_alone(tmp_path: Path, trunk: RunDirectory) -> None:
-    (tmp_path / "arm").mkdir()
+    RunDirectory.create(tmp_path / "arm", ARM)
     fork(trunk, checkpoint.folder_of(trunk.checkpoints, 64), tmp_path / "arm", ARM)
-    assert list((tmp_path / "arm").iterdir()) == []
+    assert [path.name for path in (tmp_path / "arm").iterdir()] == ["config.json"]
 
 
 def test_what_a_killed_fork_left_is_cleared_away(tmp_path: Path, trunk: RunDirectory) -> None:
-    (tmp_path / ".arm.tmp/checkpoints/000000000001").mkdir(parents=True)
+    (tmp_path / "arm/checkpoints/000000000001").mkdir(parents=True)
+    (tmp_path / "arm/checkpoints/tmp-000000000064-1").mkdir()
+    (tmp_path / "arm/config.json.tmp").write_text("{")
     fork(trunk, checkpoint.folder_of(trunk.checkpoints, 64), tmp_path / "arm", ARM)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["arm", "trunk"]
+    assert sorted(path.name for path in (tmp_path / "arm").iterdir()) == ["checkpoints", "config.json"]
     assert [path.name for path in (tmp_path / "arm/checkpoints").iterdir()] == ["000000000064"]
 
 
@@ -61,4 +63,4 @@ def test_no_fork_from_a_damaged_trunk_or_with_a_bad_config(tmp_path: Path, trunk
     (checkpoint.folder_of(trunk.checkpoints, 64) / "state.safetensors").write_bytes(b"")
     with pytest.raises(CheckpointError, match=r"state\.safetensors: damaged"):
         fork(trunk, checkpoint.folder_of(trunk.checkpoints, 64), tmp_path / "arm", ARM)
-    assert [path.name for path in tmp_path.iterdir()] == ["trunk"]
+    assert list((tmp_path / "arm").iterdir()) == []

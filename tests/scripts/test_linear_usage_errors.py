@@ -85,4 +85,5 @@ def test_what_diverges_is_said_in_one_line(
     line = f"linear train --tasks semantic --updates-per-task 60 --learning-rate 5 --lam 3 --out {tmp_path / 'run'}"
     code, stderr = ask(line, capsys, monkeypatch)
     assert (code, stderr.count("\n")) == (1, 1)
-    assert "its loss is not finite: a smaller --learning-rate may help" in stderr
+    assert "run (linear, seed 0): training diverged by step" in stderr
+    assert "the first tensor that is not finite is first.weight of the model" in stderr

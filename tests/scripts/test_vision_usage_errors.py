@@ -150,5 +150,6 @@ def test_training_that_diverges_is_one_line_with_exit_code_1(
     line = f"{MNIST} --seeds 0 1 --batch-size 4 --learning-rate {rate} --checkpoint-every 1"
     code, stderr = ask(line, tmp_path / "out", data, capsys, monkeypatch)
     assert (code, stderr.count("\n")) == (1, 1)
-    assert "seed 0, 1: training diverged in task 0 by update" in stderr
+    assert "out (vision, seed 0, 1): training diverged by step" in stderr
+    assert "the loss of seed 0, 1 is not finite in task 0" in stderr
     assert "the last checkpoint is kept" in stderr

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ...experiments.compile import can_compile
-from ...experiments.errors import RunError, UsageError
+from ...experiments.errors import Diverged, UsageError
 from ...experiments.hooks import HookDriver
 from ...experiments.learner_state import learner_state, load_learner_state
 from ...experiments.rundir import RunDirectory
@@ -82,17 +82,13 @@ class VisionWork(Work):
         return 1
 
     def check(self, closely: bool = False) -> None:
-        """Raise RunError if a member's loss was not finite; closely: if the next would not be."""
+        """Raise Diverged if a member's loss was not finite; closely: if the next would not be."""
         sound = torch.isfinite(self.sums["loss"])
         if closely:
             sound &= self.model.sound()
         if bad := torch.nonzero(~sound).flatten().tolist():
             seeds = ", ".join(str(self.seeds[member]) for member in bad)
-            task = self.feed.task
-            raise RunError(
-                f"seed {seeds}: training diverged in task {task.index} by update {task.start + self.feed.update}, its "
-                f"loss is not finite: a smaller --learning-rate or --clip may help; the last checkpoint is kept"
-            )
+            raise Diverged(f"the loss of seed {seeds} is not finite in task {self.feed.task.index}")
 
     def _epoch(self, task: ImageTask, done: int) -> int:
         """The pass over the task's images that an update of it belongs to, from 0."""

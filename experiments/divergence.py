@@ -1,0 +1,29 @@
+"""Where a network that diverged is not finite."""
+
+from collections.abc import Iterator, Mapping
+
+import torch
+from torch import Tensor
+
+from ..interventions import Learner
+
+
+def first_not_finite(learners: Mapping[str, Learner]) -> str:
+    """Return words for the first tensor of the learners that holds NaN or infinity: weights and buffers in their
+    order, then the optimizer's."""
+    for name, learner in learners.items():
+        for what, tensor in _tensors(learner):
+            if not bool(torch.isfinite(tensor).all()):
+                return f"the first tensor that is not finite is {what} of the {name}"
+    return f"weights and optimizers are finite ({', '.join(learners)})"
+
+
+def _tensors(learner: Learner) -> Iterator[tuple[str, Tensor]]:
+    module = learner.module
+    yield from module.named_parameters()
+    yield from module.named_buffers()
+    if learner.optimizer is not None:
+        for what, parameter in module.named_parameters():
+            for slot, value in learner.optimizer.state.get(parameter, {}).items():
+                if isinstance(value, Tensor):
+                    yield f"the optimizer's {slot} for {what}", value

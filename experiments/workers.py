@@ -1,0 +1,137 @@
+"""The processes in which the runs of a comparison are trained. Their number and order change nothing in any result."""
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+
+import torch
+
+from .claim import Claim
+from .errors import DiskError, RunError, in_words
+from .interruption import undo
+from .jobs import FAILED, Job, work_off
+from .loop import Warn
+
+Watch = Callable[[str, int, int], None]  # label, step, last step
+
+
+@dataclass
+class Worker:
+    """A process that takes job after job, the way to it, and the job that it said it would begin (its place in the
+    list). The way is its lifeline too: where it ends the process does."""
+
+    process: BaseProcess
+    way: Connection
+    job: int | None = None
+
+
+def run_jobs(jobs: Sequence[Job], workers: int, watch: Watch, warn: Warn) -> None:
+    """Bring every job to its end in so many processes; what is finished already is left as it is.
+
+    A job that fails, or whose process is killed, is set aside with its reason, and the others go on.
+    Raises RunError if no job can: the disk is full, say.
+    """
+    busy = {worker.way: worker for worker in (_hire(jobs) for _ in range(min(workers, _open(jobs))))}
+    try:
+        while busy:
+            for way in wait(list(busy)):
+                worker = busy[way]  # type: ignore[index]
+                try:
+                    what, *rest = worker.way.recv()
+                except (EOFError, OSError):
+                    del busy[worker.way]
+                    _bury(worker, jobs)
+                    if _open(jobs) > len(busy):
+                        fresh = _hire(jobs)
+                        busy[fresh.way] = fresh
+                    continue
+                if what == "begins":
+                    worker.job = rest[0]
+                elif what == "step":
+                    watch(*rest)
+                elif what == "warn":
+                    warn(*rest)
+                else:
+                    raise RunError(*rest)
+    finally:
+        for worker in busy.values():
+            worker.way.close()
+        for worker in busy.values():
+            worker.process.join()
+
+
+def _open(jobs: Sequence[Job]) -> int:
+    return sum(job.open for job in jobs)
+
+
+def _hire(jobs: Sequence[Job]) -> Worker:
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    with _deaf(), theirs:
+        process = context.Process(target=_work, args=(theirs, list(jobs)))
+        process.start()
+    return Worker(process, ours)
+
+
+def _bury(worker: Worker, jobs: Sequence[Job]) -> None:
+    """Where a worker did not end by itself, set the job aside that it was at."""
+    worker.way.close()
+    worker.process.join()
+    code = worker.process.exitcode
+    if code and worker.job is not None and jobs[worker.job].outcome is None:
+        how = f"was killed ({signal.Signals(-code).name})" if code < 0 else f"ended with exit status {code}"
+        jobs[worker.job].ended(FAILED, reason=f"its process {how}, perhaps for want of memory")
+    elif code and worker.job is None:
+        raise RunError("a worker process died before it began a run")
+
+
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """Let a process that begins in this block not hear Ctrl-C: it reaches workers too, but their parent decides."""
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, signal.SIG_IGN) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
+
+
+def _work(way: Connection, jobs: list[Job]) -> None:
+    """In a worker: take job after job until none is left."""
+    torch.set_flush_denormal(True)  # before its threads begin: see denormals.py
+    threading.Thread(target=_end_with_the_parent, args=(way,), daemon=True).start()
+    places = {job.folder: place for place, job in enumerate(jobs)}
+
+    def tell(*message: object) -> None:
+        try:
+            way.send(message)
+        except OSError:
+            _end()
+
+    def attempt(job: Job, held: Claim) -> None:
+        tell("begins", places[job.folder])
+        job.attempt(held, partial(tell, "step", job.label), partial(tell, "warn"))
+
+    try:
+        work_off(jobs, attempt)
+    except (DiskError, OSError) as error:
+        tell("stop", in_words(error))
+
+
+def _end_with_the_parent(way: Connection) -> None:
+    with suppress(EOFError, OSError):
+        way.recv()
+    _end()
+
+
+def _end() -> None:
+    undo()  # claims
+    os._exit(1)

@@ -1,0 +1,126 @@
+"""One process at a time goes on with a run; what is gone is taken over, what lives is not."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from supple.experiments.claim import FILE, Claimed, claim
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from supple.experiments.claim import claim
+with claim(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+RACE = """
+import sys
+from pathlib import Path
+from supple.experiments.claim import Claimed, claim
+folder = Path(sys.argv[1])
+print("here", flush=True)
+sys.stdin.readline()
+try:
+    held = claim(folder)
+    print("mine", flush=True)
+    sys.stdin.readline()
+except Claimed:
+    print("theirs", flush=True)
+"""
+
+
+def write(folder: Path, **changes: object) -> Path:
+    """A claim of this very process, but for `changes`."""
+    mine = {"token": "x", "host": os.uname().nodename, "pid": os.getpid(), "started": psutil.Process().create_time()}
+    (folder / FILE).write_text(json.dumps(mine | changes))
+    return folder / FILE
+
+
+@pytest.fixture
+def owner(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout
+    assert process.stdout.readline() == "held\n"
+    yield process
+    process.kill()
+    process.wait()
+
+
+def test_a_claim_is_given_up_at_the_end_and_can_be_made_again(tmp_path: Path) -> None:
+    for _ in range(2):
+        with claim(tmp_path) as held:
+            held.check()
+            assert (tmp_path / FILE).exists()
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_a_second_claim_names_the_owner_that_lives(tmp_path: Path, owner: subprocess.Popen[str]) -> None:
+    with pytest.raises(Claimed, match=f"process {owner.pid} on {os.uname().nodename} is at work on this run"):
+        claim(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [FILE]
+
+
+def test_the_claim_of_a_killed_process_is_taken_over_at_once(tmp_path: Path, owner: subprocess.Popen[str]) -> None:
+    owner.send_signal(signal.SIGKILL)  # and nobody has waited for it: it is a zombie
+    with claim(tmp_path, patience=2):
+        assert json.loads((tmp_path / FILE).read_text())["pid"] == os.getpid()
+
+
+def test_a_process_that_got_the_number_of_a_dead_one_is_not_the_owner(tmp_path: Path) -> None:
+    write(tmp_path, started=1.0)
+    with claim(tmp_path):
+        pass
+
+
+@pytest.mark.parametrize(("silent", "taken"), [(500, False), (700, True)])
+def test_on_another_machine_the_heartbeat_tells(tmp_path: Path, silent: float, taken: bool) -> None:
+    file = write(tmp_path, host="elsewhere")
+    os.utime(file, (time.time() - silent,) * 2)
+    if taken:
+        with claim(tmp_path):
+            pass
+    else:
+        with pytest.raises(Claimed, match="on elsewhere"):
+            claim(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null"])
+def test_a_claim_that_says_nothing_is_respected_while_it_is_young(tmp_path: Path, text: str) -> None:
+    (tmp_path / FILE).write_text(text)
+    with pytest.raises(Claimed):
+        claim(tmp_path)
+    os.utime(tmp_path / FILE, (0, 0))
+    with claim(tmp_path):
+        pass
+
+
+def test_who_lost_its_claim_is_told_and_leaves_the_new_one_alone(tmp_path: Path) -> None:
+    with claim(tmp_path) as held:
+        file = write(tmp_path, token="another")
+        with pytest.raises(Claimed, match="has taken this run over"):
+            held.check()
+    assert json.loads(file.read_text())["token"] == "another"
+
+
+def test_of_eight_that_take_over_at_once_one_does(tmp_path: Path) -> None:
+    write(tmp_path, started=1.0)
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    racers = [subprocess.Popen([sys.executable, "-c", RACE, str(tmp_path)], **pipes) for _ in range(8)]  # type: ignore[call-overload]
+    assert [racer.stdout.readline() for racer in racers] == ["here\n"] * 8
+    for racer in racers:
+        racer.stdin.write("go\n")
+        racer.stdin.flush()
+    said = [racer.stdout.readline().strip() for racer in racers]
+    assert sorted(said) == ["mine"] + ["theirs"] * 7
+    for racer in racers:
+        racer.communicate()
+    assert [path.name for path in tmp_path.iterdir()] == [FILE]
