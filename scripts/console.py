@@ -70,9 +70,17 @@ def _open_streams() -> None:
 
 
 def parse(
-    kind: Any, settings: type | None, args: Sequence[str], prog: str, description: str, default: Any = None
+    kind: Any,
+    settings: type | None,
+    args: Sequence[str],
+    prog: str,
+    description: str,
+    default: Any = None,
+    flags: bool = False,
 ) -> Any:
     """Read a dataclass from the command line: `kind`, or `kind[settings]` where it is generic.
+
+    flags: whether a bool is a flag, `--retry-failed`; else it takes a value, `--curvature True`.
 
     Raises UsageError, in one line, for what tyro refuses.
     """
@@ -86,7 +94,7 @@ def parse(
                 args=list(args),
                 prog=prog,
                 description=description,
-                config=(tyro.conf.FlagConversionOff,),
+                config=(tyro.conf.FlagCreatePairsOff if flags else tyro.conf.FlagConversionOff,),
                 **options,
             )
     except SystemExit as stop:

@@ -1,7 +1,7 @@
 """supple resume: go on with what lies in a folder, a run of any kind or a comparison.
 
 supple resume runs/a
-supple resume runs/y --jobs 2
+supple resume runs/y --jobs 2 --retry-failed
 """
 
 import os
@@ -36,7 +36,7 @@ def main(args: Sequence[str]) -> None:
     if not args:
         print((__doc__ or "").strip())
         return
-    options = parse(Options, None, args, "supple resume", "Go on with a run or a comparison.")
+    options = parse(Options, None, args, "supple resume", "Go on with a run or a comparison.", flags=True)
     path = options.directory
     if (path / "comparison.json").is_file():
         from supple.experiments.compare import open_comparison

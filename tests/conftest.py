@@ -65,6 +65,8 @@ def start(words: Sequence[str], errors: Path) -> int:
         return child
     try:
         with errors.open("w") as file, open(os.devnull, "w") as nowhere:
+            os.dup2(nowhere.fileno(), 1)
+            os.dup2(file.fileno(), 2)
             sys.stderr, sys.stdout = file, nowhere
             sys.argv = ["supple", *words]
             try:

@@ -34,8 +34,6 @@ def said(code: str, *arguments: object) -> list[str]:
 def test_a_second_thread_flushes_where_the_flag_came_first() -> None:
     code = """
         from supple.experiments.denormals import flushes, flushing_denormals
-from supple.experiments.jobs import jobs_of
-from supple.experiments.workers import run_jobs
         told = []
         with flushing_denormals(2, told.append):
             torch.set_num_threads(2)
@@ -47,8 +45,6 @@ from supple.experiments.workers import run_jobs
 def test_threads_that_were_there_before_are_named_in_one_line() -> None:
     code = f"""
         from supple.experiments.denormals import flushes, flushing_denormals
-from supple.experiments.jobs import jobs_of
-from supple.experiments.workers import run_jobs
         {BEGUN}
         told = []
         with flushing_denormals(2, told.append):
@@ -88,6 +84,7 @@ def test_workers_of_a_comparison_flush_from_their_beginning() -> None:
     code = """
         from multiprocessing import Pipe
         from supple.experiments import workers
+        from supple.experiments.denormals import flushes
         ours, theirs = Pipe()
         workers._work(theirs, [])
         torch.set_num_threads(2)

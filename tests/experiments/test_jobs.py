@@ -1,0 +1,111 @@
+"""The runs of a comparison as a queue: any number of workers, nothing twice, nothing lost, failures set aside."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from supple.experiments.claim import claim
+from supple.experiments.compare import Comparison, create
+from supple.experiments.errors import RunError
+from supple.experiments.jobs import FINISHED, OUTCOME, Job, jobs_of, work_off
+from supple.experiments.workers import run_jobs
+from supple.tracks.linear.settings import LinearSettings
+
+
+def plan(path: Path, **changes: Any) -> list[Job]:
+    """The jobs of a comparison of linear networks, which takes no time."""
+    own = {"arms": ("none", "snp"), "seeds": (0, 1), "fork_step": 40, **changes}
+    settings = LinearSettings(
+        tasks="random", updates_per_task=80, measure_every=40, checkpoint_every=20, keep_checkpoints=2
+    )
+    comparison = Comparison("linear", settings, command="test", **own)
+    return jobs_of(path, create(path, comparison, 1))
+
+
+def here(jobs: list[Job]) -> list[str]:
+    """Work the jobs off in this process; their labels, in order."""
+    done: list[str] = []
+
+    def attempt(job: Job, held: Any) -> None:
+        done.append(job.label)
+        job.attempt(held, lambda step, end: None, lambda line: None)
+
+    work_off(jobs, attempt)
+    return done
+
+
+def test_trunks_come_before_their_arms_and_what_is_finished_is_left(tmp_path: Path) -> None:
+    jobs = plan(tmp_path / "out")
+    assert here(jobs[:1]) == ["seed 0 · trunk"]
+    assert here(jobs) == ["seed 1 · trunk", "seed 0 · none", "seed 0 · snp", "seed 1 · none", "seed 1 · snp"]
+    assert here(jobs) == []
+    assert all(job.outcome == {"outcome": FINISHED} for job in jobs)
+
+
+def test_a_job_that_fails_is_set_aside_with_its_reason_and_tried_again_if_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = plan(tmp_path / "out", seeds=(0,), fork_step=0, arms=("none", "snp@40"))
+    with monkeypatch.context() as broken:
+        broken.setattr("supple.interventions.shrink_perturb.ShrinkPerturb.apply", lambda *_: 1 / 0)
+        assert here(jobs) == ["seed 0 · none", "seed 0 · snp@40"]
+    outcome = json.loads((tmp_path / "out/seed-0/snp_40" / OUTCOME).read_text())
+    assert (outcome["outcome"], outcome["reason"]) == ("failed", "ZeroDivisionError: division by zero")
+    assert "Traceback" in outcome["traceback"]
+    assert here(jobs) == []
+    jobs[1].forget()
+    assert here(jobs) == ["seed 0 · snp@40"]
+    assert [job.failed for job in jobs] == [False, False]
+
+
+def test_arms_of_a_trunk_that_failed_are_not_begun(tmp_path: Path) -> None:
+    jobs = plan(tmp_path / "out", seeds=(0,))
+    jobs[0].ended("failed", reason="diverged")
+    assert here(jobs) == []
+    assert not (tmp_path / "out/seed-0/none").exists()
+
+
+def test_a_trunk_that_turns_out_to_be_damaged_comes_to_its_end_again(tmp_path: Path) -> None:
+    jobs = plan(tmp_path / "out", seeds=(0,))
+    assert here(jobs[:1]) == ["seed 0 · trunk"]
+    weights = tmp_path / f"out/seed-0/trunk/checkpoints/{40:012}/state.safetensors"
+    sound = weights.read_bytes()
+    weights.write_bytes(b"")
+    assert here(jobs) == ["seed 0 · none", "seed 0 · trunk", "seed 0 · none", "seed 0 · snp"]
+    assert weights.read_bytes() == sound
+
+
+def test_a_job_in_other_hands_is_waited_for_and_not_begun_twice(tmp_path: Path) -> None:
+    [job] = plan(tmp_path / "out", seeds=(0,), arms=("none",), fork_step=0)
+    job.folder.mkdir(parents=True)
+    with claim(job.folder):
+        assert job.claim() is None
+    assert here([job]) == ["seed 0 · none"]
+
+
+def test_eight_workers_on_one_queue_share_no_run(tmp_path: Path) -> None:
+    """Each is a process of its own, forked from this one, and says which runs it took."""
+    jobs = plan(tmp_path / "out", seeds=tuple(range(12)))
+    crowd = []
+    for number in range(8):
+        if not (child := os.fork()):
+            try:
+                (tmp_path / str(number)).write_text("\n".join(here(jobs)))
+            finally:
+                os._exit(0)
+        crowd.append(child)
+    for child in crowd:
+        os.waitpid(child, 0)
+    taken = [line for number in range(8) for line in (tmp_path / str(number)).read_text().splitlines()]
+    assert sorted(taken) == sorted(job.label for job in jobs)
+    assert all(job.outcome == {"outcome": FINISHED} for job in jobs)
+
+
+def test_a_full_disk_stops_everything_since_no_run_could_go_on(tmp_path: Path) -> None:
+    jobs = plan(tmp_path / "out", seeds=(0,), fork_step=0, arms=("none",))
+    (tmp_path / "out/seed-0").write_text("no folder can be made here")
+    with pytest.raises(RunError, match="seed-0"):
+        run_jobs(jobs, 1, lambda *_: None, pytest.fail)

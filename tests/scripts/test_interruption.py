@@ -1,0 +1,109 @@
+"""Ctrl-C, SIGTERM, closed streams and too little memory: one line, a run that goes on, and nothing left behind."""
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+LINEAR = "--tasks semantic,reversal --updates-per-task 200000 --measure-every 50000 --eval-every 0"
+IMPORTING = """
+import os, signal, sys
+wanted = sys.argv.pop(1)
+class Interrupting:
+    def find_spec(self, name, *_):
+        if name == wanted:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupting())
+from supple.scripts.main import main
+main()
+"""
+
+
+def ended(child: int) -> int:
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def wait_for(condition: Callable[[], object], seconds: float = 200) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.01)
+
+
+def alive(process: psutil.Process) -> bool:
+    try:
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
+@pytest.mark.parametrize(("number", "verb"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated")])
+def test_an_interrupted_run_says_from_which_step_a_resume_goes_on(
+    process: Callable[..., int], tmp_path: Path, number: int, verb: str
+) -> None:
+    run, errors = tmp_path / "run", tmp_path / "errors"
+    child = process(shlex.split(f"train linear {LINEAR} --checkpoint-every 20 --out {run}"), errors)
+    wait_for((run / "checkpoints" / f"{40:012}").exists)
+    os.kill(child, number)
+    assert ended(child) == 128 + number
+    newest = max(int(folder.name) for folder in (run / "checkpoints").glob("0*"))
+    assert errors.read_text() == f"supple: {verb}; `supple resume {run}` goes on from step {newest:,}\n"
+    assert not (run / "claim.json").exists()
+
+
+def test_before_the_first_checkpoint_a_resume_begins_at_step_0(process: Callable[..., int], tmp_path: Path) -> None:
+    run, errors = tmp_path / "run", tmp_path / "errors"
+    child = process(shlex.split(f"train linear {LINEAR} --checkpoint-every 300000 --out {run}"), errors)
+    wait_for((run / "metrics.jsonl").exists)
+    os.kill(child, signal.SIGTERM)
+    assert ended(child) == 143
+    assert errors.read_text() == f"supple: terminated; `supple resume {run}` goes on from step 0\n"
+
+
+@pytest.mark.parametrize("module", ["tyro", "rich.progress", "torch", "torch.optim", "supple.experiments.loop"])
+def test_an_interruption_while_something_is_imported_is_one_line(tmp_path: Path, module: str) -> None:
+    words = [sys.executable, "-c", IMPORTING, module, "train", "linear", *shlex.split(LINEAR)]
+    done = subprocess.run([*words, "--out", str(tmp_path / "run")], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (130, "supple: interrupted\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interrupted_comparison_counts_its_runs_and_its_workers_end_within_a_second(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    words = shlex.split(f"compare linear {LINEAR} --checkpoint-every 20 --arm none --arm snp@0.9 --jobs 2 --out {out}")
+    command = [sys.executable, "-m", "supple.scripts.main", *words]
+    parent = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    arms = [out / "seed-0" / arm for arm in ("none", "snp_0.9")]
+    wait_for(lambda: all([*(arm / "checkpoints").glob("0*")] for arm in arms))
+    workers = psutil.Process(parent.pid).children()
+    assert len(workers) >= 2
+    parent.send_signal(signal.SIGTERM)
+    stderr = parent.communicate()[1]
+    assert parent.returncode == 143
+    wait_for(lambda: not any(alive(worker) for worker in workers), 1)
+    assert stderr == (
+        f"supple: terminated; 0 of 2 runs ended; `supple resume {out}` goes on from the others' last checkpoints\n"
+    )
+    assert not list(out.rglob("claim.json"))
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_streams_that_the_shell_closed_are_no_matter(closed: str) -> None:
+    supple = f"{shlex.quote(sys.executable)} -m supple.scripts.main list kinds {closed}"
+    done = subprocess.run(["sh", "-c", supple], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_too_little_memory_is_one_line(tmp_path: Path) -> None:
+    supple = f"{shlex.quote(sys.executable)} -m supple.scripts.main train linear {LINEAR} --out {tmp_path / 'run'}"
+    done = subprocess.run(["sh", "-c", f"ulimit -v 300000; exec {supple}"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr.startswith("supple: out of memory (")
+    assert done.stderr.count("\n") == 1
