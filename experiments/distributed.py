@@ -5,7 +5,7 @@ that they take only.
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -75,7 +75,7 @@ class Onlooker(RunDirectory):
     def _write(self, log: str, fields: dict[str, Any]) -> None:
         return
 
-    def metrics(self, step: int, values: dict[str, float], **labels: int) -> None:
+    def _scalars(self, step: int, values: Mapping[str, float], labels: Mapping[str, int]) -> None:
         return
 
     def flush(self) -> None:

@@ -194,7 +194,7 @@ class Loop:
             "work": self.work.state(),
             "hooks": self.hooks.state_dict(),
             "torch": _global_generators(),
-            "logs": self.run.log_lengths(),
+            "logs": self.run.log_lengths(self.step),
             "seconds": self.run.seconds(),
         }
         where = self.run.path / folder if folder else self.run.checkpoints

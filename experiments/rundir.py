@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from importlib import metadata
 from math import isfinite
 from pathlib import Path
+from statistics import fmean
 from typing import Any, BinaryIO
 
 from . import claim, files, tensorboard
@@ -51,6 +52,7 @@ class RunDirectory:
         self._files: dict[str, BinaryIO] = {}
         self._open = ExitStack()
         self._started = time.monotonic()
+        self._returns: list[float] = []  # of the episodes since TensorBoard was last told of them
 
     @staticmethod
     def create(path: Path, config: dict[str, Any], *beside: str) -> "RunDirectory":
@@ -99,25 +101,40 @@ class RunDirectory:
         return time.monotonic() - self._started
 
     def metrics(self, step: int, values: dict[str, float], **labels: int) -> None:
-        """Append one line of numbers to metrics.jsonl, and to TensorBoard.
+        """Append one line of numbers to metrics.jsonl, and to TensorBoard, with the mean return of recent episodes.
 
         labels: which of several series it belongs to, such as seed=3; in TensorBoard a part of the name."""
         self._write("metrics", {"step": step, "time": round(self.seconds(), 3), **labels, **values})
-        series = "".join(f"{label}-{number}/" for label, number in labels.items())
-        named = {series + name: value for name, value in values.items()}
-        self._files["tensorboard"].write(tensorboard.scalars(step, named))
+        self._scalars(step, values, labels)
+        self._tell_returns(step)
 
     def episode(self, **fields: Any) -> None:
         """Append one finished episode to episodes.jsonl."""
         self._write("episodes", fields)
+        self._returns.append(fields["return"])
 
     def task(self, **fields: Any) -> None:
-        """Append what became of one task to tasks.jsonl."""
+        """Append what became of one task to tasks.jsonl, and its numbers to TensorBoard."""
         self._write("tasks", fields)
+        step, labels = fields["step"], {"seed": fields["seed"]}
+        numbers = {name: v for name, v in fields.items() if isinstance(v, float)}
+        self._scalars(step, {f"task/{name}": value for name, value in numbers.items()}, labels)
 
     def event(self, **fields: Any) -> None:
-        """Append one event to events.jsonl."""
+        """Append one event to events.jsonl, where others can read it at once."""
         self._write("events", fields)
+        if "events" in self._files:
+            self._files["events"].flush()
+
+    def _scalars(self, step: int, values: Mapping[str, float], labels: Mapping[str, int]) -> None:
+        series = "".join(f"{label}-{number}/" for label, number in labels.items())
+        named = {series + name: value for name, value in values.items()}
+        self._files["tensorboard"].write(tensorboard.scalars(step, named))
+
+    def _tell_returns(self, step: int) -> None:
+        if self._returns:
+            self._scalars(step, {"train/return": fmean(self._returns)}, {})
+            self._returns.clear()
 
     def _write(self, log: str, fields: dict[str, Any]) -> None:
         self._files[log].write(json.dumps(_strict(fields), allow_nan=False).encode() + b"\n")
@@ -127,8 +144,9 @@ class RunDirectory:
         for file in self._files.values():
             file.flush()
 
-    def log_lengths(self) -> dict[str, int]:
-        """Return byte lengths of the logs, all of it on the disk."""
+    def log_lengths(self, step: int) -> dict[str, int]:
+        """Return byte lengths of the logs, all of it on the disk, at the step of a checkpoint."""
+        self._tell_returns(step)  # which no checkpoint keeps
         self.flush()
         for file in self._files.values():
             os.fsync(file.fileno())

@@ -19,7 +19,7 @@ from .interruption import undo
 from .jobs import FAILED, Job, work_off
 from .loop import Warn
 
-Watch = Callable[[str, int, int], None]  # label, step, last step
+Watch = Callable[[Job, int, int], None]  # step, last step
 
 
 @dataclass
@@ -54,8 +54,8 @@ def run_jobs(jobs: Sequence[Job], workers: int, watch: Watch, warn: Warn) -> Non
                     continue
                 if what == "begins":
                     worker.job = rest[0]
-                elif what == "step":
-                    watch(*rest)
+                elif what == "step" and worker.job is not None:
+                    watch(jobs[worker.job], *rest)
                 elif what == "warn":
                     warn(*rest)
                 else:
@@ -118,7 +118,7 @@ def _work(way: Connection, jobs: list[Job]) -> None:
 
     def attempt(job: Job, held: Claim) -> None:
         tell("begins", places[job.folder])
-        job.attempt(held, partial(tell, "step", job.label), partial(tell, "warn"))
+        job.attempt(held, partial(tell, "step"), partial(tell, "warn"))
 
     try:
         work_off(jobs, attempt)

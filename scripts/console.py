@@ -1,4 +1,4 @@
-"""What every script shares: tyro with one-line errors, and a progress display."""
+"""What every script shares: tyro with one-line errors, and a screen."""
 
 import contextlib
 import io
@@ -7,20 +7,12 @@ import re
 import shlex
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import takewhile
 from typing import Any
 
 import tyro
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 
 from supple.experiments.errors import RunError, UsageError, in_words, is_out_of_memory
 from supple.experiments.interruption import watching
@@ -151,14 +143,3 @@ def warn(line: str) -> None:
 def _show_warning(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
     """Warnings are for the user, whom the line of code that gave one does not concern."""
     warn(str(message))
-
-
-@contextlib.contextmanager
-def progress_display() -> Iterator[Progress]:
-    """Show live bars; on a pipe or a file, nothing but the end result is printed."""
-    columns = (
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )  # fmt: skip
-    with Progress(*columns, console=screen) as display:
-        yield display

@@ -34,7 +34,8 @@ from supple.envs.humanoid_assets import NAME, manifest
 from supple.experiments.cache import cache_folder
 from supple.experiments.errors import RunError, UsageError
 from supple.registry import did_you_mean
-from supple.scripts.console import parse, progress_display, run, screen
+from supple.scripts.console import parse, run, screen
+from supple.scripts.progress import bars
 from supple.tracks.language.corpora import published as english
 from supple.tracks.vision.data.published import PUBLISHED
 
@@ -152,7 +153,7 @@ def fetch(name: str, cache: Path, source: str | None = None) -> tuple[Path, int]
 
 def _take(files: dict[str, str], folder: Path, source: str, suffix: str, name: str) -> None:
     """Put files from a URL or a folder below `folder`, one by one, each checked."""
-    with progress_display() as display:
+    with bars(screen) as display:
         for path, digest in display.track(files.items(), total=len(files), description=name):
             content = _download(source, path, suffix)
             if hashlib.sha256(content).hexdigest() != digest:

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
-from rich.progress import TaskID
 
 from supple.experiments.errors import RunError, UsageError
 from supple.experiments.interruption import at_interruption
-from supple.scripts.console import parse, progress_display, run, screen, warn
+from supple.scripts.console import parse, run, screen, warn
+from supple.scripts.progress import display
 
 if TYPE_CHECKING:
     from supple.experiments.compare import Comparison
@@ -73,9 +73,8 @@ def finish_run(path: Path) -> None:
     def words() -> str:
         return f"`supple resume {path}` goes on from step {newest_step(run.checkpoints):,}"
 
-    with progress_display() as display, at_interruption(words):
-        bar = display.add_task(str(path), total=run.end)
-        train(path, lambda step: display.update(bar, completed=step), warn)
+    with display(screen) as shown, at_interruption(words):
+        train(path, lambda step: shown.update(str(path), path, step, run.end), warn)
     screen.print(f"done: {path}  (`supple report {path}` makes the report)")
 
 
@@ -86,7 +85,7 @@ def finish_comparison(path: Path, comparison: "Comparison", jobs: int, retry: bo
     from supple.experiments import workers
     from supple.experiments.jobs import jobs_of
 
-    every, bars = jobs_of(path, comparison), dict[str, TaskID]()
+    every = jobs_of(path, comparison)
     failed = [job for job in every if job.failed]
     for job in failed if retry else ():
         job.forget()
@@ -97,14 +96,8 @@ def finish_comparison(path: Path, comparison: "Comparison", jobs: int, retry: bo
         ended = sum(job.outcome is not None for job in every)
         return f"{ended} of {len(every)} runs ended; `supple resume {path}` goes on from the others' last checkpoints"
 
-    with progress_display() as display, at_interruption(words):
-
-        def watch(label: str, step: int, end: int) -> None:
-            if label not in bars:
-                bars[label] = display.add_task(label, total=end)
-            display.update(bars[label], completed=step)
-
-        workers.run_jobs(every, jobs, watch, warn)
+    with display(screen) as shown, at_interruption(words):
+        workers.run_jobs(every, jobs, lambda job, step, end: shown.update(job.label, job.folder, step, end), warn)
     screen.print()
     _report(path, every)
 

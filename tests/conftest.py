@@ -40,7 +40,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def run_here(jobs: Sequence[Job], workers: int, watch: Watch, warn: Warn) -> None:
     """Stands in for the worker processes: one job after another is done in this process."""
-    work_off(list(jobs), lambda job, held: job.attempt(held, partial(watch, job.label), warn))
+    work_off(list(jobs), lambda job, held: job.attempt(held, partial(watch, job), warn))
 
 
 @contextmanager

@@ -99,13 +99,13 @@ def test_logs_cut_back_and_written_again_are_the_logs_that_were_never_cut(tmp_pa
     with RunDirectory.create(tmp_path, CONFIG) as run:
         run.start_logs({}, 0.0, AGENT_LOGS)
         log_some(run, 1)
-        lengths = run.log_lengths()
+        lengths = run.log_lengths(1)
         log_some(run, 2)
     whole = contents(run)
     (tmp_path / LOGS["episodes"]).write_bytes(whole[LOGS["episodes"]] + b'{"step": 3, "ret')
     with RunDirectory.open(tmp_path) as run:
         run.start_logs(lengths, 12.0, AGENT_LOGS)
-        assert run.log_lengths() == lengths
+        assert run.log_lengths(1) == lengths
         assert 12.0 <= run.seconds() < 13.0
         log_some(run, 2)
     for name in ("episodes", "events"):
@@ -124,7 +124,7 @@ def test_tensorboard_reads_what_was_logged_each_step_once(tmp_path: Path) -> Non
     with RunDirectory.create(tmp_path, CONFIG) as run:
         run.start_logs({}, 0.0, AGENT_LOGS)
         run.metrics(8, {"loss": 0.5, "agent/dfi": 2.0})
-        lengths = run.log_lengths()
+        lengths = run.log_lengths(1)
         run.metrics(16, {"loss": 0.25})
     with RunDirectory.open(tmp_path) as run:
         run.start_logs(lengths, 0.0, AGENT_LOGS)

@@ -109,7 +109,14 @@ class VisionWork(Work):
     def measure(self, costly: bool) -> list[dict[str, float]]:
         view = View(self.model.learner)
         own = measure_members(view, True, costly) if self.model.stacked else [measure(view, True, costly=costly)]
-        return [{f"model/{name}": value for name, value in numbers.items()} for numbers in own]
+        updates = max(1, self.feed.update)
+        loss = (self.sums["loss"] / updates).tolist()
+        accuracy = (self.sums["hits"] / (updates * self.settings.batch_size)).tolist()
+        return [
+            {f"model/{name}": value for name, value in numbers.items()}
+            | {"online_loss": loss[member], "online_accuracy": accuracy[member]}  # of this task so far
+            for member, numbers in enumerate(own)
+        ]
 
     def evaluation_due(self, task: ImageTask, previous: int, step: int) -> bool:
         """Return whether to evaluate: within tasks where asked for; where a later one begins, if so; at the end where

@@ -1,0 +1,137 @@
+"""How far runs are: live bars in a terminal; elsewhere a plain line a minute, and one at each task and event.
+
+What a line says beside the step stands in the run's own logs, so it is the same for runs of other processes.
+"""
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Protocol
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+EVERY = 60.0  # seconds between two lines about a run
+TAIL = 65_536  # bytes of a log in which its last numbers are looked for
+LAST = {"episodes.jsonl": ("return",), "metrics.jsonl": ("train_loss", "online_loss", "val_loss", "loss")}
+
+
+class Display(Protocol):
+    def update(self, label: str, folder: Path, step: int, end: int) -> None:
+        """Show that the run in a folder is at `step` of `end`."""
+
+
+@contextmanager
+def display(screen: Console) -> Iterator[Display]:
+    """Show bars within this block, or print lines where nobody watches."""
+    if not screen.is_terminal:
+        yield Lines(screen)
+        return
+    with bars(screen) as shown:
+        yield Bars(shown)
+
+
+def bars(screen: Console) -> Progress:
+    """Return bars with a description, a count and times."""
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )  # fmt: skip
+    return Progress(*columns, console=screen)
+
+
+class Bars:
+    def __init__(self, bars: Progress) -> None:
+        self.bars = bars
+        self.of: dict[Path, TaskID] = {}
+
+    def update(self, label: str, folder: Path, step: int, end: int) -> None:
+        if folder not in self.of:
+            self.of[folder] = self.bars.add_task(label, total=end)
+        self.bars.update(self.of[folder], completed=step)
+
+
+@dataclass
+class Seen:
+    """What was last said of a run: when, at which step, and how far its log of events was read."""
+
+    step: int
+    time: float = field(default_factory=time.monotonic)
+    events: int = 0
+
+
+class Lines:
+    def __init__(self, screen: Console) -> None:
+        self.screen = screen
+        self.seen: dict[Path, Seen] = {}
+
+    def update(self, label: str, folder: Path, step: int, end: int) -> None:
+        if folder not in self.seen:  # what happened before a resume was said before
+            self.seen[folder] = Seen(step, events=_size(folder / "events.jsonl") if step else 0)
+        seen, now = self.seen[folder], time.monotonic()
+        events, seen.events = _rows(folder / "events.jsonl", seen.events)
+        for event in events:
+            self._say(f"{label}: step {event.get('step', 0):,}: {_words(event)}")
+        if now - seen.time >= EVERY or step >= end:
+            self._say(f"{label}: {', '.join(_state(folder, seen, step, end, now))}")
+            seen.step, seen.time = step, now
+
+    def _say(self, line: str) -> None:
+        self.screen.print(line, soft_wrap=True, markup=False, highlight=False)
+        self.screen.file.flush()
+
+
+def _state(folder: Path, seen: Seen, step: int, end: int, now: float) -> Iterator[str]:
+    yield f"{step:,} of {end:,} ({step / end:.0%})"
+    if step > seen.step:
+        speed = (step - seen.step) / (now - seen.time)
+        yield f"{speed:,.0f} steps/s"
+        if step < end:
+            yield f"{timedelta(seconds=round((end - step) / speed))} left"
+    for log, names in LAST.items():
+        rows, _ = _rows(folder / log, max(0, _size(folder / log) - TAIL))
+        values = [(name, row[name]) for row in rows for name in names if isinstance(row.get(name), float)]
+        if values:
+            yield "{} {:.4g}".format(*values[-1])
+            return
+
+
+def _words(event: dict[str, Any]) -> str:
+    """Return an event in words: `task 1, hopper`, `fire@task on actor`."""
+    if event.get("event") == "task":
+        return ", ".join(filter(None, [f"task {event.get('task')}", str(event.get("env") or event.get("name") or "")]))
+    if event.get("event") == "intervention":
+        return f"{event.get('hook')} on {event.get('learner')}"
+    return str(event.get("event"))
+
+
+def _size(file: Path) -> int:
+    return file.stat().st_size if file.exists() else 0
+
+
+def _rows(file: Path, start: int) -> tuple[list[dict[str, Any]], int]:
+    """Return the objects of a log from a byte on, and the byte up to which its lines are whole."""
+    if _size(file) <= start:
+        return [], start
+    with file.open("rb") as stream:
+        stream.seek(start)
+        whole, newline, _ = stream.read().rpartition(b"\n")
+    rows = []
+    for line in whole.splitlines():
+        try:
+            rows.append(json.loads(line))
+        except ValueError:  # the first one, where `start` lies within a line
+            continue
+    return [row for row in rows if isinstance(row, dict)], start + len(whole) + len(newline)
