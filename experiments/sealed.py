@@ -26,7 +26,7 @@ def start_folder(path: Path, name: str, value: dict[str, Any], *beside: str) -> 
     new = not path.exists()
     path.mkdir(parents=True, exist_ok=True)
     try:
-        write_json(path / name, {**value, SUMS: _sums(json.loads(json.dumps(value)))})
+        write_json(path / name, value)
     except BaseException:
         if new:
             path.rmdir()
@@ -81,6 +81,7 @@ def _sums(value: dict[str, Any]) -> dict[str, str]:
     return {key: files.sha256(json.dumps(item, sort_keys=True).encode())[:DIGITS] for key, item in value.items()}
 
 
-def write_json(path: Path, value: Any) -> None:
-    """Write a JSON file atomically."""
-    files.replace(path, f"{json.dumps(value, indent=2)}\n".encode())
+def write_json(path: Path, value: dict[str, Any]) -> None:
+    """Write a JSON object and the checksums of its entries, atomically."""
+    sealed = {**value, SUMS: _sums(json.loads(json.dumps(value)))}
+    files.replace(path, f"{json.dumps(sealed, indent=2)}\n".encode())

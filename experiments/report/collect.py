@@ -274,8 +274,7 @@ def read_object(file: Path) -> Row:
 
 
 def _check_types(found: Row, types: Mapping[str, Any], where: str) -> None:
-    """Raise ValueError for an entry of another type; what other versions of supple wrote beside these may be anything.
-    """
+    """Raise ValueError for an entry of another type; what else versions before this one wrote may be anything."""
     typed.entries({name: value for name, value in found.items() if name in types}, types, where)
 
 

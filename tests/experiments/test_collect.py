@@ -91,7 +91,9 @@ def test_arms_are_named_after_their_variant_and_continue_its_own_trunk(tmp_path)
     for i, variant in enumerate(rates):
         place = folder / "seed-0" / f"learning_rate={variant['learning_rate']}"
         for arm, run in {None: "trunk", "none": "none"}.items():
-            path = write_run(place / run, [episode(150 if arm else 50, float(10 * bool(arm) + i), task=int(arm is not None))], arm)
+            path = write_run(
+                place / run, [episode(150 if arm else 50, float(10 * bool(arm) + i), task=int(arm is not None))], arm
+            )
             config = json.loads((path / "config.json").read_text())
             (path / "config.json").write_text(json.dumps({**config, "variant": variant}))
     data = load(folder)
