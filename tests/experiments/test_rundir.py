@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from tensorboard.backend.event_processing.event_file_loader import EventFileLoad
 
 from supple.experiments.errors import RunError, UsageError
 from supple.experiments.rundir import LOGS, RunDirectory
+from supple.experiments.sealed import write_json
 
 CONFIG: dict[str, Any] = {
     "algorithm": "ppo", "seed": 0, "total_steps": 128, "start_step": 0, "stop_step": None, "hooks": [], "arm": None,
@@ -27,6 +29,14 @@ def log_some(run: RunDirectory, step: int) -> None:
     run.metrics(step, {"loss": step / 3})
     run.episode(step=step, **{"return": 1.5})
     run.event(event="task", step=step)
+
+
+def test_a_folder_that_holds_anything_is_refused_and_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    for path in (tmp_path, tmp_path / "notes.txt"):
+        with pytest.raises(UsageError, match="already holds another run or other files"):
+            RunDirectory.create(path, CONFIG)
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
 def test_created_directory_opens_with_config_and_versions(tmp_path: Path) -> None:
@@ -50,6 +60,28 @@ def test_what_is_no_run_directory_is_refused(tmp_path: Path, text: str | None, e
     if text is not None:
         (tmp_path / "config.json").write_text(text)
     with pytest.raises(error, match=words):
+        RunDirectory.open(tmp_path)
+
+
+def test_an_empty_folder_and_one_where_a_beginning_was_killed_are_taken(tmp_path: Path) -> None:
+    (tmp_path / "config.json.tmp").write_text('{"algo')
+    RunDirectory.create(tmp_path, CONFIG)
+    assert [path.name for path in tmp_path.iterdir()] == ["config.json"]
+
+
+@pytest.mark.parametrize(
+    ("edit", "words"),
+    [
+        ({"seed": "0"}, r'config\.json: seed should be an integer, and is "0"'),
+        ({"stop_step": True}, "stop_step should be an integer or null, and is true"),
+        ({"hooks": "fire@0.5"}, "hooks should be a list, each item a text"),
+        ({"tasks": [[]]}, r"tasks\[0\] should be an object"),
+        ({"settings": None}, "settings should be an object, and is null"),
+    ],
+)
+def test_an_entry_of_another_type_is_named_though_its_sum_is_right(tmp_path: Path, edit: Any, words: str) -> None:
+    write_json(tmp_path / "config.json", {**CONFIG, "versions": {}, **edit})
+    with pytest.raises(RunError, match=words):
         RunDirectory.open(tmp_path)
 
 
@@ -84,6 +116,28 @@ def test_a_log_shorter_than_its_checkpoint_says_is_an_error_that_names_it(tmp_pa
     run = RunDirectory.create(tmp_path, CONFIG)
     with run, pytest.raises(RunError, match=r"episodes\.jsonl: 0 bytes, but its checkpoint recorded 9"):
         run.start_logs({"episodes": 9}, 0.0, AGENT_LOGS)
+
+
+@pytest.mark.parametrize("log", LOGS)
+def test_a_log_that_is_a_link_is_refused_and_what_it_leads_to_stays(tmp_path: Path, log: str) -> None:
+    (tmp_path / "mine").write_text("mine")
+    run = RunDirectory.create(tmp_path / "run", CONFIG)
+    (file := run.path / LOGS[log]).parent.mkdir(exist_ok=True)
+    file.symlink_to(tmp_path / "mine")
+    with run, pytest.raises(RunError, match=f"{re.escape(LOGS[log])}: a symbolic link"):
+        run.start_logs({}, 0.0, tuple(LOGS))
+    assert (tmp_path / "mine").read_text() == "mine"
+
+
+def test_a_linked_folder_for_tensorboard_and_a_pipe_for_a_log_are_refused(tmp_path: Path) -> None:
+    run = RunDirectory.create(tmp_path / "run", CONFIG)
+    (run.path / "tensorboard").symlink_to(tmp_path)
+    with run, pytest.raises(RunError, match="tensorboard: a symbolic link"):
+        run.start_logs({}, 0.0, AGENT_LOGS)
+    (run.path / "tensorboard").unlink()
+    os.mkfifo(run.path / LOGS["episodes"])
+    with run, pytest.raises(RunError, match=r"episodes\.jsonl: "):
+        run.start_logs({}, 0.0, AGENT_LOGS)
 
 
 def test_tensorboard_reads_what_was_logged_each_step_once(tmp_path: Path) -> None:
