@@ -25,9 +25,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
 import tyro
 from rich.console import Console
 from rich.table import Table
+from safetensors.torch import load as from_bytes
+from safetensors.torch import save as to_bytes
 from small_runs import RUNS, command, logs, places, weights
 
 from supple.experiments import checkpoint, files, sealed
@@ -115,13 +118,19 @@ def replace(file: Path, data: bytes) -> None:
 
 def edited(draw: random.Random, value: Any) -> Any:
     """Return a JSON value with one change somewhere in it: junk, an entry more, an entry less."""
+    while json.dumps(found := _edited(draw, value)) == json.dumps(value):
+        continue
+    return found
+
+
+def _edited(draw: random.Random, value: Any) -> Any:
     if isinstance(value, (dict, list)) and value and draw.random() < 0.85:
         keys = list(value) if isinstance(value, dict) else range(len(value))
         key, changed = draw.choice(keys), value.copy()
         if draw.random() < 0.15:
             del changed[key]
         else:
-            changed[key] = edited(draw, value[key])
+            changed[key] = _edited(draw, value[key])
         return changed
     if isinstance(value, dict) and draw.random() < 0.3:
         return {**value, draw.choice(("x", "__tensor__", "__rows__", "../x", "²")): draw.choice(JUNK)}
@@ -152,15 +161,35 @@ def leave_strays(draw: random.Random, folders: list[Path], other: Path) -> None:
 
 
 def edit_manifest_and_sums(draw: random.Random, folders: list[Path], other: Path) -> None:
-    file = folders[-1] / checkpoint.MANIFEST
-    text = json.dumps(edited(draw, json.loads(file.read_text().splitlines()[1])))
+    forge(folders[-1], lambda body: edited(draw, body))
+
+
+def edit_state_and_sums(draw: random.Random, folders: list[Path], other: Path) -> None:
+    forge(folders[-1], lambda body: {**body, "tree": edited(draw, body["tree"])})
+
+
+def edit_a_tensor_and_sums(draw: random.Random, folders: list[Path], other: Path) -> None:
+    file = folders[-1] / checkpoint.WEIGHTS
+    tensors = from_bytes(file.read_bytes())
+    name = draw.choice(sorted(tensors))
+    kinds = (torch.float32, torch.float64, torch.bfloat16, torch.uint8, torch.int64, torch.bool)
+    tensors[name] = torch.zeros(draw.choice(((), (0,), (3,), (2, 5), tensors[name].shape))).to(draw.choice(kinds))
+    replace(file, to_bytes(tensors))
+    forge(folders[-1], lambda body: {**body, "tensors_sha256": files.sha256(file.read_bytes())})
+
+
+def forge(folder: Path, edit: Callable[[Any], Any]) -> None:
+    """Edit a manifest and compute its sum anew."""
+    file = folder / checkpoint.MANIFEST
+    text = json.dumps(edit(json.loads(file.read_text().splitlines()[1])))
     head = {"format": checkpoint.FORMAT, "body_sha256": files.sha256(text.encode())}
     replace(file, f"{json.dumps(head)}\n{text}\n".encode())
 
 
+FORGED = (edit_manifest_and_sums, edit_state_and_sums, edit_a_tensor_and_sums)
 TO_CHECKPOINTS = (
     swap_with_the_one_before, take_that_of_another_run, rename_the_one_before, leave_strays,
-    *[edit_manifest_and_sums] * 8,
+    *FORGED * 4,
 )  # fmt: skip
 
 
@@ -234,7 +263,7 @@ def attempts(args: Args, kind: str, folder: Path, data: dict[str, str]) -> Itera
     for damage in to_checkpoints:
         with copied(whole) as copy:
             damage(draw, checkpoint.folders_of(copy / "checkpoints"), other)
-            yield "checkpoints", names(damage), *resumed(copy, whole, damage is edit_manifest_and_sums)
+            yield "checkpoints", names(damage), *resumed(copy, whole, damage in FORGED)
     for damage in TO_CONFIGS * args.rounds:
         with copied(whole) as copy:
             shutil.rmtree(checkpoint.folders_of(copy / "checkpoints")[-1])

@@ -15,22 +15,24 @@ NUMBER: Types = {int: "a number", float: "a number"}
 MEASURED: Types = {**NUMBER, NoneType: "null"}  # null is what JSON has for NaN and infinity
 TEXT: Types = {str: "a text"}
 OBJECT: Types = {dict: "an object"}
-ANY: Types = {**MEASURED, **TEXT, **OBJECT, bool: "true or false", list: "a list"}
+LIST: Types = {list: "a list"}
+ANY: Types = {**MEASURED, **TEXT, **OBJECT, **LIST, bool: "true or false"}  # of fields that a kind has of its own
 
 PLACE = {"step": COUNT, "task": COUNT, "cycle": COUNT, "seed": COUNT, "env": TEXT, "name": TEXT}
-OUTCOME = {**MEASURED, **TEXT, list: "a list of numbers"}
 EVENT = {
     "event": TEXT, "hook": TEXT, "intervention": TEXT, "learner": TEXT, "contract": OBJECT, "before": OBJECT,
     "after": OBJECT, "change": OBJECT, "shift": OBJECT, "seconds": MEASURED, "return": MEASURED, "reward": MEASURED,
 }  # fmt: skip
+LISTS = {"before": LIST, "scores": LIST, "losses": LIST, "accuracies": LIST}
+OUTCOME = {"updates": COUNT, "online_accuracy": MEASURED, "test_accuracy": MEASURED, **LISTS}
 # Log → its fields that are always there, the types of those that are known, and of all others.
 LOGS: dict[str, tuple[tuple[str, ...], Mapping[str, Types], Types]] = {
     "metrics": (("step",), PLACE, MEASURED),
-    "episodes": (("step", "return"), PLACE | {"return": NUMBER, "length": COUNT, "exploded": {bool: "true"}}, MEASURED),
+    "episodes": (("step", "return"), PLACE | {"return": NUMBER, "length": COUNT, "exploded": {bool: "true"}}, ANY),
     "events": (("event", "step"), PLACE | EVENT, ANY),
-    "tasks": (("step", "task"), PLACE | {"updates": COUNT}, OUTCOME),
+    "tasks": (("step", "task"), PLACE | OUTCOME, ANY),
 }
-NUMBERS_IN = ("before", "after", "change")  # objects and lists that hold numbers
+NUMBERS_IN = ("after", "change", *LISTS)  # objects and lists that hold nothing else
 LARGEST = 2**53  # the integers up to here are floats too, which figures and tables are made of
 
 
@@ -83,8 +85,8 @@ def _problem(row: Row, log: str, tasks: int) -> str:
             return f"{name!r} should be {' or '.join(dict.fromkeys(types.values()))}, and is {typed.shown(value)}"
         if type(value) is int and abs(value) > LARGEST:
             return f"{name!r} is too large: {typed.shown(value)}"
-        inside = value if type(value) is list else value.values() if name in NUMBERS_IN and value else ()
-        if bad := [item for item in inside if type(item) not in MEASURED]:
+        inside = value.values() if type(value) is dict else value if type(value) is list else ()
+        if name in NUMBERS_IN and (bad := [item for item in inside if type(item) not in MEASURED]):
             return f"{name!r} should hold numbers, and holds {typed.shown(bad[0])}"
     if not 0 <= (task := row.get("task", 0)) < tasks:
         return f"it is of task {task}, but config.json lists {tasks} tasks"
