@@ -256,7 +256,7 @@ def attempts(args: Args, kind: str, folder: Path, data: dict[str, str]) -> Itera
         words += ["--keep-checkpoints", "3", *(["--seeds", seed] if "--seeds" in words else ["--seed", seed])]
         outcome, said = ask(*words)
         assert not outcome, said
-    to_checkpoints = [
+    to_checkpoints: list[Callable[..., None]] = [
         *(partial(where, damage) for damage in TO_FILES for where in (in_the_newest, in_all)),
         *TO_CHECKPOINTS,
     ] * args.rounds
