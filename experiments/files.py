@@ -24,10 +24,14 @@ def sync(path: Path) -> None:
         os.close(handle)
 
 
-def opened(file: Path, mode: Literal["rb", "wb", "ab"]) -> BinaryIO:
-    """Open a plain file, which is all that supple writes; "wb" and "ab" make one where there is none.
+class NotPlain(OSError):
+    """A symbolic link, a pipe, a folder or a device, where supple writes plain files and folders only."""
 
-    Raises OSError for a symbolic link, which could lead out of the folder, and for a pipe, which could block."""
+
+def opened(file: Path, mode: Literal["rb", "wb", "ab"]) -> BinaryIO:
+    """Open a plain file; "wb" and "ab" make one where there is none.
+
+    Raises NotPlain for a symbolic link, which could lead out of the folder, and for a pipe, which could block."""
     return open(file, mode, opener=_plain_handle)
 
 
@@ -36,18 +40,24 @@ def _plain_handle(name: str, flags: int) -> int:
         handle = os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
     except OSError as error:
         if error.errno == errno.ELOOP:
-            raise OSError(error.errno, "a symbolic link, which supple does not follow", name) from None
+            raise _link(name) from None
+        if error.errno in (errno.EISDIR, errno.ENXIO):  # a pipe that nobody reads
+            raise NotPlain(error.errno, "not a plain file", name) from None
         raise
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
-        raise OSError(errno.EINVAL, "not a plain file", name)
+        raise NotPlain(errno.EINVAL, "not a plain file", name)
     return handle
 
 
 def require_own(folder: Path) -> None:
-    """Raise OSError for a folder of a run that is a symbolic link: what is written or removed there is elsewhere."""
+    """Raise NotPlain for a folder of a run that is a symbolic link: what is written or removed there is elsewhere."""
     if folder.is_symlink():
-        raise OSError(errno.ELOOP, "a symbolic link, which supple does not follow", str(folder))
+        raise _link(str(folder))
+
+
+def _link(name: str) -> NotPlain:
+    return NotPlain(errno.ELOOP, "a symbolic link, which supple does not follow", name)
 
 
 def contents(file: Path) -> bytes:
@@ -80,7 +90,7 @@ def replace(file: Path, data: bytes) -> None:
     except BaseException as error:
         temporary.unlink(missing_ok=True)
         if isinstance(error, OSError):
-            raise OSError(error.errno, error.strerror, str(file)) from error
+            raise type(error)(error.errno, error.strerror, str(file)) from error
         raise
 
 

@@ -102,21 +102,18 @@ class RunDirectory:
         """Open these logs for appending, cut back to the byte lengths that a checkpoint recorded.
 
         seconds: how long the run had taken by then; the logs' `time` goes on from there.
+        Raises RunError for a log that is shorter, NotPlain for one that is a symbolic link.
         """
         self._started = time.monotonic() - seconds
-        try:
-            files.require_own(folder := (self.path / tensorboard.FILE).parent)
-            folder.mkdir(exist_ok=True)
-            for name in logs:
-                self._files[name] = file = self._open.enter_context(files.opened(self.path / LOGS[name], "ab"))
-                if not 0 <= (length := lengths.get(name, 0)) <= (size := file.tell()):
-                    raise RunError(
-                        f"{file.name}: {size} bytes, but its checkpoint recorded {length}: the log was cut short"
-                    )
-                file.truncate(length)
-                file.seek(length)
-        except OSError as error:
-            raise RunError(f"{error.filename}: {error.strerror}") from error
+        files.require_own(folder := (self.path / tensorboard.FILE).parent)
+        folder.mkdir(exist_ok=True)
+        for name in logs:
+            self._files[name] = file = self._open.enter_context(files.opened(self.path / LOGS[name], "ab"))
+            if not 0 <= (length := lengths.get(name, 0)) <= (size := file.tell()):
+                what = f"{size} bytes, but its checkpoint recorded {length}: the log was cut short"
+                raise RunError(f"{self.path / LOGS[name]}: {what}")
+            file.truncate(length)
+            file.seek(length)
         if not lengths.get("tensorboard"):
             self._files["tensorboard"].write(tensorboard.header())
 

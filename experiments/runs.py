@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from ..interventions import When
-from . import distributed, typed
+from . import distributed, files, typed
 from .claim import PATIENCE, Claim, claim
 from .denormals import flushing_denormals
 from .divergence import first_not_finite
@@ -131,6 +131,8 @@ def train(path: Path, progress: Progress, warn: Warn, held: Claim | None = None)
             _go_on(run, work, progress, warn)
             if run.end == work.tasks[-1].end and distributed.first():
                 work.export(path / EXPORT)
+    except files.NotPlain as error:
+        raise RunError(f"{error.filename}: {error.strerror}") from error
     except OSError as error:  # a full disk, say
         where = error.filename or path
         raise DiskError(

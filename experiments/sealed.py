@@ -1,4 +1,4 @@
-"""config.json and comparison.json: JSON objects with a checksum of every entry beside them.
+"""config.json, comparison.json and outcome.json: JSON objects with a checksum of every entry beside them.
 
 So one that was edited is refused by the entry's name, and what a folder says is what was trained.
 """

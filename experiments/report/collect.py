@@ -16,11 +16,12 @@ from ..rundir import Config
 from .lines import LARGEST, LOGS, Row, read_log
 
 Array = NDArray[np.float64]
-# What a report reads in config.json and in comparison.json; versions before now wrote a text for "data", and "supple"
-# for "versions".
+# What a report reads in config.json, comparison.json and outcome.json; versions before now wrote a text for "data", and
+# "supple" for "versions".
 PLAN = {"fork_step": int, "arms": list[str], "seeds": list[int], "variants": list[dict[str, Any]]}
 OLDER = {"data": dict[str, str] | str, "supple": str}
-ENTRIES = get_type_hints(Config) | PLAN | OLDER
+OUTCOME = {"outcome": str, "reason": str}
+ENTRIES = get_type_hints(Config) | PLAN | OLDER | OUTCOME
 
 RUN_FILES = "config.json, episodes.jsonl (or tasks.jsonl), metrics.jsonl and events.jsonl"
 
@@ -255,7 +256,7 @@ def _episodes(rows: list[Row]) -> Episodes:
 
 
 def read_object(file: Path) -> Row:
-    """Return what config.json or comparison.json says, of runs that versions without checksums wrote too.
+    """Return what config.json, comparison.json or outcome.json says, of runs that versions without checksums wrote too.
 
     Raises ValueError with the file's name, and the entry's where one was changed or is of another type than its own."""
     try:
