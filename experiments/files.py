@@ -89,8 +89,8 @@ def replace(file: Path, data: bytes) -> None:
         temporary.replace(file)
     except BaseException as error:
         temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            raise type(error)(error.errno, error.strerror, str(file)) from error
+        if isinstance(error, OSError) and not isinstance(error, NotPlain):
+            raise OSError(error.errno, error.strerror, str(file)) from error
         raise
 
 

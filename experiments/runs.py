@@ -158,14 +158,11 @@ def _go_on(run: RunDirectory, work: Work, progress: Progress, warn: Warn) -> Non
 def _check(run: RunDirectory, work: Work) -> None:
     """Raise RunError where config.json says something else than what its settings come to here."""
     file, config = run.path / "config.json", run.config
-    here = {"seed": work.settings.members[0], "total_steps": work.tasks[-1].end}
-    for name, value in here.items():
-        if config[name] != value:
-            raise RunError(f"{file}: {name} is {config[name]}, but its settings make it {value}")
     if [asdict(task) for task in work.tasks] != config["tasks"] or work.sources != config["data"]:
         raise RunError(f"{run.path} was begun with other data: {config['data']}; here are {work.sources}")
-    if not 0 <= config["start_step"] < run.end <= here["total_steps"]:
-        raise RunError(
-            f"{file}: a run of {here['total_steps']} steps cannot begin at step {config['start_step']} and "
-            f"end at {run.end}"
-        )
+    total, start = work.tasks[-1].end, config["start_step"]
+    for name, value in {"seed": work.settings.members[0], "total_steps": total}.items():
+        if config[name] != value:
+            raise RunError(f"{file}: {name} is {config[name]}, but its settings make it {value}")
+    if not 0 <= start < run.end <= total:
+        raise RunError(f"{file}: a run of {total} steps cannot begin at step {start} and end at {run.end}")

@@ -34,7 +34,7 @@ def start_folder(path: Path, name: str, value: dict[str, Any], *beside: str) -> 
 
 
 def read_json(path: Path, otherwise: str) -> dict[str, Any]:
-    """Read what `start_folder` wrote. Raises UsageError beginning with `otherwise` if there is no such file, RunError
+    """Read what `write_json` wrote. Raises UsageError beginning with `otherwise` if there is no such file, RunError
     if it is damaged, or naming the entry that was changed, added or removed since."""
     value = read_object(path, otherwise)
     if SUMS not in value:

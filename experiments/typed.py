@@ -45,7 +45,8 @@ def fitted(value: Any, wanted: Any, where: str) -> Any:
     elif isinstance(value, list) and origin in (tuple, list):
         kinds = [of[0]] * len(value) if origin is list or of[-1] is ... else of
         if len(kinds) == len(value):
-            return origin(fitted(item, kind, f"{where}[{i}]") for i, (item, kind) in enumerate(zip(value, kinds)))  # noqa: B905
+            pairs = zip(value, kinds, strict=True)
+            return origin(fitted(item, kind, f"{where}[{i}]") for i, (item, kind) in enumerate(pairs))
     elif isinstance(value, dict):
         if origin in (dict, Mapping):
             return {key: fitted(item, of[1], _inside(where, key)) for key, item in value.items()}
@@ -90,7 +91,7 @@ def _deeper(value: Any, levels: int) -> bool:
 
 
 def _required(wanted: Any) -> set[str]:
-    return {field.name for field in fields(wanted) if field.default is field.default_factory is MISSING}
+    return {each.name for each in fields(wanted) if each.default is MISSING and each.default_factory is MISSING}
 
 
 def _inside(where: str, key: str) -> str:

@@ -13,7 +13,7 @@ from .. import sealed, typed
 from ..errors import RunError
 from ..kinds import all_kinds, find_kind
 from ..rundir import Config
-from .lines import LARGEST, LOGS, Row, read_log
+from .lines import FIELDS, LARGEST, Row, read_log
 
 Array = NDArray[np.float64]
 # What a report reads in config.json, comparison.json and outcome.json; versions before now wrote a text for "data", and
@@ -231,7 +231,7 @@ def load_runs(path: Path, trunk: Path | None = None, fork: int = 0) -> list[RunD
     except ValueError as error:
         raise ValueError(f"{path / 'config.json'}: {error}") from error
     logs = {}
-    for name in LOGS:
+    for name in FIELDS:
         # Beyond the fork a trunk is another history than the arm's.
         shared = [row for row in read_log(trunk, name, len(tasks)) if row["step"] <= fork] if trunk else []
         logs[name] = shared + read_log(path, name, len(tasks))

@@ -16,7 +16,8 @@ MEASURED: Types = {**NUMBER, NoneType: "null"}  # null is what JSON has for NaN 
 TEXT: Types = {str: "a text"}
 OBJECT: Types = {dict: "an object"}
 LIST: Types = {list: "a list"}
-ANY: Types = {**MEASURED, **TEXT, **OBJECT, **LIST, bool: "true or false"}  # of fields that a kind has of its own
+FLAG: Types = {bool: "true or false"}
+ANY: Types = {**MEASURED, **TEXT, **OBJECT, **LIST, **FLAG}  # of fields that a kind has of its own
 
 PLACE = {"step": COUNT, "task": COUNT, "cycle": COUNT, "seed": COUNT, "env": TEXT, "name": TEXT}
 EVENT = {
@@ -26,9 +27,9 @@ EVENT = {
 LISTS = {"before": LIST, "scores": LIST, "losses": LIST, "accuracies": LIST}
 OUTCOME = {"updates": COUNT, "online_accuracy": MEASURED, "test_accuracy": MEASURED, **LISTS}
 # Log → its fields that are always there, the types of those that are known, and of all others.
-LOGS: dict[str, tuple[tuple[str, ...], Mapping[str, Types], Types]] = {
+FIELDS: dict[str, tuple[tuple[str, ...], Mapping[str, Types], Types]] = {
     "metrics": (("step",), PLACE, MEASURED),
-    "episodes": (("step", "return"), PLACE | {"return": NUMBER, "length": COUNT, "exploded": {bool: "true"}}, ANY),
+    "episodes": (("step", "return"), PLACE | {"return": NUMBER, "length": COUNT, "exploded": FLAG}, ANY),
     "events": (("event", "step"), PLACE | EVENT, ANY),
     "tasks": (("step", "task"), PLACE | OUTCOME, ANY),
 }
@@ -77,7 +78,7 @@ def read_jsonl(path: Path) -> list[Row]:
 
 def _problem(row: Row, log: str, tasks: int) -> str:
     """Return what is wrong with a line of a log; "" if nothing is."""
-    always, known, others = LOGS[log]
+    always, known, others = FIELDS[log]
     if missing := [name for name in always if name not in row]:
         return f"it has no {missing[0]!r}"
     for name, value in row.items():
