@@ -34,7 +34,7 @@ TENSOR, ARRAY, ROWS = "__tensor__", "__array__", "__rows__"
 
 
 class RowsEntry(TypedDict):
-    """What a manifest says of rows: of which numbers, and in which files."""
+    """The rows of a leaf, as a manifest lists them: their numbers, and the files that hold them."""
 
     first: int
     end: int

@@ -25,7 +25,7 @@ BEST, KEPT = "best", "kept"  # folders of checkpoints that later ones do not pus
 
 
 class State(TypedDict):
-    """What a checkpoint holds of a run, as a tree for `experiments.checkpoint`."""
+    """The state of a run, as a tree for `experiments.checkpoint`."""
 
     step: int
     number: int

@@ -62,7 +62,7 @@ def mean_map(maps: Mapping[str, Weights], sizes: Sequence[int], title: str = "")
 
 
 class Labels(TypedDict):
-    """What a file of maps says of them: the names of the tasks, and how many atoms each added to each layer."""
+    """The labels of stored maps: the names of the tasks, and how many atoms each added to each layer."""
 
     tasks: list[str]
     atoms: dict[str, list[int]]
