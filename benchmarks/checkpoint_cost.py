@@ -29,7 +29,10 @@ from supple.experiments.rundir import RunDirectory
 
 POOL = 4096  # random rows, which repeat
 CHUNK = 16_384  # rows that are loaded at a time
-CONFIG: dict[str, Any] = {"algorithm": "dqn", "settings": {}, "tasks": [], "start_step": 0, "stop_step": None}
+CONFIG: dict[str, Any] = {
+    "algorithm": "dqn", "seed": 0, "total_steps": 128, "start_step": 0, "stop_step": None, "hooks": [], "arm": None,
+    "command": "", "data": {}, "settings": {}, "tasks": [],
+}  # fmt: skip
 
 
 @dataclass(frozen=True)

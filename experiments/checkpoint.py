@@ -12,10 +12,11 @@ damages every checkpoint that shares it, the arms of a fork among them.
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import torch
@@ -23,8 +24,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load as from_bytes
 from safetensors.torch import save as to_bytes
 
-from . import files, rows
-from .errors import CheckpointError
+from . import files, rows, typed
+from .errors import CheckpointError, RunError
 from .rows import Part, Rows
 
 FORMAT = "supple checkpoint 3"
@@ -32,14 +33,38 @@ MANIFEST, WEIGHTS = "state.json", "state.safetensors"
 TENSOR, ARRAY, ROWS = "__tensor__", "__array__", "__rows__"
 
 
+class RowsEntry(TypedDict):
+    """The rows of a leaf, as a manifest lists them: their numbers, and the files that hold them."""
+
+    first: int
+    end: int
+    parts: list[Part]
+
+
+class Manifest(TypedDict):
+    """The body of state.json."""
+
+    step: int
+    identity: str
+    tree: dict[str, Any]
+    tensors_sha256: str
+    rows: dict[str, RowsEntry]
+
+
 def folder_of(checkpoints: Path, step: int) -> Path:
     """Return where the checkpoint of a step lies; names sort by step."""
     return checkpoints / f"{step:012d}"
 
 
+def folders_of(checkpoints: Path) -> list[Path]:
+    """Return the folders of all checkpoints, the oldest first; whatever else lies there is none of ours."""
+    found = (folder for folder in checkpoints.glob("*") if folder.name.isascii() and folder.name.isdecimal())
+    return sorted(found, key=lambda folder: int(folder.name))
+
+
 def newest_step(checkpoints: Path) -> int:
     """Return the step of the newest checkpoint; 0 where there is none."""
-    return max((int(folder.name) for folder in checkpoints.glob("*") if folder.name.isdigit()), default=0)
+    return max((int(folder.name) for folder in folders_of(checkpoints)), default=0)
 
 
 def save(checkpoints: Path, step: int, tree: dict[str, Any], identity: str, since: Path | None = None) -> Path:
@@ -53,6 +78,7 @@ def save(checkpoints: Path, step: int, tree: dict[str, Any], identity: str, sinc
     damaged checkpoint may since have lived through other things.
     Raises OSError (a full disk, say) leaving nothing behind.
     """
+    files.require_own(checkpoints)
     tensors: dict[str, torch.Tensor] = {}
     growing: dict[str, Rows] = {}
     body = {"step": step, "identity": identity, "tree": _split(tree, "", tensors, growing)}
@@ -66,7 +92,7 @@ def save(checkpoints: Path, step: int, tree: dict[str, Any], identity: str, sinc
         for i, (path, leaf) in enumerate(growing.items()):
             parts = rows.take_over(since, old[path], folder, leaf) if since and path in old else []
             parts += rows.write(folder, f"rows-{step}-{i}", leaf, parts[-1].stop if parts else leaf.first)
-            body["rows"][path] = {"first": leaf.first, "end": leaf.end, "parts": [asdict(part) for part in parts]}
+            body["rows"][path] = {"first": leaf.first, "end": leaf.end, "parts": parts}
         _write_manifest(folder, body)
     return target
 
@@ -80,15 +106,30 @@ def load(folder: Path, identity: str) -> dict[str, Any]:
     data = files.read(weights)
     if files.sha256(data) != body["tensors_sha256"]:
         raise CheckpointError(f"{weights}: damaged (its checksum does not match)")
-    rows.verify(folder, [part for parts in _parts(body).values() for part in parts])
+    rows.verify(folder, [part for entry in body["rows"].values() for part in entry["parts"]])
     growing = {
-        path: rows.stored(folder, body["rows"][path]["first"], body["rows"][path]["end"], parts)
-        for path, parts in _parts(body).items()
+        path: rows.stored(folder, entry["first"], entry["end"], entry["parts"]) for path, entry in body["rows"].items()
     }
     try:
-        return _join(body["tree"], from_bytes(data), growing)
-    except (SafetensorError, KeyError) as error:
+        tree: dict[str, Any] = _join(body["tree"], from_bytes(data), growing)
+    except (SafetensorError, KeyError, TypeError) as error:
         raise CheckpointError(f"{weights}: not what {MANIFEST} describes ({error})") from error
+    return tree
+
+
+@contextmanager
+def taken_up(checkpoints: Path) -> Iterator[None]:
+    """Raise CheckpointError for whatever goes wrong while a state that was read from these checkpoints is taken up.
+
+    Its sums are right and its run is this one, so somebody wrote it by hand, or with other code: then anything in it
+    may be of any type or shape, and every part of a run fails on that in its own way.
+    """
+    try:
+        yield
+    except (RunError, OSError):
+        raise
+    except Exception as error:
+        raise CheckpointError(f"{checkpoints}: no state of this run ({type(error).__name__}: {error})") from error
 
 
 def adopt(source: Path, identity: str, checkpoints: Path, new_identity: str, **changes: Any) -> Path:
@@ -99,7 +140,7 @@ def adopt(source: Path, identity: str, checkpoints: Path, new_identity: str, **c
     Raises CheckpointError naming the file of `source` that is missing, damaged or foreign.
     """
     body = _manifest(source, identity)
-    parts = [part for parts in _parts(body).values() for part in parts]
+    parts = [part for entry in body["rows"].values() for part in entry["parts"]]
     files.verify(source / WEIGHTS, body["tensors_sha256"])
     rows.require(source, parts)
     with files.appearing(folder_of(checkpoints, body["step"])) as folder:
@@ -115,7 +156,7 @@ def newest(checkpoints: Path, identity: str, warn: Callable[[str], None]) -> dic
     Damaged ones are reported through `warn` and passed over; raises CheckpointError when all are damaged.
     """
     problems: list[str] = []
-    for folder in sorted((f for f in checkpoints.glob("*") if f.name.isdigit()), reverse=True):
+    for folder in reversed(folders_of(checkpoints)):
         try:
             tree = load(folder, identity)
         except CheckpointError as error:
@@ -131,20 +172,25 @@ def newest(checkpoints: Path, identity: str, warn: Callable[[str], None]) -> dic
 
 def prune(checkpoints: Path, keep: int, step: int) -> None:
     """Remove all checkpoints up to `step` but the newest `keep`, and what interrupted writes left."""
-    folders = sorted(f for f in checkpoints.glob("*") if f.name.isdigit() and int(f.name) <= step)
+    folders = [folder for folder in folders_of(checkpoints) if int(folder.name) <= step]
     for folder in [*folders[:-keep], *checkpoints.glob("tmp-*")]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _write_manifest(folder: Path, body: dict[str, Any]) -> None:
-    text = json.dumps(body)
+def _write_manifest(folder: Path, body: Mapping[str, Any]) -> None:
+    text = json.dumps(body, default=asdict)  # parts
     head = {"format": FORMAT, "body_sha256": files.sha256(text.encode())}
     (folder / MANIFEST).write_text(json.dumps(head) + "\n" + text + "\n")
 
 
-def _manifest(folder: Path, identity: str) -> dict[str, Any]:
+def _manifest(folder: Path, identity: str) -> Manifest:
     """Return the body of state.json. Raises CheckpointError if it is missing, damaged or foreign."""
     file = folder / MANIFEST
+    try:
+        files.require_own(folder.parent)
+        files.require_own(folder)
+    except OSError as error:
+        raise CheckpointError(f"{error.filename}: {error.strerror}") from error
     head_line, _, body_line = files.read(file).partition(b"\n")
     if (found := _object(head_line).get("format")) != FORMAT:
         if str(found).startswith("supple checkpoint"):
@@ -155,21 +201,23 @@ def _manifest(folder: Path, identity: str) -> dict[str, Any]:
         raise CheckpointError(f"{file}: not a checkpoint of this program (wanted '{FORMAT}')")
     if files.sha256(body_line.rstrip(b"\n")) != _object(head_line).get("body_sha256"):
         raise CheckpointError(f"{file}: damaged (its checksum does not match)")
-    body = _object(body_line)
-    if body.get("identity") != identity:
+    try:
+        body: Manifest = typed.fitted(_object(body_line), Manifest, "")
+        for path, entry in body["rows"].items():
+            rows.check(path, entry["first"], entry["end"], entry["parts"])
+    except ValueError as error:
+        raise CheckpointError(f"{file}: not a manifest of supple ({error})") from error
+    if body["identity"] != identity:
         raise CheckpointError(f"{file}: belongs to another run (other settings or another seed)")
+    if folder.name != folder_of(folder.parent, body["step"]).name:
+        raise CheckpointError(f"{file}: of step {body['step']}, which is not what its folder says")
     return body
-
-
-def _parts(body: dict[str, Any]) -> dict[str, list[Part]]:
-    """Path in the tree → the files that hold these rows."""
-    return {path: [Part(**part) for part in leaf["parts"]] for path, leaf in body["rows"].items()}
 
 
 def _earlier_parts(folder: Path, identity: str) -> dict[str, list[Part]]:
     """The parts of an earlier checkpoint of this run; none where there is no such checkpoint."""
     try:
-        return _parts(_manifest(folder, identity))
+        return {path: entry["parts"] for path, entry in _manifest(folder, identity)["rows"].items()}
     except CheckpointError:
         return {}
 
@@ -177,8 +225,8 @@ def _earlier_parts(folder: Path, identity: str) -> dict[str, list[Part]]:
 def _object(line: bytes) -> dict[str, Any]:
     """A JSON object; an empty one for a line that is none."""
     try:
-        value = json.loads(line)
-    except (ValueError, RecursionError):
+        value = typed.parse(line)
+    except ValueError:
         return {}
     return value if isinstance(value, dict) else {}
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import psutil
 
+from . import files, typed
 from .errors import RunError
 from .interruption import at_interruption
 
@@ -105,7 +106,7 @@ def claim(folder: Path, patience: float = 0.0) -> Claim:
 def _owner(file: Path) -> dict[str, Any]:
     """Return what a claim says of its owner; nothing where there is no claim, or a damaged one."""
     try:
-        found = json.loads(file.read_bytes()) if file.is_file() else {}
+        found = typed.parse(files.contents(file))
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}

@@ -4,15 +4,16 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
+from . import typed
 from .denormals import flushing_denormals
 from .errors import RunError, UsageError
 from .fork import FRESH, NONE
 from .kinds import Kind, find_kind
 from .loop import Warn
-from .rundir import read_json, start_folder
 from .runs import build, drive, plain, settings_of
+from .sealed import read_json, start_folder
 from .settings import RunSettings, Seeds
 from .work import Task
 
@@ -109,6 +110,21 @@ def create(path: Path, comparison: Comparison, jobs: int, warn: Warn = print) ->
     """Check the whole comparison, of which `jobs` runs go on at a time, then write comparison.json.
 
     Returns it with settings in which nothing is left to be decided. Raises UsageError."""
+    _check(comparison)
+    with flushing_denormals(comparison.settings.threads):
+        first = comparison.first
+        tasks = _require_memory(comparison, first, jobs, warn)
+        own = {name: value for name, value in vars(comparison.settings).items() if name in ("seed", "seeds")}
+        comparison = replace(comparison, settings=replace(first, **own))
+        for variant in comparison.variants:
+            for arm in comparison.arms:
+                _check_arm(comparison, arm, variant, tasks, warn)
+    start_folder(path, "comparison.json", {**asdict(comparison), "settings": plain(comparison.settings)})
+    return comparison
+
+
+def _check(comparison: Comparison) -> None:
+    """Raise UsageError for what can be seen to be wrong without a network."""
     if comparison.settings.hook:
         raise UsageError("--hook belongs to a single run; in a comparison every --arm names its hooks")
     if not comparison.seeds or len(set(comparison.seeds)) < len(comparison.seeds) or min(comparison.seeds) < 0:
@@ -123,16 +139,6 @@ def create(path: Path, comparison: Comparison, jobs: int, warn: Warn = print) ->
     folders = [folder_of_variant(variant) for variant in comparison.variants]
     if twice := [folder for folder in folders if folders.count(folder) > 1]:
         raise UsageError(f"two variants would share a folder: {twice[0]}")
-    with flushing_denormals(comparison.settings.threads):
-        first = comparison.first
-        tasks = _require_memory(comparison, first, jobs, warn)
-        own = {name: value for name, value in vars(comparison.settings).items() if name in ("seed", "seeds")}
-        comparison = replace(comparison, settings=replace(first, **own))
-        for variant in comparison.variants:
-            for arm in comparison.arms:
-                _check_arm(comparison, arm, variant, tasks, warn)
-    start_folder(path, "comparison.json", {**asdict(comparison), "settings": plain(comparison.settings)})
-    return comparison
 
 
 def _check_arm(c: Comparison, arm: str, variant: Variant, tasks: Sequence[Task], warn: Warn) -> None:
@@ -172,16 +178,18 @@ def open_comparison(path: Path, jobs: int, warn: Warn = print) -> Comparison:
     Raises UsageError where there is no comparison, or too little memory for so many runs."""
     file = path / "comparison.json"
     data = read_json(file, f"{path} is no comparison")
-    _, settings = settings_of(data, file)
+    types = get_type_hints(Comparison) | {"settings": dict[str, Any]}
     try:
-        lists = {name: tuple(data[name]) for name in ("arms", "seeds")}
-        lists["variants"] = tuple(
-            {name: tuple(value) if isinstance(value, list) else value for name, value in variant.items()}
-            for variant in data.get("variants", [{}])
-        )
-        comparison = Comparison(**{**data, **lists, "settings": settings})
-    except (KeyError, TypeError) as error:
-        raise RunError(f"{file} was written by another version of supple: {error}") from error
+        plan = typed.entries(data, types, "", types)
+        _, settings = settings_of(plan, file)
+        for i, variant in enumerate(plan["variants"]):
+            values = vars(typed.fitted(variant, type(settings), f"variants[{i}]"))
+            variant |= {name: values[name] for name in variant}
+    except ValueError as error:
+        raise RunError(f"{file} was edited, or written by another version of supple: {error}") from error
+    _check(comparison := Comparison(**{**plan, "settings": settings}))
     with flushing_denormals(settings.threads):
-        _require_memory(comparison, comparison.first, jobs, warn)
+        tasks = _require_memory(comparison, comparison.first, jobs, warn)
+    if not 0 <= comparison.fork_step < (total := tasks[-1].end):
+        raise RunError(f"{file}: runs of {total} steps cannot fork at step {comparison.fork_step}")
     return comparison

@@ -1,11 +1,16 @@
-"""What checkpoints and models need of the file system: sums, links, bytes on the disk, folders that appear whole."""
+"""What runs and models need of the file system: plain files only, sums, links, bytes on the disk, folders that appear
+whole."""
 
+import errno
 import hashlib
 import os
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
+from typing import BinaryIO, Literal, cast
 
 from .errors import CheckpointError
 
@@ -19,17 +24,60 @@ def sync(path: Path) -> None:
         os.close(handle)
 
 
+class NotPlain(OSError):
+    """A symbolic link, a pipe, a folder or a device, where supple writes plain files and folders only."""
+
+
+def opened(file: Path, mode: Literal["rb", "wb", "ab"]) -> BinaryIO:
+    """Open a plain file; "wb" and "ab" make one where there is none.
+
+    Raises NotPlain for a symbolic link, which could lead out of the folder, and for a pipe, which could block."""
+    return open(file, mode, opener=_plain_handle)
+
+
+def _plain_handle(name: str, flags: int) -> int:
+    try:
+        handle = os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise _link(name) from None
+        if error.errno in (errno.EISDIR, errno.ENXIO):  # a pipe that nobody reads
+            raise NotPlain(error.errno, "not a plain file", name) from None
+        raise
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise NotPlain(errno.EINVAL, "not a plain file", name)
+    return handle
+
+
+def require_own(folder: Path) -> None:
+    """Raise NotPlain for a folder of a run that is a symbolic link: what is written or removed there is elsewhere."""
+    if folder.is_symlink():
+        raise _link(str(folder))
+
+
+def _link(name: str) -> NotPlain:
+    return NotPlain(errno.ELOOP, "a symbolic link, which supple does not follow", name)
+
+
+def contents(file: Path) -> bytes:
+    """Return the contents of a plain file. Raises OSError."""
+    with opened(file, "rb") as stream:
+        return stream.read()
+
+
 def read(file: Path) -> bytes:
     """Return the contents of a file. Raises CheckpointError if it is missing or cannot be read."""
     try:
-        return file.read_bytes()
+        return contents(file)
     except OSError as error:
         raise refusal(file, error) from error
 
 
 def write(file: Path, data: bytes) -> None:
     """Write a file, down to the disk."""
-    file.write_bytes(data)
+    with opened(file, "wb") as stream:
+        stream.write(data)
     sync(file)
 
 
@@ -41,7 +89,7 @@ def replace(file: Path, data: bytes) -> None:
         temporary.replace(file)
     except BaseException as error:
         temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError):
+        if isinstance(error, OSError) and not isinstance(error, NotPlain):
             raise OSError(error.errno, error.strerror, str(file)) from error
         raise
 
@@ -53,8 +101,8 @@ def sha256(data: bytes) -> str:
 def verify(file: Path, expected: str) -> None:
     """Compare a file's SHA-256 sum, a piece at a time. Raises CheckpointError if it is not as expected."""
     try:
-        with file.open("rb") as stream:
-            found = hashlib.file_digest(stream, "sha256").hexdigest()
+        with opened(file, "rb") as stream:
+            found = hashlib.file_digest(cast(BufferedReader, stream), "sha256").hexdigest()
     except OSError as error:
         raise refusal(file, error) from error
     if found != expected:

@@ -16,8 +16,9 @@ from .compare import Comparison, Variant, folder_of, folder_of_arm
 from .errors import CheckpointError, DiskError, RunError, UsageError, in_words
 from .fork import fork
 from .loop import Warn
-from .rundir import RunDirectory, read_json, write_json
+from .rundir import RunDirectory
 from .runs import build, configuration, train
+from .sealed import read_json, write_json
 from .settings import RunSettings, Seeds
 
 OUTCOME = "outcome.json"

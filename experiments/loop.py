@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 
 from ..networks import evaluating
-from . import checkpoint, distributed
+from . import checkpoint, distributed, typed
 from .errors import RunError
 from .hooks import HookDriver
 from .rundir import RunDirectory
@@ -22,6 +22,19 @@ from .work import Numbers, Task, Work, crossed
 Progress = Callable[[int], None]
 Warn = Callable[[str], None]  # takes one line for the user
 BEST, KEPT = "best", "kept"  # folders of checkpoints that later ones do not push out
+
+
+class State(TypedDict):
+    """The state of a run, as a tree for `experiments.checkpoint`."""
+
+    step: int
+    number: int
+    best: float | None
+    work: dict[str, Any]
+    hooks: dict[str, Any]
+    torch: list[Any]
+    logs: dict[str, int]
+    seconds: float
 
 
 @dataclass
@@ -208,34 +221,43 @@ class Loop:
         torch.manual_seed(derive(self.run.config["seed"], "torch"))
         tree = checkpoint.newest(self.run.checkpoints, self.run.identity, self.warn)
         distributed.together()  # nobody prunes before everybody has read
-        self._forget_later(0 if tree is None else tree["step"])
         if tree is None:
+            self._forget_later(0)
             if self.start:
                 raise RunError(f"{self.run.checkpoints}: a fork without its checkpoint cannot begin")
             self.run.start_logs({}, 0.0, self.work.logs)
             return
-        self.step, self.number = tree["step"], tree["number"]
+        with checkpoint.taken_up(self.run.checkpoints):
+            state: State = typed.fitted(tree, State, "state")
+            self._take_up(state)
         self.saved = checkpoint.folder_of(self.run.checkpoints, self.step)
+        self._forget_later(self.step)
+        if distributed.first():
+            checkpoint.prune(self.run.checkpoints, self.work.settings.keep_checkpoints, self.step)
+        if self.step < self.end:  # a finished run is left untouched
+            self.run.start_logs(state["logs"], state["seconds"], self.work.logs)
+
+    def _take_up(self, state: State) -> None:
+        self.step, self.number = state["step"], state["number"]
+        if not 0 < self.step <= self.end or self.step < self.start:
+            raise ValueError(f"it is of step {self.step}, and the run goes from {self.start} to {self.end}")
         behind = [task for task in self.work.tasks if task.start < self.step]
         for task in behind:
             self.work.enter(task)
         self.work.look_at(behind[-1], self.step)
-        self.work.load_state(tree["work"])
-        self.hooks.load_state_dict(tree["hooks"])
-        _set_global_generators(tree["torch"])
-        if tree["best"] is not None and self.step > self.start:  # a fork begins its own account
-            self.best = tree["best"]
-        if distributed.first():
-            checkpoint.prune(self.run.checkpoints, self.work.settings.keep_checkpoints, self.step)
-        if self.step < self.end:  # a finished run is left untouched
-            self.run.start_logs(tree["logs"], tree["seconds"], self.work.logs)
+        self.work.load_state(state["work"])
+        self.hooks.load_state_dict(state["hooks"])
+        _set_global_generators(state["torch"])
+        if state["best"] is not None and self.step > self.start:  # a fork begins its own account
+            self.best = state["best"]
 
     def _forget_later(self, step: int) -> None:
         """Drop the states that were kept after the checkpoint from which the run goes on: it comes there again, and on
         a GPU not bit for bit; and what interrupted writes left."""
         if distributed.first():
-            for folder in (each for kind in (BEST, KEPT) for each in (self.run.path / kind).glob("*")):
-                if folder.name.startswith("tmp-") or (folder.name.isdigit() and int(folder.name) > step):
+            for kept in (self.run.path / kind for kind in (BEST, KEPT)):
+                later = (folder for folder in checkpoint.folders_of(kept) if int(folder.name) > step)
+                for folder in (*later, *kept.glob("tmp-*")):
                     shutil.rmtree(folder)
 
 

@@ -5,6 +5,8 @@ by hard link, and writes the rows that no part holds; so every checkpoint's fold
 """
 
 import os
+import re
+import stat
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -18,6 +20,7 @@ from safetensors.torch import save as to_bytes
 from . import files
 from .errors import CheckpointError
 
+PART_NAME = re.compile(r"rows-[0-9]+-[0-9]+-[0-9]+\.safetensors")
 PART_BYTES = 2**25  # writing holds some four times as much; blocks beyond this size are slow to allocate
 
 
@@ -76,11 +79,22 @@ def take_over(source: Path, old: list[Part], folder: Path, rows: Rows) -> list[P
     return parts
 
 
+def check(path: str, first: int, end: int, parts: list[Part]) -> None:
+    """Raise ValueError for parts, at `path` in a tree, that lie elsewhere or do not hold the rows in one piece."""
+    if bad := [part.file for part in parts if not PART_NAME.fullmatch(part.file)]:
+        raise ValueError(f"{path}: {bad[0]!r} is not the name of a part")
+    places = [part.start for part in parts] + [part.stop for part in parts[-1:]]
+    whole = all(a.stop == b.start for a, b in pairwise(parts)) and all(a < b for a, b in pairwise(places))
+    held = bool(parts) and 0 <= places[0] <= first <= end <= places[-1]
+    if not whole or not (held or (0 <= first == end and not parts)):
+        raise ValueError(f"{path}: its parts do not hold rows {first} … {end} in one piece")
+
+
 def require(folder: Path, parts: Iterable[Part]) -> None:
     """Raise CheckpointError naming the first part file that is missing or of another size."""
     for part in parts:
         if not _present(folder, part):
-            what = f"damaged (not of {part.size:,} bytes)" if (folder / part.file).exists() else "missing"
+            what = f"damaged (no plain file of {part.size:,} bytes)" if (folder / part.file).exists() else "missing"
             raise CheckpointError(f"{folder / part.file}: {what}")
 
 
@@ -130,5 +144,8 @@ def _slice(file: Path, start: int, stop: int) -> dict[str, torch.Tensor]:
 
 
 def _present(folder: Path, part: Part) -> bool:
-    file = folder / part.file
-    return file.is_file() and file.stat().st_size == part.size
+    try:
+        found = (folder / part.file).lstat()
+    except OSError:
+        return False
+    return stat.S_ISREG(found.st_mode) and found.st_size == part.size

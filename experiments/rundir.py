@@ -15,10 +15,11 @@ from importlib import metadata
 from math import isfinite
 from pathlib import Path
 from statistics import fmean
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NotRequired, TypedDict
 
-from . import claim, files, tensorboard
-from .errors import RunError, UsageError
+from . import claim, files, tensorboard, typed
+from .errors import RunError
+from .sealed import read_json, start_folder
 
 LOGS = {
     "metrics": "metrics.jsonl",
@@ -29,6 +30,24 @@ LOGS = {
 }
 CHECKPOINTS = "checkpoints"
 STATE = ("algorithm", "settings", "tasks", "start_step", "stop_step")  # what a state depends on, in config.json
+
+
+class Config(TypedDict):
+    """The contents of config.json."""
+
+    algorithm: str
+    seed: int
+    total_steps: int
+    start_step: int
+    stop_step: int | None
+    hooks: list[str]
+    arm: str | None
+    command: str
+    data: dict[str, str]
+    settings: dict[str, Any]
+    tasks: list[dict[str, Any]]
+    versions: dict[str, str]
+    variant: NotRequired[dict[str, Any]]
 
 
 def versions() -> dict[str, str]:
@@ -62,11 +81,13 @@ class RunDirectory:
 
     @staticmethod
     def open(path: Path) -> "RunDirectory":
-        """Open an existing run directory. Raises UsageError if there is none."""
-        config = read_json(path / "config.json", f"{path} is no run directory")
-        if missing := [key for key in STATE if key not in config]:
-            raise UsageError(f"{path} is no run directory: its config.json is not one of supple (no {missing[0]!r})")
-        return RunDirectory(path, config)
+        """Open an existing run directory. Raises UsageError if there is none, RunError if its config.json was changed
+        or cannot be one."""
+        config = read_json(file := path / "config.json", f"{path} is no run directory")
+        try:
+            return RunDirectory(path, typed.fitted(config, Config, ""))
+        except ValueError as error:
+            raise RunError(f"{file}: {error}") from error
 
     @property
     def identity(self) -> str:
@@ -83,16 +104,18 @@ class RunDirectory:
         """Open these logs for appending, cut back to the byte lengths that a checkpoint recorded.
 
         seconds: how long the run had taken by then; the logs' `time` goes on from there.
+        Raises RunError for a log that is shorter, NotPlain for one that is a symbolic link.
         """
         self._started = time.monotonic() - seconds
-        (self.path / tensorboard.FILE).parent.mkdir(exist_ok=True)
+        files.require_own(folder := (self.path / tensorboard.FILE).parent)
+        folder.mkdir(exist_ok=True)
         for name in logs:
-            path, length = self.path / LOGS[name], lengths.get(name, 0)
-            path.touch()
-            if (size := path.stat().st_size) < length:
-                raise RunError(f"{path}: {size} bytes, but its checkpoint recorded {length}: the log was cut short")
-            os.truncate(path, length)
-            self._files[name] = self._open.enter_context(path.open("ab"))
+            self._files[name] = file = self._open.enter_context(files.opened(self.path / LOGS[name], "ab"))
+            if not 0 <= (length := lengths.get(name, 0)) <= (size := file.tell()):
+                what = f"{size} bytes, but its checkpoint recorded {length}: the log was cut short"
+                raise RunError(f"{self.path / LOGS[name]}: {what}")
+            file.truncate(length)
+            file.seek(length)
         if not lengths.get("tensorboard"):
             self._files["tensorboard"].write(tensorboard.header())
 
@@ -166,45 +189,6 @@ class RunDirectory:
 def identity_of(config: Mapping[str, Any]) -> str:
     """Return a sum over all in a run's config.json that its state depends on."""
     return hashlib.sha256(json.dumps([config[key] for key in STATE]).encode()).hexdigest()
-
-
-def start_folder(path: Path, name: str, value: Any, *beside: str) -> None:
-    """Make a new folder that holds one JSON file, or make nothing.
-
-    Raises UsageError if `path` holds something, but for what is named in `beside` and this process's claim."""
-    known = {f"{name}.tmp", claim.FILE, *beside}  # the first of a process that was killed while it began here
-    if path.exists() and (not path.is_dir() or any(entry.name not in known for entry in path.iterdir())):
-        raise UsageError(
-            f"--out {path} already holds another run or other files: choose a new folder, "
-            f"or continue with `supple resume {path}`"
-        )
-    new = not path.exists()
-    path.mkdir(parents=True, exist_ok=True)
-    try:
-        write_json(path / name, value)
-    except BaseException:
-        if new:
-            path.rmdir()
-        raise
-
-
-def read_json(path: Path, otherwise: str) -> dict[str, Any]:
-    """Read a JSON object. Raises UsageError beginning with `otherwise` if there is no such file, RunError if
-    it is damaged."""
-    try:
-        value = json.loads(path.read_text())
-    except (FileNotFoundError, NotADirectoryError):
-        raise UsageError(f"{otherwise}: it has no {path.name}") from None
-    except ValueError as error:
-        raise RunError(f"{path}: damaged ({error})") from error
-    if not isinstance(value, dict):
-        raise RunError(f"{path}: damaged (not a JSON object)")
-    return value
-
-
-def write_json(path: Path, value: Any) -> None:
-    """Write a JSON file atomically."""
-    files.replace(path, f"{json.dumps(value, indent=2)}\n".encode())
 
 
 def _strict(value: Any) -> Any:

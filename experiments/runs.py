@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any
 
 import torch
 
-from ..interventions import UnknownName, When
-from . import distributed
+from ..interventions import When
+from . import distributed, files, typed
 from .claim import PATIENCE, Claim, claim
 from .denormals import flushing_denormals
 from .divergence import first_not_finite
@@ -78,14 +78,10 @@ def settings_of(config: Mapping[str, Any], file: Path) -> tuple[Kind, RunSetting
     Raises RunError if this version cannot read it."""
     try:
         kind = find_kind(config["algorithm"])
-        known = kind.settings_class()
-        values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in config["settings"].items()}
-        for name, wanted in get_type_hints(known).items():
-            if isinstance(values.get(name), str) and Path in (wanted, *get_args(wanted)):
-                values[name] = Path(values[name])
-        return kind, known(**values)
-    except (KeyError, TypeError, UnknownName) as error:
-        raise RunError(f"{file} was written by another version of supple: {error}") from error
+        settings: RunSettings = typed.fitted(config["settings"], kind.settings_class(), "settings")
+        return kind, settings
+    except ValueError as error:
+        raise RunError(f"{file} was edited, or written by another version of supple: {error}") from error
 
 
 def drive(work: Work, hooks: Sequence[str], start: int = 0, run: RunDirectory | None = None) -> HookDriver:
@@ -135,6 +131,8 @@ def train(path: Path, progress: Progress, warn: Warn, held: Claim | None = None)
             _go_on(run, work, progress, warn)
             if run.end == work.tasks[-1].end and distributed.first():
                 work.export(path / EXPORT)
+    except files.NotPlain as error:
+        raise RunError(f"{error.filename}: {error.strerror}") from error
     except OSError as error:  # a full disk, say
         where = error.filename or path
         raise DiskError(
@@ -143,14 +141,8 @@ def train(path: Path, progress: Progress, warn: Warn, held: Claim | None = None)
 
 
 def _go_on(run: RunDirectory, work: Work, progress: Progress, warn: Warn) -> None:
-    config = run.config
-    if "data" not in config:
-        raise RunError(
-            f"{run.path / 'config.json'} was written by an older version of supple: go on with it by that one"
-        )
-    if [asdict(task) for task in work.tasks] != config["tasks"] or work.sources != config["data"]:
-        raise RunError(f"{run.path} was begun with other data: {config['data']}; here are {work.sources}")
-    start = config["start_step"]
+    _check(run, work)
+    config, start = run.config, run.config["start_step"]
     loop = Loop(run, work, drive(work, work.settings.hook, start, run), start, run.end, warn)
     try:
         loop.train(progress)
@@ -161,3 +153,16 @@ def _go_on(run: RunDirectory, work: Work, progress: Progress, warn: Warn) -> Non
             f"{run.path} ({config['algorithm']}{arm}, seed {seeds}): training diverged by step {loop.step:,}: {error}; "
             f"{first_not_finite(work.learners)}; a smaller --learning-rate may help; the last checkpoint is kept"
         ) from None
+
+
+def _check(run: RunDirectory, work: Work) -> None:
+    """Raise RunError where config.json says something else than what its settings come to here."""
+    file, config = run.path / "config.json", run.config
+    if [asdict(task) for task in work.tasks] != config["tasks"] or work.sources != config["data"]:
+        raise RunError(f"{run.path} was begun with other data: {config['data']}; here are {work.sources}")
+    total, start = work.tasks[-1].end, config["start_step"]
+    for name, value in {"seed": work.settings.members[0], "total_steps": total}.items():
+        if config[name] != value:
+            raise RunError(f"{file}: {name} is {config[name]}, but its settings make it {value}")
+    if not 0 <= start < run.end <= total:
+        raise RunError(f"{file}: a run of {total} steps cannot begin at step {start} and end at {run.end}")

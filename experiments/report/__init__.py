@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..kinds import find_kind
-from .collect import ComparisonData, RunData, kind_of, load, read_jsonl
+from .collect import ComparisonData, RunData, kind_of, load
 from .kind import Content
+from .lines import read_jsonl
 from .tables import Table
 
 if TYPE_CHECKING:

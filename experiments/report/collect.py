@@ -1,19 +1,27 @@
 """Reading what runs left on the disk: one run directory, or a comparison of arms forked from common trunks."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..kinds import find_kind
+from .. import sealed, typed
+from ..errors import RunError
+from ..kinds import all_kinds, find_kind
+from ..rundir import Config
+from .lines import FIELDS, LARGEST, Row, read_log
 
 Array = NDArray[np.float64]
-Row = dict[str, Any]
+# What a report reads in config.json, comparison.json and outcome.json; versions before now wrote a text for "data", and
+# "supple" for "versions".
+PLAN = {"fork_step": int, "arms": list[str], "seeds": list[int], "variants": list[dict[str, Any]]}
+OLDER = {"data": dict[str, str] | str, "supple": str}
+OUTCOME = {"outcome": str, "reason": str}
+ENTRIES = get_type_hints(Config) | PLAN | OLDER | OUTCOME
 
 RUN_FILES = "config.json, episodes.jsonl (or tasks.jsonl), metrics.jsonl and events.jsonl"
 
@@ -168,29 +176,6 @@ def load(path: Path) -> ComparisonData:
     return ComparisonData(path, {label: runs})
 
 
-def read_jsonl(path: Path) -> list[Row]:
-    """Return the objects of a JSON-lines file.
-
-    A last line that is broken was torn by a crash, and is dropped. Raises ValueError with file and line number
-    for a broken line before it, and FileNotFoundError if there is no such file.
-    """
-    lines = path.read_bytes().splitlines()
-    while lines and not lines[-1].strip():
-        lines.pop()
-    rows: list[Row] = []
-    for number, line in enumerate(lines, 1):
-        try:
-            row = json.loads(line)
-            if not isinstance(row, dict):
-                raise ValueError("not an object")
-        except ValueError as error:
-            if number == len(lines):
-                break
-            raise ValueError(f"{path}, line {number}: broken JSON ({error}); expected one object") from error
-        rows.append(row)
-    return rows
-
-
 def _load_comparison(path: Path) -> ComparisonData:
     plan = read_object(path / "comparison.json")
     fork = int(plan.get("fork_step", 0))
@@ -239,55 +224,59 @@ def load_runs(path: Path, trunk: Path | None = None, fork: int = 0) -> list[RunD
     trunk: the run that it was forked from at step `fork`. Raises ValueError, in one line, for a damaged file.
     """
     config = read_object(path / "config.json")
+    if not config.get("tasks"):
+        raise ValueError(f"{path / 'config.json'}: 'tasks' is missing or empty; a run has at least one")
     try:
-        tasks = tuple(_segment(config, task) for task in config["tasks"])
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"{path / 'config.json'}: 'tasks' is missing or incomplete ({error})") from error
-    if not tasks:
-        raise ValueError(f"{path / 'config.json'}: 'tasks' is empty; a run has at least one")
+        tasks = tuple(_segment(config, i, task) for i, task in enumerate(config["tasks"]))
+    except ValueError as error:
+        raise ValueError(f"{path / 'config.json'}: {error}") from error
     logs = {}
-    for name in ("episodes", "metrics", "events", "tasks"):
+    for name in FIELDS:
         # Beyond the fork a trunk is another history than the arm's.
-        shared = [r for r in _log(trunk, name) if r.get("step", 0) <= fork] if trunk else []
-        logs[name] = shared + _log(path, name)
-    episodes = _episodes(path / "episodes.jsonl", logs["episodes"], len(tasks))
-    run = RunData(path, config, tasks, episodes, logs["metrics"], logs["events"], logs["tasks"])
+        shared = [row for row in read_log(trunk, name, len(tasks)) if row["step"] <= fork] if trunk else []
+        logs[name] = shared + read_log(path, name, len(tasks))
+    run = RunData(path, config, tasks, _episodes(logs["episodes"]), logs["metrics"], logs["events"], logs["tasks"])
     return find_kind(run.kind).reports().split(run)
 
 
-def _segment(config: Row, task: Row) -> Segment:
+def _segment(config: Row, i: int, task: Row) -> Segment:
     """A task of config.json, as runs before now wrote it too: without names, of agents and of classifiers."""
     name = task.get("name") or task.get("env") or config.get("settings", {}).get("dataset", "")
-    rest = {key: task[key] for key in ("cycle", "env", "size") if key in task}
-    return Segment(task["index"], task["start"], task["end"], str(name), **rest)
+    known = {key: task[key] for key in ("index", "start", "end", "cycle", "env", "size") if key in task}
+    segment: Segment = typed.fitted({**known, "name": name}, Segment, f"tasks[{i}]")
+    if segment.index != i or not 0 <= segment.start < segment.end < LARGEST:
+        raise ValueError(f"tasks[{i}]: task {segment.index} from step {segment.start} to {segment.end} makes no sense")
+    return segment
 
 
-def _log(run: Path, name: str) -> list[Row]:
-    """A log of a run; none if the run has not come to write it."""
-    file = run / f"{name}.jsonl"
-    return read_jsonl(file) if file.exists() else []
-
-
-def _episodes(file: Path, rows: list[Row], tasks: int) -> Episodes:
-    try:
-        cells = [(r["step"], r.get("task", 0), r["return"], bool(r.get("exploded"))) for r in rows]
-        table = np.array(cells, dtype=np.float64).reshape(-1, 4)
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{file}: an episode without a usable 'step' or 'return' ({error})") from error
-    if (bad := table[:, 1][(table[:, 1] < 0) | (table[:, 1] >= tasks)]).size:
-        raise ValueError(f"{file}: an episode of task {bad[0]:.0f}, but config.json lists {tasks} tasks")
+def _episodes(rows: list[Row]) -> Episodes:
+    cells = [(row["step"], row.get("task", 0), row["return"], row.get("exploded", False)) for row in rows]
+    table = np.array(cells, dtype=np.float64).reshape(-1, 4)
     return Episodes(table[:, 0], table[:, 1].astype(np.int64), table[:, 2], table[:, 3].astype(bool))
 
 
 def read_object(file: Path) -> Row:
-    """Return the JSON object in a file. Raises ValueError with the file's name where there is none."""
+    """Return what config.json, comparison.json or outcome.json says, of runs that versions without checksums wrote too.
+
+    Raises ValueError with the file's name, and the entry's where one was changed or is of another type than its own."""
     try:
-        value = json.loads(file.read_text())
+        value = sealed.read_object(file, str(file.parent))
+        if sealed.SUMS in value:
+            value = sealed.check_sums(file, value)
+    except RunError as error:
+        raise ValueError(str(error)) from error
+    try:
+        _check_types(value, ENTRIES, "")
+        if kind := all_kinds().get(value.get("algorithm", "")):
+            _check_types(value.get("settings", {}), get_type_hints(kind.settings_class()), "settings")
     except ValueError as error:
-        raise ValueError(f"{file}: broken JSON ({error})") from error
-    if not isinstance(value, Mapping):
-        raise ValueError(f"{file}: expected a JSON object")
-    return dict(value)
+        raise ValueError(f"{file}: {error}") from error
+    return value
+
+
+def _check_types(found: Row, types: Mapping[str, Any], where: str) -> None:
+    """Raise ValueError for an entry of another type; what else versions before this one wrote may be anything."""
+    typed.entries({name: value for name, value in found.items() if name in types}, types, where)
 
 
 def _is_number(value: object) -> bool:

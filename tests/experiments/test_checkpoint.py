@@ -38,6 +38,13 @@ def saved(folder: Path, *steps: int, identity: str = "us") -> list[Path]:
     return [checkpoint.save(folder, step, tree(step), identity) for step in steps]
 
 
+def forge(folder: Path, **entries: Any) -> None:
+    """Change entries of a manifest, and its sum with them."""
+    body = json.dumps(json.loads((folder / MANIFEST).read_text().splitlines()[1]) | entries)
+    head = {"format": checkpoint.FORMAT, "body_sha256": hashlib.sha256(body.encode()).hexdigest()}
+    (folder / MANIFEST).write_text(f"{json.dumps(head)}\n{body}\n")
+
+
 def same(a: Any, b: Any) -> bool:
     if isinstance(a, torch.Tensor):
         return isinstance(b, torch.Tensor) and a.dtype == b.dtype and a.shape == b.shape and bool((a == b).all())
@@ -129,11 +136,7 @@ def test_a_pickle_by_another_name_is_never_unpickled(tmp_path: Path, sums_match:
     sprung = tmp_path / "sprung"
     torch.save({"weights": Trap(sprung)}, folder / WEIGHTS)
     if sums_match:
-        _, body = (folder / MANIFEST).read_text().splitlines()
-        forged = json.loads(body) | {"tensors_sha256": hashlib.sha256((folder / WEIGHTS).read_bytes()).hexdigest()}
-        body = json.dumps(forged)
-        head = {"format": checkpoint.FORMAT, "body_sha256": hashlib.sha256(body.encode()).hexdigest()}
-        (folder / MANIFEST).write_text(f"{json.dumps(head)}\n{body}\n")
+        forge(folder, tensors_sha256=hashlib.sha256((folder / WEIGHTS).read_bytes()).hexdigest())
     with pytest.raises(CheckpointError, match=WEIGHTS):
         checkpoint.load(folder, "us")
     (folder / MANIFEST).write_bytes(pickle.dumps(Trap(sprung)))
@@ -142,6 +145,95 @@ def test_a_pickle_by_another_name_is_never_unpickled(tmp_path: Path, sums_match:
     assert not sprung.exists()
     pickle.loads(pickle.dumps(Trap(sprung)))
     assert sprung.exists(), "the trap itself is broken"
+
+
+PART = {"file": "rows-1-0-0.safetensors", "start": 0, "stop": 4, "size": 1, "sha256": ""}
+
+
+@pytest.mark.parametrize(
+    ("entries", "words"),
+    [
+        ({"step": "1"}, 'step should be an integer, and is "1"'),
+        ({"step": 2}, "of step 2, which is not what its folder says"),
+        ({"tree": []}, "tree should be an object, and is a list of 0"),
+        ({"tensors_sha256": None}, "tensors_sha256 should be a text"),
+        ({"rows": {"/memory": {"first": 0, "end": 4}}}, r'rows\."/memory"\.parts is missing'),
+        *(
+            (
+                {"rows": {"/memory": {"first": 0, "end": 4, "parts": [PART | {"file": name}]}}},
+                "is not the name of a part",
+            )
+            for name in ("../1/state.safetensors", "/etc/passwd", "", "state.json", "rows-1-0-².safetensors")
+        ),
+        *(
+            ({"rows": {"/memory": {"first": first, "end": end, "parts": [PART]}}}, "do not hold rows")
+            for first, end in ((0, 5), (-1, 4), (3, 2))
+        ),
+        ({"rows": {"/memory": {"first": 0, "end": 4, "parts": []}}}, "do not hold rows"),
+    ],
+)
+def test_a_manifest_that_cannot_be_one_is_refused_though_its_sum_is_right(
+    tmp_path: Path, entries: dict[str, Any], words: str
+) -> None:
+    [folder] = saved(tmp_path, 1)
+    forge(folder, **entries)
+    with pytest.raises(CheckpointError, match=words) as refusal:
+        checkpoint.load(folder, "us")
+    assert str(refusal.value).startswith(str(folder / MANIFEST))
+
+
+@pytest.mark.parametrize(
+    "leaf", [{"__tensor__": []}, {"__tensor__": "/nowhere"}, {"__array__": {}}, {"__rows__": "/x"}]
+)
+def test_a_tree_whose_leaves_are_nowhere_is_refused(tmp_path: Path, leaf: dict[str, Any]) -> None:
+    [folder] = saved(tmp_path, 1)
+    forge(folder, tree={"w": leaf})
+    with pytest.raises(CheckpointError, match=r"state\.safetensors: not what state\.json describes"):
+        checkpoint.load(folder, "us")
+
+
+@pytest.mark.parametrize("file", [WEIGHTS, MANIFEST])
+def test_files_that_are_links_or_pipes_are_refused(tmp_path: Path, file: str) -> None:
+    [folder] = saved(tmp_path / "checkpoints", 1)
+    (folder / file).rename(tmp_path / file)
+    (folder / file).symlink_to(tmp_path / file)
+    with pytest.raises(CheckpointError, match=f"{file}: unreadable .a symbolic link"):
+        checkpoint.load(folder, "us")
+    (folder / file).unlink()
+    os.mkfifo(folder / file)
+    with pytest.raises(CheckpointError, match=f"{file}: unreadable .not a plain file"):
+        checkpoint.load(folder, "us")
+
+
+def test_a_folder_that_is_a_link_is_neither_read_nor_written_into(tmp_path: Path) -> None:
+    [folder] = saved(tmp_path / "elsewhere", 1)
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / folder.name).symlink_to(folder)
+    (tmp_path / "checkpoints").symlink_to(tmp_path / "elsewhere")
+    for link in (tmp_path / "run" / folder.name, tmp_path / "checkpoints" / folder.name):
+        with pytest.raises(CheckpointError, match="a symbolic link"):
+            checkpoint.load(link, "us")
+    with pytest.raises(OSError, match="a symbolic link"):
+        saved(tmp_path / "checkpoints", 2)
+    assert [path.name for path in (tmp_path / "elsewhere").iterdir()] == [folder.name]
+
+
+def test_stray_folders_are_no_checkpoints(tmp_path: Path) -> None:
+    saved(tmp_path, 1, 20)
+    for name in ("²", "٣", "tmp-9", "000000000030.old", "-1"):
+        (tmp_path / name).mkdir()
+    assert [folder.name for folder in checkpoint.folders_of(tmp_path)] == ["000000000001", "000000000020"]
+    loaded = checkpoint.newest(tmp_path, "us", pytest.fail)
+    assert loaded is not None
+    assert loaded["step"] == 20
+
+
+def test_whatever_goes_wrong_while_a_state_is_taken_up_names_the_checkpoints(tmp_path: Path) -> None:
+    with (
+        pytest.raises(CheckpointError, match=rf"{tmp_path}: no state of this run \(KeyError: 'w'\)"),
+        checkpoint.taken_up(tmp_path),
+    ):
+        torch.nn.Linear(1, 1).load_state_dict({}["w"])
 
 
 def test_newest_intact_checkpoint_is_used_and_every_damaged_one_reported(tmp_path: Path) -> None:

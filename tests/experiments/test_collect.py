@@ -91,7 +91,9 @@ def test_arms_are_named_after_their_variant_and_continue_its_own_trunk(tmp_path)
     for i, variant in enumerate(rates):
         place = folder / "seed-0" / f"learning_rate={variant['learning_rate']}"
         for arm, run in {None: "trunk", "none": "none"}.items():
-            path = write_run(place / run, [episode(150 if arm else 50, float(10 * bool(arm) + i), task=bool(arm))], arm)
+            path = write_run(
+                place / run, [episode(150 if arm else 50, float(10 * bool(arm) + i), task=int(arm is not None))], arm
+            )
             config = json.loads((path / "config.json").read_text())
             (path / "config.json").write_text(json.dumps({**config, "variant": variant}))
     data = load(folder)
@@ -128,7 +130,7 @@ def test_run_without_logs_yet_is_empty(tmp_path):
 
 
 def test_series_skips_what_is_no_finite_number(tmp_path):
-    values = [1.0, None, float("nan"), "nan", 4.0]
+    values = [1.0, None, float("nan"), float("inf"), 4.0]
     rows = [{"step": i, "agent/srank": value} for i, value in enumerate(values)] + [{"step": 9}]
     steps, found = load(write_run(tmp_path / "run", [], metrics=rows)).first.series("agent/srank")
     assert steps.tolist() == [0, 4]
@@ -176,8 +178,8 @@ def test_comparison_without_a_run_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ([{"step": 5, "task": 0}], "without a usable 'step' or 'return'"),
-        ([episode(5, 1.0), {**episode(6, 1.0), "task": 7}], "an episode of task 7"),
+        ([{"step": 5, "task": 0}], "line 1: it has no 'return'"),
+        ([episode(5, 1.0), {**episode(6, 1.0), "task": 7}], "line 2: it is of task 7, but config.json lists 2 tasks"),
     ],
 )
 def test_episode_that_makes_no_sense_names_the_file(tmp_path, rows, message):

@@ -11,7 +11,10 @@ from supple.experiments.errors import CheckpointError
 from supple.experiments.fork import fork
 from supple.experiments.rundir import RunDirectory
 
-CONFIG: dict[str, Any] = {"algorithm": "ppo", "settings": {"hook": []}, "tasks": [], "start_step": 0, "stop_step": 64}
+CONFIG: dict[str, Any] = {
+    "algorithm": "ppo", "seed": 0, "total_steps": 128, "start_step": 0, "stop_step": 64, "hooks": [], "arm": None,
+    "command": "", "data": {}, "settings": {"hook": []}, "tasks": [],
+}  # fmt: skip
 ARM = CONFIG | {"settings": {"hook": ["fire"]}, "start_step": 64, "stop_step": None}
 
 

@@ -10,15 +10,14 @@ import pytest
 from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 
 from supple.experiments.errors import RunError, UsageError
-from supple.experiments.rundir import LOGS, RunDirectory, read_json, start_folder, write_json
+from supple.experiments.files import NotPlain
+from supple.experiments.rundir import LOGS, RunDirectory
+from supple.experiments.sealed import write_json
 
-CONFIG = {
-    "algorithm": "ppo",
-    "settings": {"seed": 0, "hidden": (8, 8)},
-    "tasks": [],
-    "start_step": 0,
-    "stop_step": None,
-}
+CONFIG: dict[str, Any] = {
+    "algorithm": "ppo", "seed": 0, "total_steps": 128, "start_step": 0, "stop_step": None, "hooks": [], "arm": None,
+    "command": "", "data": {}, "settings": {"seed": 0, "hidden": (8, 8)}, "tasks": [],
+}  # fmt: skip
 AGENT_LOGS = ("metrics", "episodes", "events", "tensorboard")
 
 
@@ -32,13 +31,6 @@ def log_some(run: RunDirectory, step: int) -> None:
     run.event(event="task", step=step)
 
 
-def test_created_directory_opens_with_config_and_versions(tmp_path: Path) -> None:
-    RunDirectory.create(tmp_path / "a/b", CONFIG)
-    run = RunDirectory.open(tmp_path / "a/b")
-    assert run.config["settings"] == {"seed": 0, "hidden": [8, 8]}
-    assert {"python", "torch", "numpy", "supple"} <= run.config["versions"].keys()
-
-
 def test_a_folder_that_holds_anything_is_refused_and_left_alone(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     for path in (tmp_path, tmp_path / "notes.txt"):
@@ -47,29 +39,19 @@ def test_a_folder_that_holds_anything_is_refused_and_left_alone(tmp_path: Path) 
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
-def test_an_empty_folder_and_one_where_a_beginning_was_killed_are_taken(tmp_path: Path) -> None:
-    (tmp_path / "config.json.tmp").write_text('{"algo')
-    RunDirectory.create(tmp_path, CONFIG)
-    assert [path.name for path in tmp_path.iterdir()] == ["config.json"]
-
-
-@pytest.mark.parametrize("make_first", [False, True])
-def test_a_config_that_cannot_be_written_leaves_nothing(tmp_path: Path, make_first: bool) -> None:
-    path = tmp_path / "run"
-    if make_first:
-        path.mkdir()
-    with pytest.raises(TypeError):
-        start_folder(path, "config.json", {"bad": object()})
-    assert path.exists() == make_first
-    assert not [*tmp_path.rglob("*.json*")]
+def test_created_directory_opens_with_config_and_versions(tmp_path: Path) -> None:
+    RunDirectory.create(tmp_path / "a/b", CONFIG)
+    run = RunDirectory.open(tmp_path / "a/b")
+    assert run.config["settings"] == {"seed": 0, "hidden": [8, 8]}
+    assert {"python", "torch", "numpy", "supple"} <= run.config["versions"].keys()
 
 
 @pytest.mark.parametrize(
     ("text", "error", "words"),
     [
         (None, UsageError, "is no run directory: it has no config.json"),
-        ("{}", UsageError, "is no run directory: its config.json is not one of supple"),
-        ('{"model_type": "llama"}', UsageError, "not one of supple"),
+        ("{}", UsageError, "is no run directory: its config.json is not one of this version of supple"),
+        ('{"model_type": "llama"}', UsageError, "not one of this version of supple"),
         ("[1]", RunError, "config.json: damaged"),
         ('{"algorithm": "pp', RunError, "config.json: damaged"),
     ],
@@ -81,10 +63,26 @@ def test_what_is_no_run_directory_is_refused(tmp_path: Path, text: str | None, e
         RunDirectory.open(tmp_path)
 
 
-def test_a_file_is_no_run_directory(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(UsageError, match=r"has no config\.json"):
-        read_json(tmp_path / "file" / "config.json", "it")
+def test_an_empty_folder_and_one_where_a_beginning_was_killed_are_taken(tmp_path: Path) -> None:
+    (tmp_path / "config.json.tmp").write_text('{"algo')
+    RunDirectory.create(tmp_path, CONFIG)
+    assert [path.name for path in tmp_path.iterdir()] == ["config.json"]
+
+
+@pytest.mark.parametrize(
+    ("edit", "words"),
+    [
+        ({"seed": "0"}, r'config\.json: seed should be an integer, and is "0"'),
+        ({"stop_step": True}, "stop_step should be an integer or null, and is true"),
+        ({"hooks": "fire@0.5"}, "hooks should be a list, each item a text"),
+        ({"tasks": [[]]}, r"tasks\[0\] should be an object"),
+        ({"settings": None}, "settings should be an object, and is null"),
+    ],
+)
+def test_an_entry_of_another_type_is_named_though_its_sum_is_right(tmp_path: Path, edit: Any, words: str) -> None:
+    write_json(tmp_path / "config.json", {**CONFIG, "versions": {}, **edit})
+    with pytest.raises(RunError, match=words):
+        RunDirectory.open(tmp_path)
 
 
 def test_identity_is_that_of_the_stored_config_and_depends_on_what_training_depends_on(tmp_path: Path) -> None:
@@ -120,6 +118,28 @@ def test_a_log_shorter_than_its_checkpoint_says_is_an_error_that_names_it(tmp_pa
         run.start_logs({"episodes": 9}, 0.0, AGENT_LOGS)
 
 
+@pytest.mark.parametrize("log", LOGS)
+def test_a_log_that_is_a_link_is_refused_and_what_it_leads_to_stays(tmp_path: Path, log: str) -> None:
+    (tmp_path / "mine").write_text("mine")
+    run = RunDirectory.create(tmp_path / "run", CONFIG)
+    (file := run.path / LOGS[log]).parent.mkdir(exist_ok=True)
+    file.symlink_to(tmp_path / "mine")
+    with run, pytest.raises(NotPlain, match="a symbolic link"):
+        run.start_logs({}, 0.0, tuple(LOGS))
+    assert (tmp_path / "mine").read_text() == "mine"
+
+
+def test_a_linked_folder_for_tensorboard_and_a_pipe_for_a_log_are_refused(tmp_path: Path) -> None:
+    run = RunDirectory.create(tmp_path / "run", CONFIG)
+    (run.path / "tensorboard").symlink_to(tmp_path)
+    with run, pytest.raises(NotPlain, match=r"a symbolic link.*tensorboard"):
+        run.start_logs({}, 0.0, AGENT_LOGS)
+    (run.path / "tensorboard").unlink()
+    os.mkfifo(run.path / LOGS["episodes"])
+    with run, pytest.raises(NotPlain, match=r"not a plain file.*episodes\.jsonl"):
+        run.start_logs({}, 0.0, AGENT_LOGS)
+
+
 def test_tensorboard_reads_what_was_logged_each_step_once(tmp_path: Path) -> None:
     with RunDirectory.create(tmp_path, CONFIG) as run:
         run.start_logs({}, 0.0, AGENT_LOGS)
@@ -145,15 +165,6 @@ def test_every_log_is_closed_even_if_one_cannot_be_written(tmp_path: Path) -> No
         run.close()
     assert all(file.closed for name, file in run._files.items())
     assert json.loads((tmp_path / LOGS["episodes"]).read_text()) == {"step": 1, "return": 1.5}
-
-
-def test_json_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
-    path = tmp_path / "x.json"
-    write_json(path, {"a": 1})
-    with pytest.raises(TypeError):
-        write_json(path, {"a": object()})
-    assert read_json(path, "") == {"a": 1}
-    assert [file.name for file in tmp_path.iterdir()] == ["x.json"]
 
 
 def test_numbers_that_json_does_not_have_are_logged_as_null(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ class Starts(Forks):
         if not settings.second:
             return super().beginning(settings, trunk, fork)
         if settings.start == BEST_START:
-            folders = sorted(folder for folder in (trunk.path / BEST).glob("*") if folder.name.isdigit())
+            folders = checkpoint.folders_of(trunk.path / BEST)
             if not folders:
                 raise RunError(f"{trunk.path}: no best state was kept (--keep-best)")
             return replace(settings, start=str(int(folders[-1].name))), int(folders[-1].name), folders[-1]

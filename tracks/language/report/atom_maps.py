@@ -1,16 +1,17 @@
 """Which atoms of an adapter answer to which tokens: the MoRAM paper's Figures 3 and 5."""
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TypedDict
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 
+from ....experiments import typed
 from ....experiments.report.study import Study
 from ....experiments.report.style import INK, Plot, new_figure, tidy
 
@@ -60,6 +61,13 @@ def mean_map(maps: Mapping[str, Weights], sizes: Sequence[int], title: str = "")
     return figure
 
 
+class Labels(TypedDict):
+    """The labels of stored maps: the names of the tasks, and how many atoms each added to each layer."""
+
+    tasks: list[str]
+    atoms: dict[str, list[int]]
+
+
 def stored_maps(study: Study) -> Plot | None:
     """Draw how much each task uses each atom, in the first, the middle and the last layer that has any, of the first
     run that left maps (Figure 5); None where none did."""
@@ -68,12 +76,8 @@ def stored_maps(study: Study) -> Plot | None:
     if not found:
         return None
     name, run = found[0]
-    with safe_open(run.path / STORED, "numpy") as file:
-        labels = json.loads(file.metadata()["maps"])
-        tasks, sizes = labels["tasks"], labels["atoms"]
-        layers = list(sizes)
-        some = dict.fromkeys((layers[0], layers[len(layers) // 2], layers[-1]))
-        shown = {layer: file.get_tensor(layer) for layer in some}
+    labels, shown = _read_maps(run.path / STORED)
+    tasks, sizes = labels["tasks"], labels["atoms"]
     figure = new_figure((1.3 + 0.28 * len(tasks)) * len(shown))
     panels = figure.subplots(len(shown), squeeze=False)[:, 0]
     for axes, (layer, weights) in zip(panels, shown.items(), strict=True):
@@ -85,6 +89,23 @@ def stored_maps(study: Study) -> Plot | None:
         f"task that lights up another's atoms makes use of what that one learned. White lines part the tasks' atoms."
     )
     return Plot("activation_maps", "Which atoms the tasks use", caption, figure)
+
+
+def _read_maps(file: Path) -> tuple[Labels, dict[str, Weights]]:
+    """Return the labels of stored maps, and the maps (tasks, atoms) of three layers. Raises ValueError if the file is
+    damaged."""
+    try:
+        with safe_open(file, "numpy") as tensors:
+            labels: Labels = typed.fitted(typed.parse((tensors.metadata() or {}).get("maps", "")), Labels, "maps")
+            layers = list(labels["atoms"])
+            some = dict.fromkeys((layers[0], layers[len(layers) // 2], layers[-1]))
+            maps = {layer: tensors.get_tensor(layer) for layer in some}
+    except (SafetensorError, OSError, ValueError, IndexError) as error:
+        raise ValueError(f"{file}: damaged ({error})") from error
+    for layer, weights in maps.items():
+        if weights.shape != (shape := (len(labels["tasks"]), sum(labels["atoms"][layer]))):
+            raise ValueError(f"{file}: damaged ('{layer}' has shape {weights.shape} instead of {shape})")
+    return labels, maps
 
 
 def _draw(figure: Figure, axes: Axes, values: Weights, sizes: Sequence[int], label: str) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from supple.experiments.report.study import read_study
 from supple.tracks.language.adapters import load_adapters
@@ -94,3 +94,15 @@ def test_the_report_draws_which_atoms_the_tasks_use(finished: dict[str, Path], t
     for axes in panels:
         assert axes.images[0].get_array().shape == maps[axes.get_title(loc="left")].shape
     assert stored_maps(read_study([finished["seqlora"]])) is None
+
+
+@pytest.mark.parametrize("metadata", [None, {}, {"maps": "["}, {"maps": '{"tasks": [], "atoms": {}}'}])
+def test_damaged_maps_are_named(finished: dict[str, Path], tmp_path: Path, metadata: dict[str, str] | None) -> None:
+    run = Path(shutil.copytree(finished["moram pruned"], tmp_path / "run"))
+    file = run / "model" / "activation_maps.safetensors"
+    if metadata is None:
+        file.write_bytes(file.read_bytes()[:-1])
+    else:
+        save_file(load_file(file), file, metadata)
+    with pytest.raises(ValueError, match=r"activation_maps\.safetensors: damaged"):
+        stored_maps(read_study([run]))

@@ -314,8 +314,8 @@ def test_second_report_replaces_the_first(tmp_path):
 @pytest.mark.parametrize(
     ("prepare", "words"),
     [
-        (lambda p: (p / "config.json").write_text('{"algorithm": "ppo", "tasks": [{"index": 0, "cycle": 0, "env": "A", '
-                                                  '"start": 0, "end": 9}]}'), "run of ppo"),
+        (lambda p: (p / "config.json").write_text('{"algorithm": "ppo", "tasks": [{"index": 0, "start": 0, "end": 9}, '
+                                                  '{"index": 1, "start": 9, "end": 18}]}'), "run of ppo"),
         (lambda p: (p / "comparison.json").write_text("{}"), "is a comparison"),
         (lambda p: (p / "config.json").unlink(), "has no config.json"),
         (lambda p: (p / "tasks.jsonl").write_text('{"step": 10, "task": 0}\n'), "tasks.jsonl: a finished task without"),

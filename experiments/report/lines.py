@@ -1,0 +1,94 @@
+"""The logs of a run, line by line: every field has a type here, so that a line that was edited is named by number."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import NoneType
+from typing import Any
+
+from .. import files, typed
+
+Row = dict[str, Any]
+Types = Mapping[type, str]
+
+COUNT: Types = {int: "an integer"}
+NUMBER: Types = {int: "a number", float: "a number"}
+MEASURED: Types = {**NUMBER, NoneType: "null"}  # null is what JSON has for NaN and infinity
+TEXT: Types = {str: "a text"}
+OBJECT: Types = {dict: "an object"}
+LIST: Types = {list: "a list"}
+FLAG: Types = {bool: "true or false"}
+ANY: Types = {**MEASURED, **TEXT, **OBJECT, **LIST, **FLAG}  # of fields that a kind has of its own
+
+PLACE = {"step": COUNT, "task": COUNT, "cycle": COUNT, "seed": COUNT, "env": TEXT, "name": TEXT}
+EVENT = {
+    "event": TEXT, "hook": TEXT, "intervention": TEXT, "learner": TEXT, "contract": OBJECT, "before": OBJECT,
+    "after": OBJECT, "change": OBJECT, "shift": OBJECT, "seconds": MEASURED, "return": MEASURED, "reward": MEASURED,
+}  # fmt: skip
+LISTS = {"before": LIST, "scores": LIST, "losses": LIST, "accuracies": LIST}
+OUTCOME = {"updates": COUNT, "online_accuracy": MEASURED, "test_accuracy": MEASURED, **LISTS}
+# Log → its fields that are always there, the types of those that are known, and of all others.
+FIELDS: dict[str, tuple[tuple[str, ...], Mapping[str, Types], Types]] = {
+    "metrics": (("step",), PLACE, MEASURED),
+    "episodes": (("step", "return"), PLACE | {"return": NUMBER, "length": COUNT, "exploded": FLAG}, ANY),
+    "events": (("event", "step"), PLACE | EVENT, ANY),
+    "tasks": (("step", "task"), PLACE | OUTCOME, ANY),
+}
+NUMBERS_IN = ("after", "change", *LISTS)  # objects and lists that hold nothing else
+LARGEST = 2**53  # the integers up to here are floats too, which figures and tables are made of
+
+
+def read_log(run: Path, name: str, tasks: int) -> list[Row]:
+    """Return the lines of a run's log; none if the run has not come to write it.
+
+    tasks: how many the run has. Raises ValueError with file and line number for a line that cannot be one of this log.
+    """
+    file = run / f"{name}.jsonl"
+    try:
+        rows = read_jsonl(file)
+    except FileNotFoundError:
+        return []
+    for number, row in enumerate(rows, 1):
+        if problem := _problem(row, name, tasks):
+            raise ValueError(f"{file}, line {number}: {problem}")
+    return rows
+
+
+def read_jsonl(path: Path) -> list[Row]:
+    """Return the objects of a JSON-lines file.
+
+    A last line that is broken was torn by a crash, and is dropped. Raises ValueError with file and line number
+    for a broken line before it, and FileNotFoundError if there is no such file.
+    """
+    lines = files.contents(path).splitlines()
+    while lines and not lines[-1].strip():
+        lines.pop()
+    rows: list[Row] = []
+    for number, line in enumerate(lines, 1):
+        try:
+            row = typed.parse(line)
+            if not isinstance(row, dict):
+                raise ValueError("not an object")
+        except ValueError as error:
+            if number == len(lines):
+                break
+            raise ValueError(f"{path}, line {number}: broken JSON ({error}); expected one object") from error
+        rows.append(row)
+    return rows
+
+
+def _problem(row: Row, log: str, tasks: int) -> str:
+    """Return what is wrong with a line of a log; "" if nothing is."""
+    always, known, others = FIELDS[log]
+    if missing := [name for name in always if name not in row]:
+        return f"it has no {missing[0]!r}"
+    for name, value in row.items():
+        if type(value) not in (types := known.get(name, others)):
+            return f"{name!r} should be {' or '.join(dict.fromkeys(types.values()))}, and is {typed.shown(value)}"
+        if type(value) is int and abs(value) > LARGEST:
+            return f"{name!r} is too large: {typed.shown(value)}"
+        inside = value.values() if type(value) is dict else value if type(value) is list else ()
+        if name in NUMBERS_IN and (bad := [item for item in inside if type(item) not in MEASURED]):
+            return f"{name!r} should hold numbers, and holds {typed.shown(bad[0])}"
+    if not 0 <= (task := row.get("task", 0)) < tasks:
+        return f"it is of task {task}, but config.json lists {tasks} tasks"
+    return f"'step' is {row['step']}" if row["step"] < 0 else ""

@@ -1,0 +1,118 @@
+"""A run's folder that somebody changed: `supple resume` and `supple report` say so in one line."""
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from supple.scripts.console import run
+from supple.scripts.main import dispatch
+
+Ask = Callable[..., tuple[int, str]]
+WORDS = "train linear --tasks semantic,reversal --updates-per-task 60 --checkpoint-every 50 --keep-checkpoints 3"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("made") / "run"
+    dispatch([*WORDS.split(), "--out", str(path)])
+    return path
+
+
+@pytest.fixture
+def unfinished(made: Path, tmp_path: Path) -> Path:
+    """The folder of a run that was stopped at step 100 of 120."""
+    path = Path(shutil.copytree(made, tmp_path / "run"))
+    shutil.rmtree(path / "checkpoints/000000000120")
+    return path
+
+
+@pytest.fixture
+def ask(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Ask:
+    """`ask("resume", path)` gives the exit code and what was said on stderr."""
+
+    def asked(*words: object) -> tuple[int, str]:
+        monkeypatch.setattr(sys, "argv", ["supple", *map(str, words)])
+        with pytest.raises(SystemExit) as stop:
+            run(dispatch)
+        return int(stop.value.code or 0), capsys.readouterr().err
+
+    return asked
+
+
+def test_a_run_that_nobody_changed_goes_on(unfinished: Path, made: Path, ask: Ask) -> None:
+    assert ask("resume", unfinished) == (0, "")
+    assert (unfinished / "tasks.jsonl").read_bytes() == (made / "tasks.jsonl").read_bytes()
+
+
+def test_a_total_with_one_digit_less_is_no_finished_run(unfinished: Path, ask: Ask) -> None:
+    file = unfinished / "config.json"
+    file.write_text(file.read_text().replace('"total_steps": 120', '"total_steps": 12'))
+    for command in ("resume", "report"):
+        code, said = ask(command, unfinished)
+        assert code
+        assert said.count("\n") == 1
+        assert 'config.json: "total_steps" was changed' in said
+
+
+@pytest.mark.parametrize(
+    ("entry", "value"),
+    [
+        *((entry, junk) for entry in ("total_steps", "seed", "start_step") for junk in (None, "1", [1], True, 1.5)),
+        *((entry, junk) for entry in ("settings", "tasks", "hooks", "data") for junk in (None, 3, "x", [None], [[]])),
+        *(("algorithm", junk) for junk in (None, [], {}, "ppo ", 0)),
+    ],
+)
+def test_a_value_of_another_type_is_one_line(unfinished: Path, entry: str, value: Any, ask: Ask) -> None:
+    file = unfinished / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {entry: value}))
+    code, said = ask("resume", unfinished)
+    assert code in (1, 2)
+    assert said.count("\n") == 1
+    assert f'"{entry}" was changed' in said
+
+
+def test_a_config_that_is_nested_without_end_is_one_line(unfinished: Path, ask: Ask) -> None:
+    (unfinished / "config.json").write_text('{"settings": ' + "[" * 100_000 + "]" * 100_000 + "}")
+    code, said = ask("resume", unfinished)
+    assert (code, said.count("\n")) == (1, 1)
+    assert "nested too deeply" in said
+
+
+@pytest.mark.parametrize("log", ["metrics.jsonl", "tasks.jsonl", "events.jsonl", "tensorboard/events.out.tfevents"])
+def test_a_log_that_leads_elsewhere_is_not_followed(unfinished: Path, tmp_path: Path, log: str, ask: Ask) -> None:
+    (tmp_path / "mine").write_text("mine " * 10_000)
+    (unfinished / log).unlink()
+    (unfinished / log).symlink_to(tmp_path / "mine")
+    code, said = ask("resume", unfinished)
+    assert (code, said.count("\n")) == (1, 1)
+    assert f"{log}: a symbolic link" in said
+    assert (tmp_path / "mine").read_text() == "mine " * 10_000
+
+
+def test_a_folder_that_is_named_by_another_kind_of_digit_is_no_checkpoint(unfinished: Path, ask: Ask) -> None:
+    (unfinished / "checkpoints/²").mkdir()
+    assert ask("resume", unfinished) == (0, "")
+
+
+def test_a_pipe_for_a_config_keeps_nobody_waiting(unfinished: Path, ask: Ask) -> None:
+    (unfinished / "config.json").unlink()
+    os.mkfifo(unfinished / "config.json")
+    for command in ("resume", "report"):
+        code, said = ask(command, unfinished)
+        assert code
+        assert said.count("\n") == 1
+
+
+def test_a_report_names_the_line_of_a_log_that_was_changed(unfinished: Path, ask: Ask) -> None:
+    file = unfinished / "metrics.jsonl"
+    first, *rest = file.read_text().splitlines()
+    file.write_text("\n".join([first, json.dumps(json.loads(rest[0]) | {"step": "ten"}), *rest[1:]]) + "\n")
+    code, said = ask("report", unfinished)
+    assert code in (1, 2)
+    assert said == f"supple: {file}, line 2: 'step' should be an integer, and is \"ten\"\n"
