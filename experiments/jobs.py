@@ -64,7 +64,7 @@ class Job:
 
     @property
     def outcome(self) -> dict[str, Any] | None:
-        """What became of it: {"outcome": "finished"}, or "failed" with a reason. None while it is not at its end."""
+        """The outcome: {"outcome": "finished"}, or "failed" with a reason. None while it is not at its end."""
         file = self.folder / OUTCOME
         return read_json(file, str(file)) if file.exists() else None
 
