@@ -65,7 +65,7 @@ class Bars:
 
 @dataclass
 class Seen:
-    """What was last said of a run: when, at which step, and how far its log of events was read."""
+    """The last line about a run: when it was, at which step, and how far the log of events was read."""
 
     step: int
     time: float = field(default_factory=time.monotonic)

@@ -13,7 +13,9 @@ LIBRARIES: dict[str, set[str]] = {
     "interventions": {"torch"},
     "metrics": {"torch", "numpy", "scipy", "rliable"},
     "envs": {"numpy", "gymnasium", "mujoco", "ale_py"},
-    "experiments": {"torch", "numpy", "scipy", "safetensors", "tensorboard", "tyro", "rich", "matplotlib", "jinja2"},
+    "experiments": {
+        *("torch", "numpy", "scipy", "safetensors", "tensorboard", "psutil", "tyro", "rich", "matplotlib", "jinja2")
+    },
     "agents": {"torch", "numpy", "gymnasium", "tyro", "matplotlib"},
     "integrations": {"torch", "numpy", "gymnasium", "stable_baselines3"},
     "tracks": {
