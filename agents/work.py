@@ -3,13 +3,17 @@
 import gc
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from statistics import fmean
 from typing import Any
 
-from ..envs import REWARD_FLOOR, EnvironmentFault, Envs, Episode
+import torch
+
+from ..envs import REWARD_FLOOR, EnvironmentFault, Envs, Episode, Workers
+from ..experiments.denormals import flushes
 from ..experiments.errors import RunError
 from ..experiments.hooks import HookDriver
 from ..experiments.rundir import RunDirectory
@@ -37,8 +41,8 @@ class AgentWork(Work):
     best_by, more_is_better = "eval/return", True
 
     def __init__(self, settings: AgentSettings) -> None:
-        """Raises UsageError or ValueError for environments in which this agent cannot live, RunError for one that cannot
-        be made."""
+        """Raises UsageError or ValueError for environments in which this agent cannot live, RunError for one that
+        cannot be made."""
         self.settings = settings
         try:
             self.tasks: tuple[EnvTask, ...] = tasks_of(settings)
@@ -52,6 +56,7 @@ class AgentWork(Work):
         self.explosions = 0  # in training, since this process began
         self.untrained: list[float] | None = None  # returns of a fresh agent in its task, until it has learned
         self._envs: Envs | None = None  # those of the task at hand
+        self._workers: Workers | None = None  # in which they run, for all tasks
         if not settings.eval_episodes:
             self.no_best = "there are no evaluations to choose it by: --eval-episodes 5"
         elif len({task.env for task in self.tasks}) > 1:
@@ -72,9 +77,12 @@ class AgentWork(Work):
     def new_agent(self, settings: Any, spaces: Mapping[str, Any]) -> Agent:
         """Return the agent for these environments: name → what `space` says of it."""
 
+    @staticmethod
     @abstractmethod
-    def envs(self, env: str, copies: int, **world: Any) -> Envs:
-        """Return copies of an environment; world: further arguments of the function that makes it."""
+    def envs(settings: Any, env: str, copies: int, **world: Any) -> Envs:
+        """Return copies of an environment, of which a worker process makes its own.
+
+        world: further arguments of the function that makes it."""
 
     def held_out(self, env: str, copies: int, **world: Any) -> Envs | None:
         """Return copies of its perturbed variant for evaluations, or None if it has none."""
@@ -89,7 +97,7 @@ class AgentWork(Work):
     # -- learning ---------------------------------------------------------------------------------------------------
 
     def enter(self, task: EnvTask) -> None:
-        self.close()
+        self._leave()
         self.task = task
         if self.settings.fresh:
             self.untrained = []
@@ -109,10 +117,20 @@ class AgentWork(Work):
         self.now = step
         with self._blaming():
             if self._envs is None:
-                self._envs = self.envs(self.task.env, self.settings.num_envs, **self.world(self.task))
+                self._envs = self._new_envs()
             self._envs.progress(self._passed)
             seeds = [derive(self.settings.seed, "episodes", number, i) for i in range(self._envs.num_envs)]
             self.agent.begin_episodes(self._envs.reset([seed % 2**31 for seed in seeds]))
+
+    def _new_envs(self) -> Envs:
+        s, env = self.settings, self.task.env
+        make: Callable[[int], Envs] = partial(self.envs, s, env, **self.world(self.task))
+        if not s.env_workers:
+            return make(s.num_envs)
+        if self._workers is None:
+            # What an environment computes must be rounded there as it is here.
+            self._workers = Workers(s.env_workers, partial(torch.set_flush_denormal, flushes()))
+        return self._workers.envs(env, make, s.num_envs)
 
     @property
     def _passed(self) -> int:
@@ -199,7 +217,7 @@ class AgentWork(Work):
         seeds = [derive(s.seed, "evaluation", task.index, i) % 2**31 for i in range(s.eval_episodes)]
         world = self.world(task)
         with self._blaming():
-            values = {"eval/return": self._return(task, self.envs(task.env, len(seeds), **world), seeds)}
+            values = {"eval/return": self._return(task, self.envs(s, task.env, len(seeds), **world), seeds)}
             if (score := human_normalized(task.env, values["eval/return"])) is not None:
                 values["eval/human_normalized"] = score
             if (held_out := self.held_out(task.env, len(seeds), **world)) is not None:
@@ -228,8 +246,17 @@ class AgentWork(Work):
     def check_memory(self, runs: int) -> None:
         self.agent.check_memory(runs)
 
-    def close(self) -> None:
+    def _leave(self) -> None:
+        """Close the environments of the task."""
         if self._envs is not None:
             envs, self._envs = self._envs, None
             with self._blaming():
                 envs.close()
+
+    def close(self) -> None:
+        try:
+            self._leave()
+        finally:
+            if self._workers is not None:
+                self._workers.close()
+                self._workers = None

@@ -12,6 +12,7 @@ from .repeat import Repeat
 from .sequence import SEQUENCES, parse_sequence
 from .shifts import Shift, Shifted, Shifts, parse_shifts, shifts
 from .vector import Envs, Episode, StepResult, Vector
+from .workers import Apart, Workers
 
 register_h1()
 register_lake()
@@ -20,6 +21,7 @@ register_nine_rooms()
 __all__ = [
     "REWARD_FLOOR",
     "SEQUENCES",
+    "Apart",
     "AtariVector",
     "ClipActions",
     "EnvironmentFault",
@@ -33,6 +35,7 @@ __all__ = [
     "Shifts",
     "StepResult",
     "Vector",
+    "Workers",
     "environment_names",
     "flat",
     "games",

@@ -137,7 +137,7 @@ class Vector:
         lengths = self._lengths
         for i, env in enumerate(self.envs):
             obs[i], reward[i], terminates, truncates, info = env.step(actions[i])
-            lengths[i] += info["repeated"] if "repeated" in info else 1
+            lengths[i] += info.get("repeated", 1)  # more where an action is repeated
             if terminates or truncates:
                 terminated[i], truncated[i] = terminates, truncates
                 final_info[i] = info

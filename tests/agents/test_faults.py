@@ -2,6 +2,7 @@
 go on when the environment does better."""
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -27,9 +28,7 @@ REPLAY: dict[str, Any] = {
     "learning_starts": 90, "replay_size": 200, "batch_size": 8, "replay_ratio": 0.1, "device": "cpu",
 }  # fmt: skip
 AGENTS: dict[str, Callable[..., AgentSettings]] = {
-    "ppo": lambda **own: PPOSettings(
-        **COMMON | own, rollout_steps=25, epochs=1, hidden=(8,), adapter=4, compile="off"
-    ),
+    "ppo": lambda **own: PPOSettings(**COMMON | own, rollout_steps=25, epochs=1, hidden=(8,), adapter=4, compile="off"),
     "sac": lambda **own: SACSettings(
         **COMMON | REPLAY | own, actor_width=8, critic_width=8, critic_blocks=1, action_repeat=1, compile="off"
     ),
@@ -86,7 +85,9 @@ def giving(**parts: Any) -> Callable[..., Any]:
     """What is right, with other parts."""
 
     def wrong(*right: Any) -> Any:
-        names = ("observation", "reward", "terminated", "truncated", "info") if len(right) == 5 else ("observation", "info")
+        names = (
+            ("observation", "reward", "terminated", "truncated", "info") if len(right) == 5 else ("observation", "info")
+        )
         return tuple((dict(zip(names, right, strict=True)) | parts).values())
 
     return wrong
@@ -121,7 +122,8 @@ FAULTS: dict[str, tuple[str, Callable[..., Any], str]] = {
         "reset", giving(observation=np.full(3, np.nan, np.float32)), "reset() gave an observation that is not finite",
     ),
     "reset gives no pair": (
-        "reset", lambda observation, info: observation, "reset() returned an array of shape (3,), not (observation, info)",
+        "reset", lambda observation, info: observation,
+        "reset() returned an array of shape (3,), not (observation, info)",
     ),
     "reset gives None": ("reset", lambda *right: None, "reset() returned None, not (observation, info)"),
     "no reward": ("step", giving(reward=None), "step() gave None as reward, not a number"),
@@ -207,3 +209,22 @@ def test_an_episode_that_never_ends_does_not_hold_up_an_evaluation(
         go_on(run)
     metrics = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     assert [line["eval/return"] for line in metrics if "eval/return" in line] == [15.0]
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong_part", "code", "words"),
+    [
+        ("step has no disk", None, 1, f"supple: {ID} after 148 steps of the run: step() raised OSError: [Errno 28]"),
+        ("step leaves", None, 1, f"supple: {ID} after 148 steps of the run: step() raised SystemExit: 3"),
+        (None, giving(reward=np.nan), 0, f"supple: {ID} after 150 steps of the run: the physics exploded (reward nan;"),
+    ],
+)
+def test_the_command_line_says_it_in_one_line_and_goes_on_where_it_can(
+    tmp_path: Path, wrong: type[Wrong], process: Any, name: str | None, wrong_part: Any, code: int, words: str
+) -> None:
+    run, errors = begin(tmp_path, "ppo"), tmp_path / "errors"
+    wrong.wrong = FAULTS[name][1] if name else wrong_part
+    _, status = os.waitpid(process(["resume", str(run)], errors), 0)
+    (line,) = errors.read_text().splitlines()
+    assert line.startswith(words)
+    assert os.waitstatus_to_exitcode(status) == code
