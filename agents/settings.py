@@ -30,7 +30,7 @@ class AgentSettings(RunSettings):
     num_envs: int = 8
     """Parallel copies of the environment."""
     env_workers: int = 0
-    """Processes in which the copies run, with the same results; 0: in this one. PAYS (docs/benchmarks.md)."""
+    """Processes in which the copies run, with the same results; 0: in this one. Pays on idle cores, for slow steps."""
     threads: int = 1
     """Threads of PyTorch, and of Atari's emulators. Small networks are fastest with one."""
     checkpoint_every: int = 250_000

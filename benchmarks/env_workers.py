@@ -3,8 +3,9 @@
     OMP_NUM_THREADS=1 python benchmarks/env_workers.py
 
 Random actions, no agent: what is timed is the step of all copies, as the training loop calls it. Each contestant's
-processes wait while another has its turn. Prints the time of one step of all copies, and the ratio to stepping them
-here in the same round, each as median (least–greatest) of the rounds.
+processes wait while another has its turn. Prints the time of one step of all copies, its ratio to stepping them here in
+the same round, and the CPU time that this process spends on it (with workers: on messages), which a busy machine does
+not change much; each as median (least–greatest) of the rounds.
 """
 
 import time
@@ -26,7 +27,7 @@ from supple.envs import Envs, Vector, Workers, flat, make_env, make_pixels, reso
 class Args:
     envs: tuple[str, ...] = ("cartpole", "halfcheetah", "humanoid", "asterix")  # h1-walk too, where its files are
     copies: tuple[int, ...] = (1, 8)
-    workers: tuple[int, ...] = (0, 1, 2)
+    workers: tuple[int, ...] = (0, 1, 2)  # 0, to which the others are compared, must be among them
     rounds: int = 15
     seconds: float = 0.3  # of each contestant's turn
 
@@ -38,8 +39,9 @@ def copies_of(env: str, copies: int) -> Envs:
     return Vector(lambda: flat(make_env(env)), copies)
 
 
-def contestant(env: str, copies: int, workers: Workers | None) -> Callable[[float], float]:
-    """Return a function that steps all copies for some seconds and returns the microseconds of one step."""
+def contestant(env: str, copies: int, workers: Workers | None) -> Callable[[float], tuple[float, float]]:
+    """Return a function that steps all copies for some seconds, and returns the microseconds of one step: those that
+    went by, and those of this process."""
     make = partial(copies_of, env)
     envs = make(copies) if workers is None else workers.envs(resolve_env(env), make, copies)
     envs.reset(range(copies))
@@ -47,19 +49,19 @@ def contestant(env: str, copies: int, workers: Workers | None) -> Callable[[floa
     space.seed(0)
     actions = [np.stack([space.sample() for _ in range(copies)]) for _ in range(64)]
 
-    def turn(seconds: float) -> float:
-        steps, begin = 0, time.perf_counter()
+    def turn(seconds: float) -> tuple[float, float]:
+        steps, begin, own = 0, time.perf_counter(), time.process_time()
         while time.perf_counter() - begin < seconds:
             envs.step(actions[steps % len(actions)])
             steps += 1
-        return 1e6 * (time.perf_counter() - begin) / steps
+        return 1e6 * (time.perf_counter() - begin) / steps, 1e6 * (time.process_time() - own) / steps
 
     return turn
 
 
 def main(args: Args) -> None:
     table = Table(title=f"One step of all copies, µs; {args.rounds} rounds")
-    for column in ("environment", "copies", "workers", "µs", "workers / none"):
+    for column in ("environment", "copies", "workers", "µs", "workers / none", "own µs of CPU"):
         table.add_column(column, justify="left" if column == "environment" else "right")
     for env in args.envs:
         for copies in args.copies:
@@ -70,14 +72,16 @@ def main(args: Args) -> None:
                     if workers:
                         stack.callback(workers.close)
                     turns[count] = contestant(env, copies, workers)
-                times, ratios = ({count: Rounds(digits) for count in turns} for digits in (0, 2))
+                times, ratios, own = ({count: Rounds(digits) for count in turns} for digits in (0, 2, 0))
                 for _ in range(args.rounds):
                     taken = {count: turn(args.seconds) for count, turn in turns.items()}
-                    for count, value in taken.items():
-                        times[count].values.append(value)
-                        ratios[count].values.append(value / taken[0])
+                    for count, (wall, cpu) in taken.items():
+                        times[count].values.append(wall)
+                        ratios[count].values.append(wall / taken[0][0])
+                        own[count].values.append(cpu)
             for count in turns:
-                table.add_row(env, str(copies), str(count), str(times[count]), str(ratios[count]) if count else "")
+                ratio = str(ratios[count]) if count else ""
+                table.add_row(env, str(copies), str(count), str(times[count]), ratio, str(own[count]))
     Console(width=110).print(table)
 
 

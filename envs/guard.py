@@ -6,13 +6,13 @@ the middle of a step, and goes on: the agent would learn from a jump to the star
 Lillo & Cheney (2025, arXiv 2509.22562, Appendix F) count such runs as failures, so they must be seen and reported.
 """
 
-import math
 import sys
+from math import inf, isfinite, prod
 from typing import Any, SupportsFloat
 
 import gymnasium as gym
 import numpy as np
-from numpy import ndarray
+from numpy import ndarray, vdot
 
 from .fault import BLAMED, EnvironmentFault, is_numbers, raised, shown
 from .shifts.base import name_of
@@ -69,7 +69,7 @@ class Guard(gym.Wrapper):
         for what in ("observation_space", "action_space"):
             if not isinstance(space := getattr(env, what, None), gym.Space):
                 raise EnvironmentFault(self.name, f"its {what} is {shown(space)}, not a gymnasium.Space")
-        space = env.observation_space
+        space = self._space = env.observation_space
         self._real_valued = isinstance(space, gym.spaces.Box) and np.issubdtype(space.dtype, np.floating)
         self._shape, self._dtype = space.shape, space.dtype
         self._range = range(space.start, space.start + space.n) if isinstance(space, gym.spaces.Discrete) else range(0)
@@ -91,9 +91,8 @@ class Guard(gym.Wrapper):
         if not (isinstance(result, tuple) and len(result) == 2):
             raise self._returned("reset()", result, "(observation, info)")
         observation, info = result
-        if not self._plain(observation) or type(info) is not dict:
-            self._require_sound("reset()", observation, info)
-        if self._real_valued and not _all_finite(observation):
+        self._require_sound("reset()", observation, info)
+        if self._real_valued and not (isfinite(vdot(observation, observation)) or np.isfinite(observation).all()):
             raise EnvironmentFault(self.name, "reset() gave an observation that is not finite")
         self._last_observation = observation
         self._divergences = _divergence_counters(self.env)
@@ -109,8 +108,13 @@ class Guard(gym.Wrapper):
         except (TypeError, ValueError):
             wanted = "(observation, reward, terminated, truncated, info)"
             raise self._returned("step()", result, wanted) from None
+        plain = (  # nearly all observations are, and it is quickly told
+            observation.dtype is self._dtype and observation.shape == self._shape
+            if type(observation) is ndarray
+            else type(observation) is int and observation in self._range
+        )
         if not (
-            self._plain(observation)
+            plain
             and isinstance(reward, NUMBER)
             and type(terminated) is bool
             and type(truncated) is bool
@@ -119,9 +123,11 @@ class Guard(gym.Wrapper):
             self._require_sound("step()", observation, info)
             self._require_numbers(reward, terminated, truncated)
         cause = None
-        if not (REWARD_FLOOR <= reward < math.inf):  # type: ignore[operator]  # written so that NaN fails it
+        if not (REWARD_FLOOR <= reward < inf):  # type: ignore[operator]  # written so that NaN fails it
             cause = "reward"
-        elif self._real_valued and not _all_finite(observation):
+        # One product is the cheapest reduction that keeps every NaN and infinity. It may overflow for numbers
+        # that are huge but finite, so only a product that is not finite is followed by the exact question.
+        elif self._real_valued and not (isfinite(vdot(observation, observation)) or np.isfinite(observation).all()):
             cause = "observation"
         else:
             for counter in self._divergences:
@@ -131,7 +137,7 @@ class Guard(gym.Wrapper):
             self._last_observation = observation
             return observation, reward, terminated, truncated, info
         value = float(reward)
-        info = {**info, "explosion": value if math.isfinite(value) else str(value), "explosion_cause": cause}
+        info = {**info, "explosion": value if isfinite(value) else str(value), "explosion_cause": cause}
         return self._last_observation, 0.0, True, False, info
 
     def close(self) -> None:
@@ -142,21 +148,15 @@ class Guard(gym.Wrapper):
             if under_way is None:
                 raise EnvironmentFault(self.name, raised("close()", error)) from error
 
-    def _plain(self, observation: Any) -> bool:
-        """Return whether an observation is sound and of the plainest type: nearly all are, and it is quickly told."""
-        if type(observation) is ndarray:
-            return observation.dtype is self._dtype and observation.shape == self._shape
-        return type(observation) is int and observation in self._range
-
     def _require_sound(self, call: str, observation: Any, info: Any) -> None:
-        space = self.env.observation_space
+        space = self._space
         if isinstance(space, gym.spaces.Box):
             shape = space.shape
             if isinstance(observation, ndarray) and observation.shape != shape:
                 what = f"{call} gave an observation of shape {observation.shape}, not {shape}"
                 raise EnvironmentFault(self.name, what)
             if not is_numbers(observation, shape):
-                raise self._gave(call, observation, "observation", f"{math.prod(shape)} numbers")
+                raise self._gave(call, observation, "observation", f"{prod(shape)} numbers")
         elif isinstance(space, WHOLE_NUMBERS) and observation not in space:
             raise self._gave(call, observation, "observation", f"one of {space}")
         if not isinstance(info, dict):
@@ -175,14 +175,6 @@ class Guard(gym.Wrapper):
     def _returned(self, call: str, result: Any, wanted: str) -> EnvironmentFault:
         given = f"{len(result)} values" if isinstance(result, tuple) else shown(result)
         return EnvironmentFault(self.name, f"{call} returned {given}, not {wanted}")
-
-
-def _all_finite(observation: np.ndarray) -> bool:
-    # One product is the cheapest reduction that keeps every NaN and infinity. It may overflow for numbers
-    # that are huge but finite, so only a product that is not finite is followed by the exact question.
-    flat = type(observation) is ndarray and observation.ndim == 1
-    square = observation.dot(observation) if flat else np.vdot(observation, observation)
-    return math.isfinite(square) or bool(np.isfinite(observation).all())
 
 
 def _divergence_counters(env: gym.Env) -> tuple[Any, ...]:
