@@ -63,10 +63,9 @@ class Workers:
                 pipe.send(order)
             answers = [pipe.recv() for pipe in self._pipes]
         except (EOFError, ConnectionError):
-            gone = connection.wait([process.sentinel for process in self._processes], PATIENCE)
-            codes = [process.exitcode for process in self._processes if process.sentinel in gone]
+            ended = self._wait_for_end()
             self.close()
-            raise EnvironmentFault(env, f"a worker process that ran it {_ended(codes)}") from None
+            raise EnvironmentFault(env, f"a worker process that ran it {ended}") from None
         except BaseException:  # whose answer the next one is, nobody could tell
             self.close()
             raise
@@ -74,6 +73,16 @@ class Workers:
             if error is not None:
                 raise error
         return [answer for answer, _ in answers]
+
+    def _wait_for_end(self) -> str:
+        """Return how the first worker to end did."""
+        gone = connection.wait([process.sentinel for process in self._processes], PATIENCE)
+        for process in self._processes:
+            if process.sentinel in gone:
+                process.join(PATIENCE)  # its files are closed a moment before its status is known
+                code = process.exitcode or 0
+                return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended itself with status {code}"
+        return "does not answer"
 
     @property
     def closed(self) -> bool:
@@ -254,10 +263,3 @@ def _deaf_to_interrupts() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _ended(codes: Sequence[int | None]) -> str:
-    code = next((code for code in codes if code is not None), None)
-    if code is None:
-        return "does not answer"
-    return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended itself with status {code}"
