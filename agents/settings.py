@@ -29,6 +29,8 @@ class AgentSettings(RunSettings):
     """Begin every task with a new agent: the reference for how well a task can be learned at all."""
     num_envs: int = 8
     """Parallel copies of the environment."""
+    env_workers: int = 0
+    """Processes in which the copies run, with the same results; 0: in this one. Pays on idle cores, for slow steps."""
     threads: int = 1
     """Threads of PyTorch, and of Atari's emulators. Small networks are fastest with one."""
     checkpoint_every: int = 250_000
@@ -78,6 +80,11 @@ class AgentSettings(RunSettings):
     def check(self) -> None:
         super().check()
         positive(**{"--num-envs": self.num_envs, "--max-episode-steps": self.max_episode_steps})
+        if not 0 <= self.env_workers <= self.num_envs:
+            raise UsageError(
+                f"--env-workers must be 0 or more, and no more than the {self.num_envs} of --num-envs, "
+                f"got {self.env_workers}"
+            )
         if self.fresh and set(self.hook) - {"none"}:
             raise UsageError("--fresh True begins every task with a new agent: hooks have no place in it")
         if self.eval_episodes < 0:

@@ -1,13 +1,20 @@
 """An agent and its environments, as a `Work`: act → step → remember → update."""
 
 import gc
+import warnings
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from statistics import fmean
 from typing import Any
 
-from ..envs import Envs, Episode
+import torch
+
+from ..envs import REWARD_FLOOR, EnvironmentFault, Envs, Episode, Workers
+from ..experiments.denormals import flushes
+from ..experiments.errors import RunError
 from ..experiments.hooks import HookDriver
 from ..experiments.rundir import RunDirectory
 from ..experiments.seeding import derive
@@ -34,16 +41,22 @@ class AgentWork(Work):
     best_by, more_is_better = "eval/return", True
 
     def __init__(self, settings: AgentSettings) -> None:
-        """Raises UsageError or ValueError for environments in which this agent cannot live."""
+        """Raises UsageError or ValueError for environments in which this agent cannot live, RunError for one that
+        cannot be made."""
         self.settings = settings
-        self.tasks: tuple[EnvTask, ...] = tasks_of(settings)
-        self.shifts = shifts_of(settings)
-        self.spaces = {name: self.space(name) for name in dict.fromkeys(task.env for task in self.tasks)}
+        try:
+            self.tasks: tuple[EnvTask, ...] = tasks_of(settings)
+            self.shifts = shifts_of(settings)
+            self.spaces = {name: self.space(name) for name in dict.fromkeys(task.env for task in self.tasks)}
+        except EnvironmentFault as fault:
+            raise RunError(str(fault)) from fault
         self.agent = self.new_agent(settings, self.spaces)
         self.task = self.tasks[0]
-        self.passed = 0  # steps that the task has had
+        self.now = 0  # the step of the run
+        self.explosions = 0  # in training, since this process began
         self.untrained: list[float] | None = None  # returns of a fresh agent in its task, until it has learned
         self._envs: Envs | None = None  # those of the task at hand
+        self._workers: Workers | None = None  # in which they run, for all tasks
         if not settings.eval_episodes:
             self.no_best = "there are no evaluations to choose it by: --eval-episodes 5"
         elif len({task.env for task in self.tasks}) > 1:
@@ -64,9 +77,12 @@ class AgentWork(Work):
     def new_agent(self, settings: Any, spaces: Mapping[str, Any]) -> Agent:
         """Return the agent for these environments: name → what `space` says of it."""
 
+    @staticmethod
     @abstractmethod
-    def envs(self, env: str, copies: int, **world: Any) -> Envs:
-        """Return copies of an environment; world: further arguments of the function that makes it."""
+    def envs(settings: Any, env: str, copies: int, **world: Any) -> Envs:
+        """Return copies of an environment, of which a worker process makes its own.
+
+        world: further arguments of the function that makes it."""
 
     def held_out(self, env: str, copies: int, **world: Any) -> Envs | None:
         """Return copies of its perturbed variant for evaluations, or None if it has none."""
@@ -81,7 +97,7 @@ class AgentWork(Work):
     # -- learning ---------------------------------------------------------------------------------------------------
 
     def enter(self, task: EnvTask) -> None:
-        self.close()
+        self._leave()
         self.task = task
         if self.settings.fresh:
             self.untrained = []
@@ -98,36 +114,56 @@ class AgentWork(Work):
         self.agent = self.new_agent(replace(self.settings, seed=seed), self.spaces)
 
     def begin_segment(self, number: int, step: int) -> None:
-        if self._envs is None:
-            self._envs = self.envs(self.task.env, self.settings.num_envs, **self.world(self.task))
-        self._came_to(step)
-        seeds = [derive(self.settings.seed, "episodes", number, i) for i in range(self._envs.num_envs)]
-        self.agent.begin_episodes(self._envs.reset([seed % 2**31 for seed in seeds]))
+        self.now = step
+        with self._blaming():
+            if self._envs is None:
+                self._envs = self._new_envs()
+            self._envs.progress(self._passed)
+            seeds = [derive(self.settings.seed, "episodes", number, i) for i in range(self._envs.num_envs)]
+            self.agent.begin_episodes(self._envs.reset([seed % 2**31 for seed in seeds]))
+
+    def _new_envs(self) -> Envs:
+        s, env = self.settings, self.task.env
+        make: Callable[[int], Envs] = partial(self.envs, s, env, **self.world(self.task))
+        if not s.env_workers:
+            return make(s.num_envs)
+        if self._workers is None:
+            # What an environment computes must be rounded there as it is here.
+            self._workers = Workers(s.env_workers, partial(torch.set_flush_denormal, flushes()))
+        return self._workers.envs(env, make, s.num_envs)
+
+    @property
+    def _passed(self) -> int:
+        """Return the steps that the task has had."""
+        return self.now - self.task.start
+
+    @contextmanager
+    def _blaming(self) -> Iterator[None]:
+        """Say how far the run had come when an environment misbehaved. Raises RunError where one does."""
+        try:
+            yield
+        except EnvironmentFault as fault:
+            raise RunError(f"{fault.environment} after {self.now} steps of the run: {fault.what}") from fault
 
     def advance(self, task: EnvTask, step: int, until: int, hooks: HookDriver, run: RunDirectory) -> int:
         """Let the agent decide up to the next place at which it can be stopped: one, or a rollout."""
         assert self._envs is not None
-        agent, stride, now = self.agent, self.settings.stride, step
+        agent, stride = self.agent, self.settings.stride
         gradual = self.shifts is not None and self.shifts.is_gradual
-        while True:
-            result = self._envs.step(agent.act())
-            agent.remember(result)
-            now += stride
-            if gradual:
-                self._came_to(now)
-            for episode in result.episodes:
-                self._log(run, task, now, episode)
-            if agent.update(hooks, last=now >= until):
-                self.learned(run, task, now)
-                if self.untrained and now - task.start >= self.settings.untrained_steps:
-                    self._log_untrained(run, task, now)
-                return now - step
-
-    def _came_to(self, step: int) -> None:
-        """Let shifts that come gradually come as far as they are at this step."""
-        assert self._envs is not None
-        self.passed = step - self.task.start
-        self._envs.progress(self.passed)
+        with self._blaming():
+            while True:
+                result = self._envs.step(agent.act())
+                agent.remember(result)
+                self.now += stride
+                if gradual:
+                    self._envs.progress(self._passed)
+                for episode in result.episodes:
+                    self._log(run, task, self.now, episode)
+                if agent.update(hooks, last=self.now >= until):
+                    self.learned(run, task, self.now)
+                    if self.untrained and self._passed >= self.settings.untrained_steps:
+                        self._log_untrained(run, task, self.now)
+                    return self.now - step
 
     def learned(self, run: RunDirectory, task: EnvTask, step: int) -> None:
         """Do what the agent's environments need after it learned; nothing, unless it says otherwise."""
@@ -149,6 +185,18 @@ class AgentWork(Work):
             self.untrained.append(episode.ret)
         if episode.explosion is not None:
             run.event(event="explosion", **where, reward=episode.explosion)
+            self._say_explosion(episode.explosion)
+
+    def _say_explosion(self, reward: float | str) -> None:
+        """Warn of the first explosion, the tenth, the hundredth and so on."""
+        self.explosions += 1
+        if str(self.explosions).strip("0") == "1":
+            warnings.warn(
+                f"{self.task.env} after {self.now} steps of the run: the physics exploded (reward {reward}; it, the "
+                f"observation or the simulation was not finite, or the reward below {REWARD_FLOOR:g}), which ends the "
+                f"episode; {self.explosions} so far, each in events.jsonl",
+                stacklevel=2,
+            )
 
     def check(self, closely: bool = False) -> None:
         """Check nothing: agents look at their losses where these are logged."""
@@ -168,15 +216,16 @@ class AgentWork(Work):
         s = self.settings
         seeds = [derive(s.seed, "evaluation", task.index, i) % 2**31 for i in range(s.eval_episodes)]
         world = self.world(task)
-        values = {"eval/return": self._return(task, self.envs(task.env, len(seeds), **world), seeds)}
-        if (score := human_normalized(task.env, values["eval/return"])) is not None:
-            values["eval/human_normalized"] = score
-        if (held_out := self.held_out(task.env, len(seeds), **world)) is not None:
-            values["eval/return_friction"] = self._return(task, held_out, seeds)
+        with self._blaming():
+            values = {"eval/return": self._return(task, self.envs(s, task.env, len(seeds), **world), seeds)}
+            if (score := human_normalized(task.env, values["eval/return"])) is not None:
+                values["eval/human_normalized"] = score
+            if (held_out := self.held_out(task.env, len(seeds), **world)) is not None:
+                values["eval/return_friction"] = self._return(task, held_out, seeds)
         return values
 
     def _return(self, task: EnvTask, envs: Envs, seeds: list[int]) -> float:
-        envs.progress(self.passed)
+        envs.progress(self._passed)
         return evaluate(self.agent, task.env, envs, seeds)
 
     # -- states and resources -----------------------------------------------------------------------------------------
@@ -197,7 +246,17 @@ class AgentWork(Work):
     def check_memory(self, runs: int) -> None:
         self.agent.check_memory(runs)
 
-    def close(self) -> None:
+    def _leave(self) -> None:
+        """Close the environments of the task."""
         if self._envs is not None:
-            self._envs.close()
-            self._envs = None
+            envs, self._envs = self._envs, None
+            with self._blaming():
+                envs.close()
+
+    def close(self) -> None:
+        try:
+            self._leave()
+        finally:
+            if self._workers is not None:
+                self._workers.close()
+                self._workers = None

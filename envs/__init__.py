@@ -1,8 +1,9 @@
 """Environments: tasks by name, guarded against exploding physics, stepped together, in sequences, and shifted."""
 
 from .atari import AtariVector, make_pixels
+from .fault import EnvironmentFault
 from .flat import Flat, flat
-from .guard import ClipActions, Guard
+from .guard import REWARD_FLOOR, ClipActions, Guard
 from .h1 import register_h1
 from .lake import register_lake
 from .make import environment_names, games, has_friction, make_env, resolve_env
@@ -11,15 +12,19 @@ from .repeat import Repeat
 from .sequence import SEQUENCES, parse_sequence
 from .shifts import Shift, Shifted, Shifts, parse_shifts, shifts
 from .vector import Envs, Episode, StepResult, Vector
+from .workers import Apart, Workers
 
 register_h1()
 register_lake()
 register_nine_rooms()
 
 __all__ = [
+    "REWARD_FLOOR",
     "SEQUENCES",
+    "Apart",
     "AtariVector",
     "ClipActions",
+    "EnvironmentFault",
     "Envs",
     "Episode",
     "Flat",
@@ -30,6 +35,7 @@ __all__ = [
     "Shifts",
     "StepResult",
     "Vector",
+    "Workers",
     "environment_names",
     "flat",
     "games",

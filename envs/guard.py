@@ -1,19 +1,28 @@
-"""The two wrappers between an agent and a simulator: actions are clipped, explosions end the episode.
+"""The two wrappers between an agent and a simulator: actions are clipped, explosions end the episode, and what an
+environment may not do is said in one line.
 
 An unstable policy can drive MuJoCo to states that are not numbers. MuJoCo then resets its state silently, in
 the middle of a step, and goes on: the agent would learn from a jump to the start that it was never told of.
 Lillo & Cheney (2025, arXiv 2509.22562, Appendix F) count such runs as failures, so they must be seen and reported.
 """
 
-import math
+import sys
+from math import inf, isfinite, prod
 from typing import Any, SupportsFloat
 
 import gymnasium as gym
 import numpy as np
+from numpy import ndarray, vdot
+
+from .fault import BLAMED, EnvironmentFault, is_numbers, raised, shown
+from .shifts.base import name_of
 
 REWARD_FLOOR = -1e6
 """A reward of one step below this is an explosion (in the environment's own units). Sound physics and bounded
 actions stay far above it in all v5 tasks."""
+
+NUMBER = (float, int)
+WHOLE_NUMBERS = (gym.spaces.Discrete, gym.spaces.MultiDiscrete, gym.spaces.MultiBinary)
 
 
 class ClipActions(gym.Wrapper):
@@ -34,7 +43,7 @@ class ClipActions(gym.Wrapper):
 
 
 class Guard(gym.Wrapper):
-    """Ends the episode when the physics explodes, and says so.
+    """Ends the episode when the physics explodes, and says so; refuses what is no step and no reset at all.
 
     An explosion is a reward that is not finite or below `REWARD_FLOOR`, an observation that is not finite, or
     a MuJoCo simulation that diverged and was reset by MuJoCo itself: it counts bad positions, velocities,
@@ -47,13 +56,23 @@ class Guard(gym.Wrapper):
     `explosion`: the reward in question, a float, or "nan", "inf", "-inf";
     `explosion_cause`: "reward", "observation" or "simulation".
 
+    Raises EnvironmentFault where the environment raises an exception or exits, and for what it may not give:
+    observations of another shape or outside a space of whole numbers, first observations that are not finite, a
+    reward, `terminated` or `truncated` that is not a single number, an info that is no dictionary.
+
     Cost, measured on HalfCheetah: 1.5 µs (warm caches) to 4 µs (eight environments in turn) a step of 62 µs.
     """
 
     def __init__(self, env: gym.Env) -> None:
         super().__init__(env)
-        space = env.observation_space
+        self.name = name_of(env)
+        for what in ("observation_space", "action_space"):
+            if not isinstance(space := getattr(env, what, None), gym.Space):
+                raise EnvironmentFault(self.name, f"its {what} is {shown(space)}, not a gymnasium.Space")
+        space = self._space = env.observation_space
         self._real_valued = isinstance(space, gym.spaces.Box) and np.issubdtype(space.dtype, np.floating)
+        self._shape, self._dtype = space.shape, space.dtype
+        self._range = range(space.start, space.start + space.n) if isinstance(space, gym.spaces.Discrete) else range(0)
         self._last_observation: Any = None
         self._divergences: tuple[Any, ...] = ()
 
@@ -65,17 +84,50 @@ class Guard(gym.Wrapper):
         self._divergences = _divergence_counters(self.env)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        observation, info = self.env.reset(seed=seed, options=options)
+        try:
+            result = self.env.reset(seed=seed, options=options)
+        except BLAMED as error:
+            raise EnvironmentFault(self.name, raised("reset()", error)) from error
+        if not (isinstance(result, tuple) and len(result) == 2):
+            raise self._returned("reset()", result, "(observation, info)")
+        observation, info = result
+        self._require_sound("reset()", observation, info)
+        if self._real_valued and not (isfinite(vdot(observation, observation)) or np.isfinite(observation).all()):
+            raise EnvironmentFault(self.name, "reset() gave an observation that is not finite")
         self._last_observation = observation
         self._divergences = _divergence_counters(self.env)
         return observation, info
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
-        observation, reward, terminated, truncated, info = self.env.step(action)
+        try:
+            result = self.env.step(action)
+        except BLAMED as error:
+            raise EnvironmentFault(self.name, raised("step()", error)) from error
+        try:
+            observation, reward, terminated, truncated, info = result
+        except (TypeError, ValueError):
+            wanted = "(observation, reward, terminated, truncated, info)"
+            raise self._returned("step()", result, wanted) from None
+        plain = (  # nearly all observations are, and it is quickly told
+            observation.dtype is self._dtype and observation.shape == self._shape
+            if type(observation) is ndarray
+            else type(observation) is int and observation in self._range
+        )
+        if not (
+            plain
+            and isinstance(reward, NUMBER)
+            and type(terminated) is bool
+            and type(truncated) is bool
+            and type(info) is dict
+        ):
+            self._require_sound("step()", observation, info)
+            self._require_numbers(reward, terminated, truncated)
         cause = None
-        if not (REWARD_FLOOR <= reward < math.inf):  # type: ignore[operator]  # written so that NaN fails it
+        if not (REWARD_FLOOR <= reward < inf):  # type: ignore[operator]  # written so that NaN fails it
             cause = "reward"
-        elif self._real_valued and not _all_finite(observation):
+        # One product is the cheapest reduction that keeps every NaN and infinity. It may overflow for numbers
+        # that are huge but finite, so only a product that is not finite is followed by the exact question.
+        elif self._real_valued and not (isfinite(vdot(observation, observation)) or np.isfinite(observation).all()):
             cause = "observation"
         else:
             for counter in self._divergences:
@@ -85,14 +137,44 @@ class Guard(gym.Wrapper):
             self._last_observation = observation
             return observation, reward, terminated, truncated, info
         value = float(reward)
-        info = {**info, "explosion": value if math.isfinite(value) else str(value), "explosion_cause": cause}
+        info = {**info, "explosion": value if isfinite(value) else str(value), "explosion_cause": cause}
         return self._last_observation, 0.0, True, False, info
 
+    def close(self) -> None:
+        under_way = sys.exception()  # which is then the one to be told
+        try:
+            self.env.close()
+        except BLAMED as error:
+            if under_way is None:
+                raise EnvironmentFault(self.name, raised("close()", error)) from error
 
-def _all_finite(observation: np.ndarray) -> bool:
-    # One product is the cheapest reduction that keeps every NaN and infinity. It may overflow for numbers
-    # that are huge but finite, so only a product that is not finite is followed by the exact question.
-    return math.isfinite(np.vdot(observation, observation)) or bool(np.isfinite(observation).all())
+    def _require_sound(self, call: str, observation: Any, info: Any) -> None:
+        space = self._space
+        if isinstance(space, gym.spaces.Box):
+            shape = space.shape
+            if isinstance(observation, ndarray) and observation.shape != shape:
+                what = f"{call} gave an observation of shape {observation.shape}, not {shape}"
+                raise EnvironmentFault(self.name, what)
+            if not is_numbers(observation, shape):
+                raise self._gave(call, observation, "observation", f"{prod(shape)} numbers")
+        elif isinstance(space, WHOLE_NUMBERS) and observation not in space:
+            raise self._gave(call, observation, "observation", f"one of {space}")
+        if not isinstance(info, dict):
+            raise self._gave(call, info, "info", "a dictionary")
+
+    def _require_numbers(self, reward: Any, terminated: Any, truncated: Any) -> None:
+        if not is_numbers(reward, ()):
+            raise self._gave("step()", reward, "reward", "a number")
+        for what, value in (("terminated", terminated), ("truncated", truncated)):
+            if not is_numbers(value, ()):
+                raise self._gave("step()", value, what, "True or False")
+
+    def _gave(self, call: str, value: Any, part: str, wanted: str) -> EnvironmentFault:
+        return EnvironmentFault(self.name, f"{call} gave {shown(value)} as {part}, not {wanted}")
+
+    def _returned(self, call: str, result: Any, wanted: str) -> EnvironmentFault:
+        given = f"{len(result)} values" if isinstance(result, tuple) else shown(result)
+        return EnvironmentFault(self.name, f"{call} returned {given}, not {wanted}")
 
 
 def _divergence_counters(env: gym.Env) -> tuple[Any, ...]:

@@ -16,6 +16,7 @@ from types import ModuleType
 import gymnasium as gym
 
 from ..registry import near_names
+from .fault import BLAMED, EnvironmentFault, raised
 from .guard import ClipActions, Guard
 from .h1 import H1_TASKS
 from .shifts import Shifted, Shifts
@@ -145,7 +146,7 @@ def make_env(
 
     Raises ValueError for an unknown name, a friction that is not a positive finite number, a friction other than 1
     without MuJoCo physics, a shift that does not fit, or a limit below 1; ImportError where MuJoCo or Box2D is
-    needed and missing.
+    needed and missing; EnvironmentFault where the environment itself cannot be made.
     """
     env_id = resolve_env(name)
     if not 0.0 < friction < math.inf:
@@ -173,9 +174,13 @@ def _registered(env_id: str, max_episode_steps: int | None) -> gym.Env:
     try:
         return gym.make(env_id, max_episode_steps=max_episode_steps, disable_env_checker=True)
     except gym.error.DependencyNotInstalled as error:
-        if "box2d" not in str(gym.spec(env_id).entry_point):
-            raise
-        raise ImportError("Box2D is not installed: pip install supple[box2d]") from error
+        if "box2d" in str(gym.spec(env_id).entry_point):
+            raise ImportError("Box2D is not installed: pip install supple[box2d]") from error
+        raise ImportError(f"{env_id}: {error}") from error
+    except ImportError:  # one line already, which says what to install
+        raise
+    except BLAMED as error:
+        raise EnvironmentFault(env_id, raised("making it", error)) from error
 
 
 def has_friction(name: str) -> bool:

@@ -6,6 +6,7 @@ built and taken apart again, and a subclass that returned anything else would br
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -103,7 +104,7 @@ class Vector:
         self._shape = (num_envs, *(self.single_observation_space.shape or ()))
         self._dtype = self.single_observation_space.dtype
         self._returns = np.zeros(num_envs)
-        self._lengths = np.zeros(num_envs, int)
+        self._lengths = [0] * num_envs
         found = [shifted(env) for env in self.envs]
         self._gradual = [env for env in found if env is not None and env.shifts.is_gradual]
 
@@ -118,7 +119,7 @@ class Vector:
         for index, (env, seed) in enumerate(zip(self.envs, seeds, strict=True)):
             obs[index] = env.reset(seed=int(seed))[0]
         self._returns[:] = 0.0
-        self._lengths[:] = 0
+        self._lengths = [0] * self.num_envs
         return obs
 
     def step(self, actions: np.ndarray) -> StepResult:
@@ -133,9 +134,10 @@ class Vector:
         terminated = np.zeros(self.num_envs, bool)
         truncated = np.zeros(self.num_envs, bool)
         final_info: dict[int, dict[str, Any]] = {}
+        lengths = self._lengths
         for i, env in enumerate(self.envs):
             obs[i], reward[i], terminates, truncates, info = env.step(actions[i])
-            self._lengths[i] += info.get("repeated", 1)  # more where an action is repeated
+            lengths[i] += info.get("repeated", 1)  # more where an action is repeated
             if terminates or truncates:
                 terminated[i], truncated[i] = terminates, truncates
                 final_info[i] = info
@@ -143,9 +145,8 @@ class Vector:
         final_obs = obs.copy() if final_info else obs
         episodes = []
         for i, info in final_info.items():
-            ret, length = float(self._returns[i]), int(self._lengths[i])
-            episodes.append(Episode(i, ret, length, info.get("explosion")))
-            self._returns[i], self._lengths[i] = 0.0, 0
+            episodes.append(Episode(i, float(self._returns[i]), lengths[i], info.get("explosion")))
+            self._returns[i], lengths[i] = 0.0, 0
             obs[i] = self.envs[i].reset()[0]
         return StepResult(obs, reward, terminated, truncated, final_obs, episodes)
 
@@ -154,12 +155,12 @@ class Vector:
 
         Returns the first observations, (n, *shape), and the episodes that were broken off after at least one step."""
         begun = [i for i in range(self.num_envs) if self._lengths[i]]
-        episodes = [Episode(i, float(self._returns[i]), int(self._lengths[i]), broken_off=True) for i in begun]
+        episodes = [Episode(i, float(self._returns[i]), self._lengths[i], broken_off=True) for i in begun]
         obs = np.empty(self._shape, self._dtype)
         for i, env in enumerate(self.envs):
             obs[i] = env.reset()[0]
         self._returns[:] = 0.0
-        self._lengths[:] = 0
+        self._lengths = [0] * self.num_envs
         return obs, episodes
 
     def progress(self, steps: int) -> None:
@@ -171,6 +172,7 @@ class Vector:
             env.progress(steps)
 
     def close(self) -> None:
-        """Close every environment; the vector cannot be used afterwards."""
-        for env in self.envs:
-            env.close()
+        """Close every environment, whatever one of them raises; the vector cannot be used afterwards."""
+        with ExitStack() as stack:
+            for env in self.envs:
+                stack.callback(env.close)

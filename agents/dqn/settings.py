@@ -101,6 +101,10 @@ class DQNSettings(AgentSettings):
         for name in ("learning_starts", "priming_updates", "weight_decay", "max_grad_norm"):
             if getattr(self, name) < 0:
                 raise UsageError(f"--{name.replace('_', '-')} must be 0 or more, got {getattr(self, name)}")
+        if self.env_workers and self.sticky_per == "step":
+            raise UsageError(
+                "--sticky-per step draws for all games together: it needs them in one process, --env-workers 0"
+            )
         if self.life is not None and self.learning_starts >= self.life:
             raise UsageError(
                 f"--learning-starts {self.learning_starts} leaves none of the {self.life} steps to learn in"

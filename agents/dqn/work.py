@@ -21,7 +21,7 @@ class DQNWork(AgentWork):
         if not shows_images(env):
             shown = vector_space(env, "dqn")
             return Vectors(shown.observation, spaces.flatdim(shown.action))
-        envs: Any = self.envs(env, 1)
+        envs: Any = self.envs(self.settings, env, 1)
         stack, height, width = envs.single_observation_space.shape
         actions = int(envs.single_action_space.n)
         envs.close()
@@ -30,8 +30,9 @@ class DQNWork(AgentWork):
     def new_agent(self, settings: DQNSettings, spaces: Mapping[str, Any]) -> DQN:
         return DQN(settings, spaces)
 
-    def envs(self, env: str, copies: int, **world: Any) -> Envs:
-        s = self.settings
+    @staticmethod
+    def envs(settings: DQNSettings, env: str, copies: int, **world: Any) -> Envs:
+        s = settings
         if not shows_images(env):
             return Vector(lambda: flat(make_env(env, **world)), copies)
         return make_pixels(

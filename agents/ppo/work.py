@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ...envs import Envs, Vector, flat, has_friction, make_env
+from ...envs import Apart, Envs, Vector, flat, has_friction, make_env
 from ...experiments.rundir import RunDirectory
 from ..spaces import vector_space
 from ..stream import EnvTask
@@ -24,13 +24,14 @@ class PPOWork(AgentWork):
     def new_agent(self, settings: PPOSettings, spaces: Mapping[str, Space]) -> PPO:
         return PPO(settings, spaces)
 
-    def envs(self, env: str, copies: int, **world: Any) -> Envs:
-        return Vector(lambda: flat(make_env(env, clip_actions=self.settings.clip_actions, **world)), copies)
+    @staticmethod
+    def envs(settings: PPOSettings, env: str, copies: int, **world: Any) -> Envs:
+        return Vector(lambda: flat(make_env(env, clip_actions=settings.clip_actions, **world)), copies)
 
     def learned(self, run: RunDirectory, task: EnvTask, step: int) -> None:
         """Begin new episodes after an update, where settings ask for it."""
         if self.settings.restart_episodes:
-            assert isinstance(self._envs, Vector)
+            assert isinstance(self._envs, Vector | Apart)
             observations, episodes = self._envs.restart()
             for episode in episodes:
                 self._log(run, task, step, episode)

@@ -27,5 +27,6 @@ class SACWork(AgentWork):
     def new_agent(self, settings: SACSettings, spaces: Mapping[str, Control]) -> SAC:
         return SAC(settings, spaces)
 
-    def envs(self, env: str, copies: int, **world: Any) -> Envs:
-        return Vector(lambda: Repeat(flat(make_env(env, **world)), self.settings.action_repeat), copies)
+    @staticmethod
+    def envs(settings: SACSettings, env: str, copies: int, **world: Any) -> Envs:
+        return Vector(lambda: Repeat(flat(make_env(env, **world)), settings.action_repeat), copies)

@@ -1,5 +1,6 @@
 """Physics explosions end the episode, are reported, and leave nothing behind."""
 
+import contextlib
 import json
 import math
 import warnings
@@ -9,7 +10,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from supple.envs import ClipActions, Guard, make_env
+from supple.envs import ClipActions, EnvironmentFault, Guard, Vector, make_env
 
 
 class Broken(gym.Env):
@@ -132,3 +133,54 @@ def test_sound_episodes_pass_unchanged():
 def test_clipping_needs_a_box():
     with pytest.raises(ValueError, match=r"Discrete\(2\) cannot be clipped"):
         ClipActions(gym.make("CartPole-v1"))
+
+
+class Rooms(gym.Env):
+    """Shows and gives whatever it is told to."""
+
+    observation_space: Any = gym.spaces.Discrete(4, start=1)
+    action_space: Any = gym.spaces.Discrete(2)
+
+    def __init__(self, *result: Any, first: Any = 1) -> None:
+        self.result, self.first = result, first
+
+    def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[Any, dict]:
+        return self.first, {}
+
+    def step(self, action: Any) -> Any:
+        return self.result
+
+    def close(self) -> None:
+        raise RuntimeError("stuck")
+
+
+@pytest.mark.parametrize("observation", [0, 5, 1.0, None, "1", np.array([1]), np.float64(1.0)])
+def test_whole_numbers_outside_their_space_are_refused(observation: Any) -> None:
+    words = r" gave .* as observation, not one of Discrete\(4, start=1\)$"
+    with pytest.raises(EnvironmentFault, match=r"^Rooms: step\(\)" + words):
+        Guard(Rooms(observation, 1.0, False, False, {})).step(0)
+    with pytest.raises(EnvironmentFault, match=r"^Rooms: reset\(\)" + words):
+        Guard(Rooms(first=observation)).reset()
+
+
+@pytest.mark.parametrize("observation", [4, np.int64(4), np.array(4, np.int32)])
+@pytest.mark.parametrize("reward", [1, 1.0, np.float32(1), np.array(1.0), np.int8(1)])
+@pytest.mark.parametrize("flag", [False, np.False_, 0])
+def test_numbers_of_any_type_pass_unchanged(observation: Any, reward: Any, flag: Any) -> None:
+    given = (observation, reward, flag, flag, {"a": 1})
+    assert all(one is other for one, other in zip(Guard(Rooms(*given)).step(0), given, strict=True))
+
+
+def test_a_space_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Rooms, "observation_space", None)
+    with pytest.raises(EnvironmentFault, match=r"^Rooms: its observation_space is None, not a gymnasium\.Space$"):
+        Guard(Rooms())
+
+
+def test_a_fault_at_the_end_is_told_only_where_nothing_went_wrong_before() -> None:
+    vector = Vector(lambda: Guard(Rooms(9, 1.0, False, False, {})), 2)
+    with pytest.raises(EnvironmentFault, match=r"close\(\) raised RuntimeError: stuck"):
+        vector.close()
+    with pytest.raises(EnvironmentFault, match=r"step\(\) gave 9"):  # noqa: SIM117
+        with contextlib.closing(vector):
+            vector.step(np.zeros(2, int))

@@ -1,0 +1,204 @@
+"""Environments in worker processes give what they give in one; workers and memory end with whoever began them."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from supple.envs import EnvironmentFault, Envs, Vector, Workers, make_env, make_pixels
+
+COUNT = "Count-v0"  # registered in the parent alone
+
+
+class Count(gym.Env):
+    """Observes its step and its actions' sum. Episodes last 2 to 6 steps, as its generator says; even ones are
+    truncated. It fails where its action is as large as can be."""
+
+    observation_space = gym.spaces.Box(-np.inf, np.inf, (2,), np.float64)
+    action_space = gym.spaces.Box(-1.0, 1.0, (1,), np.float32)
+
+    def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[np.ndarray, dict]:
+        super().reset(seed=seed)
+        self.count, self.total, self.length = 0, self.np_random.random(), int(self.np_random.integers(2, 7))
+        return np.array([0, self.total]), {}
+
+    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict]:
+        if action[0] == 1.0:
+            raise OSError("too much")
+        if action[0] == -1.0:
+            time.sleep(60)
+        self.count, self.total = self.count + 1, self.total + action[0]
+        done, even = self.count == self.length, self.length % 2 == 0
+        reward = np.nan if done and self.length == 3 else float(self.total)
+        return np.array([self.count, self.total]), reward, done and not even, done and even, {}
+
+
+def counts(copies: int, **world: Any) -> Envs:
+    return Vector(lambda: make_env(COUNT, **world), copies)
+
+
+def rooms(copies: int) -> Envs:
+    return Vector(lambda: make_env("ninerooms"), copies)
+
+
+def bodies(copies: int) -> Envs:
+    return Vector(lambda: make_env("hopper"), copies)
+
+
+@pytest.fixture(scope="module")
+def workers() -> Iterator[Workers]:
+    gym.register(COUNT, entry_point=Count)
+    workers = Workers(2, int)
+    yield workers
+    workers.close()
+    del gym.registry[COUNT]
+
+
+def assert_same(ours: Any, theirs: Envs, steps: int = 60, restart_at: int = 0, passed: int = 0) -> int:
+    """Live through the same steps in both; return the number of episodes that ended."""
+    n, space, ended = ours.num_envs, theirs.single_action_space, 0
+    assert (ours.single_observation_space, ours.single_action_space) == (theirs.single_observation_space, space)
+    seeds = list(range(7, 7 + n))
+    np.testing.assert_array_equal(ours.reset(seeds), theirs.reset(seeds))
+    space.seed(0)
+    for step in range(steps):
+        for envs in (ours, theirs):
+            envs.progress(passed * step)
+        if restart_at and step == restart_at:
+            for one, other in zip(ours.restart(), theirs.restart(), strict=True):
+                np.testing.assert_array_equal(one, other)
+        actions = np.stack([space.sample() for _ in range(n)])
+        one, other = ours.step(actions), theirs.step(actions)
+        for a, b in zip(one[:5], other[:5], strict=True):
+            np.testing.assert_array_equal(a, b)
+            assert (a.dtype, a.flags["C_CONTIGUOUS"]) == (b.dtype, True)
+        assert one.episodes == other.episodes
+        assert (one.final_obs is one.obs) == (not one.episodes)
+        ended += len(one.episodes)
+    ours.close()
+    theirs.close()
+    return ended
+
+
+@pytest.mark.parametrize("copies", [2, 5])
+def test_copies_give_what_they_give_in_one_process(workers: Workers, copies: int) -> None:
+    assert assert_same(workers.envs(COUNT, counts, copies), counts(copies), restart_at=20) > 20
+
+
+def test_physics_is_the_same_to_the_last_bit(workers: Workers) -> None:
+    assert assert_same(workers.envs("Hopper-v5", bodies, 3), bodies(3), 120) > 0
+
+
+def test_whole_numbers_are_shown_as_such(workers: Workers) -> None:
+    assert_same(workers.envs("NineRooms-v0", rooms, 2), rooms(2))
+
+
+def test_shifts_come_as_gradually_as_here(workers: Workers) -> None:
+    make = partial(counts, shifts="offset(scale=2,over=100)", seed=3, task=1)
+    assert_same(workers.envs(COUNT, make, 3), make(3), passed=3)
+
+
+def test_atari_is_the_same_to_the_last_pixel(workers: Workers) -> None:
+    pytest.importorskip("ale_py")
+    make = partial(make_pixels, "asterix", max_frames=100)
+    assert assert_same(workers.envs("ALE/Asterix-v5", make, 3), make(3)) == 6
+
+
+def test_results_are_never_overwritten(workers: Workers) -> None:
+    envs = workers.envs(COUNT, counts, 2)
+    first = envs.reset([0, 1])
+    results = [envs.step(np.zeros((2, 1), np.float32)) for _ in range(8)]
+    copies = [[array.copy() for array in result[:5]] for result in results]
+    envs.step(np.full((2, 1), 0.5, np.float32))
+    assert not first[:, 0].any()
+    for result, copy in zip(results, copies, strict=True):
+        for array, then in zip(result[:5], copy, strict=True):
+            np.testing.assert_array_equal(array, then)
+    envs.close()
+
+
+def test_a_fault_in_a_worker_is_told_as_it_is_here_and_the_workers_go_on(workers: Workers) -> None:
+    envs, here = workers.envs(COUNT, counts, 2), counts(2)
+    told = []
+    for each in (envs, here):
+        each.reset([0, 1])
+        with pytest.raises(EnvironmentFault) as error:
+            each.step(np.array([[0.0], [1.0]], np.float32))
+        told.append(str(error.value))
+    assert told == [f"{COUNT}: step() raised OSError: too much"] * 2
+    envs.close()
+    assert_same(workers.envs(COUNT, counts, 2), counts(2), 5)
+
+
+def test_misuse_is_refused_in_one_line(workers: Workers) -> None:
+    with pytest.raises(ValueError, match=f"1 copies of {COUNT} are too few for 2 workers"):
+        workers.envs(COUNT, counts, 1)
+    with pytest.raises(EnvironmentFault, match=f"^{COUNT}: it cannot be sent to a worker process"):
+        workers.envs(COUNT, lambda copies: counts(copies), 2)
+    envs = workers.envs(COUNT, counts, 2)
+    with pytest.raises(ValueError, match="2 environments need as many seeds, got 3"):
+        envs.reset([0, 1, 2])
+    envs.reset([0, 1])
+    with pytest.raises(ValueError, match="2 environments need as many actions, got 1"):
+        envs.step(np.zeros((1, 1)))
+    envs.close()
+
+
+def test_a_worker_that_is_killed_is_told_in_one_line_and_no_memory_is_left_behind() -> None:
+    workers = Workers(2, int)
+    envs = workers.envs("Hopper-v5", bodies, 2)
+    assert not Path("/dev/shm", envs._memory.name).exists()  # the processes alone hold it, and it goes with them
+    envs.reset([0, 1])
+    os.kill(workers._processes[1].pid or 0, signal.SIGKILL)
+    with pytest.raises(EnvironmentFault, match=r"^Hopper-v5: a worker process that ran it was ended by SIGKILL$"):
+        envs.step(np.zeros((2, 3)))
+    assert not any(process.is_alive() for process in workers._processes)
+    envs.close()
+    workers.close()
+
+
+PARENT = """
+import sys
+sys.path.insert(0, {folder!r})
+import gymnasium as gym, numpy as np
+import test_workers as t
+if __name__ == "__main__":
+    gym.register(t.COUNT, entry_point=t.Count)
+    workers = t.Workers(2, int)
+    envs = workers.envs(t.COUNT, t.counts, 2)
+    envs.reset([0, 1])
+    print(*(process.pid for process in workers._processes), flush=True)
+    envs.step(np.full((2, 1), {action}))
+"""
+
+
+def alive(pid: int) -> bool:
+    try:
+        return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def test_workers_end_within_a_second_of_their_killed_parent_busy_or_not(tmp_path: Path) -> None:
+    script = tmp_path / "parent.py"
+    script.write_text(PARENT.format(folder=str(Path(__file__).parent), action=-1.0))
+    with subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout
+        pids = [int(word) for word in parent.stdout.readline().split()]
+        time.sleep(0.1)  # in its endless step
+        assert len(pids) == 2
+        assert all(map(alive, pids))
+        parent.kill()
+        end = time.monotonic() + 1.0
+        while any(map(alive, pids)) and time.monotonic() < end:
+            time.sleep(0.01)
+        assert not any(map(alive, pids))
