@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import signal
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -120,6 +121,7 @@ def _work(way: Connection, jobs: list[Job]) -> None:
         tell("begins", places[job.folder])
         job.attempt(held, partial(tell, "step"), partial(tell, "warn"))
 
+    warnings.showwarning = lambda message, *_, **__: tell("warn", str(message))
     try:
         work_off(jobs, attempt)
     except (DiskError, OSError) as error:

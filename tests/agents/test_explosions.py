@@ -62,5 +62,8 @@ def test_an_explosion_ends_the_episode_is_counted_and_the_run_goes_on(tmp_path: 
 def test_a_network_that_diverges_stops_the_run_in_one_line(tmp_path: Path) -> None:
     settings = PPOSettings(env="inverted_pendulum", steps=256, num_envs=2, rollout_steps=32, learning_rate=1e30)
     create(tmp_path / "run", "ppo", settings, command="")
-    with pytest.raises(RunError, match="training diverged on InvertedPendulum-v5"):
+    with pytest.raises(
+        RunError,
+        match=r"\(ppo, seed 0\): training diverged by step \d+: on InvertedPendulum-v5 the loss is not finite; the first tensor",
+    ):
         train(tmp_path / "run", lambda step: None, print)

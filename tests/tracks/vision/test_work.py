@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from supple.experiments.errors import RunError, UsageError
+from supple.experiments.errors import Diverged, RunError, UsageError
 from supple.experiments.runs import create, train
 from supple.interventions import Intervention, interventions
 from supple.tracks.vision.adam import StackedAdam
@@ -202,7 +202,8 @@ def test_a_loss_that_is_no_number_ends_the_run_in_one_line(lab: Any, tmp_path: P
     settings = lab.settings(**{"seeds": (5, 6), "learning_rate": 1e35, "checkpoint_every": 3, **changes})
     create(tmp_path / "run", "vision", settings, "test")
     with pytest.raises(
-        RunError, match=r"^seed 5(, 6)?: training diverged in task 0 by update \d+, its loss is not finite"
+        Diverged,
+        match=r"\(vision, seed 5(, 6)?\): training diverged by step \d+: the loss of seed 5(, 6)? is not finite in task 0",
     ) as error:
         lab.resume(tmp_path / "run")
     assert "\n" not in str(error.value)
@@ -224,7 +225,7 @@ def test_one_seed_that_diverges_is_named_and_what_was_saved_is_kept(
         return found
 
     monkeypatch.setattr(VisionWork, "measure", poisoned)
-    with pytest.raises(RunError, match=r"^seed 6: training diverged"):
+    with pytest.raises(RunError, match=r"training diverged by step \d+: the loss of seed 6 is not finite"):
         lab.resume(run)
     kept = sorted(int(folder.name) for folder in (run / "checkpoints").iterdir())
     assert kept == [5, 10]
