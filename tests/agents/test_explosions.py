@@ -64,6 +64,6 @@ def test_a_network_that_diverges_stops_the_run_in_one_line(tmp_path: Path) -> No
     create(tmp_path / "run", "ppo", settings, command="")
     with pytest.raises(
         RunError,
-        match=r"\(ppo, seed 0\): training diverged by step \d+: on InvertedPendulum-v5 the loss is not finite; the first tensor",
+        match=r"\(ppo, seed 0\): training diverged by step \d+: on InvertedPendulum-v5 the loss is not finite; ",
     ):
         train(tmp_path / "run", lambda step: None, print)
