@@ -138,7 +138,12 @@ def pretended_grad(real: Any) -> Any:
     return grad
 
 
-class Generator:
+class OfReal(type):
+    def __instancecheck__(cls, value: Any) -> bool:
+        return isinstance(value, real_generator)
+
+
+class Generator(metaclass=OfReal):
     """Makes generators of the CPU, and remembers those that were asked for on the GPU."""
 
     def __new__(cls, device: Any = "cpu") -> torch.Generator:  # type: ignore[misc]
