@@ -3,8 +3,8 @@
     python benchmarks/cuda_without_gpu.py [--kinds dqn sac] [--hooks none fire]
 
 It needs a build of PyTorch for CUDA (`pip install torch`; the driver and the GPU may be missing) beside supple with its
-extras mujoco, language and vision, in an environment of their own. Every run trains, measures (without a hook
-curvature and trainability too), evaluates and saves, as `supple train` does, but nothing is computed on the GPU and gradients are
+extras mujoco, language and vision, in an environment of their own. Every run trains, measures (without a hook curvature
+and trainability too), evaluates and saves, as `supple train` does, but nothing is computed on the GPU and gradients are
 empty (see pretended_gpu.py): what comes out proves where tensors are, not what is in them. Exit status 1 if devices
 were mixed, or a run ended in any other error.
 """
@@ -14,6 +14,7 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -34,12 +35,13 @@ from supple.metrics import trainability
 HOOKS = (
     "none", "cbp(replacement_rate=0.5,maturity=1)", "dash(batches=2)@0.5", "ewc(samples=2)", "fire@0.5",
     "hare_tortoise@0.5", "injection@0.5", "l2_init", "muon@0.5", "nap@0.5", "parseval", "rebalance(lam=1)@0.5",
-    "redo@0.5", "reset@0.5", "sib@0.5", "snp(noise=0.1)@0.5", "snr(window=2,eta=0.4)", "swap(activation=elu)@0.5", "upgd",
-    "weight_clip",
+    "redo@0.5", "reset@0.5", "sib@0.5", "snp(noise=0.1)@0.5", "snr(window=2,eta=0.4)", "swap(activation=elu)@0.5",
+    "upgd", "weight_clip",
 )  # fmt: skip
 COSTLY = {"curvature": True, "trainability_every": 1_000_000}
 AGENT = {
-    "num_envs": 2, "learning_starts": 10, "replay_size": 100, "batch_size": 4, "replay_ratio": 0.5, "capture": False,
+    "num_envs": 2, "learning_starts": 10, "replay_size": 100, "batch_size": 4, "replay_ratio": 0.5,
+    "capture": False,
     "eval_episodes": 1, "checkpoint_every": 40, "measure_every": 20, "max_episode_steps": 10, "cycles": 2,
     "steps_per_task": 40,
 }  # fmt: skip
@@ -140,8 +142,11 @@ def main(args: Args) -> bool:
     torch.set_num_threads(1)
     counts: dict[str, int] = {}
     short = patch("supple.experiments.work.trainability", partial(trainability, updates=2))  # of 200
-    sound = patch("supple.tracks.vision.work.VisionWork.check", lambda *_, **__: None)  # every loss is not finite here
-    with tempfile.TemporaryDirectory() as folder, short, sound, pretended_gpu():
+    with ExitStack() as stack:
+        for work in ("vision.work.VisionWork", "supervised.SupervisedWork"):  # losses here are neither finite nor not
+            stack.enter_context(patch(f"supple.tracks.{work}.check", lambda *_, **__: None))
+        stack.enter_context(short)
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
         home = Path(folder)
         make_data(home)
         for name, (kind, values) in runs(home).items():
@@ -151,8 +156,9 @@ def main(args: Args) -> bool:
                 out = home / f"{len(counts)}-{sum(counts.values())}"
 
                 def whole(kind=kind, values=values, hook=hook, out=out) -> None:  # type: ignore[no-untyped-def]
-                    create(out, kind, settings_of(kind, values, hook), "cuda_without_gpu")
-                    train(out, lambda step: None, lambda line: None)
+                    with pretended_gpu():
+                        create(out, kind, settings_of(kind, values, hook), "cuda_without_gpu")
+                        train(out, lambda step: None, lambda line: None)
 
                 word, why = outcome(whole)
                 counts[word] = counts.get(word, 0) + 1

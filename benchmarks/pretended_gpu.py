@@ -1,8 +1,9 @@
 """A GPU that is not there: tensors on it have shapes, types and a device, but no values (PyTorch's fake tensors).
 
 What is on the CPU is real, so memories, generators and environments work as ever. A value that is asked for arrives as
-0, 1, ½ or True, and every element is nonzero; gradients are empty tensors of those parameters that the loss reaches. Mixing devices is an error, as on
-a GPU; so is a generator of the CPU for numbers on the GPU, which fake tensors themselves let pass.
+0, 1 or ½, a truth as True, unless it is of `not …` or `… == 0`, and every element is nonzero; gradients are empty tensors of those
+parameters that the loss reaches. Mixing devices is an error, as on a GPU; so is a generator of the CPU for numbers on
+the GPU, which fake tensors themselves let pass.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,6 +18,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 aten = torch.ops.aten
+DENIALS = (aten.bitwise_not.default, aten.eq.Scalar)  # no matrix is not finite, none is 0
+QUANTIFIERS = (aten.any.default, aten.all.default)
 real_generator = torch.Generator
 gpu_generators: list[torch.Generator] = []  # those that were asked for on the GPU
 
@@ -49,7 +52,8 @@ class Pretended(TorchDispatchMode):
         if (generator := kwargs.get("generator")) is not None and not of_the_gpu(generator):
             raise Mixed(f"{func} draws on the GPU by a generator of the CPU")
         if func is aten._local_scalar_dense.default:
-            return True if (kind := fakes[0].dtype) is torch.bool else 0.5 if kind.is_floating_point else 1
+            number = 0.5 if fakes[0].dtype.is_floating_point else 1
+            return not hasattr(fakes[0], "denied") if fakes[0].dtype is torch.bool else number
         if func is aten.nonzero.default:
             return self.new(fakes[0], (fakes[0].numel(), fakes[0].ndim), torch.int64)
         if func is aten.masked_select.default:
@@ -59,6 +63,8 @@ class Pretended(TorchDispatchMode):
         args, kwargs = tree_map(self._enter, (args, kwargs))
         with self.shapes:
             found = func(*args, **kwargs)
+        if func in DENIALS or (func in QUANTIFIERS and hasattr(fakes[0], "denied")):
+            found.denied = True
         return tree_map(self._leave, found)
 
     def new(self, like: Tensor, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
@@ -66,7 +72,7 @@ class Pretended(TorchDispatchMode):
             return torch.empty(shape, dtype=dtype, device=like.device)
 
     def _places(self, indices: Sequence[Tensor | None]) -> list[Tensor | None]:
-        """Return indices without masks, whose result has a shape that hangs on values: as if they were True all over."""
+        """Return indices without masks, which give a shape that hangs on values: as if they were True all over."""
         found: list[Tensor | None] = []
         for index in indices:
             if index is not None and index.dtype is torch.bool:
