@@ -1,9 +1,9 @@
 """A GPU that is not there: tensors on it have shapes, types and a device, but no values (PyTorch's fake tensors).
 
 What is on the CPU is real, so memories, generators and environments work as ever. A value that is asked for arrives as
-0, 1 or ½, a truth as True, unless it is of `not …` or `… == 0`, and every element is nonzero; gradients are empty tensors of those
-parameters that the loss reaches. Mixing devices is an error, as on a GPU; so is a generator of the CPU for numbers on
-the GPU, which fake tensors themselves let pass.
+0, 1 or ½, a truth as True unless it is of `not …` or `… == 0`, and every element is nonzero; gradients are empty
+tensors of those parameters that the loss reaches. Mixing devices is an error, as on a GPU; so is a generator of the CPU
+for numbers on the GPU, which fake tensors themselves let pass.
 """
 
 from collections.abc import Iterator, Sequence
