@@ -45,7 +45,12 @@ class RunningMeanStd:
 
 
 class RewardScale:
-    """Rewards over the running standard deviation of the discounted return (CleanRL's NormalizeReward)."""
+    """Rewards over the running standard deviation of the discounted return (VecNormalize of Stable-Baselines3).
+
+    The return starts at 0 in every episode. Gymnasium's `NormalizeReward`, which CleanRL's PPO puts on each
+    environment, starts it anew after terminations alone: where episodes are truncated it spreads less, and rewards come
+    out larger, 3.8 times after 20 episodes of 1,000 steps with a reward of 1 each.
+    """
 
     def __init__(self, num_envs: int, gamma: float) -> None:
         self.statistics = RunningMeanStd(1)

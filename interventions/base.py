@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from torch import Tensor, nn
 
@@ -11,6 +11,9 @@ from ..networks.learner import Learner
 from ..networks.parameters import restore_
 from ..registry import Call, Registry, bind, parse_call
 from .contract import Preset, check_optimizer, contract_for, settle
+
+# Where the authors' code does something else than their paper says, and the choice is offered.
+Variant = Literal["paper", "as_released"]
 
 
 class Intervention:

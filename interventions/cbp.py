@@ -6,14 +6,17 @@ At every update each layer earns ρ·(its units older than m updates) of a repla
 the unit of least utility among those is drawn anew: incoming weights fresh, bias and outgoing weights 0, a
 normalisation as at the start. What it gave on average, mean(h_i)·w_out,i (mean over time as above), goes into the
 biases of the layers that read it. Where such a layer has no bias (one before a normalisation, say) its mean is lost,
-and where pooling lies between, or zeros pad a convolution, the mean is not quite what the layer read.
+and where pooling lies between, or zeros pad a convolution, the mean is not quite what the layer read. (In the released
+code, shibhansh/loss-of-plasticity, lop/algos/gnt.py, nothing arrives in the biases: `test_features` sets a chosen
+unit's average to 0 before `gen_new_features` multiplies by it. Its convGnT.py has no such term.)
 
 A convolution's units are its channels: means are over places too, sums over all taps and places that read them.
 
 Which unit is replaced depends on data, how many are when does not: so nothing waits for a GPU. Moments of the
 rewritten entries are zeroed. Step counters are kept, as replacements are frequent and a counter is the whole tensor's
-(Dohare et al. count for each weight); a new unit's first steps are then up to 6 times the learning rate (Adam,
-constant gradient). Target networks are kept: each replacement would make them the online network, and they never lag.
+(Dohare et al. count for each weight); a new unit's first steps are then up to 6.6 times the learning rate (Adam with
+β = (0.9, 0.999), constant gradient). Target networks are kept: each replacement would make them the online network, and
+they never lag.
 
 Cost per look: one forward pass on the recent inputs (`Learner.last_inputs`), one pass over the weights; per replacement
 one over the two layers around it; every m updates at most one draw of the network's parameters, of which each unit's

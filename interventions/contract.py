@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ..networks.learner import Learner
-from ..networks.parameters import copy_module_
+from ..networks.parameters import copy_module_, restore_
 from ..networks.wiring import CONV, LINEAR
 
 Preset = Literal["uniform", "as_released"]
@@ -30,14 +30,15 @@ class ResetContract:
         same without step counters, and for weight matrices and kernels alone); `fresh` (the slots of every tensor
         of the learner, in place: the same as a new optimizer, without a new one). Where only some entries of a
         tensor were rewritten, only their slots are zeroed; a step counter is the whole tensor's.
-    target: followers are `kept`; become the `online` network; or get the `same` operation themselves.
+    target: followers are `kept`; become the `online` network; get the `same` operation themselves; or get the online
+        network's values of what was `written`.
     temperature: `kept`, or back to its `start` value with a fresh optimizer.
     weights, restore: override the scope of the intervention; a scope put back to its step-0 values besides.
     Replay memory, observation statistics and generators are kept by every contract.
     """
 
     optimizer: Literal["kept", "zeroed", "slots", "fresh"] = "zeroed"
-    target: Literal["kept", "online", "same"] = "online"
+    target: Literal["kept", "online", "same", "written"] = "online"
     temperature: Literal["kept", "start"] = "kept"
     weights: str | None = None
     restore: str | None = None
@@ -61,6 +62,7 @@ class ResetContract:
                 "kept": "kept",
                 "online": ":= online network",
                 "same": "same operation applied to it",
+                "written": "rewritten tensors := online network's",
             }[self.target],
             "temperature": {"kept": "kept", "start": "back to its start value"}[self.temperature],
             "replay, observation statistics, generators": "kept",
@@ -77,12 +79,13 @@ UNIFORM = ResetContract()
 
 _DQN = ResetContract(optimizer="kept", target="same")
 _SAC = ResetContract(optimizer="fresh", target="online", temperature="start")
-# Read from released code, by (algorithm, intervention): FIRE's, and Dopamine's for redo. FIRE's DQN gives the target
-# network the online one's new convolution weights, which is the same operation while the two agree, as at its fork.
-# Its injection makes a new optimizer. Dopamine's ReDo zeroes the slots of the weights it rewrote, and touches
-# neither those of biases, nor Adam's step count, nor the target network, which waits for its next copy.
+# Read from released code, by (algorithm, intervention): FIRE's (isaac7778/FIRE, rl/dqn/cleanrl/dqn_atari_resume.py and
+# rl/sac/scale_rl/agents/simba/simba_agent.py), and Dopamine's for redo. FIRE's DQN gives the target network the online
+# one's new convolution weights, and the linear layers of step 0; biases of convolutions stay those of each. Its
+# injection makes a new optimizer. Dopamine's ReDo zeroes the slots of the weights it rewrote, and touches neither those
+# of biases, nor Adam's step count, nor the target network, which waits for its next copy.
 AS_RELEASED: dict[tuple[str, str], ResetContract] = {
-    ("dqn", "fire"): ResetContract(optimizer="kept", target="same", weights="conv", restore="linear"),
+    ("dqn", "fire"): ResetContract(optimizer="kept", target="written", weights="conv", restore="linear"),
     ("dqn", "snp"): ResetContract(optimizer="kept", target="same", weights="conv", restore="linear"),
     ("dqn", "reset"): _DQN,
     ("dqn", "injection"): ResetContract(optimizer="fresh", target="same"),
@@ -155,18 +158,22 @@ def settle(learner: Learner, written: Sequence[str], contract: ResetContract, ma
     """
     named = dict(learner.module.named_parameters())
     if learner.optimizer is not None and contract.optimizer != "kept":
+        zeroed = written
         if contract.optimizer == "fresh":
-            written, masks = list(named), {}
+            zeroed, masks = list(named), {}
         elif contract.optimizer == "slots":
             modules = dict(learner.module.named_modules())
             owner_of = {name: modules[name.rpartition(".")[0]] for name in written}
             kinds = (*LINEAR, *CONV)
-            written = [name for name in written if isinstance(owner_of[name], kinds) and not name.endswith("bias")]
-        parameters, where = [named[name] for name in written], [masks.get(name) for name in written]
+            zeroed = [name for name in written if isinstance(owner_of[name], kinds) and not name.endswith("bias")]
+        parameters, where = [named[name] for name in zeroed], [masks.get(name) for name in zeroed]
         zero_slots_(learner.optimizer, parameters, where, counters=contract.optimizer != "slots")
     if contract.target == "online":
         for follower in learner.followers:
             copy_module_(follower, learner.module)
+    if contract.target == "written":
+        for follower in learner.followers:
+            restore_(follower, {name: named[name] for name in written})
     if contract.temperature == "start" and (alpha := learner.temperature) is not None:
         for name, parameter in alpha.module.named_parameters():
             parameter.copy_(alpha.initial[name])

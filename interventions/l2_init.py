@@ -3,7 +3,8 @@
     L ← L + λ·‖θ − θ₀‖²
 
 pulls the parameters toward their initial values instead of toward zero. It resets nothing. The printed
-equation has no factor ½ and neither has this; released code that writes coef/2 needs twice the strength here.
+equation has no factor ½ and neither has this. Released code has one (skumar9876/L2_Init, agents/agents.py), so half of
+its `l2_weight` is the same strength here.
 Cost: one pass over the parameters per update.
 """
 

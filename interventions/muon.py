@@ -3,9 +3,17 @@ hidden matrices are trained by momentum whose singular values are made equal, al
 
     M ← μM + (1 − μ)G;   X = NS₅((1 − μ)G + μM);   W ← (1 − ηλ)·W − η·√max(1, m/n)·X          (W is m × n)
 
-NS₅ are five quintic Newton–Schulz steps that bring singular values to about 1 (`orthogonalize`, method `muon`). As in
-the FIRE paper (Appendix D), hidden matrices alone: input and output layers, biases, gains and other vectors stay with
-Adam or AdamW, whose step size and decay they keep, with β = (0.9, 0.95) [released].
+NS₅ are five quintic Newton–Schulz steps that bring singular values to about 1 (`orthogonalize`, method `muon`). A
+kernel is the matrix of its outputs by all else. As in the FIRE paper (Appendix D), hidden matrices alone: input and
+output layers, biases, gains and other vectors stay with Adam or AdamW, whose step size and decay they keep, with
+β = (0.9, 0.95) as in isaac7778/FIRE, vision/train.py.
+
+Two things are otherwise in released code (`variant=as_released`). The factor of a kernel is √max(1, k_h/k_w), which is
+1 for square ones, in KellerJordan/Muon, muon.py, and in its copy in isaac7778/FIRE, vision/interventions/muon.py: they
+take the sides of the gradient before it is flattened. The equation's factor is √2 on the 1 × 1 kernels of ResNet's
+shortcuts that double the channels, 1.5 on a stem of 64 kernels over 3 × 3 × 3, and 1 on its other kernels. And FIRE's
+train.py gives Muon the first layer too (of its ViT also the position embedding and the class token, which are no
+layers, and stay with Adam here).
 
 `torch.optim.Muon` has the same step, in bfloat16, but takes 2-D parameters only: neither convolutions nor stacks,
 whose members are matrices of their own. Cost: one tensor less of optimizer state for each matrix, and five times
@@ -21,7 +29,7 @@ from torch import Tensor
 
 from ..networks.learner import Learner
 from ..networks.wiring import CONV, LINEAR, STACKED
-from .base import Intervention, interventions
+from .base import Intervention, Variant, interventions
 from .orthogonalize import iterate
 
 RATIO = 10.0  # Muon's step size over Adam's, as released with FIRE
@@ -36,10 +44,10 @@ class MuonWithAdam(torch.optim.Optimizer):
     steps of `ratio` times that. State: that of Adam; of a matrix `momentum_buffer`, in its shape.
     """
 
-    def __init__(self, adam: torch.optim.Optimizer, matrices: dict[Tensor, bool]) -> None:
+    def __init__(self, adam: torch.optim.Optimizer, matrices: dict[Tensor, bool], variant: Variant = "paper") -> None:
         """adam: it holds the matrices now, and is given up to this optimizer. matrices: parameter → whether it is a
-        stack of them, (members, d_out, …); else it is one, (d_out, …)."""
-        self.adam = adam
+        stack of them, (members, d_out, …); else it is one, (d_out, …). variant: of the factor of kernels."""
+        self.adam, self.variant = adam, variant
         others, ours = [], []
         for group in adam.param_groups:
             settings = {key: value for key, value in group.items() if key != "params"} | {"betas": BETAS}
@@ -89,24 +97,24 @@ class MuonWithAdam(torch.optim.Optimizer):
         torch._foreach_lerp_(buffers, gradients, 1 - momentum)
         moves = torch._foreach_lerp(gradients, buffers, momentum)  # Nesterov's
         torch._foreach_mul_(parameters, 1 - rate * group.get("weight_decay", 0.0))
-        torch._foreach_add_(parameters, _directions(moves, group["stacked"]), alpha=-rate)
+        torch._foreach_add_(parameters, _directions(moves, group["stacked"], self.variant), alpha=-rate)
 
 
-def _directions(moves: Sequence[Tensor], stacked: bool) -> list[Tensor]:
-    """√max(1, m/n)·NS₅ of each, kernels as d_out × the rest; matrices of one shape are computed as one batch."""
+def _directions(moves: Sequence[Tensor], stacked: bool, variant: Variant) -> list[Tensor]:
+    """Return √max(1, m/n)·NS₅ of each, kernels as d_out × the rest; matrices of one shape are computed as one batch."""
     batches = [move.flatten(2) if stacked else move.flatten(1)[None] for move in moves]
     same: dict[torch.Size, list[int]] = {}
     for index, batch in enumerate(batches):
         same.setdefault(batch.shape[1:], []).append(index)
     found = list(moves)
-    for (m, n), indices in same.items():
+    for (rows, columns), indices in same.items():
         X = torch.cat([batches[i] for i in indices])
         X = X.to(torch.promote_types(X.dtype, torch.float32))
         X = X / torch.linalg.matrix_norm(X, keepdim=True).clamp(min=EPSILON)
-        X = iterate(X.mT, "muon", 5).mT if n > m else iterate(X, "muon", 5)
-        X = X * math.sqrt(max(1.0, m / n))
+        X = iterate(X.mT, "muon", 5).mT if columns > rows else iterate(X, "muon", 5)
         for i, part in zip(indices, X.split([len(batches[i]) for i in indices]), strict=True):
-            found[i] = part.reshape(moves[i].shape).to(moves[i].dtype)
+            m, n = moves[i].shape[-2:] if variant == "as_released" else (rows, columns)
+            found[i] = (part * math.sqrt(max(1.0, m / n))).reshape(moves[i].shape).to(moves[i].dtype)
     return found
 
 
@@ -117,6 +125,7 @@ class Muon(Intervention):
     lr: step size of the matrices; default: 10 times Adam's, as released with FIRE. It keeps this ratio to Adam's
         where that changes in training. momentum: 0.95, as its authors recommend.
     weight_decay: of the matrices, decoupled; default: as it was.
+    variant: `paper`; or `as_released`: the first layer too (all but heads), and √max(1, k_h/k_w) of kernels.
 
     Without a schedule it is applied at the start. Weights stay; all of the optimizer's state starts fresh. Applied
     again, it changes its settings, and starts fresh again. Of code of your own it is asked that it calls
@@ -125,7 +134,13 @@ class Muon(Intervention):
 
     at_start = True
 
-    def __init__(self, lr: float | None = None, momentum: float = 0.95, weight_decay: float | None = None) -> None:
+    def __init__(
+        self,
+        lr: float | None = None,
+        momentum: float = 0.95,
+        weight_decay: float | None = None,
+        variant: Variant = "paper",
+    ) -> None:
         if lr is not None and not 0 < lr < math.inf:
             raise ValueError(f"muon: lr must be positive and finite, not {lr}")
         if not 0 <= momentum < 1:
@@ -133,14 +148,16 @@ class Muon(Intervention):
         if weight_decay is not None and not 0 <= weight_decay < math.inf:
             raise ValueError(f"muon: weight_decay must be 0 or more, and finite, not {weight_decay}")
         self.lr, self.momentum, self.weight_decay = lr, momentum, weight_decay
+        self.variant: Variant = variant
 
     def concerns(self, learner: Learner) -> bool:
-        """Return whether there are hidden matrices."""
-        return bool(_hidden(learner))
+        """Return whether there are matrices for it."""
+        return bool(_matrices(learner, self.variant))
 
     def attach(self, learner: Learner) -> None:
-        if not _hidden(learner):
-            raise ValueError(f"muon: '{learner.name}' has no Linear or Conv layer between its first and its last")
+        if not _matrices(learner, self.variant):
+            place = "between its first and its last" if self.variant == "paper" else "before its last"
+            raise ValueError(f"muon: '{learner.name}' has no Linear or Conv layer {place}")
         if learner.optimizer is None or not all("betas" in group for group in learner.optimizer.param_groups):
             kind = type(learner.optimizer).__name__ if learner.optimizer else "no optimizer"
             raise ValueError(
@@ -148,9 +165,10 @@ class Muon(Intervention):
             )
 
     def contract(self, learner: Learner) -> dict[str, str]:
+        which = "hidden matrices" if self.variant == "paper" else "matrices before the heads"
         return {
             "weights": "kept",
-            "optimizer": f"Muon on the {len(_hidden(learner))} hidden matrices or stacks, Adam on all else",
+            "optimizer": f"Muon on the {len(_matrices(learner, self.variant))} {which} or stacks, Adam on all else",
             "optimizer state": "fresh (every tensor)",
         }
 
@@ -159,7 +177,9 @@ class Muon(Intervention):
         optimizer = learner.optimizer
         assert optimizer is not None
         if not isinstance(optimizer, MuonWithAdam):
-            optimizer = learner.optimizer = MuonWithAdam(optimizer, _hidden(learner))
+            optimizer = learner.optimizer = MuonWithAdam(optimizer, _matrices(learner, self.variant), self.variant)
+        if optimizer.variant != self.variant:
+            raise ValueError(f"muon: '{learner.name}' is trained by its variant {optimizer.variant} already")
         for group in optimizer.matrices():
             group["ratio"] = RATIO if self.lr is None else self.lr / group["initial_lr"]
             group["momentum"] = self.momentum
@@ -173,10 +193,11 @@ class Muon(Intervention):
         return []
 
 
-def _hidden(learner: Learner) -> dict[Tensor, bool]:
-    """Return the weights of hidden Linear and Conv layers that are trained → whether a stack of them."""
+def _matrices(learner: Learner, variant: Variant) -> dict[Tensor, bool]:
+    """Return the weights of the Linear and Conv layers that Muon trains → whether a stack of them."""
+    roles = ("hidden",) if variant == "paper" else ("encoder", "hidden")
     return {
         layer.weight: isinstance(layer.module, STACKED)
         for layer in learner.layers
-        if layer.role == "hidden" and isinstance(layer.module, (*LINEAR, *CONV)) and layer.weight.requires_grad
+        if layer.role in roles and isinstance(layer.module, (*LINEAR, *CONV)) and layer.weight.requires_grad
     }

@@ -30,7 +30,10 @@ class Redo(Intervention):
     The slots of the rewritten entries are zeroed, and the step counters of the tensors they lie in. Dopamine's
     code keeps Adam's count (`as_released`): the first step on a zeroed slot is then (1 − β₁)/√(1 − β₂) = 3.2
     times the learning rate. With the count zeroed it is the learning rate, and the tensor's other entries, whose
-    slots are kept, take a third of their step for a while.
+    slots are kept, take a third of their step for a while. One thing of Dopamine's code is not followed, as it is a
+    slip: from the last convolution to the linear layer after it `create_mask_helper` (dopamine/labs/redo/
+    weight_recyclers.py) repeats each channel's mask for as many rows as there are places, while Flax flattens images
+    channel by channel within each place, so it zeroes other columns than those of the dormant channels.
 
     Units that the recent inputs do not pass through, another task's, are left alone, and so are those whose weights
     are not theirs alone (see wiring.py).

@@ -6,8 +6,11 @@ catastrophic forgetting in continual learning").
     θ ← θ + (1 − Ū)∘(Δ + η·ξ),   ξ ~ N(0, s²)   where the optimizer's update is Δ and its learning rate η
 
 Useful weights are protected from the update and from noise, useless ones are perturbed. With plain SGD, Δ = −η·g, this
-is the paper's Algorithm 1 (its "global" first-order form; the released code is the same). With another optimizer it is
-what that optimizer would do (weight decay and momentum included), protected: AdaUPGD's idea, where the paper has no
+is the paper's Algorithm 1 (its "global" first-order form). The released code, mohmdelsayed/upgd,
+core/optim/weight_upgd/first_order.py, divides Û by the largest *uncorrected* average, max U (`variant=as_released`):
+after t updates its argument of σ is 1/(1 − βᵗ) times as large, 1,000 times at first for β = 0.999, 1.6 times after
+1,000 updates, so that until then weights are all but fixed or all but free. With another optimizer than SGD it is what
+that optimizer would do (weight decay and momentum included), protected: AdaUPGD's idea, where the paper has no
 equation. The utility is of the gradient that the optimizer is given: penalties included, clipped where the agent clips
 it. Each member of a stack has a largest utility and noise of its own. Where none is above 0, weights of negative
 utility are not protected at all (the released code divides by a negative number there, which protects the useless).
@@ -23,7 +26,7 @@ from torch import Tensor
 
 from ..networks.learner import Learner
 from ..networks.members import fit, members_of, normal_like
-from .base import Intervention, interventions
+from .base import Intervention, Variant, interventions
 
 
 @interventions.register("upgd")
@@ -31,15 +34,18 @@ class UPGD(Intervention):
     """Protect useful weights from updates and perturb the others (Elsayed & Mahmood 2024).
 
     beta: β in [0, 1) of the utility's moving average, per update. sigma: standard deviation s ≥ 0 of the noise, in
-    units of the gradient; 0: no noise. Parameters without a gradient (another task's) are left alone.
+    units of the gradient; 0: no noise. variant: what utilities are scaled by, the largest after the correction for
+    the first steps (`paper`) or before it (`as_released`). Parameters without a gradient (another task's) are left
+    alone.
     """
 
-    def __init__(self, beta: float = 0.999, sigma: float = 0.001) -> None:
+    def __init__(self, beta: float = 0.999, sigma: float = 0.001, variant: Variant = "paper") -> None:
         if not 0.0 <= beta < 1.0:
             raise ValueError(f"upgd: beta must lie in [0, 1), got {beta}")
         if not 0.0 <= sigma < float("inf"):
             raise ValueError(f"upgd: sigma must be a standard deviation ≥ 0, got {sigma}")
         self.beta, self.sigma = beta, sigma
+        self.variant: Variant = variant
         self._utility: dict[str, dict[str, Tensor]] = {}  # U by learner and identity of parameter
         self._steps: dict[str, dict[str, int]] = {}  # t
         self._before: dict[str, dict[str, Tensor]] = {}  # θ, between the two halves of an update
@@ -71,12 +77,14 @@ class UPGD(Intervention):
         assert learner.optimizer is not None
         rates = {p: group["lr"] for group in learner.optimizer.param_groups for p in group["params"]}
         utility, steps = self._utility[learner.name], self._steps[learner.name]
-        keys = [learner.identity(name) for name in before]
-        corrections = [1.0 - self.beta ** steps[key] for key in keys]
-        scaled = dict(zip(before, torch._foreach_div([utility[key] for key in keys], corrections), strict=True))
+        keys = {name: learner.identity(name) for name in before}
+        averages = {name: utility[key] for name, key in keys.items()}
+        corrections = [1.0 - self.beta ** steps[key] for key in keys.values()]
+        scaled = dict(zip(before, torch._foreach_div(list(averages.values()), corrections), strict=True))
         members = members_of(learner)
         of_each = {name: members > 0 and u.ndim > 0 and len(u) == members for name, u in scaled.items()}
-        tops = [u.flatten(1).amax(1) if of_each[name] else u.amax() for name, u in scaled.items()]
+        heights = averages if self.variant == "as_released" else scaled
+        tops = [u.flatten(1).amax(1) if of_each[name] else u.amax() for name, u in heights.items()]
         top = torch.stack(torch.broadcast_tensors(*tops)).amax(0).clamp_min(torch.finfo(tops[0].dtype).tiny)
         parameters = dict(learner.module.named_parameters())
         for name, old in before.items():

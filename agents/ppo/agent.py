@@ -1,6 +1,8 @@
 """PPO on a stream of environments.
 
-Schulman et al. 2017 with the settings of CleanRL's continuous PPO; the network and the stream are those of the
+Schulman et al. 2017 (arXiv 1707.06347). The loss is that of Stable-Baselines3; vwxyzjn/cleanrl,
+cleanrl/ppo_continuous_action.py, which it is otherwise set up like, halves the value loss once more and lowers the step
+size to 0 over the run: `value_coefficient=0.25`, `anneal="run"`. The network and the stream are those of the
 cycling-MuJoCo benchmark ("Activation Function Design Sustains Plasticity in Continual Learning", section 7):
 one body learns through every environment; adapters, heads and observation statistics belong to one each,
 and are there again when it comes back. With `one_head` environments share these too.
@@ -196,6 +198,11 @@ class PPO:
         return Greedy(self, env)
 
     # -- learning ------------------------------------------------------------------------------------------
+
+    def scale_learning_rate(self, factor: float) -> None:
+        """Set the step size of all parameters to `factor` times that of the start."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = factor * group.setdefault("initial_lr", group["lr"])
 
     def update(self, hooks: HookDriver, last: bool) -> bool:
         """Learn from the rollout once it is full, or when the task ends with it (`last`). Return whether it did."""

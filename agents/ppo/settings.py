@@ -23,6 +23,8 @@ class PPOSettings(AgentSettings):
     """Transitions in one gradient step."""
     learning_rate: float = 3e-4
     """Adam's step size. The cycling-MuJoCo paper uses 1e-4 or 1e-5."""
+    anneal: Annotated[Literal["off", "run", "task"], tyro.conf.arg(metavar="off|run|task")] = "off"
+    """Lower the step size linearly, to 0 at the end of the run (CleanRL), or of each task, where it begins anew."""
     adam_epsilon: float = 1e-5
     """Adam's ε."""
     adam_betas: tuple[float, float] = (0.9, 0.999)
@@ -44,7 +46,7 @@ class PPOSettings(AgentSettings):
     advantage_scope: Literal["minibatch", "batch"] = "minibatch"
     """Where advantages are normalised: in each minibatch, or once in the whole batch."""
     value_coefficient: float = 0.5
-    """Weight of the value loss."""
+    """Weight of the value loss, the mean squared error (SB3's 0.5; CleanRL's 0.5 has a further ½ in it: 0.25)."""
     entropy_coefficient: float = 0.0
     """Weight of the entropy bonus."""
     max_grad_norm: float = 0.5
@@ -107,6 +109,11 @@ class PPOSettings(AgentSettings):
             if getattr(self, name) < 0:
                 raise UsageError(f"--{name.replace('_', '-')} must be 0 or more, got {getattr(self, name)}")
         check_adam_betas(self.adam_betas)
+        if self.anneal == "run" and self.fresh:
+            raise UsageError(
+                "--anneal run does not go with --fresh True, whose later agents would begin with a smaller step size: "
+                "--anneal task"
+            )
 
     def resolve(self) -> str | None:
         if self.compile == "auto":

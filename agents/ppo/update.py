@@ -84,9 +84,8 @@ def ppo_loss(network: MultiHead, key: str, batch: tuple[Tensor, ...], s: LossSet
 
 
 class Adam(NamedTuple):
-    """The numbers of torch.optim.Adam."""
+    """The numbers of torch.optim.Adam that stay as they are: compiled code holds them."""
 
-    learning_rate: float
     beta1: float
     beta2: float
     epsilon: float
@@ -119,7 +118,8 @@ class GradientStep:
             return
         (group,) = optimizer.param_groups
         beta1, beta2 = group["betas"]
-        self.adam = Adam(group["lr"], beta1, beta2, group["eps"], group["weight_decay"])
+        self.adam = Adam(beta1, beta2, group["eps"], group["weight_decay"])
+        self.learning_rate = group["lr"]
         slots = [self.optimizer.state[parameter] for parameter in parameters]
         for slot, parameter in zip(slots, parameters, strict=True):
             if not slot:
@@ -149,7 +149,7 @@ class GradientStep:
             # Adam's bias corrections, in float64 as PyTorch's: η/(1 − β₁ᵗ) and 1/√(1 − β₂ᵗ), (steps, parameters).
             t = self.steps.numpy().astype(np.float64) + np.arange(1, count + 1)[:, None]
             self.steps += count
-            rates = torch.from_numpy((self.adam.learning_rate / (1 - self.adam.beta1**t)).astype(np.float32))
+            rates = torch.from_numpy((self.learning_rate / (1 - self.adam.beta1**t)).astype(np.float32))
             roots = torch.from_numpy((1 / np.sqrt(1 - self.adam.beta2**t)).astype(np.float32))
             state = (self.parameters, self.average, self.square, rates, roots)
             return _compiled()(loss, size, self.adam, self.max_norm, *state, *rows)
@@ -176,7 +176,7 @@ class GradientStep:
     def _adam(self, gradients: list[Tensor]) -> None:
         adam(
             self.parameters, gradients, self.averages, self.squares, [], self.counters, fused=True,
-            amsgrad=False, beta1=self.adam.beta1, beta2=self.adam.beta2, lr=self.adam.learning_rate,
+            amsgrad=False, beta1=self.adam.beta1, beta2=self.adam.beta2, lr=self.learning_rate,
             weight_decay=self.adam.weight_decay, eps=self.adam.epsilon, maximize=False,
         )  # fmt: skip
 

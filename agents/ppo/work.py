@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...envs import Apart, Envs, Vector, flat, has_friction, make_env
+from ...experiments.hooks import HookDriver
 from ...experiments.rundir import RunDirectory
 from ..spaces import vector_space
 from ..stream import EnvTask
@@ -16,6 +17,7 @@ from .settings import PPOSettings
 
 class PPOWork(AgentWork):
     settings: PPOSettings
+    agent: PPO
 
     def space(self, env: str) -> Space:
         size, action = vector_space(env, "ppo")
@@ -27,6 +29,13 @@ class PPOWork(AgentWork):
     @staticmethod
     def envs(settings: PPOSettings, env: str, copies: int, **world: Any) -> Envs:
         return Vector(lambda: flat(make_env(env, clip_actions=settings.clip_actions, **world)), copies)
+
+    def advance(self, task: EnvTask, step: int, until: int, hooks: HookDriver, run: RunDirectory) -> int:
+        """Collect a rollout and learn from it, at the step size that its first step has."""
+        if self.settings.anneal != "off":
+            start, end = (task.start, task.end) if self.settings.anneal == "task" else (0, self.tasks[-1].end)
+            self.agent.scale_learning_rate((end - step) / (end - start))
+        return super().advance(task, step, until, hooks, run)
 
     def learned(self, run: RunDirectory, task: EnvTask, step: int) -> None:
         """Begin new episodes after an update, where settings ask for it."""

@@ -3,8 +3,10 @@
     A  P(x) / (1 + Σ_{j≥1} |b_j x^j|)         B  P(x) / (1 + |Σ_{j≥1} b_j x^j|)
     C  P(x) / (0.1 + |Σ_{j≥0} b_j x^j|)       D  B with noise: in training each coefficient times 1 + U(−0.1, 0.1)
 
-No denominator comes near 0. The versions and the noise are those of the authors' package; the starting coefficients
-are ours, by least squares on [−3, 3].
+No denominator comes near 0. The versions and the noise are those of the authors' package, ml-research/
+rational_activations; its CUDA kernel and its Keras code noise all coefficients of D, for each input by itself, its
+PyTorch function (rational/torch/rational_pytorch_functions.py, which a CPU uses) those of P alone, once for all inputs.
+Here, all of them, once for all inputs. The starting coefficients are ours, by least squares on [−3, 3].
 """
 
 from collections.abc import Callable

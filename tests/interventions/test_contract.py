@@ -259,7 +259,22 @@ def test_as_released_dqn_restores_linear_layers_with_biases_and_does_its_work_on
         assert torch.equal(after[f"{layer}.bias"], before[f"{layer}.bias"]) == (hook == "fire")
 
 
-@pytest.mark.parametrize("hook", HOOKS)
+def test_fire_as_released_on_dqn_gives_the_target_network_the_tensors_that_it_wrote():
+    """FIRE's dqn_atari_resume.py, line for line: convolutions' weights copied over, linear layers to step 0."""
+    learner = dqn()
+    (target,) = learner.followers
+    before = snapshot(target)
+    make("fire", contract="as_released").apply(learner)
+    online, after = snapshot(learner.module), snapshot(target)
+    for layer in CONV:
+        assert torch.equal(after[f"{layer}.weight"], online[f"{layer}.weight"])
+        assert torch.equal(after[f"{layer}.bias"], before[f"{layer}.bias"])
+        assert not torch.equal(after[f"{layer}.bias"], online[f"{layer}.bias"])
+    for name in (f"{layer}.{part}" for layer in LINEAR for part in ("weight", "bias")):
+        assert torch.equal(after[name], learner.initial[name]), name
+
+
+@pytest.mark.parametrize("hook", ["snp", "reset"])
 def test_as_released_dqn_applies_the_same_operation_to_the_target_network(hook):
     learner = dqn()
     (target,) = learner.followers
@@ -269,7 +284,7 @@ def test_as_released_dqn_applies_the_same_operation_to_the_target_network(hook):
     make(hook, contract="as_released").apply(learner)
     make(hook, contract="as_released").apply(twin)
     assert same(snapshot(target), snapshot(twin.module))
-    if hook == "fire":  # the two were different networks, and still are
+    if hook == "snp":  # the two were different networks, and still are
         assert not same(snapshot(target), snapshot(learner.module))
     assert not same(snapshot(learner.module), online)
 
@@ -359,7 +374,7 @@ def test_a_contract_is_described_in_words():
     assert make("fire", contract="as_released").contract(dqn()) == {
         "weights": "conv; linear back to step 0",
         "optimizer state": "kept",
-        "target network": "same operation applied to it",
+        "target network": "rewritten tensors := online network's",
         "replay, observation statistics, generators": "kept",
     }
     assert make("snp", contract="as_released").contract(sac()) == {

@@ -151,6 +151,36 @@ def test_a_member_without_gradient_stays_and_disturbs_no_other():
     assert (stack.hidden.weight[1:] != before[1:]).any(-1).any(-1).all()
 
 
+def test_as_released_the_first_layer_is_trained_by_it_too_and_kernels_have_the_factor_of_their_own_sides():
+    """√max(1, k_h/k_w) of each kernel, the paper's factor of each matrix, in stacks as for one network."""
+    torch.manual_seed(0)
+    module = nn.Sequential(
+        nn.Conv2d(2, 8, 1), nn.Conv2d(8, 3, (3, 1)), nn.Flatten(), nn.Linear(48, 80), nn.Linear(80, 2)
+    )
+    ours = learner_for(module, torch.optim.Adam(module.parameters()))
+    make("muon", lr=0.1, variant="as_released").apply(ours)
+    (group,) = groups(ours)
+    assert {id(p) for p in group["params"]} == {id(module[i].weight) for i in (0, 1, 3)}
+    before = [module[i].weight.detach().clone() for i in (0, 1, 3)]
+    train(ours, 1, torch.randn(5, 2, 6, 4))
+    for i, old, factor in zip((0, 1, 3), before, (1.0, 3**0.5, (80 / 48) ** 0.5), strict=True):
+        moved = (old - module[i].weight.detach()).flatten(1) / 0.1
+        step = orthogonalize(module[i].weight.grad.flatten(1), "muon", steps=5)
+        torch.testing.assert_close(moved, factor * step, rtol=1e-3, atol=1e-4)
+
+
+def test_as_released_each_member_of_a_stack_takes_the_step_of_a_network_of_its_own():
+    torch.manual_seed(0)
+    stack = learner_for(module := Convolutions(MEMBERS), torch.optim.Adam(module.parameters()))
+    alone = learner_for(one := Convolutions(), torch.optim.Adam(one.parameters()))
+    one.load_state_dict({name: value[1] for name, value in module.state_dict().items()})
+    for each, images in ((stack, IMAGES), (alone, IMAGES[1])):
+        make("muon", variant="as_released").apply(each)
+        train(each, 1, images)
+    for name, value in one.named_parameters():
+        torch.testing.assert_close(module.get_parameter(name)[1], value, rtol=1e-3, atol=1e-5)
+
+
 # -- as an optimizer -----------------------------------------------------------------------------------------
 
 
@@ -249,6 +279,13 @@ def test_applied_again_it_changes_its_settings():
     assert group["lr"] * group["ratio"] == pytest.approx(0.1)
     assert group["momentum"] == 0.5
     assert ours.changes == ["muon", "muon(lr=0.1,momentum=0.5)"]
+
+
+def test_another_variant_than_the_one_at_work_is_refused():
+    ours = learner()
+    make("muon").apply(ours)
+    with pytest.raises(ValueError, match="'model' is trained by its variant paper already"):
+        make("muon", variant="as_released").apply(ours)
 
 
 def test_without_a_schedule_it_is_applied_at_the_start():

@@ -26,7 +26,9 @@ def update(target: Learner, upgd: object = None) -> None:
         upgd.after_update(target)  # type: ignore[attr-defined]
 
 
-def by_hand(target: Learner, beta: float, sigma: float, lr: float, updates: int) -> list[Tensor]:
+def by_hand(
+    target: Learner, beta: float, sigma: float, lr: float, updates: int, variant: str = "paper"
+) -> list[Tensor]:
     """Algorithm 1 (first order, global), with the noise that the learner's generator gives."""
     parameters = list(target.module.parameters())
     draws = torch.Generator()
@@ -37,17 +39,18 @@ def by_hand(target: Learner, beta: float, sigma: float, lr: float, updates: int)
         with torch.no_grad():
             utility = [beta * u + (1 - beta) * -g * p for u, g, p in zip(utility, gradients, parameters, strict=True)]
             corrected = [u / (1 - beta**step) for u in utility]
-            top = max(float(u.max()) for u in corrected)
+            top = max(float(u.max()) for u in (corrected if variant == "paper" else utility))
             for parameter, gradient, u in zip(parameters, gradients, corrected, strict=True):
                 noise = sigma * torch.randn(parameter.shape, generator=draws, dtype=parameter.dtype) if sigma else 0
                 parameter -= lr * (gradient - noise) * (1 - torch.sigmoid(u / top))
     return [p.detach().clone() for p in parameters]
 
 
+@pytest.mark.parametrize("variant", ["paper", "as_released"])
 @pytest.mark.parametrize("sigma", [0.0, 0.3])
-def test_with_sgd_it_is_the_papers_algorithm(sigma):
-    wanted = by_hand(learner(), 0.9, sigma, 0.05, updates=8)
-    target, upgd = learner(), make("upgd", beta=0.9, sigma=sigma)
+def test_with_sgd_it_is_the_papers_algorithm_or_the_released_one(sigma, variant):
+    wanted = by_hand(learner(), 0.9, sigma, 0.05, 8, variant)
+    target, upgd = learner(), make("upgd", beta=0.9, sigma=sigma, variant=variant)
     for _ in range(8):
         update(target, upgd)
     for parameter, value in zip(target.module.parameters(), wanted, strict=True):

@@ -1,0 +1,171 @@
+"""Whole runs of every kind, with every intervention, on a GPU that is not there: does anything mix devices?
+
+    python benchmarks/cuda_without_gpu.py [--kinds dqn sac] [--hooks none fire]
+
+It needs a build of PyTorch for CUDA (`pip install torch`; the driver and the GPU may be missing) beside supple with its
+extras mujoco, language and vision, in an environment of their own. Every run trains, measures (without a hook curvature
+and trainability too), evaluates and saves, as `supple train` does, but nothing is computed on the GPU and gradients are
+empty (see pretended_gpu.py): what comes out proves where tensors are, not what is in them. Exit status 1 if devices
+were mixed, or a run ended in any other error.
+"""
+
+import json
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+import torch
+import tyro
+from pretended_gpu import Mixed, pretended_gpu
+from torch._subclasses.fake_tensor import FakeTensorDeviceMismatchError
+
+from supple.experiments.errors import RunError, UsageError
+from supple.experiments.kinds import find_kind
+from supple.experiments.runs import create, train
+from supple.experiments.settings import RunSettings
+from supple.metrics import trainability
+
+HOOKS = (
+    "none", "cbp(replacement_rate=0.5,maturity=1)", "dash(batches=2)@0.5", "ewc(samples=2)", "fire@0.5",
+    "hare_tortoise@0.5", "injection@0.5", "l2_init", "muon@0.5", "nap@0.5", "parseval", "rebalance(lam=1)@0.5",
+    "redo@0.5", "reset@0.5", "sib@0.5", "snp(noise=0.1)@0.5", "snr(window=2,eta=0.4)", "swap(activation=elu)@0.5",
+    "upgd", "weight_clip",
+)  # fmt: skip
+COSTLY = {"curvature": True, "trainability_every": 1_000_000}
+AGENT = {
+    "num_envs": 2, "learning_starts": 10, "replay_size": 100, "batch_size": 4, "replay_ratio": 0.5,
+    "capture": False,
+    "eval_episodes": 1, "checkpoint_every": 40, "measure_every": 20, "max_episode_steps": 10, "cycles": 2,
+    "steps_per_task": 40,
+}  # fmt: skip
+TRACK = {"measure_every": 4, "checkpoint_every": 4}
+TEXT = {"model": "llama:32x2", "precision": "bfloat16", "batch_size": 4, "max_new_tokens": 2}
+
+
+@dataclass(frozen=True)
+class Args:
+    kinds: tuple[str, ...] = ()  # names of runs, as printed; default: all
+    hooks: tuple[str, ...] = HOOKS
+
+
+def runs(data: Path) -> dict[str, tuple[str, dict[str, object]]]:
+    """Return small runs: name → kind and settings."""
+    digits, asked = str(data / "mnist"), [str(data / f"{name}_train.jsonl") for name in ("a", "b")]
+    text = (str(data / "text.txt"),)
+    vision = {
+        "data": digits, "tasks": 2, "images": 48, "epochs": 1, "batch_size": 8, "compile": "off", "seeds": (0, 1),
+        "activation": "rand_smooth_leaky",
+    }  # fmt: skip
+    warm = vision | {"stream": "warm-start", "images": None, "first_epochs": 1, "seeds": (0,), "width": 4}
+    return {
+        "dqn": ("dqn", AGENT | {"env": "CartPole-v1", "widths": (8, 8), "double_q": True}),
+        "sac": ("sac", AGENT | {"env": "Pendulum-v1", "actor_width": 8, "critic_width": 8, "compile": "off"}),
+        "sac, mlp": ("sac", AGENT | {"env": "Pendulum-v1", "network": "mlp", "hidden": (8, 8), "compile": "off"}),
+        "vision, two seeds": ("vision", TRACK | vision),
+        "vision, resnet": ("vision", TRACK | warm | {"network": "resnet18"}),
+        "pretrain": ("pretrain", TRACK | {
+            "first": text, "second": text, "tokenizer": "bytes", "layers": 1, "width": 16, "heads": 2,
+            "block_size": 8, "batch_size": 4, "micro_batch": 2, "warmup": 1, "pretrain_steps": 4, "steps": 4,
+            "val_sequences": 4, "dropout": 0.1, "precision": "bfloat16",
+        }),
+        "sft": ("sft", TRACK | TEXT | {
+            "learn": asked[0], "retain": asked[1], "epochs": 1, "micro_batch": 2, "retain_batch": 4, "max_length": 64,
+        }),
+        **{
+            f"continual, {method}": ("continual", TRACK | TEXT | {
+                "method": method, "tasks": tuple(asked), "r": 2, "k": 2, "updates_per_task": 4,
+            })
+            for method in ("moram", "inclora")
+        },
+        "clip": ("clip", TRACK | {
+            "model": "clip:32x1", "domains": ("mnist",), "data": str(data), "updates": 8, "batch_size": 8,
+            "test_images": 8, "precision": "bfloat16",
+        }),
+        "linear": ("linear", TRACK | {"tasks": "semantic,reversal", "updates_per_task": 8}),
+    }  # fmt: skip
+
+
+def make_data(folder: Path) -> None:
+    """Write digits in MNIST's format, two tasks of questions, and a text."""
+    draw, words = np.random.default_rng(0), "the quick brown fox jumps over the lazy dog"
+    (folder / "mnist").mkdir()
+    for split, count in (("train", 120), ("t10k", 40)):
+        images, labels = draw.integers(0, 256, (count, 28, 28), np.uint8), np.arange(count, dtype=np.uint8) % 10
+        for name, array in ((f"{split}-images-idx3", images), (f"{split}-labels-idx1", labels)):
+            head = bytes([0, 0, 8, array.ndim]) + np.array(array.shape, ">u4").tobytes()
+            (folder / "mnist" / f"{name}-ubyte").write_bytes(head + array.tobytes())
+    for name, split in (("a", "train"), ("a", "test"), ("b", "train"), ("b", "test")):
+        lines = [json.dumps({"prompt": f"{name} {i}?", "answer": str(i % 2)}) for i in range(12)]
+        (folder / f"{name}_{split}.jsonl").write_text("\n".join(lines))
+    (folder / "text.txt").write_text("\n".join(" ".join(draw.permutation(words.split())) for _ in range(200)))
+
+
+def outcome(run: Callable[[], None]) -> tuple[str, str]:
+    """Return what became of a run, in a word, and why: `fine`, `refused`, `MIXED` or `FAILED`."""
+    try:
+        run()
+    except (UsageError, RunError, ValueError) as error:
+        return "refused", str(error)
+    except (Mixed, FakeTensorDeviceMismatchError) as error:
+        return "MIXED", f"{place(error)}: {error}"
+    except Exception as error:  # whatever it is, it is to be looked at
+        return "FAILED", f"{place(error)}: {type(error).__name__}: {error}"
+    return "fine", ""
+
+
+def place(error: Exception) -> str:
+    """Return the last line of ours that the error went through."""
+    own = [f for f in traceback.extract_tb(error.__traceback__) if "torch" not in f.filename and __file__ != f.filename]
+    return f"{'/'.join(Path(own[-1].filename).parts[-2:])}:{own[-1].lineno}" if own else "?"
+
+
+def settings_of(kind: str, values: dict[str, object], hook: str) -> RunSettings:
+    known = find_kind(kind).settings_class()
+    own = COSTLY if hook == "none" else {"hook": (hook,)}
+    settings = known(device="cuda", **values, **own)
+    settings.check()
+    return settings
+
+
+def main(args: Args) -> bool:
+    if torch.version.cuda is None:
+        raise SystemExit("this is PyTorch's build for the CPU: `pip install torch` brings that for CUDA")
+    if torch.cuda.is_available():
+        raise SystemExit("here is a GPU: `pytest` tests the real thing")
+    torch.set_num_threads(1)
+    counts: dict[str, int] = {}
+    short = patch("supple.experiments.work.trainability", partial(trainability, updates=2))  # of 200
+    with ExitStack() as stack:
+        for work in ("vision.work.VisionWork", "supervised.SupervisedWork"):  # losses here are neither finite nor not
+            stack.enter_context(patch(f"supple.tracks.{work}.check", lambda *_, **__: None))
+        stack.enter_context(short)
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        home = Path(folder)
+        make_data(home)
+        for name, (kind, values) in runs(home).items():
+            if args.kinds and name not in args.kinds:
+                continue
+            for hook in args.hooks:
+                out = home / f"{len(counts)}-{sum(counts.values())}"
+
+                def whole(kind=kind, values=values, hook=hook, out=out) -> None:  # type: ignore[no-untyped-def]
+                    with pretended_gpu():
+                        create(out, kind, settings_of(kind, values, hook), "cuda_without_gpu")
+                        train(out, lambda step: None, lambda line: None)
+
+                word, why = outcome(whole)
+                counts[word] = counts.get(word, 0) + 1
+                print(f"{name:18} {hook:38} {word:8} {' '.join(why.split())[:300]}", flush=True)
+    print(f"PyTorch {torch.__version__}: " + ", ".join(f"{count} {word}" for word, count in sorted(counts.items())))
+    return not counts.keys() & {"MIXED", "FAILED"}
+
+
+if __name__ == "__main__":
+    sys.exit(0 if main(tyro.cli(Args)) else 1)

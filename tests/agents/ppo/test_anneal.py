@@ -1,0 +1,71 @@
+"""A step size that is lowered linearly: over the run, as CleanRL does, or in each task."""
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from supple.agents.ppo import PPO, PPOSettings
+from supple.experiments.errors import UsageError
+from supple.scripts import compare, train
+
+RUN = shlex.split(
+    "ppo --env Pendulum-v1 --cycles 2 --steps-per-task 160 --num-envs 2 --rollout-steps 40 --minibatch-size 40 "
+    "--epochs 1 --hidden 8 8 --adapter 0 --eval-episodes 0 --measure-every 80 --checkpoint-every 80"
+)
+
+
+@pytest.fixture
+def rates(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The step sizes of updates, as they come."""
+    seen: list[float] = []
+    update = PPO.update
+
+    def watched(agent: PPO, *args: Any, **kwargs: Any) -> bool:
+        if learned := update(agent, *args, **kwargs):
+            seen.extend(group["lr"] * group.get("ratio", 1.0) for group in agent.optimizer.param_groups)
+        return learned
+
+    monkeypatch.setattr(PPO, "update", watched)
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("anneal", "expected"), [("off", [1, 1, 1, 1]), ("run", [1, 0.75, 0.5, 0.25]), ("task", [1, 0.5, 1, 0.5])]
+)
+def test_an_update_has_the_step_size_of_its_rollouts_first_step(
+    rates: list[float], tmp_path: Path, anneal: str, expected: list[float]
+) -> None:
+    train.main([*RUN, "--learning-rate", "0.01", "--anneal", anneal, "--out", str(tmp_path / "run")])
+    assert rates == pytest.approx([0.01 * factor for factor in expected])
+
+
+def test_muon_keeps_its_ratio_to_a_step_size_that_is_lowered(rates: list[float], tmp_path: Path) -> None:
+    words = ["--hook", "muon@0.25", "--anneal", "run", "--learning-rate", "0.01", "--out", str(tmp_path / "run")]
+    train.main([*RUN, *words])
+    steps = [(0.01,), (0.0075, 0.075), (0.005, 0.05), (0.0025, 0.025)]  # Adam's, Muon's
+    assert rates == pytest.approx([rate for pair in steps for rate in pair])
+
+
+def test_a_killed_run_goes_on_to_the_same_bytes(killed: Any, same: Any, tmp_path: Path) -> None:
+    words = [*RUN, "--anneal", "run", "--hook", "muon@0.25"]
+    train.main([*words, "--out", str(tmp_path / "reference")])
+    killed(["train", *words], tmp_path / "run", 160)
+    same.assert_runs(tmp_path / "run", tmp_path / "reference")
+
+
+def test_an_arm_goes_on_where_the_trunk_has_lowered_it_to(here: Any, same: Any, tmp_path: Path) -> None:
+    words = [*RUN, "--anneal", "run"]
+    train.main([*words, "--out", str(tmp_path / "whole")])
+    with here():
+        compare.main([*words, "--fork-at", "0.5", "--arm", "none", "--out", str(tmp_path / "forked")])
+    assert same.last_state(tmp_path / "forked/seed-0/none") == same.last_state(tmp_path / "whole")
+
+
+def test_a_fresh_agent_of_each_task_cannot_have_the_runs_step_size() -> None:
+    settings = PPOSettings(env="Pendulum-v1", cycles=2, steps_per_task=160, fresh=True, anneal="run")
+    with pytest.raises(UsageError, match="--anneal run does not go with --fresh True"):
+        settings.check()
+    settings.anneal = "task"
+    settings.check()
