@@ -1,0 +1,200 @@
+"""Do PPO and SAC learn as well as Stable-Baselines3's, and what does each of PPO's defaults do to that?
+
+    python benchmarks/learning.py run ppo                        # 300k steps, four MuJoCo environments, five seeds
+    python benchmarks/learning.py run ppo --steps 1_000_000 --arms defaults sb3
+    python benchmarks/learning.py run sac                        # two networks of 2 × 256, 100k steps, three seeds
+    python benchmarks/learning.py show ppo
+
+Every finished run is one line in docs/results/learning/, with the mean return of the training episodes in each of 20
+equal parts of the run, and of its last 100 episodes, which is its score; runs that are there already are not repeated.
+
+PPO: 8 copies, rollouts of 256 steps, 10 epochs of minibatches of 64; observations and rewards are normalised on both
+sides, by `VecNormalize` on SB3's. `defaults` is PPO as it is when nothing else is said. `peer` has what SB3 has: two
+networks of 64-64, no adapter, no clipping of value changes. The other arms change one thing in `peer`.
+"""
+
+import json
+import multiprocessing
+import statistics
+import tempfile
+import time
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import gymnasium as gym
+import tyro
+from rich.console import Console
+from rich.table import Table
+from timing import begin
+
+from supple.agents.ppo import PPOSettings
+from supple.agents.sac import SACSettings
+from supple.agents.settings import AgentSettings
+from supple.envs.make import quiet_mujoco
+from supple.experiments.runs import create, train
+from supple.metrics import t_interval
+
+FOLDER = Path(__file__).parents[1] / "docs" / "results" / "learning"
+PARTS, LAST = 20, 100
+PEER: dict[str, Any] = {"hidden": (64, 64), "adapter": 0, "share_value": False, "clip_value": False}
+PPO_ARMS: dict[str, dict[str, Any]] = {
+    "defaults": {},
+    "peer": PEER,
+    "clipped values": PEER | {"clip_value": True},
+    "shared body": PEER | {"share_value": True},
+    "256-256": PEER | {"hidden": (256, 256)},
+    "adapter 256": PEER | {"adapter": 256},
+    "annealed": PEER | {"anneal": "run"},
+    "half value loss": PEER | {"value_coefficient": 0.25},
+}
+SAC_ARMS: dict[str, dict[str, Any]] = {
+    "peer": {
+        "network": "mlp", "hidden": (256, 256), "learning_rate": 3e-4, "weight_decay": 0.0, "target_entropy": -1.0,
+        "temperature": 1.0, "action_repeat": 1, "replay_ratio": 1.0, "learning_starts": 100,
+        "normalize_observations": False, "replay_size": 100_000, "device": "cpu",
+    },
+}  # fmt: skip
+ARMS = {"ppo": PPO_ARMS, "sac": SAC_ARMS}
+SB3 = "sb3"
+ENVS = {"ppo": ("Hopper-v5", "Walker2d-v5", "HalfCheetah-v5", "Ant-v5"), "sac": ("HalfCheetah-v5", "Hopper-v5")}
+STEPS, SEEDS = {"ppo": 303_104, "sac": 100_000}, {"ppo": 5, "sac": 3}
+Episodes = list[tuple[int, float]]  # (step at its end, return)
+
+
+@dataclass(frozen=True)
+class Job:
+    agent: str
+    arm: str
+    env: str
+    seed: int
+    steps: int
+
+
+@dataclass
+class Options:
+    what: Annotated[Literal["run", "show"], tyro.conf.Positional]
+    agent: Annotated[Literal["ppo", "sac"], tyro.conf.Positional]
+    steps: int | None = None
+    """Default: 303,104 (PPO), 100,000 (SAC)."""
+    arms: tuple[str, ...] = ()
+    envs: tuple[str, ...] = ()
+    seeds: int | None = None
+    """Seeds 0 … seeds−1 (default: 5, or 3 with SAC)."""
+    jobs: int = 2
+
+
+def main(o: Options) -> None:
+    out = FOLDER / f"{o.agent}.jsonl"
+    if o.what == "show":
+        show(o.agent, read(out))
+        return
+    arms, envs = o.arms or (SB3, *ARMS[o.agent]), o.envs or ENVS[o.agent]
+    seeds, steps = range(o.seeds or SEEDS[o.agent]), o.steps or STEPS[o.agent]
+    every = [Job(o.agent, arm, env, seed, steps) for seed in seeds for env in envs for arm in arms]
+    have = [row["job"] for row in read(out)]
+    todo = [job for job in every if asdict(job) not in have]
+    print(f"{len(todo)} of {len(every)} runs to do")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with ProcessPoolExecutor(o.jobs, multiprocessing.get_context("spawn")) as pool:
+        for row in pool.map(one, todo):
+            with out.open("a") as file:
+                file.write(json.dumps(row) + "\n")
+            print(*row["job"].values(), row["last"], f"{row['seconds']:.0f} s", flush=True)
+
+
+def one(job: Job) -> dict[str, Any]:
+    begin(1)
+    gym.logger.min_level = gym.logger.ERROR
+    quiet_mujoco()
+    began = time.perf_counter()
+    episodes = with_sb3(job) if job.arm == SB3 else with_supple(job)
+    parts: list[list[float]] = [[] for _ in range(PARTS)]
+    for step, value in episodes:
+        parts[min(PARTS - 1, (step - 1) * PARTS // job.steps)].append(value)
+    return {
+        "job": asdict(job),
+        "last": round(statistics.fmean(value for _, value in episodes[-LAST:]), 1),
+        "curve": [round(statistics.fmean(part), 1) if part else None for part in parts],
+        "seconds": round(time.perf_counter() - began, 1),
+    }
+
+
+def with_supple(job: Job) -> Episodes:
+    common = {"env": job.env, "steps": job.steps, "seed": job.seed, "eval_episodes": 0}
+    common |= {"checkpoint_every": job.steps, "measure_every": job.steps, "compile": "on"}
+    own = ARMS[job.agent][job.arm]
+    settings: AgentSettings = PPOSettings(**common, **own) if job.agent == "ppo" else SACSettings(**common, **own)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "run"
+        create(path, job.agent, settings, "benchmarks/learning.py")
+        train(path, lambda step: None, print)
+        lines = map(json.loads, (path / "episodes.jsonl").read_text().splitlines())
+        return [(line["step"], line["return"]) for line in lines]
+
+
+def with_sb3(job: Job) -> Episodes:
+    import stable_baselines3 as sb3
+    from stable_baselines3.common.callbacks import BaseCallback
+    from stable_baselines3.common.env_util import make_vec_env
+    from stable_baselines3.common.vec_env import VecNormalize
+
+    class Record(BaseCallback):
+        episodes: Episodes
+
+        def _init_callback(self) -> None:
+            self.episodes = []
+
+        def _on_step(self) -> bool:
+            infos = (info["episode"] for info in self.locals["infos"] if "episode" in info)
+            self.episodes += [(self.num_timesteps, float(episode["r"])) for episode in infos]
+            return True
+
+    record = Record()
+    if job.agent == "ppo":
+        env = VecNormalize(make_vec_env(job.env, 8, seed=job.seed))
+        sb3.PPO("MlpPolicy", env, n_steps=256, seed=job.seed, device="cpu").learn(job.steps, record)
+    else:
+        env = make_vec_env(job.env, 1, seed=job.seed)
+        sb3.SAC("MlpPolicy", env, buffer_size=100_000, seed=job.seed, device="cpu").learn(job.steps, record)
+    return record.episodes
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.open()] if path.exists() else []
+
+
+def show(agent: str, rows: Sequence[dict[str, Any]]) -> None:
+    """Print the scores of every arm in every environment, with t intervals over seeds."""
+    for steps in sorted({row["job"]["steps"] for row in rows}):
+        envs = [env for env in ENVS[agent] if any(row["job"]["env"] == env for row in rows)]
+        table = Table("arm", *envs, title=f"{agent}, {steps:,} steps: mean return of the last {LAST} training episodes")
+        for arm in (SB3, *ARMS[agent]):
+            cells = [
+                cell(
+                    [
+                        r["last"]
+                        for r in rows
+                        if (r["job"]["arm"], r["job"]["env"], r["job"]["steps"]) == (arm, env, steps)
+                    ]
+                )
+                for env in envs
+            ]
+            if any(cells):
+                table.add_row(arm, *cells)
+        Console().print(table)
+
+
+def cell(scores: Sequence[float]) -> str:
+    """Return a mean, its 95 % t interval, and the scores by seed."""
+    if not scores:
+        return ""
+    around = t_interval(scores)
+    span = "" if around is None else f" [{around[0]:,.0f}, {around[1]:,.0f}]"
+    return f"{statistics.fmean(scores):,.0f}{span}\n({', '.join(f'{score:,.0f}' for score in scores)})"
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Options))
