@@ -47,12 +47,14 @@ from .shrink_perturb import ShrinkPerturb, shrink_perturb_
 from .sib import Balance, Sib, sib_
 from .snr import SelfNormalizedResets
 from .swap import Swap
+from .trac import TRAC
 from .upgd import UPGD
 from .weight_clip import WeightClip
 
 __all__ = [
     "AS_RELEASED",
     "EWC",
+    "TRAC",
     "UNIFORM",
     "UPGD",
     "AtStart",

@@ -1,0 +1,154 @@
+"""TRAC, a parameter-free wrapper of an optimizer (Muppidi et al. 2024, "Fast TRAC: A Parameter-Free Optimizer for
+Lifelong Reinforcement Learning", arXiv 2405.16642, Algorithms 1 and 2).
+
+    h ← ⟨g, δ⟩,   δ ← δ + Δ                              δ: the sum of the base optimizer's steps Δ
+    v_j ← β_j²·v_j + h²,   σ_j ← β_j·σ_j − h              for β_j = .9, .99, …, .999999
+    S = max(0, Σ_j ε·erfi(σ_j / (√2·√v_j + ε)) / erfi(1/√2))
+    θ ← θ_ref + S·δ
+
+θ_ref is where the parameters were when the hook began: training moves away from there only as far as it has paid to,
+and comes back where it has not. The base optimizer is the learner's own, momentum and weight decay included.
+
+The printed δ is the sum of all steps. The released code (ComputationalRobotics/TRAC, trac_optimizer/trac.py) keeps no
+such sum but takes (θ − θ_ref)/(S + ε), which shrinks it by S/(S + ε) at every step, and forgets it where S is 0
+(`variant=as_released`). Both begin with σ_j = 1e-8.
+
+It resets nothing. What rewrites weights by another hook moves θ and not δ, and is undone by the next update: the two do
+not go together. Cost: θ_ref, δ and a copy of θ for every parameter, and about six passes over them per update.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..networks.learner import Learner
+from ..networks.members import fit, members_of
+from .base import Intervention, Variant, interventions
+
+BETAS = (0.9, 0.99, 0.999, 0.9999, 0.99999, 0.999999)
+SIGMA = 1e-8  # σ at the beginning
+TERMS = 200  # of erfi's series: enough for |x| ≤ LARGEST in double precision
+LARGEST = 8.0  # erfi(8) = 4e26: S is then 1e18, far beyond any step that could be of use
+
+
+def erfi(x: Tensor) -> Tensor:
+    """Return the imaginary error function −i·erf(ix) of real numbers of any shape, in double precision.
+
+    All terms of its series 2/√π·Σ x^(2n+1)/(n!·(2n+1)) have the sign of x, so that nothing cancels. Numbers beyond ±8
+    are taken for ±8.
+    """
+    x = x.double().clamp(-LARGEST, LARGEST)
+    n = torch.arange(TERMS, dtype=torch.float64, device=x.device)
+    logarithms = (2 * n + 1) * x.abs().log().unsqueeze(-1) - torch.lgamma(n + 1) - torch.log(2 * n + 1)
+    return torch.copysign(2 / torch.pi**0.5 * logarithms.exp().sum(-1), x)
+
+
+ERFI_OF_ONE = float(erfi(torch.tensor(0.5**0.5)))  # erfi(1/√2)
+
+
+@interventions.register("trac")
+class TRAC(Intervention):
+    """Scale the way from where training began by what has paid so far (Muppidi et al. 2024).
+
+    epsilon: ε > 0, the scale at which it begins (1e-8). variant: whether δ is the sum of all steps (`paper`) or found
+    from θ (`as_released`). The network's parameters are one vector, in a stack one for each member.
+    """
+
+    def __init__(self, epsilon: float = 1e-8, variant: Variant = "paper") -> None:
+        if not 0.0 < epsilon < 1.0:
+            raise ValueError(f"trac: epsilon must lie in (0, 1), got {epsilon}")
+        self.epsilon = epsilon
+        self.variant: Variant = variant
+        self._scales: dict[str, dict[str, Tensor]] = {}  # v, σ: (members or 1, 6), S: (members or 1,), by learner
+        self._reference: dict[str, dict[str, Tensor]] = {}  # θ_ref by learner and identity of parameter
+        self._sum: dict[str, dict[str, Tensor]] = {}  # δ
+        self._before: dict[str, dict[str, Tensor]] = {}  # θ, between the two halves of an update
+
+    def attach(self, learner: Learner) -> None:
+        if learner.optimizer is None:
+            raise ValueError(f"trac: '{learner.name}' has no optimizer whose steps could be scaled")
+
+    @torch.no_grad()
+    def before_update(self, learner: Learner) -> None:
+        reference, sums = (each.setdefault(learner.name, {}) for each in (self._reference, self._sum))
+        moving = {n: p for n, p in learner.module.named_parameters() if p.grad is not None}
+        for name, parameter in moving.items():
+            if (key := learner.identity(name)) not in reference:
+                reference[key], sums[key] = parameter.clone(), torch.zeros_like(parameter)
+        self._before[learner.name] = dict(zip(moving, torch._foreach_clone(list(moving.values())), strict=True))
+
+    @torch.no_grad()
+    def after_update(self, learner: Learner) -> None:
+        if (before := self._before.pop(learner.name, None)) is None:
+            raise RuntimeError("trac: the training loop calls before_update(learner) before every optimizer step, too")
+        named, keys = dict(learner.module.named_parameters()), [learner.identity(name) for name in before]
+        parameters, old = [named[name] for name in before], list(before.values())
+        reference, sums = ([each[learner.name][key] for key in keys] for each in (self._reference, self._sum))
+        scales = self._scales_of(learner, parameters[0].device)
+        each = [_of_each(p, len(scales["scale"])) for p in parameters]
+        if self.variant == "as_released":
+            shrunk = scales["scale"] + self.epsilon
+            for total, at, ref, own in zip(sums, old, reference, each, strict=True):
+                total.copy_((at - ref) / _fitted(shrunk, at, own))
+        h = torch.zeros_like(scales["scale"])
+        for total, parameter, own in zip(sums, parameters, each, strict=True):
+            assert parameter.grad is not None
+            h += (
+                (total * parameter.grad).flatten(1).sum(1)
+                if own
+                else torch.dot(total.view(-1), parameter.grad.view(-1))
+            )
+        torch._foreach_add_(sums, torch._foreach_sub(parameters, old))
+        scale = self._rescaled(scales, h)
+        for parameter, total, ref, own in zip(parameters, sums, reference, each, strict=True):
+            torch.addcmul(ref, total, _fitted(scale, parameter, own), out=parameter.data)
+
+    def _scales_of(self, learner: Learner, device: torch.device) -> dict[str, Tensor]:
+        """Return v and σ, (networks, 6), and S, (networks,): one network, or the members of a stack."""
+        if learner.name not in self._scales:
+            networks = max(1, members_of(learner))
+            zeros = torch.zeros(networks, len(BETAS), dtype=torch.float64, device=device)
+            self._scales[learner.name] = {
+                "variance": zeros,
+                "sigma": torch.full_like(zeros, SIGMA),
+                "scale": zeros[:, 0].clone(),
+            }
+        return self._scales[learner.name]
+
+    def _rescaled(self, scales: dict[str, Tensor], h: Tensor) -> Tensor:
+        """Take up h, (networks,), and return the new S, (networks,)."""
+        betas = torch.tensor(BETAS, dtype=torch.float64, device=h.device)
+        variance, sigma = scales["variance"], scales["sigma"]
+        variance.mul_(betas.square()).add_(h.square().unsqueeze(-1))
+        sigma.mul_(betas).sub_(h.unsqueeze(-1))
+        grown = erfi(sigma / (2**0.5 * variance.sqrt() + self.epsilon))
+        scales["scale"].copy_(self.epsilon * grown.sum(-1) / ERFI_OF_ONE).clamp_(min=0)
+        return scales["scale"]
+
+    def numbers(self, learner: Learner) -> dict[str, Tensor]:
+        """Return S, the scale of the way from where training began."""
+        scale = self._scales_of(learner, next(learner.module.parameters()).device)["scale"]
+        return {"trac_scale": scale if len(scale) > 1 else scale[0]}
+
+    def state_dict(self) -> dict[str, Any]:
+        kept = {"scales": self._scales, "reference": self._reference, "sum": self._sum}
+        return {key: {learner: dict(values) for learner, values in each.items()} for key, each in kept.items()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._scales, self._reference, self._sum = (  # copies, since they are written in place
+            {learner: {name: value.clone() for name, value in values.items()} for learner, values in state[key].items()}
+            for key in ("scales", "reference", "sum")
+        )
+        self._before = {}
+
+
+def _of_each(parameter: Tensor, networks: int) -> bool:
+    """Return whether each member of a stack has its own part of a parameter."""
+    return networks > 1 and parameter.ndim > 0 and len(parameter) == networks
+
+
+def _fitted(scale: Tensor, parameter: Tensor, own: bool) -> Tensor:
+    """Return a number for each network, (networks,), broadcastable to a parameter; their mean for one that members of a
+    stack share."""
+    return fit(scale, parameter).to(parameter.dtype) if own else scale.mean().to(parameter.dtype)

@@ -1,0 +1,141 @@
+"""TRAC: the printed algorithm in float64, its error function, stacks, checkpoints."""
+
+import copy
+
+import pytest
+import scipy.special
+import torch
+from torch import Tensor, nn
+
+from supple.interventions import Learner, StackedLinear, learner_for, make
+from supple.interventions.trac import BETAS, erfi
+
+X, Y = torch.randn(2, 32, 4, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+
+
+def learner(optimizer: type[torch.optim.Optimizer] = torch.optim.SGD, lr: float = 0.05) -> Learner:
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 4)).double()
+    made = optimizer(module.parameters(), lr=lr)  # type: ignore[call-arg]
+    return learner_for(module, made, probe=lambda: (X,), loss=lambda: (module(X) - Y).square().mean())
+
+
+def update(target: Learner, trac: object) -> None:
+    assert target.optimizer
+    target.optimizer.zero_grad()
+    target.loss().backward()
+    trac.before_update(target)  # type: ignore[attr-defined]
+    target.optimizer.step()
+    trac.after_update(target)  # type: ignore[attr-defined]
+
+
+class ByHand:
+    """The algorithm on one vector, with plain gradient steps."""
+
+    def __init__(self, start: Tensor, epsilon: float, lr: float, released: bool) -> None:
+        self.start, self.epsilon, self.lr, self.released = start, epsilon, lr, released
+        self.delta, self.scale, self.v, self.sigma = torch.zeros_like(start), 0.0, [0.0] * 6, [1e-8] * 6
+
+    def step(self, theta: Tensor, gradient: Tensor) -> Tensor:
+        if self.released:
+            self.delta = (theta - self.start) / (self.scale + self.epsilon)
+        h = float(self.delta @ gradient)
+        self.delta = self.delta - self.lr * gradient
+        self.v = [beta**2 * v + h**2 for beta, v in zip(BETAS, self.v, strict=True)]
+        self.sigma = [beta * sigma - h for beta, sigma in zip(BETAS, self.sigma, strict=True)]
+        x = [s / (2**0.5 * v**0.5 + self.epsilon) for s, v in zip(self.sigma, self.v, strict=True)]
+        self.scale = max(0.0, sum(self.epsilon * scipy.special.erfi(each) / scipy.special.erfi(0.5**0.5) for each in x))
+        return self.start + self.scale * self.delta
+
+
+@pytest.mark.parametrize("variant", ["paper", "as_released"])
+@pytest.mark.parametrize("epsilon", [1e-8, 1e-3])
+def test_every_one_of_1000_updates_is_the_printed_algorithms_or_the_released_ones(variant: str, epsilon: float) -> None:
+    """Each from where the last one led: on its own path the algorithm makes much of every rounding."""
+    target, trac = learner(), make("trac", epsilon=epsilon, variant=variant)
+    parameters = list(target.module.parameters())
+    start = nn.utils.parameters_to_vector(parameters).detach().clone()
+    reference = ByHand(start, epsilon, 0.05, variant == "as_released")
+    for _ in range(1000):
+        before = nn.utils.parameters_to_vector(parameters).detach().clone()
+        update(target, trac)
+        gradient = nn.utils.parameters_to_vector([p.grad for p in parameters if p.grad is not None])
+        after = nn.utils.parameters_to_vector(parameters).detach()
+        torch.testing.assert_close(after, reference.step(before, gradient), rtol=1e-4, atol=1e-5)
+    assert 0.1 < float(trac.numbers(target)["trac_scale"]) == pytest.approx(reference.scale, rel=1e-4)
+
+
+def test_the_error_function_is_scipys() -> None:
+    x = torch.linspace(-8, 8, 4001, dtype=torch.float64)
+    torch.testing.assert_close(erfi(x), torch.from_numpy(scipy.special.erfi(x.numpy())), rtol=1e-11, atol=0)
+    assert torch.isfinite(erfi(torch.tensor([50.0, -50.0]))).all()
+    assert erfi(torch.zeros(1)).item() == 0.0
+
+
+def test_it_learns_and_says_how_far_it_went() -> None:
+    target, trac = learner(torch.optim.Adam, 0.01), make("trac")
+    before = float(target.loss())
+    for _ in range(500):
+        update(target, trac)
+    assert float(target.loss()) < 0.9 * before
+    assert trac.numbers(target)["trac_scale"] > 1e-6
+
+
+def test_members_of_a_stack_have_scales_of_their_own() -> None:
+    """Two members beside a network that is the second of them."""
+    torch.manual_seed(0)
+    stack = nn.Sequential(StackedLinear(2, 4, 5), nn.Tanh(), StackedLinear(2, 5, 4)).double()
+    single = nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 4)).double()
+    with torch.no_grad():
+        for layer, own in zip(stack[::2], single[::2], strict=True):
+            layer.weight[0].mul_(3)
+            own.weight.copy_(layer.weight[1])
+            own.bias.copy_(layer.bias[1])
+    inputs = X.expand(2, -1, -1)
+    many = learner_for(
+        stack,
+        torch.optim.Adam(stack.parameters(), 0.01),
+        probe=lambda: (inputs,),
+        loss=lambda: (stack(inputs) - Y).square().mean((1, 2)).sum(),
+    )
+    one = learner_for(
+        single,
+        torch.optim.Adam(single.parameters(), 0.01),
+        probe=lambda: (X,),
+        loss=lambda: (single(X) - Y).square().mean(),
+    )
+    of_many, of_one = make("trac", epsilon=1e-3), make("trac", epsilon=1e-3)
+    for _ in range(30):
+        update(many, of_many)
+        update(one, of_one)
+    torch.testing.assert_close(stack[0].weight[1], single[0].weight, rtol=1e-7, atol=1e-10)
+    scales = of_many.numbers(many)["trac_scale"]
+    assert scales.shape == (2,)
+    assert scales[0] != scales[1]
+    torch.testing.assert_close(scales[1], of_one.numbers(one)["trac_scale"], rtol=1e-7, atol=0)
+
+
+def test_it_goes_on_from_its_state() -> None:
+    target, trac = learner(torch.optim.Adam, 0.01), make("trac")
+    for _ in range(20):
+        update(target, trac)
+    later, again = copy.deepcopy(target.module), make("trac")
+    again.load_state_dict(trac.state_dict())
+    other = learner_for(
+        later,
+        torch.optim.Adam(later.parameters(), 0.01),
+        probe=lambda: (X,),
+        loss=lambda: (later(X) - Y).square().mean(),
+    )
+    other.optimizer.load_state_dict(copy.deepcopy(target.optimizer.state_dict()))  # type: ignore[union-attr]
+    for _ in range(20):
+        update(target, trac)
+        update(other, again)
+    for mine, theirs in zip(target.module.parameters(), later.parameters(), strict=True):
+        assert torch.equal(mine, theirs)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 1.0, -1e-8, float("nan")])
+def test_a_scale_that_cannot_work_is_refused(epsilon: float) -> None:
+    with pytest.raises(ValueError, match="epsilon must lie in"):
+        make("trac", epsilon=epsilon)
