@@ -83,7 +83,8 @@ class TRAC(Intervention):
         if (before := self._before.pop(learner.name, None)) is None:
             raise RuntimeError("trac: the training loop calls before_update(learner) before every optimizer step, too")
         named, keys = dict(learner.module.named_parameters()), [learner.identity(name) for name in before]
-        parameters, old = [named[name] for name in before], list(before.values())
+        parameters: list[Tensor] = [named[name] for name in before]
+        old = list(before.values())
         reference, sums = ([each[learner.name][key] for key in keys] for each in (self._reference, self._sum))
         scales = self._scales_of(learner, parameters[0].device)
         each = [_of_each(p, len(scales["scale"])) for p in parameters]
@@ -99,7 +100,8 @@ class TRAC(Intervention):
                 if own
                 else torch.dot(total.view(-1), parameter.grad.view(-1))
             )
-        torch._foreach_add_(sums, torch._foreach_sub(parameters, old))
+        torch._foreach_add_(sums, parameters)
+        torch._foreach_sub_(sums, old)
         scale = self._rescaled(scales, h)
         for parameter, total, ref, own in zip(parameters, sums, reference, each, strict=True):
             torch.addcmul(ref, total, _fitted(scale, parameter, own), out=parameter.data)
