@@ -20,6 +20,7 @@ import torch
 from numpy.typing import DTypeLike, NDArray
 from torch import Tensor
 
+from ...experiments.alike import alike
 from ...experiments.checkpoint import Rows
 
 Integers = NDArray[np.int64]
@@ -271,7 +272,7 @@ class ReplayMemory:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take up what `state_dict` gave, in chunks; `begin` has to follow before the next `add`.
 
-        Raises ValueError if it is that of a memory of another size.
+        Raises ValueError if it is that of a memory of another size, or of other rows.
         """
         envs: list[Rows] = state["envs"]
         if len(envs) != self.num_envs or any(r.first != max(0, r.end - self.rows) for r in envs):
@@ -284,8 +285,10 @@ class ReplayMemory:
             for start in range(rows.first, rows.end, CHUNK):
                 stop = min(start + CHUNK, rows.end)
                 at = np.arange(start, stop) % self.rows
-                chunk = rows.read(start, stop)
-                for name, column in self._columns().items():
+                columns = self._columns()
+                like = {name: torch.from_numpy(column[env, : stop - start]) for name, column in columns.items()}
+                chunk = alike(rows.read(start, stop), like, "a row of the replay memory")
+                for name, column in columns.items():
                     column[env, at] = chunk[name].numpy()
             self.end[env] = rows.end
             window = np.arange(max(0, rows.end - 1 - self.window), rows.end) % self.rows

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ...experiments.alike import alike
 from ...experiments.seeding import derive, generator
 from ...experiments.work import Numbers, Task
 from ...interventions import Learner
@@ -126,7 +127,9 @@ class LinearWork(SupervisedWork):
 
     def load_state(self, state: dict[str, Any]) -> None:
         super().load_state(state)
-        self.learned, self.began = state["learned"], state["began"]
+        now = [parameter.detach() for parameter in self.network.parameters()]
+        self.learned = alike(state["learned"], [0.0] * len(state["learned"]), "learned")
+        self.began = {since: alike(weights, now, f"began.{since}") for since, weights in state["began"].items()}
 
     # -- what the learner offers, and what it is made of -----------------------------------------------------------
 
