@@ -3,17 +3,25 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 from torch import Tensor
 
 from ..interventions import Every, Hook, Learner, Moment, UnknownName, When, did_you_mean, snapshot
 from ..metrics import CHEAP_METRICS, View, feature_covariance_distance, measure, sfe, trainability
+from . import typed
 from .alike import alike
 from .errors import RunError
 
 LogEvent = Callable[..., None]
+
+
+class Remembered(TypedDict):
+    """What a hook's state holds: its schedule's memory, by learner, and what its intervention saved."""
+
+    memory: dict[str, dict[str, bool]]
+    intervention: dict[str, Any]
 
 
 class HookDriver:
@@ -200,7 +208,7 @@ class HookDriver:
             _check_remembered(state, {learner.identity(name): tensor for name, tensor in tensors.items()}, learner.name)
         for hook in self.hooks:
             if hook.text in state:
-                hook.load_state_dict(state[hook.text])
+                hook.load_state_dict(dict(typed.fitted(state[hook.text], Remembered, hook.text)))
 
 
 def _check_remembered(state: Any, tensors: Mapping[str, Tensor], learner: str, inside: bool = False) -> None:
