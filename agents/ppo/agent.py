@@ -25,6 +25,7 @@ from ...experiments.alike import alike
 from ...experiments.errors import Diverged
 from ...experiments.hooks import HookDriver
 from ...experiments.learner_state import learner_state, load_learner_state
+from ...experiments.machine import free_memory, size
 from ...experiments.seeding import generator
 from ...interventions import Learner
 from ...networks import evaluating
@@ -255,7 +256,14 @@ class PPO:
         return dict(self._numbers)
 
     def check_memory(self, runs: int) -> None:
-        """Refuse nothing: a rollout is small."""
+        s = self.settings
+        values = max(3 * space.observation + 2 * space.policy.outputs + 12 for space in self.spaces.values())
+        needed = 4 * values * s.rollout_steps * s.num_envs * runs  # of the rollout, and of the batch made of it
+        if needed > (free := free_memory()):
+            raise ValueError(
+                f"--rollout-steps {s.rollout_steps} with --num-envs {s.num_envs} needs {size(needed)}, but "
+                f"{size(free)} of memory is free"
+            )
 
     def _trained(self, hooks: HookDriver) -> list[Tensor]:
         """Return the parameters that the current environment's loss reaches, or a penalty."""

@@ -255,7 +255,7 @@ def test_memory_for_every_run_at_a_time_is_asked_for_before_a_comparison_begins(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One replay of 100,000 transitions takes 0.7 GB."""
-    monkeypatch.setattr("supple.agents.offpolicy.replay._free_memory", lambda: 10**9)
+    monkeypatch.setattr("supple.agents.offpolicy.replay.free_memory", lambda: 10**9)
     begun: list[Path] = []
     monkeypatch.setattr("supple.scripts.resume.finish_comparison", lambda path, *_: begun.append(path))
     line = f"{ATARI.replace('train', 'compare')} --replay-size 100_000 --arm none --arm fire"
