@@ -71,13 +71,13 @@ class Allocations(TorchDispatchMode):
         if count >= LOOKED_AT and on == "cpu" and count > (free := free_memory()):
             raise UsageError(
                 f"{_largest_part(self.settings, shape)}a tensor of shape {(*shape,)} needs {size(count)}, but "
-                f"{size(free)} of memory is free: choose a smaller network"
+                f"{size(free)} of memory is free: smaller sizes need less"
             )
         return function(*args, **given)
 
 
 def _made(function: Any, args: Sequence[Any], given: Mapping[str, Any]) -> tuple[Sequence[int], torch.dtype | None]:
-    """Return shape and type of the tensor that a call is about to make; an empty one where a call makes none at will."""
+    """Return shape and type of the tensor that a call is about to make; an empty one where it makes none at will."""
     name: str = function.overloadpacket.__name__
     first = args[0] if args else None
     if isinstance(first, Tensor):
@@ -123,5 +123,5 @@ def require_memory(learners: Iterable[Learner], runs: int = 1) -> None:
         what, fewer = (f"{runs} runs at a time need", "lower --jobs, or ") if runs > 1 else ("the run needs", "")
         raise UsageError(
             f"{what} {size(needed)} more for gradients and optimizers, but {size(free)} of memory is free: {fewer}"
-            f"choose a smaller network"
+            f"smaller sizes need less"
         )

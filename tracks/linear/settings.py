@@ -1,9 +1,9 @@
 """What training a deep linear network on a sequence of tasks is told."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...experiments.errors import UsageError
-from ...experiments.settings import Device, positive
+from ...experiments.settings import Device, not_positive
 from ..settings import TrackSettings
 from .stream import names_of
 
@@ -38,10 +38,10 @@ class LinearSettings(TrackSettings):
     eval_every: int = 10
     """Updates between two evaluations; 0: where tasks begin and end only."""
 
-    def check(self) -> None:
-        super().check()
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
         names = names_of(self.tasks)
-        positive(
+        yield from not_positive(
             **{
                 "--n-in": self.n_in,
                 "--n-hidden": self.n_hidden,
@@ -52,11 +52,9 @@ class LinearSettings(TrackSettings):
             }
         )
         if "semantic" in names and (self.n_in, self.n_out) != (8, 8):
-            raise UsageError(
+            yield (
                 f"--tasks {self.tasks}: the hierarchy has 8 items and 8 features, the network {self.n_in} inputs and "
                 f"{self.n_out} outputs: give --n-in 8 --n-out 8"
             )
         if "random" in names and self.samples < self.n_in:
-            raise UsageError(
-                f"--samples {self.samples} are too few for --n-in {self.n_in}: whitened inputs need as many"
-            )
+            yield (f"--samples {self.samples} are too few for --n-in {self.n_in}: whitened inputs need as many")
