@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import tyro
 
@@ -46,6 +46,11 @@ class AgentSettings(RunSettings):
     """Environment steps between evaluations; 0: at the end of each task only."""
     eval_episodes: int = 5
     """Episodes of an evaluation, on environments of its own; 0: none."""
+
+    shrinks: ClassVar[tuple[str, ...]] = ("steps", "steps_per_task", *RunSettings.shrinks, "shift")
+
+    def least(self, name: str) -> tuple[int, int]:
+        return (2 * self.stride, self.stride) if name in ("steps", "steps_per_task") else super().least(name)
 
     @property
     def untrained_steps(self) -> int:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import tyro
 
@@ -67,6 +67,15 @@ class RunSettings:
     """Keep the state that did best in the evaluations so far, in the run's folder best/."""
     keep_at: Annotated[tuple[int, ...], tyro.conf.arg(aliases=["--kept"], metavar="STEPS")] = ()
     """Steps after which the state is kept for good, in the run's folder kept/."""
+
+    # settings that are numbers of steps, updates or passes: what `--scale` shrinks, in this order
+    shrinks: ClassVar[tuple[str, ...]] = (
+        "checkpoint_every", "measure_every", "eval_every", "trainability_every", "keep_at",
+    )  # fmt: skip
+
+    def least(self, name: str) -> tuple[int, int]:
+        """Return what a setting of the schedule must not come below, and what it must be a multiple of."""
+        return 1, 1
 
     @property
     def stride(self) -> int:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import tyro
 
@@ -81,6 +81,14 @@ class DQNSettings(AgentSettings):
     """Where the network learns; auto: on a CUDA GPU if there is one."""
     capture: bool = True
     """On a GPU, record the update once and replay it (a CUDA graph)."""
+
+    shrinks: ClassVar[tuple[str, ...]] = (
+        *AgentSettings.shrinks, "learning_starts", "exploration_steps", "target_period", "priming_updates",
+        "replay_size",
+    )  # fmt: skip
+
+    def least(self, name: str) -> tuple[int, int]:
+        return (self.batch_size, 1) if name == "replay_size" else super().least(name)
 
     @property
     def untrained_steps(self) -> int:

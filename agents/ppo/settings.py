@@ -86,6 +86,11 @@ class PPOSettings(AgentSettings):
     compile: Annotated[Literal["auto", "on", "off"], tyro.conf.arg(metavar="auto|on|off")] = "auto"
     """Compile the update: 2 to 6 times faster, about 30 s per environment once; auto: on longer runs."""
 
+    def least(self, name: str) -> tuple[int, int]:
+        """Return also that a task has a whole rollout to learn from."""
+        least, multiple = super().least(name)
+        return (self.untrained_steps, multiple) if name in ("steps", "steps_per_task") else (least, multiple)
+
     @property
     def untrained_steps(self) -> int:
         return self.rollout_steps * self.num_envs

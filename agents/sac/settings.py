@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import tyro
 
@@ -76,6 +76,11 @@ class SACSettings(AgentSettings):
     """Compile the update, which takes about a minute once; auto: on longer runs."""
     capture: bool = True
     """On a GPU, record the update once and replay it (a CUDA graph)."""
+
+    shrinks: ClassVar[tuple[str, ...]] = (*AgentSettings.shrinks, "learning_starts", "priming_updates", "replay_size")
+
+    def least(self, name: str) -> tuple[int, int]:
+        return (self.batch_size, 1) if name == "replay_size" else super().least(name)
 
     @property
     def stride(self) -> int:

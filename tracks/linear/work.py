@@ -145,7 +145,7 @@ class LinearWork(SupervisedWork):
 
     def _drawn(self, seed: int) -> tuple[Tensor, ...]:
         s = self.settings
-        return tuple(map(torch.from_numpy, balanced_init(s.lam, s.n_in, s.n_hidden, s.n_out, s.scale, seed)))
+        return tuple(map(torch.from_numpy, balanced_init(s.lam, s.n_in, s.n_hidden, s.n_out, s.init_scale, seed)))
 
     def _redrawn(self, draws: torch.Generator) -> dict[str, Tensor]:
         names = [name for name, _ in self.network.named_parameters()]

@@ -4,7 +4,7 @@ them."""
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import tyro
 
@@ -82,6 +82,15 @@ class VisionSettings(TrackSettings):
     """How many checkpoints to keep."""
     compile: Literal["auto", "on", "off"] = "auto"
     """Whether loss and gradients are compiled; auto: for small networks in runs of at least 20,000 updates."""
+
+    shrinks: ClassVar[tuple[str, ...]] = (
+        "epochs",
+        "first_epochs",
+        "updates_per_task",
+        *TrackSettings.shrinks,
+        "shock_every",
+        "eval_epochs",
+    )
 
     @property
     def members(self) -> Seeds:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import tyro
 
@@ -93,6 +93,8 @@ class ContinualSettings(LanguageSettings):
     activation_maps: bool = False
     """Leave with the adapters how much each task's inputs use each atom, of moram and external-router (Figure 5); takes
     another pass over all training data."""
+
+    shrinks: ClassVar[tuple[str, ...]] = ("updates_per_task", "epochs", *LanguageSettings.shrinks)
 
     @property
     def kind(self) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import tyro
 
@@ -54,6 +54,8 @@ class SFTSettings(LanguageSettings):
     """Score answers in evaluations; otherwise only losses, which is much faster."""
     save_model: bool = True
     """Leave the trained model in the run's folder, in transformers' layout."""
+
+    shrinks: ClassVar[tuple[str, ...]] = ("epochs", *LanguageSettings.shrinks, "warmup", "cooldown")
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import tyro
 
@@ -37,6 +37,8 @@ class ClipSettings(LanguageSettings):
     """Updates between checkpoints."""
     measure_every: int = 500
     """Updates between two measurements of the network (srank, dormancy, norms, …)."""
+
+    shrinks: ClassVar[tuple[str, ...]] = ("updates", *LanguageSettings.shrinks, "warmup")
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()

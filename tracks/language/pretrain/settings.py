@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import tyro
 
@@ -64,6 +64,11 @@ class PretrainSettings(LanguageSettings):
     compile: bool = False
     """Compile the network (torch.compile): minutes at the start, faster on a GPU."""
 
+    shrinks: ClassVar[tuple[str, ...]] = ("pretrain_steps", *LanguageSettings.shrinks, "start", "steps", "warmup")
+
+    def least(self, name: str) -> tuple[int, int]:
+        return (2, 1) if name == "pretrain_steps" else super().least(name)  # one of them to warm up
+
     @property
     def first_end(self) -> int:
         """The update at which the second phase begins; of `best`, which is known later, the end of the first."""
@@ -112,6 +117,7 @@ class PretrainSettings(LanguageSettings):
                 f"--warmup {self.warmup} must be less than --pretrain-steps {self.pretrain_steps}: the learning rate "
                 "would never come to its highest"
             )
-        for step in (self.first_end, *self.keep_at):
+        starts = () if self.start not in ("", BEST) and not self.start.isdecimal() else (self.first_end,)
+        for step in (*starts, *self.keep_at):
             if not 0 < step <= self.pretrain_steps:
                 yield (f"a second phase can start at update 1 to {self.pretrain_steps} of the first, not {step}")
