@@ -18,7 +18,7 @@ LogEvent = Callable[..., None]
 
 
 class Remembered(TypedDict):
-    """What a hook's state holds: its schedule's memory, by learner, and what its intervention saved."""
+    """The state of a hook: its schedule's memory, by learner, and what its intervention saved."""
 
     memory: dict[str, dict[str, bool]]
     intervention: dict[str, Any]
