@@ -1,9 +1,9 @@
 """The settings of Adam that every agent has."""
 
-from ..experiments.errors import UsageError
+from collections.abc import Iterator
 
 
-def check_adam_betas(betas: tuple[float, float]) -> None:
-    """Raise UsageError unless both of Adam's β lie in [0, 1)."""
+def wrong_adam_betas(betas: tuple[float, float]) -> Iterator[str]:
+    """Yield a line unless both of Adam's β lie in [0, 1)."""
     if not all(0.0 <= beta < 1.0 for beta in betas):
-        raise UsageError(f"--adam-betas must both lie in [0, 1), got {betas[0]} {betas[1]}")
+        yield f"--adam-betas must both lie in [0, 1), got {betas[0]} {betas[1]}"

@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..experiments.alike import alike
+
 Array = NDArray[np.float64]
 
 
@@ -41,6 +43,8 @@ class RunningMeanStd:
         return {"mean": self.mean.copy(), "variance": self.variance.copy(), "count": self.count}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take up what `state_dict` gave. Raises ValueError for statistics of other vectors."""
+        alike(state, self.state_dict(), "running statistics")
         self.mean, self.variance, self.count = state["mean"].copy(), state["variance"].copy(), state["count"]
 
 

@@ -1,12 +1,15 @@
 """Settings that every agent shares; each agent's settings extend them. A field's string is its help line."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import tyro
 
 from ..experiments.errors import UsageError
-from ..experiments.settings import RunSettings, positive
+from ..experiments.settings import MOST_TASKS, RunSettings, not_positive, positive
+
+MOST_ENVS = 65_536  # copies of an environment
 
 
 @dataclass(kw_only=True)
@@ -44,6 +47,11 @@ class AgentSettings(RunSettings):
     eval_episodes: int = 5
     """Episodes of an evaluation, on environments of its own; 0: none."""
 
+    shrinks: ClassVar[tuple[str, ...]] = ("steps", "steps_per_task", *RunSettings.shrinks, "shift")
+
+    def least(self, name: str) -> tuple[int, int]:
+        return (2 * self.stride, self.stride) if name in ("steps", "steps_per_task") else super().least(name)
+
     @property
     def untrained_steps(self) -> int:
         """Return the environment steps of a new agent before its first update; 0 where an agent does not say."""
@@ -77,15 +85,18 @@ class AgentSettings(RunSettings):
         positive(**{"--steps" if self.steps is not None else "--steps-per-task": steps, "--cycles": self.cycles})
         return self.env or self.sequence or "", steps
 
-    def check(self) -> None:
-        super().check()
-        positive(**{"--num-envs": self.num_envs, "--max-episode-steps": self.max_episode_steps})
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
+        for name, value, most in (("--num-envs", self.num_envs, MOST_ENVS), ("--cycles", self.cycles, MOST_TASKS)):
+            if value > most:
+                yield f"{name} must be {most:,} at most, got {value}"
+        yield from not_positive(**{"--num-envs": self.num_envs, "--max-episode-steps": self.max_episode_steps})
         if not 0 <= self.env_workers <= self.num_envs:
-            raise UsageError(
+            yield (
                 f"--env-workers must be 0 or more, and no more than the {self.num_envs} of --num-envs, "
                 f"got {self.env_workers}"
             )
         if self.fresh and set(self.hook) - {"none"}:
-            raise UsageError("--fresh True begins every task with a new agent: hooks have no place in it")
+            yield "--fresh True begins every task with a new agent: hooks have no place in it"
         if self.eval_episodes < 0:
-            raise UsageError(f"--eval-episodes must be 0 or more, got {self.eval_episodes}")
+            yield f"--eval-episodes must be 0 or more, got {self.eval_episodes}"

@@ -244,6 +244,7 @@ class AgentWork(Work):
         return f"task {self.task.index}"
 
     def check_memory(self, runs: int) -> None:
+        super().check_memory(runs)
         self.agent.check_memory(runs)
 
     def _leave(self) -> None:

@@ -2,11 +2,12 @@
 
     python benchmarks/damage.py --out docs/results/reliability/damage.json
 
-Every attempt damages a copy of a small run that lacks its last checkpoint or, where the damage is to a checkpoint, a
-copy of the whole run. Then `supple resume` is asked to go on, in this process but through the command's own entry, and
-where config.json was damaged `supple report` is asked too. An attempt holds if the run ends with the bytes of the run
-that nobody touched, or is refused in one line. Where an edit's checksums were computed anew it may also be accepted:
-then it is what somebody wrote, and a run like any other.
+Every attempt damages a copy of a small run: of the whole run, where the damage is to a checkpoint; without its last
+checkpoint, where it is to config.json, or to the checkpoint before, so that what was forged trains on. Then
+`supple resume` is asked to go on, in this process but through the command's own entry, and where config.json was
+damaged `supple report` is asked too. An attempt holds if the run ends with the bytes of the run that nobody touched, or
+is refused in one line. Where an edit's checksums were computed anew it may also be accepted: then it is what somebody
+wrote, and a run like any other.
 """
 
 import contextlib
@@ -187,6 +188,7 @@ def forge(folder: Path, edit: Callable[[Any], Any]) -> None:
 
 
 FORGED = (edit_manifest_and_sums, edit_state_and_sums, edit_a_tensor_and_sums)
+FORGED_TO_TRAIN = (*[edit_manifest_and_sums] * 2, *[edit_state_and_sums] * 5, *[edit_a_tensor_and_sums] * 8)
 TO_CHECKPOINTS = (
     swap_with_the_one_before, take_that_of_another_run, rename_the_one_before, leave_strays,
     *FORGED * 4,
@@ -264,6 +266,11 @@ def attempts(args: Args, kind: str, folder: Path, data: dict[str, str]) -> Itera
         with copied(whole) as copy:
             damage(draw, checkpoint.folders_of(copy / "checkpoints"), other)
             yield "checkpoints", names(damage), *resumed(copy, whole, damage in FORGED)
+    for damage in FORGED_TO_TRAIN * args.rounds:
+        with copied(whole) as copy:
+            shutil.rmtree(checkpoint.folders_of(copy / "checkpoints")[-1])
+            damage(draw, checkpoint.folders_of(copy / "checkpoints"), other)
+            yield "checkpoints that trained on", names(damage), *resumed(copy, whole, may_differ=True)
     for damage in TO_CONFIGS * args.rounds:
         with copied(whole) as copy:
             shutil.rmtree(checkpoint.folders_of(copy / "checkpoints")[-1])

@@ -5,6 +5,7 @@ from functools import cache
 from typing import ParamSpec, TypeVar
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -25,7 +26,8 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
 def can_compile() -> bool:
     """Return whether torch.compile works here, tried on one addition: it needs a C++ compiler and Python's headers."""
     try:
-        torch.compile(lambda x: x + 1, options=_OPTIONS)(torch.zeros(8))
+        with _disable_current_modes():  # under one nothing is compiled, and nothing would be found out
+            torch.compile(lambda x: x + 1, options=_OPTIONS)(torch.zeros(8))
     except Exception:  # whatever went wrong in there, the answer is no
         return False
     return True

@@ -3,16 +3,25 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 from torch import Tensor
 
 from ..interventions import Every, Hook, Learner, Moment, UnknownName, When, did_you_mean, snapshot
 from ..metrics import CHEAP_METRICS, View, feature_covariance_distance, measure, sfe, trainability
+from . import typed
+from .alike import alike
 from .errors import RunError
 
 LogEvent = Callable[..., None]
+
+
+class Remembered(TypedDict):
+    """The state of a hook: its schedule's memory, by learner, and what its intervention saved."""
+
+    memory: dict[str, dict[str, bool]]
+    intervention: dict[str, Any]
 
 
 class HookDriver:
@@ -190,8 +199,23 @@ class HookDriver:
         return {hook.text: hook.state_dict() for hook in self.hooks}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the hooks' state; those that the checkpoint does not know (a fork's own) begin fresh."""
+        """Restore the hooks' state; those that the checkpoint does not know (a fork's own) begin fresh.
+
+        Raises ValueError for what is remembered of a parameter, by its name, in another shape or type."""
         self.fresh = [hook for hook in self.hooks if hook.text not in state]
+        for learner in self.learners.values():
+            tensors = {**dict(learner.module.named_parameters()), **dict(learner.module.named_buffers())}
+            _check_remembered(state, {learner.identity(name): tensor for name, tensor in tensors.items()}, learner.name)
         for hook in self.hooks:
             if hook.text in state:
-                hook.load_state_dict(state[hook.text])
+                hook.load_state_dict(dict(typed.fitted(state[hook.text], Remembered, hook.text)))
+
+
+def _check_remembered(state: Any, tensors: Mapping[str, Tensor], learner: str, inside: bool = False) -> None:
+    """Raise ValueError where an entry of a state, below one named as the learner is, has the name of one of its tensors
+    and is not like it."""
+    for key, value in state.items() if isinstance(state, dict) else ():
+        if inside and key in tensors:
+            alike(value, tensors[key].detach(), f"what a hook remembers of {key} of '{learner}'")
+        else:
+            _check_remembered(value, tensors, learner, inside or key == learner)

@@ -6,6 +6,9 @@ import torch
 from torch import Tensor
 
 from ..interventions import Learner, restructure
+from .alike import alike
+
+ADAM = {"step", "exp_avg", "exp_avg_sq"}  # slots of which none can do without the others
 
 
 def learner_state(learner: Learner) -> dict[str, Any]:
@@ -28,37 +31,51 @@ def learner_state(learner: Learner) -> dict[str, Any]:
 
 
 def load_learner_state(learner: Learner, state: dict[str, Any]) -> None:
-    """Take up what `learner_state` gave, in a learner as it was built."""
+    """Take up what `learner_state` gave, in a learner as it was built.
+
+    Raises ValueError, naming the tensor, for one that is not of the shape and type of what it stands for.
+    """
     restructure(learner, state["changes"])
     learner.module.load_state_dict(state["module"])
     for follower, values in zip(learner.followers, state["followers"], strict=True):
         follower.load_state_dict(values)
     now = {name: parameter.detach() for name, parameter in learner.module.named_parameters()}
-    learner.initial = _placed(state["initial"], now)
-    learner.marked = _placed(state["marked"], now) if "marked" in state else None
+    if missing := learner.trained().keys() - state["initial"].keys():
+        raise ValueError(f"initial of '{learner.name}' lacks {min(missing)}")
+    learner.initial = _placed(state["initial"], now, f"initial of '{learner.name}'")
+    # a parameter may have got another shape since it was marked: then there is nothing to compare (`View.marked`)
+    marked: dict[str, Tensor] = state.get("marked", {})
+    same = {name: now[name] for name, value in marked.items() if name in now and now[name].shape == value.shape}
+    learner.marked = _placed(marked, same, f"marked of '{learner.name}'") if "marked" in state else None
     learner.generator.set_state(state["generator"])
     for source, draws in zip(learner.generators, state["generators"], strict=True):
         source.set_state(draws)
     if learner.optimizer is not None:
-        _load_slots(learner.optimizer, state["optimizer"])
+        _load_slots(learner.optimizer, state["optimizer"], learner.name)
 
 
-def _placed(values: dict[str, Tensor], like: dict[str, Tensor]) -> dict[str, Tensor]:
+def _placed(values: dict[str, Tensor], like: dict[str, Tensor], what: str) -> dict[str, Tensor]:
     """Return values in the order in memory of the parameters of that name, in which norms are summed: in another one
     they differ in their last bits. One of no such parameter, any more, stays as it is."""
-    fits = {n for n, v in values.items() if n in like and like[n].shape == v.shape}
-    return {n: torch.empty_like(like[n]).copy_(v) if n in fits else v for n, v in values.items()}
+    return {
+        n: torch.empty_like(like[n]).copy_(alike(v, like[n], f"{what}.{n}")) if n in like else v
+        for n, v in values.items()
+    }
 
 
-def _load_slots(optimizer: torch.optim.Optimizer, state: dict[str, dict[str, Tensor]]) -> None:
-    """The slots lie in memory as their parameters do, which the fused step takes for granted. Step counters have a
-    shape of their own."""
+def _load_slots(optimizer: torch.optim.Optimizer, state: dict[str, dict[str, Tensor]], of: str) -> None:
+    """The slots lie in memory as their parameters do, which the fused step takes for granted, on trust: values of
+    another shape make it read beyond their ends. Step counters have a shape of their own."""
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     for index, values in state.items():
-        parameter = parameters[int(index)]
+        parameter, what = parameters[int(index)], f"optimizer.{index} of '{of}'"
+        if ADAM & values.keys() and not values.keys() >= ADAM:
+            raise ValueError(f"{what} should hold {', '.join(sorted(ADAM))}, and holds {', '.join(values)}")
+        by_member = getattr(optimizer, "counts_by_member", False)
+        counter = torch.zeros(parameter.shape[:1] if by_member else ())
         optimizer.state[parameter] = {
-            key: torch.empty_like(parameter).copy_(value)
-            if value.shape == parameter.shape
-            else value.to(parameter.device)
+            key: alike(value, counter, f"{what}: {key}").to(parameter.device)
+            if key == "step"
+            else torch.empty_like(parameter).copy_(alike(value, parameter.detach(), f"{what}: {key}"))
             for key, value in values.items()
         }

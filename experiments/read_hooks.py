@@ -37,22 +37,27 @@ def read_hooks(
     option, total = "--arm" if start else "--hook", tasks[-1].end
     switches = [task.index for task in tasks[1:] if task.start >= start]
     hooks: list[Hook] = []
-    try:
-        for text in texts:
+    problems: list[str] = []  # all are told at once, as those of the settings
+    for text in texts:
+        try:
             hook = parse_hook(text, default=AtStart() if start else None)
-            if hook is None:
-                continue
-            last = total - isinstance(hook.schedule, Every)  # what recurs is not due where the run ends
-            if problem := parse_hook_text(text).problem(last, start, tasks[-1].index):
-                raise UsageError(problem)
-            when = hook.schedule
-            if (isinstance(when, AtTask) and when.number not in (None, *switches)) or (
-                when == AtTask() and not switches
-            ):
-                raise UsageError(f"{text} never fires: there is no such task switch from step {start} on")
-            if hook.text in (other.text for other in hooks):
-                raise UsageError(f"{hook.text} is given twice")
-            hooks.append(hook)
+        except ValueError as error:
+            problems.append(str(error))
+            continue
+        if hook is None:
+            continue
+        when = hook.schedule
+        last = total - isinstance(when, Every)  # what recurs is not due where the run ends
+        if problem := parse_hook_text(text).problem(last, start, tasks[-1].index):
+            problems.append(problem)
+        elif (isinstance(when, AtTask) and when.number not in (None, *switches)) or (when == AtTask() and not switches):
+            problems.append(f"{text} never fires: there is no such task switch from step {start} on")
+        elif hook.text in (other.text for other in hooks):
+            problems.append(f"{hook.text} is given twice")
+        hooks.append(hook)
+    if problems:
+        raise UsageError(f"{option}: {'; '.join(problems)}")
+    try:
         return HookDriver(hooks, learners, log, total, start, ends=True, costly=costly, trainable=trainable)
     except ValueError as error:
         raise UsageError(f"{option}: {error}") from error

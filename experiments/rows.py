@@ -4,7 +4,6 @@ A part file holds a contiguous range of rows. The next checkpoint takes over the
 by hard link, and writes the rows that no part holds; so every checkpoint's folder is complete by itself.
 """
 
-import os
 import re
 import stat
 from collections.abc import Callable, Iterable
@@ -19,6 +18,7 @@ from safetensors.torch import save as to_bytes
 
 from . import files
 from .errors import CheckpointError
+from .machine import cpus
 
 PART_NAME = re.compile(r"rows-[0-9]+-[0-9]+-[0-9]+\.safetensors")
 PART_BYTES = 2**25  # writing holds some four times as much; blocks beyond this size are slow to allocate
@@ -101,7 +101,7 @@ def require(folder: Path, parts: Iterable[Part]) -> None:
 def verify(folder: Path, parts: list[Part]) -> None:
     """Compare the sums of all parts, on all cores. Raises CheckpointError naming the first one that is damaged."""
     require(folder, parts)
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(cpus()) as pool:
         for _ in pool.map(lambda part: files.verify(folder / part.file, part.sha256), parts):
             pass
 

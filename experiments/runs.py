@@ -17,6 +17,7 @@ from .errors import DiskError, Diverged, RunError, UsageError
 from .hooks import HookDriver
 from .kinds import Kind, find_kind
 from .loop import Loop, Progress, Warn
+from .machine import Allocations
 from .read_hooks import read_hooks
 from .rundir import RunDirectory
 from .settings import RunSettings
@@ -35,7 +36,9 @@ def build(kind: Kind, settings: RunSettings, warn: Warn = print) -> Work:
         warn(note)
     torch.set_num_threads(settings.threads)
     try:
-        work = kind.builder()(settings)
+        with Allocations(vars(settings)):
+            work = kind.builder()(settings)
+        work.check_memory(1)
     except ImportError as error:
         raise RunError(str(error)) from error
     except UsageError:

@@ -1,14 +1,16 @@
 """Settings that every run shares; each kind of run extends them. A field's string is its help line."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import tyro
 
 from .errors import UsageError
 
+LARGEST = 2**53  # up to which JSON holds every integer, wherever it is read
+MOST_THREADS, MOST_SEEDS, MOST_TASKS = 1024, 10_000, 100_000
 Device = Literal["auto", "cpu", "cuda"]
 Seeds = tuple[int, ...]
 
@@ -22,7 +24,10 @@ def seeds_of(words: Sequence[str]) -> Seeds:
         first, dash, last = word.partition("-")
         if not first.isdecimal() or (dash and not last.isdecimal()):
             raise ValueError(f"'{word}' is no seed (0 or more) and no range of seeds (0-4)")
-        found += range(int(first), int(last) + 1) if dash else [int(first)]
+        many = int(last) - int(first) + 1 if dash else 1
+        if len(found) + many > MOST_SEEDS:
+            raise ValueError(f"'{word}' names {many:,} seeds, and a comparison has {MOST_SEEDS:,} at most")
+        found += range(int(first), int(first) + many)
     return tuple(found)
 
 
@@ -63,6 +68,15 @@ class RunSettings:
     keep_at: Annotated[tuple[int, ...], tyro.conf.arg(aliases=["--kept"], metavar="STEPS")] = ()
     """Steps after which the state is kept for good, in the run's folder kept/."""
 
+    # settings that are numbers of steps, updates or passes: what `--scale` shrinks, in this order
+    shrinks: ClassVar[tuple[str, ...]] = (
+        "checkpoint_every", "measure_every", "eval_every", "trainability_every", "keep_at",
+    )  # fmt: skip
+
+    def least(self, name: str) -> tuple[int, int]:
+        """Return what a setting of the schedule must not come below, and what it must be a multiple of."""
+        return 1, 1
+
     @property
     def stride(self) -> int:
         """Steps between two places at which a run can part from another."""
@@ -83,8 +97,13 @@ class RunSettings:
         return None
 
     def check(self) -> None:
-        """Raise UsageError for values that cannot work."""
-        positive(
+        """Raise UsageError for values that cannot work: for all of them at once."""
+        if found := list(dict.fromkeys(self.problems())):
+            raise UsageError("; ".join(found))
+
+    def problems(self) -> Iterator[str]:
+        """Yield a line for each value that cannot work."""
+        yield from not_positive(
             **{
                 "--threads": self.threads,
                 "--checkpoint-every": self.checkpoint_every,
@@ -93,33 +112,43 @@ class RunSettings:
                 "--keep-at": min(self.keep_at, default=None),
             }
         )
-        finite(**vars(self))
+        yield from out_of_range(**vars(self))
+        if self.threads > MOST_THREADS:
+            yield f"--threads must be {MOST_THREADS} at most, got {self.threads}"
         for name, value in (
             ("--seed", self.seed),
             ("--eval-every", self.eval_every),
             ("--trainability-every", self.trainability_every),
         ):
             if value < 0:
-                raise UsageError(f"{name} must be 0 or more, got {value}")
+                yield f"{name} must be 0 or more, got {value}"
 
     def check_single(self) -> None:
         """Raise UsageError for what only runs of a comparison can be told."""
 
 
-def positive(**values: float | None) -> None:
-    """Raise UsageError for the first named value that is not above zero."""
+def not_positive(**values: float | None) -> Iterator[str]:
+    """Yield a line for each named value that is not above zero."""
     for name, value in values.items():
         if value is not None and not 0 < value < float("inf"):
-            raise UsageError(f"{name} must be a positive number, got {value}")
+            yield f"{name} must be a positive number, got {value}"
 
 
-def finite(**values: Any) -> None:
-    """Raise UsageError for the first setting, by the name of its field, that is infinite or no number,
+def positive(**values: float | None) -> None:
+    """Raise UsageError for the named values that are not above zero."""
+    if found := list(not_positive(**values)):
+        raise UsageError("; ".join(found))
+
+
+def out_of_range(**values: Any) -> Iterator[str]:
+    """Yield a line for each setting, by the name of its field, that is infinite, no number, or too large to count by,
     or has such a part."""
     for name, value in values.items():
-        parts = value if isinstance(value, tuple) else (value,)
+        option, parts = f"--{name.replace('_', '-')}", value if isinstance(value, tuple) else (value,)
         if not all(isfinite(part) for part in parts if isinstance(part, float)):
-            raise UsageError(f"--{name.replace('_', '-')} must be a finite number, got {value}")
+            yield f"{option} must be a finite number, got {value}"
+        if large := [part for part in parts if isinstance(part, int) and abs(part) > LARGEST]:
+            yield f"{option} must be {LARGEST:,} at most, got {large[0]}"
 
 
 def device_here(device: Device) -> Device:

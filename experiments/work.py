@@ -8,6 +8,7 @@ from typing import Any
 from ..interventions import Learner
 from ..metrics import View, measure, trainability
 from .hooks import HookDriver
+from .machine import require_memory
 from .rundir import RunDirectory
 from .settings import RunSettings
 
@@ -170,8 +171,9 @@ class Work(ABC):
     def load_state(self, state: dict[str, Any]) -> None:
         """Take up what `state` gave; the same tasks were entered."""
 
-    def check_memory(self, runs: int) -> None:  # noqa: B027  (what most need is shown to fit where they are built)
+    def check_memory(self, runs: int) -> None:
         """Raise ValueError if so many runs at a time need more memory than there is."""
+        require_memory(self.learners.values(), runs)
 
     def export(self, folder: Path) -> None:  # noqa: B027  (not every kind has something to leave)
         """Leave the trained model in a folder, in a form that others can use."""

@@ -105,6 +105,8 @@ class Reinitialization(Intervention, ABC):
         start: the parameters that a new run would begin with, by name (see `toward`)."""
 
     def attach(self, learner: Learner) -> None:
+        if not self.scope:
+            raise ValueError(f"{self.name}: an empty scope names no layer: leave it out for all")
         contract = contract_for(self.name, self.preset, learner.algorithm)
         if contract.weights and self.scope not in ("all", contract.weights):
             raise ValueError(

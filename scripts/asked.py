@@ -11,6 +11,7 @@ import tyro
 from supple.experiments.errors import UsageError
 from supple.experiments.kinds import Kind, Preset, all_kinds, presets_of
 from supple.registry import did_you_mean
+from supple.scripts.console import warn
 
 S = TypeVar("S")
 
@@ -22,6 +23,8 @@ class Options(Generic[S]):
     settings: tyro.conf.OmitArgPrefixes[S]
     out: Path
     """Folder of the run; must be new or empty."""
+    scale: float = 1.0
+    """Shrink the whole schedule by this factor in (0, 1]: steps, warm-up, periods, the steps of hooks and shifts."""
     preset: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
     """Start from a whole experiment's settings (see `supple list presets`); other options override it."""
 
@@ -64,6 +67,19 @@ def asked(command: str, args: Sequence[str]) -> Asked:
             raise UsageError(f"preset {named!r} is one for {every[named].kind}, not for {name}")
         raise UsageError(f"unknown preset {named!r}{did_you_mean(named, every)} (known: {', '.join(every)})")
     return Asked(kind, known[named], rest, prog)
+
+
+def shrunk(settings: Any, scale: float, arms: tuple[str, ...] = ()) -> tuple[Any, tuple[str, ...], float]:
+    """Return settings and arms as `--scale` makes them, and the factor that they took; say what became of them.
+    Raises UsageError."""
+    if scale == 1:
+        return settings, arms, scale
+    from supple.experiments.scaling import scaled, scaled_hooks, told  # PyTorch, which help texts do without
+
+    made, factor = scaled(settings, scale)
+    fewer = scaled_hooks(arms, factor)
+    warn(f"--scale {scale:g}: {told({**vars(settings), 'arm': arms}, {**vars(made), 'arm': fewer})}")
+    return made, fewer, factor
 
 
 def table_of_kinds() -> str:

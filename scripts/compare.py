@@ -24,7 +24,7 @@ import tyro
 from supple.experiments.errors import UsageError
 from supple.experiments.settings import SeedsOption
 from supple.scripts import resume
-from supple.scripts.asked import Asked, Options, asked, resumed, table_of_kinds
+from supple.scripts.asked import Asked, Options, asked, resumed, shrunk, table_of_kinds
 from supple.scripts.console import parse, run, typed, warn
 from supple.scripts.vary import read_vary, variants
 
@@ -97,6 +97,7 @@ def compared(what: Asked, options: Any, command: str) -> "Comparison":
     from supple.experiments.compare import Comparison, first_of, fork_step_of
     from supple.experiments.fork import FRESH
     from supple.experiments.runs import build
+    from supple.experiments.scaling import scaled_value
 
     kind, preset, settings = what.kind, what.preset, options.settings
     stacked = hasattr(settings, "seeds")
@@ -108,6 +109,13 @@ def compared(what: Asked, options: Any, command: str) -> "Comparison":
         for name, values in (preset.vary if preset else {}).items()
         if getattr(settings, name) == getattr(what.settings(), name)
     }
+    arms = options.arm or (preset.arms if preset and preset.arms else kind.arms)
+    settings, arms, scale = shrunk(settings, options.scale, arms)
+    if scale != 1:
+        vary = {
+            name: scaled_value(settings, name, values, scale) if name in settings.shrinks else values
+            for name, values in vary.items()
+        }
     seeds = settings.members if stacked else options.seeds
     share, task, fork = options.fork_at, options.fork_at_task, 0
     if share is None and task is None:
@@ -119,7 +127,6 @@ def compared(what: Asked, options: Any, command: str) -> "Comparison":
         work.close()
         fork = fork_step_of(work.tasks, settings.stride, share, task)
     settings, vary, fork = kind.forks().prepare(settings, vary, fork)
-    arms = options.arm or (preset.arms if preset and preset.arms else kind.arms)
     reference = options.reference if options.reference != "preset" else preset and preset.reference
     if FRESH in arms:
         raise UsageError("fresh is no arm of its own but what arms are measured by: --reference fresh")

@@ -9,6 +9,7 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from itertools import takewhile
+from math import isfinite
 from typing import Any
 
 import tyro
@@ -16,6 +17,33 @@ from rich.console import Console
 
 from supple.experiments.errors import RunError, UsageError, in_words, is_out_of_memory
 from supple.experiments.interruption import watching
+from supple.experiments.settings import LARGEST
+
+NUMBERS = tyro.constructors.ConstructorRegistry()
+
+
+@NUMBERS.primitive_rule
+def _integers(info: tyro.constructors.PrimitiveTypeInfo) -> tyro.constructors.PrimitiveConstructorSpec[int] | None:
+    """Let every option that takes an integer take it as hooks do: 1_000_000, 1e6, 2.5e6."""
+    if info.type is not int:
+        return None
+    return tyro.constructors.PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="INT",
+        instance_from_str=lambda words: integer(words[0]),
+        is_instance=lambda value: isinstance(value, int),
+        str_from_instance=lambda value: [str(value)],
+    )
+
+
+def integer(text: str) -> int:
+    """Return the integer that a text writes, with an exponent or without. Raises ValueError."""
+    value = float(text) if "e" in text.lower() else int(text[:MOST_DIGITS])
+    if not isfinite(value) or abs(value) > LARGEST:
+        raise ValueError("larger than 2^53")
+    if value != int(value):
+        raise ValueError(f"'{text}' is not an integer")
+    return int(value)
 
 
 class Screen(Console):
@@ -86,6 +114,7 @@ def parse(
                 args=list(args),
                 prog=prog,
                 description=description,
+                registry=NUMBERS,
                 config=(tyro.conf.FlagCreatePairsOff if flags else tyro.conf.FlagConversionOff,),
                 **options,
             )
@@ -95,8 +124,11 @@ def parse(
         raise UsageError(plainly(errors.getvalue(), args)) from None
 
 
+MOST_DIGITS = 40  # of an integer that is looked at: what is longer is too large in any case
+
 # What tyro says, as a pattern whose first group is the option, and what to say instead.
 REFUSALS = (
+    (r"Error parsing (--[\w-]+).*larger than 2\^53", "{0}: '{given:.40}' is larger than 2^53"),
     (r"Error parsing (--[\w-]+).* \1 [^ ]*\[INT", "{0}: '{given}' is not made of integers"),
     (r"Error parsing (--[\w-]+).* \1 [^ ]*INT", "{0}: '{given}' is not an integer"),
     (r"Error parsing (--[\w-]+).* \1 [^ ]*FLOAT", "{0}: '{given}' is not a number"),

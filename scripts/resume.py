@@ -4,7 +4,6 @@ supple resume runs/a
 supple resume runs/y --jobs 2 --retry-failed
 """
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,7 +54,11 @@ def workers(jobs: int) -> int:
     """Return how many processes `--jobs` asks for."""
     if jobs < 0:
         raise UsageError(f"--jobs must be 0 (one per core) or more, got {jobs}")
-    return jobs or os.cpu_count() or 1
+    if jobs:
+        return jobs
+    from supple.experiments.machine import cpus  # PyTorch, which help texts do without
+
+    return cpus()
 
 
 def finish_run(path: Path) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import tyro
 
 from supple.scripts import resume
-from supple.scripts.asked import Options, asked, resumed, table_of_kinds
+from supple.scripts.asked import Options, asked, resumed, shrunk, table_of_kinds
 from supple.scripts.console import parse, run, typed, warn
 
 
@@ -37,10 +37,11 @@ def main(args: Sequence[str]) -> None:
     from supple.experiments.runs import create
     from supple.experiments.settings import device_here
 
+    settings, _, _ = shrunk(options.settings, options.scale)
     if distributed.first():
-        create(options.out, kind.name, options.settings, typed("supple train", args), warn)
+        create(options.out, kind.name, settings, typed("supple train", args), warn)
     # the others wait in here until the first has made the folder
-    with distributed.processes(device_here(getattr(options.settings, "device", "cpu"))):
+    with distributed.processes(device_here(getattr(settings, "device", "cpu"))):
         resume.finish_run(options.out)
 
 

@@ -1,11 +1,12 @@
 """What every run of these tracks is told; each kind of run extends it. A field's string is its help line."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated
 
 import tyro
 
-from ..experiments.settings import Device, RunSettings, device_here, positive
+from ..experiments.settings import Device, RunSettings, device_here, not_positive
 
 
 @dataclass(kw_only=True)
@@ -21,9 +22,9 @@ class TrackSettings(RunSettings):
     eval_every: int = 250
     """Updates between two evaluations; 0: where tasks begin and end only."""
 
-    def check(self) -> None:
-        super().check()
-        positive(**{"--learning-rate": self.learning_rate, "--clip": self.clip})
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
+        yield from not_positive(**{"--learning-rate": self.learning_rate, "--clip": self.clip})
 
     def resolve(self) -> str | None:
         self.device = device_here(self.device)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ..experiments import distributed
+from ..experiments.alike import alike
 from ..experiments.errors import Diverged
 from ..experiments.hooks import HookDriver
 from ..experiments.learner_state import learner_state, load_learner_state
@@ -134,6 +135,9 @@ class SupervisedWork(Work):
 
     def load_state(self, state: dict[str, Any]) -> None:
         load_learner_state(self.learner, state["learner"])
-        self.mean_loss.count = state["losses"]["count"]
-        if (total := state["losses"]["sum"]) is not None:
+        total, self.mean_loss.count = state["losses"]["sum"], alike(state["losses"]["count"], 0, "losses.count")
+        if (total is None) != (self.mean_loss.count < 1):
+            raise ValueError(f"losses.count is {self.mean_loss.count}, with {'no' if total is None else 'a'} sum")
+        if total is not None:
+            alike(total, torch.zeros((), dtype=torch.float64), "losses.sum")
             self.mean_loss.sum = total.to(next(self.learner.module.parameters()).device)

@@ -1,13 +1,13 @@
 """Settings of DQN; the defaults are those of the FIRE paper on Atari (Table 4, Appendix E.3)."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import tyro
 
-from ...experiments.errors import UsageError
-from ...experiments.settings import Device, device_here, positive
-from ..adam import check_adam_betas
+from ...experiments.settings import Device, device_here, not_positive
+from ..adam import wrong_adam_betas
 from ..settings import AgentSettings
 
 
@@ -82,35 +82,39 @@ class DQNSettings(AgentSettings):
     capture: bool = True
     """On a GPU, record the update once and replay it (a CUDA graph)."""
 
+    shrinks: ClassVar[tuple[str, ...]] = (
+        *AgentSettings.shrinks, "learning_starts", "exploration_steps", "target_period", "priming_updates",
+        "replay_size",
+    )  # fmt: skip
+
+    def least(self, name: str) -> tuple[int, int]:
+        return (self.batch_size, 1) if name == "replay_size" else super().least(name)
+
     @property
     def untrained_steps(self) -> int:
         return self.learning_starts
 
-    def check(self) -> None:
-        super().check()
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
         for name in (
             "max_frames", "replay_ratio", "batch_size", "replay_size", "target_period", "learning_rate",
             "adam_epsilon", "exploration_steps", "hidden",
         ):  # fmt: skip
-            positive(**{f"--{name.replace('_', '-')}": getattr(self, name)})
-        positive(**{"--widths": min(self.widths, default=0)})
+            yield from not_positive(**{f"--{name.replace('_', '-')}": getattr(self, name)})
+        yield from not_positive(**{"--widths": min(self.widths, default=0)})
         for name in ("sticky", "gamma", "exploration_start", "exploration", "eval_epsilon"):
             if not 0.0 <= getattr(self, name) <= 1.0:
-                raise UsageError(f"--{name.replace('_', '-')} must lie in [0, 1], got {getattr(self, name)}")
-        check_adam_betas(self.adam_betas)
+                yield f"--{name.replace('_', '-')} must lie in [0, 1], got {getattr(self, name)}"
+        yield from wrong_adam_betas(self.adam_betas)
         for name in ("learning_starts", "priming_updates", "weight_decay", "max_grad_norm"):
             if getattr(self, name) < 0:
-                raise UsageError(f"--{name.replace('_', '-')} must be 0 or more, got {getattr(self, name)}")
+                yield f"--{name.replace('_', '-')} must be 0 or more, got {getattr(self, name)}"
         if self.env_workers and self.sticky_per == "step":
-            raise UsageError(
-                "--sticky-per step draws for all games together: it needs them in one process, --env-workers 0"
-            )
+            yield ("--sticky-per step draws for all games together: it needs them in one process, --env-workers 0")
         if self.life is not None and self.learning_starts >= self.life:
-            raise UsageError(
-                f"--learning-starts {self.learning_starts} leaves none of the {self.life} steps to learn in"
-            )
+            yield (f"--learning-starts {self.learning_starts} leaves none of the {self.life} steps to learn in")
         if self.replay_size < self.batch_size:
-            raise UsageError(f"--replay-size {self.replay_size} holds less than one batch of {self.batch_size}")
+            yield f"--replay-size {self.replay_size} holds less than one batch of {self.batch_size}"
 
     def resolve(self) -> str | None:
         self.device = device_here(self.device)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ...envs import StepResult
+from ...experiments.alike import alike
 from ...experiments.errors import Diverged
 from ...experiments.seeding import generator
 from .feed import Feed
@@ -150,6 +151,7 @@ class Experience(Generic[Seen]):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        alike(state, {**self.state_dict(), "memory": state["memory"]}, "experience")  # the memory looks for itself
         self.memory.load_state_dict(state["memory"])
         self.draws.set_state(state["draws"])
         self.decisions, self.taken, self.updates = state["decisions"], state["taken"], state["updates"]

@@ -7,7 +7,6 @@ together when they are sampled. A vector is a stack of one: s lies in one row, s
 """
 
 import math
-import os
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -20,10 +19,11 @@ import torch
 from numpy.typing import DTypeLike, NDArray
 from torch import Tensor
 
+from ...experiments.alike import alike
 from ...experiments.checkpoint import Rows
+from ...experiments.machine import free_memory, size
 
 Integers = NDArray[np.int64]
-CGROUP = Path("/sys/fs/cgroup")  # of this process as a container sees it, version 2
 CHUNK = 16_384  # rows read at once from a checkpoint: 116 MB of 84×84 images
 
 
@@ -271,7 +271,7 @@ class ReplayMemory:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take up what `state_dict` gave, in chunks; `begin` has to follow before the next `add`.
 
-        Raises ValueError if it is that of a memory of another size.
+        Raises ValueError if it is that of a memory of another size, or of other rows.
         """
         envs: list[Rows] = state["envs"]
         if len(envs) != self.num_envs or any(r.first != max(0, r.end - self.rows) for r in envs):
@@ -284,8 +284,10 @@ class ReplayMemory:
             for start in range(rows.first, rows.end, CHUNK):
                 stop = min(start + CHUNK, rows.end)
                 at = np.arange(start, stop) % self.rows
-                chunk = rows.read(start, stop)
-                for name, column in self._columns().items():
+                columns = self._columns()
+                like = {name: torch.from_numpy(column[env, : stop - start]) for name, column in columns.items()}
+                chunk = alike(rows.read(start, stop), like, "a row of the replay memory")
+                for name, column in columns.items():
                     column[env, at] = chunk[name].numpy()
             self.end[env] = rows.end
             window = np.arange(max(0, rows.end - 1 - self.window), rows.end) % self.rows
@@ -320,7 +322,7 @@ def check_memory(needed: int, capacity: int, folder: Path | None = None, runs: i
     lie on the disk there, otherwise in memory that is free. Nothing is allocated.
     """
     if folder is None:
-        free, where, otherwise = _free_memory(), "memory is free", "keep it in a file with --replay-folder DIR"
+        free, where, otherwise = free_memory(), "memory is free", "keep it in a file with --replay-folder DIR"
     elif folder.is_dir():
         free, where, otherwise = shutil.disk_usage(folder).free, f"{folder} is free", "choose another --replay-folder"
     else:
@@ -329,26 +331,6 @@ def check_memory(needed: int, capacity: int, folder: Path | None = None, runs: i
         fits = float(f"{0.95 * capacity * free / (runs * needed):.2g}")  # the rest of the program needs memory too
         what, fewer = (f"{runs} runs at a time, each with a ", "lower --jobs, ") if runs > 1 else ("", "")
         raise ValueError(
-            f"{what}replay of {capacity:,} transitions need{'s' * (runs == 1)} {_size(runs * needed)}, "
-            f"but {_size(free)} of {where}: {fewer}lower --replay-size (to about {fits:,.0f}), or {otherwise}"
+            f"{what}replay of {capacity:,} transitions need{'s' * (runs == 1)} {size(runs * needed)}, "
+            f"but {size(free)} of {where}: {fewer}lower --replay-size (to about {fits:,.0f}), or {otherwise}"
         )
-
-
-def _size(count: int) -> str:
-    """A number of bytes to read."""
-    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"
-
-
-def _free_memory() -> int:
-    """Bytes that this process may still take: the machine's available memory, or what its container allows."""
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        free = next(1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))
-    except (OSError, StopIteration):  # not Linux: all of the machine's memory is a bound at least
-        free = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    try:
-        limit, used = (int((CGROUP / name).read_text()) for name in ("memory.max", "memory.current"))
-        stat = dict(line.split() for line in (CGROUP / "memory.stat").read_text().splitlines())
-    except (OSError, ValueError):  # no container, or "max"
-        return free
-    return min(free, limit - used + int(stat["inactive_file"]))  # file cache makes way

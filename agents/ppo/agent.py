@@ -21,9 +21,11 @@ from torch import Tensor
 from torch.distributions import Distribution
 
 from ...envs import StepResult
+from ...experiments.alike import alike
 from ...experiments.errors import Diverged
 from ...experiments.hooks import HookDriver
 from ...experiments.learner_state import learner_state, load_learner_state
+from ...experiments.machine import free_memory, size
 from ...experiments.seeding import generator
 from ...interventions import Learner
 from ...networks import evaluating
@@ -254,7 +256,14 @@ class PPO:
         return dict(self._numbers)
 
     def check_memory(self, runs: int) -> None:
-        """Refuse nothing: a rollout is small."""
+        s = self.settings
+        values = max(3 * space.observation + 2 * space.policy.outputs + 12 for space in self.spaces.values())
+        needed = 4 * values * s.rollout_steps * s.num_envs * runs  # of the rollout, and of the batch made of it
+        if needed > (free := free_memory()):
+            raise ValueError(
+                f"--rollout-steps {s.rollout_steps} with --num-envs {s.num_envs} needs {size(needed)}, but "
+                f"{size(free)} of memory is free"
+            )
 
     def _trained(self, hooks: HookDriver) -> list[Tensor]:
         """Return the parameters that the current environment's loss reaches, or a penalty."""
@@ -300,9 +309,17 @@ class PPO:
             scale.load_state_dict(state["rewards"][key])
         for name, random in self._generators().items():
             random.set_state(state["generators"][name])
-        last = state["last"]
-        self.last = last and (last["env"], Batch(*last["batch"]))
+        self.last = None if state["last"] is None else self._batch_of(**state["last"])
+        if state["key"] not in self.spaces:
+            raise ValueError(f"key should be one of {', '.join(self.spaces)}, and is {state['key']!r}")
         self.key = state["key"]
+
+    def _batch_of(self, env: str, batch: list[Tensor]) -> tuple[str, Batch]:
+        """Return the batch that was learned from last. Raises ValueError for one of other shapes or types."""
+        space, n = self.spaces[env], len(batch[0])
+        drawn = torch.from_numpy(np.empty((n, *space.policy.shape), space.policy.dtype))
+        alike(batch, [torch.empty(n, space.observation), drawn, *torch.empty(4, n)], "the last batch")
+        return env, Batch(*batch)
 
     def _generators(self) -> dict[str, torch.Generator]:
         return {"noise": self.noise, "shuffle": self.shuffle, "draws": self._draws}

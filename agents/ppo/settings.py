@@ -1,13 +1,13 @@
 """Settings of PPO."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import tyro
 
-from ...experiments.errors import UsageError
-from ...experiments.settings import positive
-from ..adam import check_adam_betas
+from ...experiments.settings import not_positive
+from ..adam import wrong_adam_betas
 from ..settings import AgentSettings
 
 COMPILE_PAYS_AFTER = 250_000  # environment steps per environment: saves about 0.2 ms a step, costs about 30 s once
@@ -86,31 +86,38 @@ class PPOSettings(AgentSettings):
     compile: Annotated[Literal["auto", "on", "off"], tyro.conf.arg(metavar="auto|on|off")] = "auto"
     """Compile the update: 2 to 6 times faster, about 30 s per environment once; auto: on longer runs."""
 
+    def least(self, name: str) -> tuple[int, int]:
+        """Return also that a task has a whole rollout to learn from."""
+        least, multiple = super().least(name)
+        return (self.untrained_steps, multiple) if name in ("steps", "steps_per_task") else (least, multiple)
+
     @property
     def untrained_steps(self) -> int:
         return self.rollout_steps * self.num_envs
 
-    def check(self) -> None:
-        super().check()
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
         for name in (
             "rollout_steps", "epochs", "minibatch_size", "learning_rate", "adam_epsilon", "clip", "reward_scale",
             "eval_friction",
         ):  # fmt: skip
-            positive(**{f"--{name.replace('_', '-')}": getattr(self, name)})
-        positive(**{"--hidden": min(self.hidden, default=0)})
+            yield from not_positive(**{f"--{name.replace('_', '-')}": getattr(self, name)})
+        if self.minibatch_size > (batch := self.rollout_steps * self.num_envs) > 0:
+            yield f"--minibatch-size {self.minibatch_size} is more than the {batch} transitions of a batch"
+        yield from not_positive(**{"--hidden": min(self.hidden, default=0)})
         if self.value_hidden is not None:
-            positive(**{"--value-hidden": min(self.value_hidden, default=0)})
+            yield from not_positive(**{"--value-hidden": min(self.value_hidden, default=0)})
             if self.share_value:
-                raise UsageError("--value-hidden needs a value function with a body of its own: --share-value False")
+                yield "--value-hidden needs a value function with a body of its own: --share-value False"
         for name in ("gamma", "gae_lambda", "target_lambda"):
             if not 0.0 <= (getattr(self, name) or 0.0) <= 1.0:
-                raise UsageError(f"--{name.replace('_', '-')} must lie in [0, 1], got {getattr(self, name)}")
+                yield f"--{name.replace('_', '-')} must lie in [0, 1], got {getattr(self, name)}"
         for name in ("adapter", "weight_decay", "max_grad_norm"):
             if getattr(self, name) < 0:
-                raise UsageError(f"--{name.replace('_', '-')} must be 0 or more, got {getattr(self, name)}")
-        check_adam_betas(self.adam_betas)
+                yield f"--{name.replace('_', '-')} must be 0 or more, got {getattr(self, name)}"
+        yield from wrong_adam_betas(self.adam_betas)
         if self.anneal == "run" and self.fresh:
-            raise UsageError(
+            yield (
                 "--anneal run does not go with --fresh True, whose later agents would begin with a smaller step size: "
                 "--anneal task"
             )

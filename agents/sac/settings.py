@@ -1,13 +1,13 @@
 """Settings of SAC; the defaults are those of SimBa on HumanoidBench (FIRE paper, Table 5)."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import tyro
 
-from ...experiments.errors import UsageError
-from ...experiments.settings import Device, device_here, positive
-from ..adam import check_adam_betas
+from ...experiments.settings import Device, device_here, not_positive
+from ..adam import wrong_adam_betas
 from ..settings import AgentSettings
 
 COMPILE_PAYS_AFTER = 20_000  # gradient steps
@@ -77,6 +77,11 @@ class SACSettings(AgentSettings):
     capture: bool = True
     """On a GPU, record the update once and replay it (a CUDA graph)."""
 
+    shrinks: ClassVar[tuple[str, ...]] = (*AgentSettings.shrinks, "learning_starts", "priming_updates", "replay_size")
+
+    def least(self, name: str) -> tuple[int, int]:
+        return (self.batch_size, 1) if name == "replay_size" else super().least(name)
+
     @property
     def stride(self) -> int:
         return self.num_envs * self.action_repeat
@@ -85,30 +90,29 @@ class SACSettings(AgentSettings):
     def untrained_steps(self) -> int:
         return self.learning_starts * self.action_repeat
 
-    def check(self) -> None:
-        super().check()
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
         for name in (
             "action_repeat", "replay_ratio", "batch_size", "replay_size", "actor_width", "actor_blocks",
             "critic_width", "critic_blocks", "critics", "learning_rate", "adam_epsilon", "temperature",
         ):  # fmt: skip
-            positive(**{f"--{name.replace('_', '-')}": getattr(self, name)})
-        positive(**{"--hidden": min(self.hidden, default=0)})
-        check_adam_betas(self.adam_betas)
+            yield from not_positive(**{f"--{name.replace('_', '-')}": getattr(self, name)})
+        yield from not_positive(**{"--hidden": min(self.hidden, default=0)})
+        yield from wrong_adam_betas(self.adam_betas)
         if self.normalization != "none" and self.network != "mlp":
             own = "SimBa has layer normalisation of its own"
-            raise UsageError(f"--normalization {self.normalization} goes with --network mlp: {own}")
+            yield f"--normalization {self.normalization} goes with --network mlp: {own}"
         for name in ("gamma", "tau"):
             if not 0.0 <= getattr(self, name) <= 1.0:
-                raise UsageError(f"--{name.replace('_', '-')} must lie in [0, 1], got {getattr(self, name)}")
+                yield f"--{name.replace('_', '-')} must lie in [0, 1], got {getattr(self, name)}"
         for name in ("weight_decay", "learning_starts", "priming_updates"):
             if getattr(self, name) < 0:
-                raise UsageError(f"--{name.replace('_', '-')} must be 0 or more, got {getattr(self, name)}")
-        if self.life is not None and self.learning_starts >= (decisions := self.life // self.action_repeat):
-            raise UsageError(
-                f"--learning-starts {self.learning_starts} leaves none of the {decisions} decisions to learn in"
-            )
+                yield f"--{name.replace('_', '-')} must be 0 or more, got {getattr(self, name)}"
+        decisions = None if self.life is None or self.action_repeat < 1 else self.life // self.action_repeat
+        if decisions is not None and self.learning_starts >= decisions:
+            yield f"--learning-starts {self.learning_starts} leaves none of the {decisions} decisions to learn in"
         if self.replay_size < self.batch_size:
-            raise UsageError(f"--replay-size {self.replay_size} holds less than one batch of {self.batch_size}")
+            yield f"--replay-size {self.replay_size} holds less than one batch of {self.batch_size}"
 
     def resolve(self) -> str | None:
         self.device = device_here(self.device)

@@ -64,8 +64,8 @@ def test_a_fault_in_a_worker_is_told_as_it_is_without_workers(tmp_path: Path) ->
         for workers in (0, 1):
             run = tmp_path / str(workers)
             settings = PPOSettings(
-                env="Failing-v0", steps=200, num_envs=2, rollout_steps=25, hidden=(8,), env_workers=workers,
-                eval_episodes=0,
+                env="Failing-v0", steps=200, num_envs=2, rollout_steps=25, minibatch_size=25, hidden=(8,),
+                env_workers=workers, eval_episodes=0,
             )  # fmt: skip
             create(run, "ppo", settings, command="")
             with pytest.raises(RunError) as error:

@@ -40,7 +40,9 @@ def fragile():
 
 
 def test_an_explosion_ends_the_episode_is_counted_and_the_run_goes_on(tmp_path: Path, fragile: str) -> None:
-    settings = PPOSettings(env=fragile, steps=200, num_envs=2, rollout_steps=25, epochs=1, hidden=(8,), adapter=4)
+    settings = PPOSettings(
+        env=fragile, steps=200, num_envs=2, rollout_steps=25, minibatch_size=25, epochs=1, hidden=(8,), adapter=4
+    )
     create(tmp_path / "run", "ppo", settings, command="")
     with pytest.warns(UserWarning, match="the physics exploded"):
         train(tmp_path / "run", lambda step: None, print)

@@ -28,7 +28,9 @@ REPLAY: dict[str, Any] = {
     "learning_starts": 90, "replay_size": 200, "batch_size": 8, "replay_ratio": 0.1, "device": "cpu",
 }  # fmt: skip
 AGENTS: dict[str, Callable[..., AgentSettings]] = {
-    "ppo": lambda **own: PPOSettings(**COMMON | own, rollout_steps=25, epochs=1, hidden=(8,), adapter=4, compile="off"),
+    "ppo": lambda **own: PPOSettings(
+        **COMMON | own, rollout_steps=25, minibatch_size=25, epochs=1, hidden=(8,), adapter=4, compile="off"
+    ),
     "sac": lambda **own: SACSettings(
         **COMMON | REPLAY | own, actor_width=8, critic_width=8, critic_blocks=1, action_repeat=1, compile="off"
     ),

@@ -12,6 +12,7 @@ from supple.scripts.main import dispatch
 TRAIN, COMPARE = "linear train --out OUT", "compare linear --out OUT"
 
 WRONG = {
+    "linear train --n-hidden 99999999999 --out OUT": "--n-hidden 99999999999: a tensor of shape (99999999999, 8) needs",
     "linear": None,  # help, not an error
     "linear trian --out OUT": "unknown command 'trian': did you mean 'train'? (known: train, fig1, ",
     "linear fig6 --out OUT": "unknown command 'fig6': did you mean 'fig",
@@ -34,7 +35,7 @@ WRONG = {
     f"{TRAIN} --n-hidden 9 --lam -1": "λ = -1 < 0 with n_hidden = 9 > n_in = 8",
     f"{TRAIN} --lam nan": "--lam must be a finite number, got nan",
     f"{TRAIN} --lam much": "--lam: 'much' is not a number",
-    f"{TRAIN} --scale 0": "--scale must be a positive number, got 0.0",
+    f"{TRAIN} --init-scale 0": "--init-scale must be a positive number, got 0.0",
     f"{TRAIN} --learning-rate -1": "--learning-rate must be a positive number, got -1.0",
     f"{TRAIN} --hook fire": "needs a schedule: when?",
     f"{TRAIN} --hook fire@task": "never fires: the run has 0 task switches",

@@ -33,6 +33,25 @@ WRONG = {
     f"{TRAIN} --seed 1.5": "--seed: '1.5' is not an integer",
     f"{TRAIN} --learning-rate=fast": "--learning-rate: 'fast' is not a number",
     f"{TRAIN} --hidden 64 wide": "--hidden: '64 wide' is not made of integers",
+    f"{TRAIN} --steps 1e300": "--steps: '1e300' is larger than 2^53",
+    f"{TRAIN} --steps {10**30}": f"--steps: '{10**30}' is larger than 2^53",
+    f"{TRAIN} --steps 8.5e-1": "--steps: '8.5e-1' is not an integer",
+    f"{TRAIN} --steps 8e2 --seed -1": "--seed must be 0 or more, got -1",  # an exponent is no mistake
+    # all that is wrong is said at once
+    f"{TRAIN} --gamma 2 --hidden 0 --seed -1": "--seed must be 0 or more, got -1; --hidden must be a positive number, "
+    "got 0; --gamma must lie in [0, 1], got 2.0",
+    f"{TRAIN} --hook fire@900 --hook frie@0.5": "--hook: fire@900 never fires: the run has 800 steps; unknown "
+    "intervention 'frie'",
+    # more than there is
+    f"{TRAIN} --hidden 99999999999": "--hidden 99999999999: a tensor of shape (99999999999, 256) needs 102.4 TB, but ",
+    f"{TRAIN} --adapter 99999999999": "--adapter 99999999999: a tensor of shape (99999999999, 11) needs 4.4 TB, but ",
+    f"{TRAIN} --rollout-steps 1e12": "--rollout-steps 1000000000000 with --num-envs 8 needs ",
+    f"{TRAIN} --minibatch-size 2049": "--minibatch-size 2049 is more than the 2048 transitions of a batch",
+    f"{TRAIN} --threads 1025": "--threads must be 1024 at most, got 1025",
+    f"{TRAIN} --num-envs 1_000_000_000": "--num-envs must be 65,536 at most, got 1000000000",
+    f"{STREAM} --cycles 1_000_000_000": "--cycles must be 100,000 at most, got 1000000000",
+    f"{COMPARE} --seeds 0-1000000000": "--seeds: '0-1000000000' names 1,000,000,001 seeds, and a comparison has 10,000",
+    f"{TRAIN} --hook fire(scope=[])@0.5": "fire(scope=[])@0.5: an empty scope names no layer",
     f"{TRAIN} --compile maybe": "--compile: 'maybe' is none of 'auto', 'on', 'off'",
     f"{TRAIN} --stepz 3": "unknown option --stepz, did you mean --steps?",
     f"{TRAIN} more": "unknown option more",
@@ -100,7 +119,7 @@ WRONG = {
     f"{ATARI} --learning-starts -1": "--learning-starts must be 0 or more, got -1",
     f"{ATARI} --replay-size 31": "--replay-size 31 holds less than one batch of 32",
     f"{ATARI} --replay-folder nowhere": "--replay-folder nowhere is no folder: create it",
-    f"{ATARI} --replay-size 1_000_000_000": "replay of 1,000,000,000 transitions needs 7065.0 GB, but ",
+    f"{ATARI} --replay-size 1_000_000_000": "replay of 1,000,000,000 transitions needs 7.1 TB, but ",
     f"{ATARI} --replay-size 100_000_000_000 --replay-folder .": "needs 706500.0 GB, but ",
     f"{ATARI} --device tpu": "--device: 'tpu' is none of 'auto', 'cpu', 'cuda'",
     # interventions, schedules, activations, metrics, presets
@@ -255,7 +274,7 @@ def test_memory_for_every_run_at_a_time_is_asked_for_before_a_comparison_begins(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One replay of 100,000 transitions takes 0.7 GB."""
-    monkeypatch.setattr("supple.agents.offpolicy.replay._free_memory", lambda: 10**9)
+    monkeypatch.setattr("supple.agents.offpolicy.replay.free_memory", lambda: 10**9)
     begun: list[Path] = []
     monkeypatch.setattr("supple.scripts.resume.finish_comparison", lambda path, *_: begun.append(path))
     line = f"{ATARI.replace('train', 'compare')} --replay-size 100_000 --arm none --arm fire"

@@ -18,6 +18,9 @@ SPLIT = (
 WARM = "vision warm-start --dataset mnist --batch-size 4 --data DATA --device cpu --out OUT"
 
 WRONG = {
+    f"{MNIST} --shares 2": "--shares must lie in (0, 1], got (2.0,)",
+    f"{MNIST} --width 99999999999": "--width 99999999999: a tensor of shape (1, 99999999999, ",
+    f"{MNIST} --tasks 1e9": "--tasks must be 100,000 at most, got 1000000000",
     # benchmarks and options
     "vision": None,  # help, not an error
     "vision permutd-mnist --out OUT": "unknown benchmark 'permutd-mnist': did you mean 'permuted-mnist'?",

@@ -39,7 +39,7 @@ WORDS = {  # kind → its command line; what is in braces lies in the tests' fol
     ),
     "linear": (
         "linear --tasks random,reversal --lam 1 --n-in 3 --n-hidden 3 --n-out 3 --samples 6 --updates-per-task 30 "
-        "--scale 0.5 --eval-every 4 --measure-every 9 --checkpoint-every 7"
+        "--init-scale 0.5 --eval-every 4 --measure-every 9 --checkpoint-every 7"
     ),
 }
 TASK_ENDS = {"pretrain": 6, "continual": 4, "linear": 30}

@@ -12,7 +12,7 @@ from supple.scripts.main import dispatch
 
 LINEAR = (
     "train linear --tasks random,reversal --lam 1 --n-in 3 --n-hidden 3 --n-out 3 --samples 6 --updates-per-task 12 "
-    "--scale 0.5 --eval-every 0"
+    "--init-scale 0.5 --eval-every 0"
 )
 PRETRAIN = (
     "train pretrain --tokenizer bytes --layers 1 --width 16 --heads 2 --block-size 8 --batch-size 4 --micro-batch 4 "

@@ -1,11 +1,11 @@
 """What every run of the language track is told; each kind of run extends it. A field's string is its help line."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import tyro
 
-from ...experiments.errors import UsageError
 from ...experiments.settings import device_here
 from ..settings import TrackSettings
 
@@ -21,10 +21,10 @@ class LanguageSettings(TrackSettings):
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     """Of products: bfloat16 by autocast (auto: on a GPU that has it), or float32. Weights are float32 in both."""
 
-    def check(self) -> None:
-        super().check()
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
         if self.weight_decay < 0:
-            raise UsageError(f"--weight-decay must be 0 or more, got {self.weight_decay}")
+            yield f"--weight-decay must be 0 or more, got {self.weight_decay}"
 
     def resolve(self) -> str | None:
         if self.precision == "auto":

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ...experiments.alike import alike
 from ...experiments.seeding import derive, generator
 from ...experiments.work import Numbers, Task
 from ...interventions import Learner
@@ -126,7 +127,9 @@ class LinearWork(SupervisedWork):
 
     def load_state(self, state: dict[str, Any]) -> None:
         super().load_state(state)
-        self.learned, self.began = state["learned"], state["began"]
+        now = [parameter.detach() for parameter in self.network.parameters()]
+        self.learned = alike(state["learned"], [0.0] * len(state["learned"]), "learned")
+        self.began = {since: alike(weights, now, f"began.{since}") for since, weights in state["began"].items()}
 
     # -- what the learner offers, and what it is made of -----------------------------------------------------------
 
@@ -142,7 +145,7 @@ class LinearWork(SupervisedWork):
 
     def _drawn(self, seed: int) -> tuple[Tensor, ...]:
         s = self.settings
-        return tuple(map(torch.from_numpy, balanced_init(s.lam, s.n_in, s.n_hidden, s.n_out, s.scale, seed)))
+        return tuple(map(torch.from_numpy, balanced_init(s.lam, s.n_in, s.n_hidden, s.n_out, s.init_scale, seed)))
 
     def _redrawn(self, draws: torch.Generator) -> dict[str, Tensor]:
         names = [name for name, _ in self.network.named_parameters()]

@@ -16,6 +16,8 @@ class StackedAdam(torch.optim.Optimizer):
     member's part (on a GPU always, where looking at counters would mean waiting for them).
     """
 
+    counts_by_member = True  # what the shape of `step` in a checkpoint is compared with
+
     def __init__(
         self, params: Iterable[nn.Parameter], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,

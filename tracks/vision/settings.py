@@ -1,15 +1,14 @@
 """What a vision run is told: `supple train vision BENCHMARK` begins with the benchmark's settings, options override
 them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import tyro
 
-from ...experiments.errors import UsageError
-from ...experiments.settings import RunSettings, Seeds, SeedsOption, positive
+from ...experiments.settings import MOST_TASKS, RunSettings, Seeds, SeedsOption, not_positive
 from ..settings import TrackSettings
 
 StreamKind = Literal["permuted", "random-labels", "pairs", "alternating", "split", "chunks", "classes"]
@@ -84,6 +83,15 @@ class VisionSettings(TrackSettings):
     compile: Literal["auto", "on", "off"] = "auto"
     """Whether loss and gradients are compiled; auto: for small networks in runs of at least 20,000 updates."""
 
+    shrinks: ClassVar[tuple[str, ...]] = (
+        "epochs",
+        "first_epochs",
+        "updates_per_task",
+        *TrackSettings.shrinks,
+        "shock_every",
+        "eval_epochs",
+    )
+
     @property
     def members(self) -> Seeds:
         return self.seeds or (self.seed,)
@@ -123,9 +131,9 @@ class VisionSettings(TrackSettings):
             return 1
         return self.classes_between(self.tasks - 1)[1]
 
-    def check(self) -> None:
-        super().check()
-        positive(
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
+        yield from not_positive(
             **{
                 f"--{name.replace('_', '-')}": getattr(self, name)
                 for name in (
@@ -135,33 +143,32 @@ class VisionSettings(TrackSettings):
             }
         )  # fmt: skip
         if min(self.replay, self.shock_every, self.eval_epochs) < 0:
-            raise UsageError("--replay, --shock-every and --eval-epochs must be 0 or more")
+            yield "--replay, --shock-every and --eval-epochs must be 0 or more"
         if self.init_lambda is not None and self.network != "mlp":
-            raise UsageError(
-                f"--init-lambda balances the units between Linear layers: --network mlp, not {self.network}"
-            )
+            yield (f"--init-lambda balances the units between Linear layers: --network mlp, not {self.network}")
         if min(self.members) < 0 or len(set(self.seeds)) < len(self.seeds):
-            raise UsageError(f"--seeds must be different numbers of 0 or more, got {self.seeds}")
+            yield f"--seeds must be different numbers of 0 or more, got {self.seeds}"
         if self.seeds and self.seed not in (0, self.seeds[0]):
-            raise UsageError(f"--seed {self.seed} and --seeds {self.seeds} both say which seeds: give one of them")
+            yield f"--seed {self.seed} and --seeds {self.seeds} both say which seeds: give one of them"
         if not self.stacked and len(self.seeds) > 1:
-            raise UsageError(f"--network {self.network} trains one seed at a time, got --seeds {self.seeds}")
+            yield f"--network {self.network} trains one seed at a time, got --seeds {self.seeds}"
         if not 0 <= self.warmup < 1:
-            raise UsageError(f"--warmup is a share of the updates in [0, 1), got {self.warmup}")
-        if self.stream == "chunks":
-            if len(self.shares) != self.tasks or list(self.shares) != sorted(self.shares):
-                raise UsageError(f"--shares must be {self.tasks} growing numbers, one a task, got {self.shares}")
-            if not self.shares[0] > 0 or self.shares[-1] > 1:
-                raise UsageError(f"--shares must lie in (0, 1], got {self.shares}")
+            yield f"--warmup is a share of the updates in [0, 1), got {self.warmup}"
+        if self.stream == "chunks" and (len(self.shares) != self.tasks or list(self.shares) != sorted(self.shares)):
+            yield f"--shares must be {self.tasks} growing numbers, one a task, got {self.shares}"
+        if not all(0 < share <= 1 for share in self.shares):
+            yield f"--shares must lie in (0, 1], got {self.shares}"
+        if self.tasks > MOST_TASKS:
+            yield f"--tasks must be {MOST_TASKS:,} at most, got {self.tasks}"
         if self.images is not None and self.stream not in ("permuted", "random-labels"):
-            raise UsageError(f"--images goes with permuted pixels and random labels, not with --stream {self.stream}")
+            yield f"--images goes with permuted pixels and random labels, not with --stream {self.stream}"
         if self.images_per_class is not None and not self.by_class:
-            raise UsageError(f"--images-per-class goes with tasks made of classes, not with --stream {self.stream}")
+            yield f"--images-per-class goes with tasks made of classes, not with --stream {self.stream}"
         if self.first_epochs is not None and self.updates_per_task is not None:
-            raise UsageError("--first-epochs goes with --epochs, not with --updates-per-task")
+            yield "--first-epochs goes with --epochs, not with --updates-per-task"
         if self.replay and self.stream not in ("split", "pairs", "alternating"):
-            raise UsageError(f"--replay goes with tasks of their own classes (split), not with --stream {self.stream}")
+            yield f"--replay goes with tasks of their own classes (split), not with --stream {self.stream}"
         if 0 < self.replay < self.tasks - 1:
-            raise UsageError(f"--replay {self.replay} holds no image of each of {self.tasks - 1} earlier tasks")
+            yield f"--replay {self.replay} holds no image of each of {self.tasks - 1} earlier tasks"
         if not self.shocks or min(self.shocks) <= 0:
-            raise UsageError(f"--shocks must be positive factors, got {self.shocks}")
+            yield f"--shocks must be positive factors, got {self.shocks}"

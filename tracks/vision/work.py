@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ...experiments.alike import alike
 from ...experiments.compile import can_compile
 from ...experiments.errors import Diverged, UsageError
 from ...experiments.hooks import HookDriver
@@ -180,10 +181,11 @@ class VisionWork(Work):
 
     def load_state(self, state: dict[str, Any]) -> None:
         load_learner_state(self.model.learner, state["learner"])
-        self.sums = {name: tensor.to(self.model.device) for name, tensor in state["sums"].items()}
+        sums = alike(state["sums"], self._zeros(), "sums")
+        self.sums = {name: tensor.to(self.model.device) for name, tensor in sums.items()}
         for member, drawn in zip(self.model.generators, state["activations"], strict=True):
             member.set_state(drawn)
-        self.model.updates = state["updates"]
+        self.model.updates = alike(state["updates"], 0, "updates")
 
 
 def build(settings: VisionSettings) -> VisionWork:

@@ -54,7 +54,7 @@ def test_memory_is_taken_as_it_fills() -> None:
 
 
 def test_lack_of_memory_is_told_with_a_size_that_fits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(replay, "_free_memory", lambda: 3_200_000_000)
+    monkeypatch.setattr(replay, "free_memory", lambda: 3_200_000_000)
     needed = bytes_needed(1_000_000, 8, ATARI)
     with pytest.raises(ValueError, match=r"^replay of 1,000,000 transitions needs 7\.1 GB, but 3\.2 GB of memory is"):
         check_memory(needed, 1_000_000)
@@ -65,13 +65,13 @@ def test_lack_of_memory_is_told_with_a_size_that_fits(monkeypatch: pytest.Monkey
 
 
 def test_little_memory_is_told_in_megabytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replay, "_free_memory", lambda: 120_000_000)
+    monkeypatch.setattr(replay, "free_memory", lambda: 120_000_000)
     with pytest.raises(ValueError, match=r"1,000,000 transitions needs 287 MB, but 120 MB of memory is free"):
         check_memory(bytes_needed(1_000_000, 8, HUMANOID), 1_000_000)
 
 
 def test_runs_side_by_side_need_memory_for_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replay, "_free_memory", lambda: 8_000_000_000)
+    monkeypatch.setattr(replay, "free_memory", lambda: 8_000_000_000)
     needed = bytes_needed(1_000_000, 8, ATARI)
     check_memory(needed, 1_000_000)
     with pytest.raises(ValueError, match=r"^2 runs at a time, each with a replay of 1,000,000 .* need 14\.1 GB"):
@@ -85,13 +85,3 @@ def test_lack_of_disk_space_is_told_with_the_folder(tmp_path: Path) -> None:
         check_memory(10**16, 10**12, tmp_path)
     with pytest.raises(ValueError, match=f"{tmp_path}/missing is no folder"):
         check_memory(1, 10, tmp_path / "missing")
-
-
-def test_a_containers_limit_counts_and_file_cache_does_not(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    machine = replay._free_memory()
-    monkeypatch.setattr(replay, "CGROUP", tmp_path)
-    for name, text in (("max", "1000000"), ("current", "900000"), ("stat", "anon 1\ninactive_file 300000\n")):
-        (tmp_path / f"memory.{name}").write_text(text)
-    assert replay._free_memory() == 400_000 < machine
-    (tmp_path / "memory.max").write_text("max\n")
-    assert replay._free_memory() > 400_000

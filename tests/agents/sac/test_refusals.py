@@ -93,6 +93,6 @@ def test_what_cannot_work_is_told_in_one_line(case: str, tmp_path: Path) -> None
 def test_a_memory_that_does_not_fit_is_refused_before_the_first_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(replay, "_free_memory", lambda: 1_000_000)
+    monkeypatch.setattr(replay, "free_memory", lambda: 1_000_000)
     with pytest.raises(UsageError, match=r"^replay of 1,000,000 transitions needs .*, but 1 MB of memory is free"):
         create(tmp_path / "run", "sac", SACSettings(env="Pendulum-v1", steps=20_000, device="cpu", compile="off"), "")

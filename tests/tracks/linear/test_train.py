@@ -22,7 +22,7 @@ from supple.tracks.linear.tasks import random_regression, reversal, semantic_hie
 from supple.tracks.linear.weights import balance_residual
 from supple.tracks.linear.work import LinearWork
 
-SMALL = "--n-in 3 --n-hidden 3 --n-out 3 --samples 6 --updates-per-task 12 --scale 0.5"
+SMALL = "--n-in 3 --n-hidden 3 --n-out 3 --samples 6 --updates-per-task 12 --init-scale 0.5"
 OFTEN = "--eval-every 4 --measure-every 9 --checkpoint-every 7"
 HOOKS = ("--hook", "fire@task", "--hook", "snp(lam=0.9)@task", "--hook", "l2_init(strength=1e-3)")
 
@@ -75,12 +75,12 @@ def test_the_loop_is_gradient_descent_on_whitened_inputs(tmp_path: Path) -> None
 
 
 def test_the_network_begins_balanced_and_is_drawn_again_balanced() -> None:
-    work = made(lam=1.5, scale=0.3)
+    work = made(lam=1.5, init_scale=0.3)
     for draw in ([p.detach() for p in work.network.parameters()], list(work.learner.redraw().values())):
         assert balance_residual(*(w.numpy() for w in draw), 1.5) < 1e-12
-    first, again = work.learner.redraw(), made(lam=1.5, scale=0.3).learner.redraw()
+    first, again = work.learner.redraw(), made(lam=1.5, init_scale=0.3).learner.redraw()
     assert not torch.equal(first["first.weight"], again["first.weight"]), "the second draw of a run is another one"
-    assert torch.equal(made(lam=1.5, scale=0.3).learner.redraw()["first.weight"], again["first.weight"])
+    assert torch.equal(made(lam=1.5, init_scale=0.3).learner.redraw()["first.weight"], again["first.weight"])
 
 
 def test_the_same_seed_gives_the_same_run_and_another_one_another() -> None:

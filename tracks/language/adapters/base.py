@@ -164,6 +164,8 @@ class Adapter(nn.Module, ABC):
         return torch.tensor(self.sizes, dtype=torch.int64)
 
     def set_extra_state(self, state: Tensor) -> None:
+        if state.ndim != 1 or state.dtype != torch.int64 or bool((state < 0).any()):
+            raise ValueError(f"the atoms of each task should be a row of integers, and are {state.tolist()}")
         self.sizes = tuple(state.tolist())
 
     def _load_from_state_dict(self, state_dict: Mapping[str, Any], prefix: str, *rest: Any) -> None:

@@ -12,6 +12,7 @@ from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 
 from ....experiments import files
+from ....experiments.alike import alike
 from ..adapters import Pruned, activation_maps, activation_mass, adapters, prune
 
 MAPS = "activation_maps.safetensors"
@@ -49,6 +50,9 @@ class Masses:
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         device = next(self.model.parameters()).device
+        atoms = {name: adapter.atoms for name, adapter in adapters(self.model).items()}
+        for name, total in state.items():  # of as many atoms as there were when it was last counted
+            alike(total, torch.zeros(min(len(total), atoms[name]), dtype=torch.float64), f"the mass of {name}")
         self.total = {name: total.to(device) for name, total in state.items()}
 
 

@@ -1,12 +1,13 @@
 """What a continual-learning run is told. The defaults are those of the MoRAM paper's CLIP experiments (A.1)."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import tyro
 
 from ....experiments.errors import UsageError
-from ....experiments.settings import positive
+from ....experiments.settings import not_positive
 from ....interventions import parse_hook, parse_hook_text
 from ..settings import LanguageSettings
 
@@ -93,6 +94,8 @@ class ContinualSettings(LanguageSettings):
     """Leave with the adapters how much each task's inputs use each atom, of moram and external-router (Figure 5); takes
     another pass over all training data."""
 
+    shrinks: ClassVar[tuple[str, ...]] = ("updates_per_task", "epochs", *LanguageSettings.shrinks)
+
     @property
     def kind(self) -> str:
         """The adapters' kind, as `adapters.maker` calls it."""
@@ -147,29 +150,29 @@ class ContinualSettings(LanguageSettings):
             )
         return tuple(tasks[place] for place in self.permutation(len(tasks)))
 
-    def check(self) -> None:
-        super().check()
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
         if not self.model:
-            raise UsageError("--model is missing: a pre-trained model, such as a folder or smollm2")
+            yield "--model is missing: a pre-trained model, such as a folder or smollm2"
         counts = (
             "r", "k", "tau", "experts", "lora_alpha", "updates_per_task", "batch_size", "eval_batch", "max_length",
             "max_new_tokens", "train_examples", "test_examples", "shots", "eval_examples", "prune",
         )  # fmt: skip
-        positive(**{f"--{name.replace('_', '-')}": getattr(self, name) for name in counts})
+        yield from not_positive(**{f"--{name.replace('_', '-')}": getattr(self, name) for name in counts})
         if self.epochs and self.updates_per_task is not None:
-            raise UsageError("--epochs and --updates-per-task do not go together: give one of them")
+            yield "--epochs and --updates-per-task do not go together: give one of them"
         if self.epochs and min(self.epochs) < 1:
-            raise UsageError(f"--epochs must be 1 or more, got {' '.join(map(str, self.epochs))}")
+            yield f"--epochs must be 1 or more, got {' '.join(map(str, self.epochs))}"
         if not self.targets:
-            raise UsageError("--targets is empty: name layers, or all-linear")
+            yield "--targets is empty: name layers, or all-linear"
         for name in ("ewc_strength", "o_lora_strength"):
             if getattr(self, name) < 0:
-                raise UsageError(f"--{name.replace('_', '-')} must be 0 or more, got {getattr(self, name)}")
+                yield f"--{name.replace('_', '-')} must be 0 or more, got {getattr(self, name)}"
         if self.prune is not None and self.prune > 1:
-            raise UsageError(f"--prune is a share in (0, 1], got {self.prune}")
+            yield f"--prune is a share in (0, 1], got {self.prune}"
         if self.method not in PRUNABLE and (self.prune is not None or self.activation_maps):
             option = "--prune" if self.prune is not None else "--activation-maps"
-            raise UsageError(f"{option} goes with --method {' or '.join(PRUNABLE)}, not with {self.method}")
+            yield f"{option} goes with --method {' or '.join(PRUNABLE)}, not with {self.method}"
 
     @property
     def brought(self) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ....experiments.alike import alike
 from ....experiments.seeding import generator
 from ....experiments.work import Numbers, Task
 from ....interventions import Learner
@@ -199,7 +200,8 @@ class ContinualWork(SupervisedWork):
         self.learner.optimizer = self._optimizer()  # pruned adapters are other tensors than those just built
         super().load_state({**state, "learner": learner})
         self.learner.initial = self._initial(self.learner.initial)
-        self.before = state["before"]
+        if (before := state["before"]) is not None:
+            self.before = alike(before, [0.0] * len(self.tasks), "before")
         if self.masses:
             self.masses.load_state(state["masses"])
 

@@ -1,12 +1,12 @@
 """What a fine-tuning run is told. The defaults are those of the SIB paper (3.1) where it names them."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import tyro
 
-from ....experiments.errors import UsageError
-from ....experiments.settings import positive
+from ....experiments.settings import not_positive
 from ..settings import LanguageSettings
 
 Count = Annotated[int | None, tyro.conf.arg(metavar="INT")]
@@ -55,8 +55,10 @@ class SFTSettings(LanguageSettings):
     save_model: bool = True
     """Leave the trained model in the run's folder, in transformers' layout."""
 
-    def check(self) -> None:
-        super().check()
+    shrinks: ClassVar[tuple[str, ...]] = ("epochs", *LanguageSettings.shrinks, "warmup", "cooldown")
+
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
         names = (
             "epochs",
             "batch_size",
@@ -67,19 +69,19 @@ class SFTSettings(LanguageSettings):
             "max_new_tokens",
         )
         values: dict[str, Any] = {f"--{name.replace('_', '-')}": getattr(self, name) for name in names}
-        positive(**values)
+        yield from not_positive(**values)
         for name, what in (
             ("model", "which model is to be fine-tuned, such as --model smollm2"),
             ("learn", "what is to be learned, such as --learn questions.jsonl"),
         ):
             if not getattr(self, name):
-                raise UsageError(f"--{name} is missing: {what}")
+                yield f"--{name} is missing: {what}"
         for name in ("warmup", "cooldown"):
             if getattr(self, name) < 0:
-                raise UsageError(f"--{name} must be 0 or more, got {getattr(self, name)}")
+                yield f"--{name} must be 0 or more, got {getattr(self, name)}"
         if not 0 <= self.min_rate <= 1:
-            raise UsageError(f"--min-rate is a share from 0 to 1, got {self.min_rate}")
+            yield f"--min-rate is a share from 0 to 1, got {self.min_rate}"
         if self.max_length < 2:
-            raise UsageError(f"--max-length must be 2 or more (a prompt and an answer), got {self.max_length}")
-        if self.batch_size % self.micro_batch:
-            raise UsageError(f"--batch-size {self.batch_size} must be a multiple of --micro-batch {self.micro_batch}")
+            yield f"--max-length must be 2 or more (a prompt and an answer), got {self.max_length}"
+        if self.micro_batch > 0 and self.batch_size % self.micro_batch:
+            yield f"--batch-size {self.batch_size} must be a multiple of --micro-batch {self.micro_batch}"

@@ -1,12 +1,12 @@
 """What the pretraining of a CLIP on captions is told."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import tyro
 
-from ....experiments.errors import UsageError
-from ....experiments.settings import positive
+from ....experiments.settings import not_positive
 from ..settings import LanguageSettings
 
 Domains = Annotated[tuple[str, ...], tyro.conf.arg(metavar="DOMAIN")]
@@ -38,14 +38,16 @@ class ClipSettings(LanguageSettings):
     measure_every: int = 500
     """Updates between two measurements of the network (srank, dormancy, norms, …)."""
 
-    def check(self) -> None:
-        super().check()
-        positive(
+    shrinks: ClassVar[tuple[str, ...]] = ("updates", *LanguageSettings.shrinks, "warmup")
+
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
+        yield from not_positive(
             **{"--updates": self.updates, "--batch-size": self.batch_size, "--test-images": self.test_images}
         )  # fmt: skip
         if not self.domains:
-            raise UsageError("--domains is empty: name the images to learn from, such as mnist fashion-mnist")
+            yield "--domains is empty: name the images to learn from, such as mnist fashion-mnist"
         if self.batch_size < len(self.domains):
-            raise UsageError(f"--batch-size {self.batch_size} has not one image of each of {len(self.domains)} domains")
+            yield f"--batch-size {self.batch_size} has not one image of each of {len(self.domains)} domains"
         if self.warmup < 0:
-            raise UsageError(f"--warmup must be 0 or more, got {self.warmup}")
+            yield f"--warmup must be 0 or more, got {self.warmup}"

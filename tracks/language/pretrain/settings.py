@@ -1,12 +1,13 @@
 """What a pretraining run is told. The defaults are the paper's (FIRE, 4.2 and E.2) on nanoGPT's 124M configuration."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import tyro
 
 from ....experiments.errors import UsageError
-from ....experiments.settings import positive
+from ....experiments.settings import not_positive
 from ..settings import LanguageSettings
 
 BEST = "best"
@@ -63,6 +64,11 @@ class PretrainSettings(LanguageSettings):
     compile: bool = False
     """Compile the network (torch.compile): minutes at the start, faster on a GPU."""
 
+    shrinks: ClassVar[tuple[str, ...]] = ("pretrain_steps", *LanguageSettings.shrinks, "start", "steps", "warmup")
+
+    def least(self, name: str) -> tuple[int, int]:
+        return (2, 1) if name == "pretrain_steps" else super().least(name)  # one of them to warm up
+
     @property
     def first_end(self) -> int:
         """The update at which the second phase begins; of `best`, which is known later, the end of the first."""
@@ -74,8 +80,8 @@ class PretrainSettings(LanguageSettings):
                 "--start best is known in comparisons only: `supple compare language pretrain … --start best`"
             )
 
-    def check(self) -> None:
-        super().check()
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
         counts = (
             "layers",
             "width",
@@ -87,32 +93,31 @@ class PretrainSettings(LanguageSettings):
             "val_sequences",
         )
         values = {f"--{name.replace('_', '-')}": getattr(self, name) for name in counts}
-        positive(**values)
+        yield from not_positive(**values)
         if not self.first:
-            raise UsageError("--first is missing: the corpora of the first phase, such as `--first kjv` or text files")
+            yield "--first is missing: the corpora of the first phase, such as `--first kjv` or text files"
         if self.second:
-            positive(**{"--steps": self.steps})
+            yield from not_positive(**{"--steps": self.steps})
         elif self.start:
-            raise UsageError(f"--start {self.start} is where a second phase begins, and there is none: --second CORPUS")
+            yield f"--start {self.start} is where a second phase begins, and there is none: --second CORPUS"
         for name in ("warmup", "second_warmup", "min_rate", "dropout"):
             if getattr(self, name) < 0:
-                raise UsageError(f"--{name.replace('_', '-')} must be 0 or more, got {getattr(self, name)}")
+                yield f"--{name.replace('_', '-')} must be 0 or more, got {getattr(self, name)}"
         for name in ("second_warmup", "min_rate", "dropout"):
             if getattr(self, name) >= 1:
-                raise UsageError(f"--{name.replace('_', '-')} is a share below 1, got {getattr(self, name)}")
+                yield f"--{name.replace('_', '-')} is a share below 1, got {getattr(self, name)}"
         if not 0 < self.first_share <= 1:
-            raise UsageError(f"--first-share must lie above 0 and be 1 at most, got {self.first_share}")
-        if self.batch_size % self.micro_batch:
-            raise UsageError(f"--batch-size {self.batch_size} must be a multiple of --micro-batch {self.micro_batch}")
+            yield f"--first-share must lie above 0 and be 1 at most, got {self.first_share}"
+        if self.micro_batch > 0 and self.batch_size % self.micro_batch:
+            yield f"--batch-size {self.batch_size} must be a multiple of --micro-batch {self.micro_batch}"
         if self.start not in ("", BEST) and not self.start.isdecimal():
-            raise UsageError(f"--start must be an update of the first phase or best, got {self.start!r}")
+            yield f"--start must be an update of the first phase or best, got {self.start!r}"
         if self.warmup >= self.pretrain_steps:
-            raise UsageError(
+            yield (
                 f"--warmup {self.warmup} must be less than --pretrain-steps {self.pretrain_steps}: the learning rate "
                 "would never come to its highest"
             )
-        for step in (self.first_end, *self.keep_at):
+        starts = () if self.start not in ("", BEST) and not self.start.isdecimal() else (self.first_end,)
+        for step in (*starts, *self.keep_at):
             if not 0 < step <= self.pretrain_steps:
-                raise UsageError(
-                    f"a second phase can start at update 1 to {self.pretrain_steps} of the first, not {step}"
-                )
+                yield (f"a second phase can start at update 1 to {self.pretrain_steps} of the first, not {step}")

@@ -1,0 +1,127 @@
+"""What this process may use of the machine: its processors, its memory; and what a run asks of them."""
+
+import math
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from ..interventions import Learner
+from .errors import UsageError
+
+CGROUP = Path("/sys/fs/cgroup")  # of this process as a container sees it, version 2
+LOOKED_AT = 2**26  # bytes of a tensor from which on it is asked whether they are there
+
+
+def cpus() -> int:
+    """Return how many processors this process may use: those it is bound to, or what its container is given."""
+    bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        quota, period = map(int, (CGROUP / "cpu.max").read_text().split())
+    except (OSError, ValueError):  # no container, or "max"
+        return bound
+    return max(1, min(bound, math.ceil(quota / period)))
+
+
+def free_memory() -> int:
+    """Return the bytes that this process may still take: the machine's available memory, or what its container
+    allows."""
+    free: int = psutil.virtual_memory().available
+    try:
+        limit, used = (int((CGROUP / name).read_text()) for name in ("memory.max", "memory.current"))
+        stat = dict(line.split() for line in (CGROUP / "memory.stat").read_text().splitlines())
+    except (OSError, ValueError):  # no container, or "max"
+        return free
+    return max(0, min(free, limit - used + int(stat["inactive_file"])))  # file cache makes way
+
+
+def size(count: int) -> str:
+    """Return a number of bytes to read."""
+    for unit, bytes_ in (("EB", 1e18), ("PB", 1e15), ("TB", 1e12), ("GB", 1e9)):
+        if count >= bytes_:
+            return f"{count / bytes_:,.1f} {unit}"
+    return f"{count / 1e6:.0f} MB"
+
+
+class Allocations(TorchDispatchMode):
+    """Look at every large tensor before PyTorch makes it: refuse one that this process has no memory for.
+
+    Without it an operating system that promises more memory than it has would kill the process where the values are
+    written. While it is entered, PyTorch's calls take some µs longer.
+    """
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        """settings: by name, among which the message looks for the one that made a tensor large."""
+        super().__init__()
+        self.settings = settings
+
+    def __torch_dispatch__(
+        self, function: Any, types: Sequence[Any], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        """Raises UsageError before the call, in one line."""
+        given = kwargs or {}
+        shape, dtype = _made(function, args, given)
+        count = math.prod(shape) * (dtype or torch.get_default_dtype()).itemsize
+        on = torch.device(given.get("device") or "cpu").type
+        if count >= LOOKED_AT and on == "cpu" and count > (free := free_memory()):
+            raise UsageError(
+                f"{_largest_part(self.settings, shape)}a tensor of shape {(*shape,)} needs {size(count)}, but "
+                f"{size(free)} of memory is free: smaller sizes need less"
+            )
+        return function(*args, **given)
+
+
+def _made(function: Any, args: Sequence[Any], given: Mapping[str, Any]) -> tuple[Sequence[int], torch.dtype | None]:
+    """Return shape and type of the tensor that a call is about to make; an empty one where it makes none at will."""
+    name: str = function.overloadpacket.__name__
+    first = args[0] if args else None
+    if isinstance(first, Tensor):
+        if name in ("clone", "empty_like", "zeros_like", "ones_like", "full_like"):
+            return first.shape, first.dtype
+        return (args[1], given.get("dtype") or first.dtype) if name.startswith("new_") else ((0,), None)
+    if isinstance(first, (list, tuple)) and all(isinstance(length, int) for length in first):
+        return first, given.get("dtype")
+    if name == "eye":
+        rows, columns = (*args, first)[:2]
+        return (rows, columns), given.get("dtype")
+    return (0,), None
+
+
+def _largest_part(settings: Mapping[str, Any], shape: Sequence[int]) -> str:
+    """Return the option, in words, whose value is the largest that a length of this shape is a multiple of."""
+    sizes = {
+        name: value
+        for name, given in settings.items()
+        for value in (given if isinstance(given, tuple) else (given,))
+        if type(value) is int and value > 1 and any(length and length % value == 0 for length in shape)
+    }
+    if not sizes:
+        return ""
+    name = max(sizes, key=lambda each: sizes[each])
+    return f"--{name.replace('_', '-')} {sizes[name]}: "
+
+
+def require_memory(learners: Iterable[Learner], runs: int = 1) -> None:
+    """Raise UsageError, in one line, if this machine cannot hold what `runs` runs at a time add to networks that are
+    built: gradients, the optimizer's slots, the values at the last measurement; and the networks of all but one."""
+    added = whole = 0
+    on = torch.device("cpu")
+    for learner in learners:
+        weights = sum(p.nbytes for p in learner.trained().values())
+        slots = 0 if learner.optimizer is None or isinstance(learner.optimizer, torch.optim.SGD) else 2
+        added += (2 + slots) * weights
+        whole += sum(value.nbytes for value in (*learner.module.state_dict().values(), *learner.initial.values()))
+        on = next((p.device for p in learner.module.parameters()), on)
+    needed = runs * added + (runs - 1) * whole
+    free = torch.cuda.mem_get_info(on)[0] if on.type == "cuda" else free_memory()
+    if needed > free:
+        what, fewer = (f"{runs} runs at a time need", "lower --jobs, or ") if runs > 1 else ("the run needs", "")
+        raise UsageError(
+            f"{what} {size(needed)} more for gradients and optimizers, but {size(free)} of memory is free: {fewer}"
+            f"smaller sizes need less"
+        )
