@@ -1,10 +1,11 @@
 """A claim on a run's folder: one process at a time goes on with what lies in it.
 
 A claim is one small file, made with O_EXCL, that names its owner and whose time of change is the owner's heartbeat. It
-needs no server and no locks, on a shared file system either: only that a file is made exclusively and renamed
-atomically (POSIX; NFS since version 3), and clocks that differ by far less than ten minutes.
+needs no server, on a shared file system either: only that a file is made exclusively (POSIX; NFS since version 3), and
+clocks that differ by far less than ten minutes.
 """
 
+import fcntl
 import json
 import os
 import platform
@@ -13,7 +14,7 @@ import time
 import uuid
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 import psutil
 
@@ -24,7 +25,19 @@ from .interruption import at_interruption
 FILE = "claim.json"
 BEAT = 30.0  # seconds between two heartbeats
 LOST = 600.0  # seconds without one, after which an owner on another machine is taken for gone
+NAMELESS = 10.0  # seconds for which a claim that names no owner is taken for one that is being written
 PATIENCE = 2.0  # seconds that a person's command waits: workers end shortly after their parent
+BOOT = Path("/proc/sys/kernel/random/boot_id")  # another text after every start of the machine; Linux only
+
+
+class Owner(TypedDict):
+    """The contents of a claim."""
+
+    token: str
+    host: str
+    boot: str
+    pid: int
+    started: float  # seconds from the start of the machine to that of the process
 
 
 class Claimed(RunError):
@@ -37,15 +50,10 @@ class Claim:
     def __init__(self, file: Path) -> None:
         """Make the file. Raises FileExistsError if somebody has a claim."""
         self.file, self.token = file, uuid.uuid4().hex
-        owner = {
-            "token": self.token,
-            "host": platform.node(),
-            "pid": os.getpid(),
-            "started": psutil.Process().create_time(),
-        }
+        owner = json.dumps(_this_process(self.token)).encode()
         handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
         try:
-            os.write(handle, json.dumps(owner).encode())
+            os.write(handle, owner)
         except OSError:  # a full disk: a claim of nobody would keep everybody out
             file.unlink()
             raise
@@ -71,15 +79,19 @@ class Claim:
     def check(self) -> None:
         """Raise Claimed if another process has taken the claim over, which took this one for gone: a machine may have
         slept for longer than heartbeats may stay away."""
-        if _owner(self.file).get("token") != self.token:
+        if not self._mine():
             raise Claimed(f"{self.file.parent}: another process has taken this run over; this one stops")
 
     def release(self) -> None:
         """Remove the file, if it is still this process's."""
         self._end.set()
         with suppress(OSError):
-            if _owner(self.file).get("token") == self.token:
+            if self._mine():
                 self.file.unlink()
+
+    def _mine(self) -> bool:
+        owner = _owner(self.file)
+        return owner is not None and owner["token"] == self.token
 
 
 def claim(folder: Path, patience: float = 0.0) -> Claim:
@@ -96,44 +108,65 @@ def claim(folder: Path, patience: float = 0.0) -> Claim:
             _remove(file, owner)
         elif time.monotonic() >= until:
             raise Claimed(
-                f"{folder}: process {owner.get('pid')} on {owner.get('host')} is at work on this run; "
+                f"{folder}: process {owner['pid']} on {owner['host']} is at work on this run; "
                 f"wait for it, or stop it first"
+                if owner
+                else f"{file} does not say which process is at work on this run; "
+                f"if none is, it can be taken over in {NAMELESS:g} seconds"
             )
         else:
             time.sleep(0.05)
 
 
-def _owner(file: Path) -> dict[str, Any]:
-    """Return what a claim says of its owner; nothing where there is no claim, or a damaged one."""
+def _this_process(token: str) -> Owner:
+    """Return what a claim of this process says."""
+    pid = os.getpid()
+    return Owner(token=token, host=platform.node(), boot=_boot(), pid=pid, started=_started(psutil.Process(pid)))
+
+
+def _owner(file: Path) -> Owner | None:
+    """Return what a claim says of its owner; None where there is no claim, or a damaged one."""
     try:
-        found = typed.parse(files.contents(file))
+        owner: Owner = typed.fitted(typed.parse(files.contents(file)), Owner, "")
+        return owner
     except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
+        return None
 
 
-def _gone(file: Path, owner: dict[str, Any]) -> bool:
+def _gone(file: Path, owner: Owner | None) -> bool:
     """Return whether the owner of a claim is no more. What another machine does only its heartbeat tells."""
     try:
-        silent = time.time() - file.stat().st_mtime
+        silent = time.time() - file.lstat().st_mtime
     except FileNotFoundError:
-        return False  # the claim is gone, and with it the question
-    if owner.get("host") != platform.node():
+        return True  # and so is the claim
+    if owner is None:
+        return silent > NAMELESS
+    if owner["host"] != platform.node():
         return silent > LOST
+    if owner["boot"] != _boot():
+        return True
     try:
         found = psutil.Process(owner["pid"])
-        return bool(abs(found.create_time() - owner["started"]) > 1 or found.status() == psutil.STATUS_ZOMBIE)
-    except (psutil.NoSuchProcess, KeyError, TypeError, ValueError):
+        return bool(abs(_started(found) - owner["started"]) > 1.5 or found.status() == psutil.STATUS_ZOMBIE)
+    except (psutil.NoSuchProcess, ValueError, OverflowError):
         return True
 
 
-def _remove(file: Path, owner: dict[str, Any]) -> None:
-    """Remove the claim of an owner that is gone, and no other: two processes may do this at once, and the second is
-    not to remove the new claim of the first. A rename gives each file to one of them only."""
-    moved = file.with_name(f"{FILE}.{uuid.uuid4().hex}")
-    with suppress(FileNotFoundError):
-        file.rename(moved)
-        if _owner(moved) != owner:
-            with suppress(FileExistsError):
-                os.link(moved, file)
-        moved.unlink()
+def _boot() -> str:
+    return BOOT.read_text().strip() if BOOT.exists() else ""
+
+
+def _started(process: psutil.Process) -> float:
+    """Return the seconds from the start of the machine to that of a process: both times of day move with the clock
+    when somebody sets it, their difference does not."""
+    return float(process.create_time() - psutil.boot_time())
+
+
+def _remove(file: Path, owner: Owner | None) -> None:
+    """Remove the claim of an owner that is gone, and no other. Several processes may come to this at once: a lock on
+    the very file lets them do so in turn, and who then finds another claim in its place leaves that alone."""
+    with suppress(FileNotFoundError), files.opened(file, "rb") as found:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(found, fcntl.LOCK_EX)
+        if os.path.samestat(os.fstat(found.fileno()), file.lstat()) and _owner(file) == owner:
+            file.unlink()

@@ -120,8 +120,9 @@ def link(source: Path, target: Path) -> None:
 @contextmanager
 def appearing(target: Path) -> Iterator[Path]:
     """Return a temporary folder, which becomes `target` once it is filled and on the disk, or else vanishes."""
-    temporary = target.with_name(f"tmp-{target.name}-{os.getpid()}")
+    temporary = target.with_name(f"tmp-{target.name}")
     target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(temporary, ignore_errors=True)  # of a process that was killed here
     try:
         temporary.mkdir()
         yield temporary

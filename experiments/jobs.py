@@ -99,12 +99,20 @@ class Job:
         except Claimed:
             return None
 
+    def left(self, reason: str) -> None:
+        """Write down that it failed, for its process died at it, unless another process goes on with it already."""
+        if held := self.claim():
+            with held:
+                if self.outcome is None:
+                    self.ended(FAILED, reason=reason)
+
     # -- how it is trained ---------------------------------------------------------------------------------------
 
     def attempt(self, held: Claim, progress: Callable[[int, int], None], warn: Warn) -> None:
         """Bring it to its end, and write down its outcome, whatever becomes of it.
 
         held: this process's claim on its folder. progress: takes the step and the last one.
+        Another process may have taken it over meanwhile, and then writes down what becomes of it.
         Raises DiskError, which every other run would meet as well."""
         try:
             if self._begin():
@@ -113,6 +121,8 @@ class Job:
                 self.ended(FINISHED)
         except DiskError:
             raise
+        except Claimed:
+            return
         except (Exception, SystemExit) as error:  # an environment may raise anything
             known = isinstance(error, (RunError, UsageError))
             self.ended(FAILED, reason=in_words(error), **({} if known else {"traceback": traceback.format_exc()}))

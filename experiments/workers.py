@@ -17,7 +17,7 @@ import torch
 from .claim import Claim
 from .errors import DiskError, RunError, in_words
 from .interruption import undo
-from .jobs import FAILED, Job, work_off
+from .jobs import Job, work_off
 from .loop import Warn
 
 Watch = Callable[[Job, int, int], None]  # step, last step
@@ -86,10 +86,10 @@ def _bury(worker: Worker, jobs: Sequence[Job]) -> None:
     worker.way.close()
     worker.process.join()
     code = worker.process.exitcode
-    if code and worker.job is not None and jobs[worker.job].outcome is None:
+    if code and worker.job is not None:
         how = f"was killed ({signal.Signals(-code).name})" if code < 0 else f"ended with exit status {code}"
-        jobs[worker.job].ended(FAILED, reason=f"its process {how}, perhaps for want of memory")
-    elif code and worker.job is None:
+        jobs[worker.job].left(f"its process {how}, perhaps for want of memory")
+    elif code:
         raise RunError("a worker process died before it began a run")
 
 

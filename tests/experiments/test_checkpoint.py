@@ -15,7 +15,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from supple.experiments import checkpoint
+from supple.experiments import checkpoint, files
 from supple.experiments.errors import CheckpointError
 
 WEIGHTS, MANIFEST = "state.safetensors", "state.json"
@@ -282,6 +282,18 @@ def test_failing_save_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.
                 saved(tmp_path, 2)
         assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
     assert [folder.name for folder in tmp_path.iterdir()] == ["000000000001"]
+
+
+def test_what_a_killed_process_left_of_a_step_does_not_hinder_the_next(tmp_path: Path) -> None:
+    if not (child := os.fork()):
+        with files.appearing(tmp_path / f"{1:012}") as half:
+            (half / "half").touch()
+            os._exit(0)
+    os.waitpid(child, 0)
+    assert len(list(tmp_path.iterdir())) == 1
+    [folder] = saved(tmp_path, 1)
+    assert list(tmp_path.iterdir()) == [folder]
+    assert sorted(path.name for path in folder.iterdir()) == [MANIFEST, WEIGHTS]
 
 
 def test_saving_a_step_again_replaces_it(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from supple.experiments.claim import FILE, Claimed, claim
+from supple.experiments.claim import FILE, Claimed, _owner, _remove, _this_process, claim
 
 HOLD = """
 import sys, time
@@ -40,8 +40,7 @@ except Claimed:
 
 def write(folder: Path, **changes: object) -> Path:
     """A claim of this very process, but for `changes`."""
-    mine = {"token": "x", "host": os.uname().nodename, "pid": os.getpid(), "started": psutil.Process().create_time()}
-    (folder / FILE).write_text(json.dumps(mine | changes))
+    (folder / FILE).write_text(json.dumps(_this_process("x") | changes))
     return folder / FILE
 
 
@@ -76,7 +75,7 @@ def test_the_claim_of_a_killed_process_is_taken_over_at_once(tmp_path: Path, own
 
 
 def test_a_process_that_got_the_number_of_a_dead_one_is_not_the_owner(tmp_path: Path) -> None:
-    write(tmp_path, started=1.0)
+    write(tmp_path, started=-5.0)
     with claim(tmp_path):
         pass
 
@@ -93,14 +92,46 @@ def test_on_another_machine_the_heartbeat_tells(tmp_path: Path, silent: float, t
             claim(tmp_path)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "null"])
-def test_a_claim_that_says_nothing_is_respected_while_it_is_young(tmp_path: Path, text: str) -> None:
-    (tmp_path / FILE).write_text(text)
-    with pytest.raises(Claimed):
-        claim(tmp_path)
-    os.utime(tmp_path / FILE, (0, 0))
+def test_a_process_of_the_same_number_and_age_is_not_the_owner_from_before_the_machine_began_anew(
+    tmp_path: Path,
+) -> None:
+    write(tmp_path, boot="another")
     with claim(tmp_path):
         pass
+
+
+def test_an_owner_lives_whatever_becomes_of_the_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path)
+    began = psutil.boot_time()
+    monkeypatch.setattr("psutil._pslinux.boot_time", lambda: began + 3600)  # as Linux tells it: now less the time since
+    monkeypatch.setattr("psutil.boot_time", lambda: began + 3600)
+    with pytest.raises(Claimed, match=f"process {os.getpid()} "):
+        claim(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", "{}", '{"pid": "1"}'])
+def test_a_claim_that_names_nobody_is_respected_for_seconds(tmp_path: Path, text: str) -> None:
+    (tmp_path / FILE).write_text(text)
+    with pytest.raises(Claimed, match="does not say which process"):
+        claim(tmp_path)
+    os.utime(tmp_path / FILE, (time.time() - 11,) * 2)
+    with claim(tmp_path):
+        pass
+
+
+@pytest.mark.parametrize("pid", [-1, 0, 10**30])
+def test_an_owner_whose_number_no_process_can_have_is_gone(tmp_path: Path, pid: int) -> None:
+    write(tmp_path, pid=pid)
+    with claim(tmp_path):
+        pass
+
+
+def test_who_comes_late_to_a_dead_claim_leaves_the_new_one_alone(tmp_path: Path) -> None:
+    file = write(tmp_path, started=-5.0)
+    dead = _owner(file)
+    with claim(tmp_path) as held:
+        _remove(file, dead)
+        held.check()
 
 
 def test_who_lost_its_claim_is_told_and_leaves_the_new_one_alone(tmp_path: Path) -> None:
@@ -112,7 +143,7 @@ def test_who_lost_its_claim_is_told_and_leaves_the_new_one_alone(tmp_path: Path)
 
 
 def test_of_eight_that_take_over_at_once_one_does(tmp_path: Path) -> None:
-    write(tmp_path, started=1.0)
+    write(tmp_path, started=-5.0)
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     racers = [subprocess.Popen([sys.executable, "-c", RACE, str(tmp_path)], **pipes) for _ in range(8)]  # type: ignore[call-overload]
     assert [racer.stdout.readline() for racer in racers] == ["here\n"] * 8

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from supple.experiments.claim import claim
+from supple.experiments.claim import FILE, claim
 from supple.experiments.compare import Comparison, create
 from supple.experiments.errors import RunError
 from supple.experiments.jobs import FINISHED, OUTCOME, Job, jobs_of, work_off
@@ -84,6 +84,26 @@ def test_a_job_in_other_hands_is_waited_for_and_not_begun_twice(tmp_path: Path) 
     with claim(job.folder):
         assert job.claim() is None
     assert here([job]) == ["seed 0 · none"]
+
+
+def test_a_job_whose_process_died_is_set_aside_but_where_another_goes_on_with_it(tmp_path: Path) -> None:
+    [job] = plan(tmp_path / "out", seeds=(0,), arms=("none",), fork_step=0)
+    job.folder.mkdir(parents=True)
+    with claim(job.folder):
+        job.left("killed")
+    assert job.outcome is None
+    job.left("killed")
+    assert job.outcome == {"outcome": "failed", "reason": "killed"}
+
+
+def test_who_lost_its_claim_leaves_the_outcome_to_who_has_it(tmp_path: Path) -> None:
+    [job] = plan(tmp_path / "out", seeds=(0,), arms=("none",), fork_step=0)
+    held = job.claim()
+    assert held
+    (job.folder / FILE).unlink()
+    with claim(job.folder):
+        job.attempt(held, lambda step, end: None, pytest.fail)
+    assert job.outcome is None
 
 
 def test_eight_workers_on_one_queue_share_no_run(tmp_path: Path) -> None:

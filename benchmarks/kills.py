@@ -1,0 +1,323 @@
+"""Runs and comparisons that are killed, run out of disk or are resumed by two at once: all end with the same bytes.
+
+    unshare --user --map-root-user --mount python benchmarks/kills.py --out docs/results/reliability/kills.jsonl
+
+Every kind of run, and comparisons with a fork, are trained once undisturbed. Then every trial does the same again and
+disturbs it. It holds if the end has the bytes of the undisturbed run (logs without their clocks, tensors, the names of
+all files), and nothing on the way was a traceback, more than one line, or a process that did not end. A trial is one
+line of the file `out`; those that it has already are left out, so an interrupted loop goes on. Full disks are small
+file systems in memory, which need root or a name space of their own, as above.
+"""
+
+import contextlib
+import json
+import math
+import os
+import random
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+import tyro
+from forked import Forked, start, warm, workers
+from rich.console import Console
+from rich.table import Table
+from small_runs import RUNS, command, logs, places, weights
+
+COMPARED = {
+    "ppo": "--fork-at 0.5 --arm none --arm fire --seeds 0-1",
+    "vision": "--fork-at-task 1 --arm none --arm snp",
+    "linear": "--fork-at 0.5 --arm none --arm rebalance(lam=5) --seeds 0-1",
+}
+LONGER = {"ppo": "--steps 16384", "sac": "--steps 1600", "linear": "--updates-per-task 2000"}  # than people wait
+SAID = {signal.SIGINT: "supple: interrupted", signal.SIGTERM: "supple: terminated"}
+DISK = 64 << 20  # bytes
+
+
+@dataclass(frozen=True)
+class Args:
+    out: Path  # a file of JSON lines
+    rounds: int = 12  # trials of every kind of run
+    comparisons: int = 6  # trials of every comparison
+    disks: int = 4  # trials with a full disk of every kind of run and comparison
+    twice: int = 8  # trials of three kinds of run, begun or resumed by two at once, and of one comparison
+    only: tuple[str, ...] = ()  # these sorts of trials, such as "runs killed"; nothing: all
+    seed: int = 0
+
+
+@dataclass
+class Subject:
+    """A command that makes a run or a comparison, and what it makes where nothing disturbs it."""
+
+    kind: str
+    begin: Callable[[Path], list[str]]
+    plan: str  # the file that is there once it has begun
+    seconds: float = 0.0
+    whole: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def compared(self) -> bool:
+        return self.plan == "comparison.json"
+
+    def words(self, out: Path) -> list[str]:
+        """Return the command that goes on with it in a folder, or begins it."""
+        if not (out / self.plan).is_file():
+            return self.begin(out)
+        failed = any('"failed"' in file.read_text() for file in out.rglob("outcome.json"))  # its worker was killed
+        return ["resume", str(out), *["--retry-failed"] * failed]
+
+    def train(self, folder: Path) -> None:
+        """Train it undisturbed."""
+        started, process = time.monotonic(), start(self.begin(folder), folder.with_name("errors"))
+        assert process.ended() == 0, process.said()
+        self.seconds, self.whole = time.monotonic() - started, picture(folder)
+
+
+class Trial:
+    """One subject in a folder of its own, disturbed: the kills, and what was wrong."""
+
+    def __init__(self, subject: Subject, draw: random.Random, folder: Path) -> None:
+        self.subject, self.draw, self.folder, self.out = subject, draw, folder, folder / "out"
+        self.kills: list[str] = []
+        self.wrong: list[str] = []
+        self.notes: list[str] = []
+
+    def start(self, die_at: int = 0, name: str = "errors") -> Forked:
+        return start(self.subject.words(self.out), self.folder / name, die_at, self.out)
+
+    def ended(self, process: Forked, *codes: int) -> int | None:
+        """Wait for a process, and return its exit code, which is to be one of `codes`."""
+        code = process.ended()
+        if code is None:
+            os.kill(process.pid, signal.SIGKILL)
+            process.ended()
+            self.wrong.append("hung")
+        elif code not in codes or any("Traceback" in line for line in process.said()):
+            self.wrong.append(f"exit code {code}: {' | '.join(process.said())[-1500:]}")
+        return code
+
+    def finish(self) -> None:
+        """Bring it to its end undisturbed, and compare."""
+        if self.ended(self.start(), 0) == 0:
+            self.compare()
+
+    def compare(self) -> None:
+        found = picture(self.out)
+        for name in sorted(found.keys() | self.subject.whole.keys()):
+            ours, theirs = found.get(name), self.subject.whole.get(name)
+            if ours != theirs:
+                which = sorted(set(ours) ^ set(theirs)) if name == "names" else ""
+                self.wrong.append(f"other {name} {which}")
+
+
+def picture(folder: Path) -> dict[str, Any]:
+    """Return all that is to be the same in the end: names of files, and of every run its logs and tensors."""
+    runs = [file.parent for file in sorted(folder.rglob("checkpoints"))]
+    found: dict[str, Any] = {f"logs of {run.relative_to(folder)}": logs(run) for run in runs}
+    found |= {f"tensors of {run.relative_to(folder)}": weights(run) for run in runs}
+    return {**found, "names": sorted(str(file.relative_to(folder)) for file in folder.rglob("*"))}
+
+
+# -- trials -----------------------------------------------------------------------------------------------------------
+
+
+def killed(trial: Trial) -> None:
+    """Kill it some times at random moments, then let it end."""
+    draw = trial.draw
+    for _ in range(draw.randint(2, 5)):
+        at_change = draw.random() < 0.4
+        change = draw.randint(1, 60) if at_change else 0
+        process = trial.start(die_at=change)
+        if not at_change:
+            time.sleep(draw.uniform(0, 0.7 * trial.subject.seconds))
+            busy = workers()
+            if busy and draw.random() < 0.4:
+                with contextlib.suppress(psutil.Error):
+                    draw.choice(busy).kill()
+                    trial.ended(process, 0, 1)  # 0: it was at no run
+                    trial.kills.append("a worker")
+                    continue
+            number = draw.choices((signal.SIGKILL, signal.SIGTERM, signal.SIGINT), (8, 1, 1))[0]
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process.pid, number)
+            code = trial.ended(process, 0, -signal.SIGKILL, 128 + signal.SIGTERM, 128 + signal.SIGINT)
+            if code:
+                trial.kills.append(number.name)
+                listened = (trial.out / trial.subject.plan).exists()
+                if listened and number in SAID and not process.said()[-1:][0].startswith(SAID[number]):
+                    trial.wrong.append(f"{number.name}: {process.said()}")
+        else:
+            code = trial.ended(process, 0, -signal.SIGKILL)
+            if code:
+                trial.kills.append(f"before change {change}")
+        _, left = psutil.wait_procs(workers(), timeout=3)
+        if left:
+            trial.wrong.append(f"{len(left)} workers outlived their parent")
+        if code == 0 or trial.wrong:
+            break
+    trial.finish()
+
+
+def full_disk(trial: Trial) -> None:
+    """Let it begin, and go on, with little room on the disk; then with enough."""
+    with small_disk(trial.folder / "disk") as disk:
+        trial.out, ballast = disk / "out", disk / "ballast"
+        for _ in range(trial.draw.randint(2, 4)):
+            leave(ballast, room := int(math.exp(trial.draw.uniform(0, math.log(DISK / 16)))))
+            process = trial.start()
+            code = trial.ended(process, 0, 1)
+            trial.notes.append(f"{room} bytes: {'room enough' if code == 0 else process.said()[-1:]}")
+            if code == 1 and "No space left on device" not in process.said()[-1]:
+                trial.wrong.append(f"full disk: {process.said()}")
+            if code == 1 and len(process.said()) > 1:
+                trial.wrong.append(f"several lines: {process.said()}")
+            if code == 0:
+                break
+        ballast.unlink()
+        trial.finish()
+
+
+def resumed_twice(trial: Trial) -> None:
+    """Let two go on with it at once."""
+    process = trial.start()
+    if not trial.subject.compared:
+        while not list(trial.out.glob("checkpoints/0*")) and psutil.pid_exists(process.pid):
+            time.sleep(0.01)
+    time.sleep(trial.draw.uniform(0, 0.3 * trial.subject.seconds))
+    os.kill(process.pid, signal.SIGKILL)
+    trial.ended(process, -signal.SIGKILL)
+    trial.kills.append("SIGKILL")
+    at_once(trial)
+
+
+def begun_twice(trial: Trial) -> None:
+    """Let two begin it in one folder at once."""
+    at_once(trial)
+
+
+def at_once(trial: Trial) -> None:
+    """Start it twice: one ends well; the other is refused in one line, or ends well too, where it waited for it or
+    took other runs of the comparison."""
+    pair = [trial.start(name=f"errors-{i}") for i in range(2) if not time.sleep(trial.draw.uniform(0, 0.05))]
+    codes = [trial.ended(process, 0, 1, 2) for process in pair]
+    if 0 not in codes:
+        trial.wrong.append(f"both were refused: {[process.said() for process in pair]}")
+        return
+    for code, process, other in zip(codes, pair, reversed(pair), strict=True):
+        if code:
+            said = process.said()
+            trial.notes.append(f"refused: {said[-1:]}")
+            named = f"process {other.pid} on" in said[-1] if code == 1 else "already holds" in said[-1]
+            if len(said) > 1 or not named or trial.subject.compared:
+                trial.wrong.append(f"refused in other words: {said}")
+    trial.compare()
+
+
+@contextlib.contextmanager
+def small_disk(place: Path) -> Iterator[Path]:
+    """Mount a small file system within this block."""
+    place.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK}", "tmpfs", str(place)], check=True)
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", str(place)], check=True)
+
+
+def leave(ballast: Path, room: int) -> None:
+    """Fill a disk but for so many bytes, in whole pages."""
+    ballast.unlink(missing_ok=True)
+    state = os.statvfs(ballast.parent)
+    with ballast.open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, max(state.f_bavail * state.f_frsize - room, 1))
+
+
+# -- all of them ------------------------------------------------------------------------------------------------------
+
+
+def subjects(data: dict[str, str]) -> dict[str, dict[str, Subject]]:
+    """Return runs, longer runs and comparisons, by kind."""
+
+    def of(kind: str, more: str = "") -> Subject:
+        return Subject(kind, lambda out: [*command(kind, data, out), *more.split()], "config.json")
+
+    def compared(kind: str, arms: str) -> Subject:
+        def begin(out: Path) -> list[str]:
+            words = command(kind, data, out)[1:]
+            hooks = {place + i for place, word in enumerate(words) if word == "--hook" for i in (0, 1)}
+            kept = [word for place, word in enumerate(words) if place not in hooks]
+            return ["compare", *kept, *arms.split(), "--jobs", "2"]
+
+        return Subject(kind, begin, "comparison.json")
+
+    return {
+        "runs": {kind: of(kind) for kind in RUNS},
+        "longer runs": {kind: of(kind, more) for kind, more in LONGER.items()},
+        "comparisons": {kind: compared(kind, arms) for kind, arms in COMPARED.items()},
+    }
+
+
+def planned(args: Args) -> list[tuple[str, str, str, Callable[[Trial], None]]]:
+    """Return every trial: its sort, the subject's sort and kind, and what is done."""
+    both = {"runs": RUNS, "comparisons": COMPARED}
+    trials = [("runs killed", "runs", kind, killed) for _ in range(args.rounds) for kind in RUNS]
+    trials += [("comparisons killed", "comparisons", k, killed) for _ in range(args.comparisons) for k in COMPARED]
+    trials += [("full disks", s, kind, full_disk) for _ in range(args.disks) for s in both for kind in both[s]]
+    trials += [("resumed by two", "longer runs", k, resumed_twice) for _ in range(args.twice) for k in LONGER]
+    trials += [("begun by two", "runs", k, begun_twice) for _ in range(args.twice) for k in LONGER]
+    trials += [("resumed by two", "comparisons", "linear", resumed_twice) for _ in range(args.twice)]
+    return [trial for trial in trials if not args.only or trial[0] in args.only]
+
+
+def main(args: Args) -> None:
+    args.out.parent.mkdir(parents=True, exist_ok=True)
+    args.out.touch()
+    done = {json.loads(line)["trial"] for line in args.out.read_text().splitlines()}
+    warm()
+    with tempfile.TemporaryDirectory() as name:
+        (folder := Path(name) / "data").mkdir()
+        known = subjects(places(folder))
+        numbers: Counter[tuple[str, ...]] = Counter()
+        for sort, subjects_sort, kind, act in planned(args):
+            numbers[sort, subjects_sort, kind] += 1
+            title = f"{sort}: {subjects_sort[:-1]}, {kind}, {numbers[sort, subjects_sort, kind]}"
+            if title in done:
+                continue
+            subject = known[subjects_sort][kind]
+            (place := Path(name) / "trial").mkdir()
+            if not subject.whole:
+                subject.train(place / "whole")
+            trial = Trial(subject, random.Random(f"{args.seed} {title}"), place)
+            act(trial)
+            line = {"trial": title, "kills": trial.kills, "notes": trial.notes, "wrong": trial.wrong}
+            with args.out.open("a") as file:
+                file.write(json.dumps(line) + "\n")
+            if trial.wrong:
+                print(json.dumps(line), flush=True)
+            shutil.rmtree(place)
+    show([json.loads(line) for line in args.out.read_text().splitlines()])
+
+
+def show(lines: list[dict[str, Any]]) -> None:
+    """Print a table of all trials."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for line in lines:
+        groups.setdefault(line["trial"].rpartition(",")[0], []).append(line)
+    table = Table("trials of", "number", "kills", "refusals", "the same bytes")
+    for name, found in [*groups.items(), ("all", lines)]:
+        notes = [note for line in found for note in line["notes"] if "enough" not in note]
+        held = sum(not line["wrong"] for line in found)
+        table.add_row(name, str(len(found)), str(sum(len(line["kills"]) for line in found)), str(len(notes)), str(held))
+    Console(width=120).print(table)
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Args))
