@@ -171,10 +171,10 @@ def full_disk(trial: Trial) -> None:
     with small_disk(trial.folder / "disk") as disk:
         trial.out, ballast = disk / "out", disk / "ballast"
         for _ in range(trial.draw.randint(2, 4)):
-            leave(ballast, room := int(math.exp(trial.draw.uniform(0, math.log(DISK / 16)))))
+            leave(ballast, room := int(math.exp(trial.draw.uniform(math.log(2048), math.log(DISK / 16)))))
             process = trial.start()
             code = trial.ended(process, 0, 1)
-            trial.notes.append(f"{room} bytes: {'room enough' if code == 0 else process.said()[-1:]}")
+            trial.notes.append(f"{room} bytes: {'room enough' if code == 0 else 'full'}")
             if code == 1 and "No space left on device" not in process.said()[-1]:
                 trial.wrong.append(f"full disk: {process.said()}")
             if code == 1 and len(process.said()) > 1:
@@ -214,7 +214,7 @@ def at_once(trial: Trial) -> None:
     for code, process, other in zip(codes, pair, reversed(pair), strict=True):
         if code:
             said = process.said()
-            trial.notes.append(f"refused: {said[-1:]}")
+            trial.notes.append("refused")
             named = f"process {other.pid} on" in said[-1] if code == 1 else "already holds" in said[-1]
             if len(said) > 1 or not named or trial.subject.compared:
                 trial.wrong.append(f"refused in other words: {said}")
@@ -299,7 +299,7 @@ def main(args: Args) -> None:
             act(trial)
             line = {"trial": title, "kills": trial.kills, "notes": trial.notes, "wrong": trial.wrong}
             with args.out.open("a") as file:
-                file.write(json.dumps(line) + "\n")
+                file.write(json.dumps(line).replace(str(place), "") + "\n")
             if trial.wrong:
                 print(json.dumps(line), flush=True)
             shutil.rmtree(place)
