@@ -27,7 +27,7 @@ from typing import Any
 
 import psutil
 import tyro
-from forked import Forked, start, warm, workers
+from forked import LIMIT, Forked, start, warm, workers
 from rich.console import Console
 from rich.table import Table
 from small_runs import RUNS, command, logs, places, weights
@@ -131,39 +131,44 @@ def picture(folder: Path) -> dict[str, Any]:
 
 def killed(trial: Trial) -> None:
     """Kill it some times at random moments, then let it end."""
-    draw = trial.draw
-    for _ in range(draw.randint(2, 5)):
-        at_change = draw.random() < 0.4
-        change = draw.randint(1, 60) if at_change else 0
-        process = trial.start(die_at=change)
-        if not at_change:
-            time.sleep(draw.uniform(0, 0.7 * trial.subject.seconds))
-            busy = workers()
-            if busy and draw.random() < 0.4:
-                with contextlib.suppress(psutil.Error):
-                    draw.choice(busy).kill()
-                    trial.ended(process, 0, 1)  # 0: it was at no run
-                    trial.kills.append("a worker")
-                    continue
-            number = draw.choices((signal.SIGKILL, signal.SIGTERM, signal.SIGINT), (8, 1, 1))[0]
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(process.pid, number)
-            code = trial.ended(process, 0, -signal.SIGKILL, 128 + signal.SIGTERM, 128 + signal.SIGINT)
-            if code:
-                trial.kills.append(number.name)
-                listened = (trial.out / trial.subject.plan).exists()
-                if listened and number in SAID and not process.said()[-1:][0].startswith(SAID[number]):
-                    trial.wrong.append(f"{number.name}: {process.said()}")
-        else:
-            code = trial.ended(process, 0, -signal.SIGKILL)
-            if code:
-                trial.kills.append(f"before change {change}")
+    for _ in range(trial.draw.randint(2, 5)):
+        kill = before_a_change if trial.draw.random() < 0.4 else after_a_time
+        code = kill(trial)
         _, left = psutil.wait_procs(workers(), timeout=3)
         if left:
             trial.wrong.append(f"{len(left)} workers outlived their parent")
         if code == 0 or trial.wrong:
             break
     trial.finish()
+
+
+def before_a_change(trial: Trial) -> int | None:
+    """Let it kill itself right before it changes a file."""
+    code = trial.ended(trial.start(die_at=(change := trial.draw.randint(1, 60))), 0, -signal.SIGKILL)
+    if code:
+        trial.kills.append(f"before change {change}")
+    return code
+
+
+def after_a_time(trial: Trial) -> int | None:
+    """Send it a signal, or kill one of its workers: then the command goes on with other runs to its end."""
+    draw, process = trial.draw, trial.start()
+    time.sleep(draw.uniform(0, 0.7 * trial.subject.seconds))
+    if (busy := workers()) and draw.random() < 0.4:
+        with contextlib.suppress(psutil.Error):
+            draw.choice(busy).kill()
+            trial.kills.append("a worker")
+            return trial.ended(process, 0, 1)  # 0: it was at no run
+    number = draw.choices((signal.SIGKILL, signal.SIGTERM, signal.SIGINT), (8, 1, 1))[0]
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(process.pid, number)
+    code = trial.ended(process, 0, -signal.SIGKILL, 128 + signal.SIGTERM, 128 + signal.SIGINT)
+    if code:
+        trial.kills.append(number.name)
+        begun = (trial.out / trial.subject.plan).exists()
+        if begun and number in SAID and not "".join(process.said()[-1:]).startswith(SAID[number]):
+            trial.wrong.append(f"{number.name}: {process.said()}")
+    return code
 
 
 def full_disk(trial: Trial) -> None:
@@ -187,14 +192,13 @@ def full_disk(trial: Trial) -> None:
 
 def resumed_twice(trial: Trial) -> None:
     """Let two go on with it at once."""
-    process = trial.start()
-    if not trial.subject.compared:
-        while not list(trial.out.glob("checkpoints/0*")) and psutil.pid_exists(process.pid):
-            time.sleep(0.01)
+    process, until = trial.start(), time.monotonic() + LIMIT
+    while not (trial.subject.compared or list(trial.out.glob("checkpoints/0*"))) and time.monotonic() < until:
+        time.sleep(0.01)
     time.sleep(trial.draw.uniform(0, 0.3 * trial.subject.seconds))
     os.kill(process.pid, signal.SIGKILL)
-    trial.ended(process, -signal.SIGKILL)
-    trial.kills.append("SIGKILL")
+    if trial.ended(process, 0, -signal.SIGKILL):
+        trial.kills.append("SIGKILL")
     at_once(trial)
 
 
@@ -206,7 +210,10 @@ def begun_twice(trial: Trial) -> None:
 def at_once(trial: Trial) -> None:
     """Start it twice: one ends well; the other is refused in one line, or ends well too, where it waited for it or
     took other runs of the comparison."""
-    pair = [trial.start(name=f"errors-{i}") for i in range(2) if not time.sleep(trial.draw.uniform(0, 0.05))]
+    pair = []
+    for name in ("first", "second"):
+        time.sleep(trial.draw.uniform(0, 0.05))
+        pair.append(trial.start(name=name))
     codes = [trial.ended(process, 0, 1, 2) for process in pair]
     if 0 not in codes:
         trial.wrong.append(f"both were refused: {[process.said() for process in pair]}")
@@ -216,7 +223,7 @@ def at_once(trial: Trial) -> None:
             said = process.said()
             trial.notes.append("refused")
             named = f"process {other.pid} on" in said[-1] if code == 1 else "already holds" in said[-1]
-            if len(said) > 1 or not named or trial.subject.compared:
+            if len(said) > 1 or not named:
                 trial.wrong.append(f"refused in other words: {said}")
     trial.compare()
 

@@ -4,6 +4,7 @@ So one that was edited is refused by the entry's name, and what a folder says is
 """
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +19,23 @@ def start_folder(path: Path, name: str, value: dict[str, Any], *beside: str) -> 
 
     Raises UsageError if `path` holds something, but for what is named in `beside` and this process's claim."""
     known = {f"{name}.tmp", claim.FILE, *beside}  # the first of a process that was killed while it began here
-    if path.exists() and (not path.is_dir() or any(entry.name not in known for entry in path.iterdir())):
-        raise UsageError(
-            f"--out {path} already holds another run or other files: choose a new folder, "
-            f"or continue with `supple resume {path}`"
-        )
+    taken = UsageError(
+        f"--out {path} already holds another run or other files: choose a new folder, "
+        f"or continue with `supple resume {path}`"
+    )
     new = not path.exists()
-    path.mkdir(parents=True, exist_ok=True)
+    if not new and (not path.is_dir() or any(entry.name not in known for entry in path.iterdir())):
+        raise taken
+    try:
+        path.mkdir(parents=True, exist_ok=not new)
+    except FileExistsError:  # another process has just begun here
+        raise taken from None
     try:
         write_json(path / name, value)
     except BaseException:
         if new:
-            path.rmdir()
+            with suppress(OSError):  # it may hold what another process began there
+                path.rmdir()
         raise
 
 

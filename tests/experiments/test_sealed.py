@@ -101,3 +101,14 @@ def test_a_config_that_cannot_be_written_leaves_nothing(tmp_path: Path, make_fir
         start_folder(path, "config.json", {"bad": object()})
     assert path.exists() == make_first
     assert not [*tmp_path.rglob("*.json*")]
+
+
+def test_who_finds_that_another_has_just_made_the_folder_leaves_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start_folder(tmp_path / "run", "config.json", VALUE)
+    before = (tmp_path / "run/config.json").read_bytes()
+    monkeypatch.setattr(Path, "exists", lambda path: False)  # as it was a moment ago
+    with pytest.raises(UsageError, match="already holds another run"):
+        start_folder(tmp_path / "run", "config.json", {"another": 1})
+    assert (tmp_path / "run/config.json").read_bytes() == before
