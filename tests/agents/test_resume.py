@@ -75,7 +75,10 @@ def test_killed_before_every_change_of_a_file(nursery: Any, same: Any, reference
 @pytest.mark.parametrize("seed", [0, 1])
 def test_killed_at_random_moments(nursery: Any, same: Any, reference: Path, folder: Path, seed: int) -> None:
     moments, run, kills = random.Random(seed), folder / f"random-{seed}", 0
-    assert nursery.run(*RUN, "--out", run, die_at=5) == -signal.SIGKILL
+    pid = nursery.start(*RUN, "--out", run)
+    nursery.wait_until((run / "config.json").exists)
+    os.kill(pid, signal.SIGKILL)
+    assert nursery.wait() == -signal.SIGKILL
     while True:
         pid = nursery.start("resume", run)
         time.sleep(moments.uniform(0.1, 0.3 + 0.1 * kills))

@@ -78,7 +78,10 @@ def test_killed_before_changes_of_files(nursery: Any, same: Any, reference: Path
 
 def test_killed_at_random_moments(nursery: Any, same: Any, reference: Path, folder: Path) -> None:
     run, moments, kills = folder / "random", random.Random(0), 0
-    assert nursery.run(*RUN, "--out", run, die_at=5) == -signal.SIGKILL
+    pid = nursery.start(*RUN, "--out", run)
+    nursery.wait_until((run / "config.json").exists)
+    os.kill(pid, signal.SIGKILL)
+    assert nursery.wait() == -signal.SIGKILL
     while True:
         pid = nursery.start("resume", run)
         time.sleep(moments.uniform(0.8, 1.6 + kills))
