@@ -1,20 +1,22 @@
 """Whole runs of every kind, with every intervention, on a GPU that is not there: does anything mix devices?
 
-    python benchmarks/cuda_without_gpu.py [--kinds dqn sac] [--hooks none fire]
+    python benchmarks/cuda_without_gpu.py [--runs dqn sac] [--hooks none fire@0.5] [--jobs 2] [--out cuda.json]
 
 It needs a build of PyTorch for CUDA (`pip install torch`; the driver and the GPU may be missing) beside supple with its
-extras mujoco, language and vision, in an environment of their own. Every run trains, measures (without a hook curvature
-and trainability too), evaluates and saves, as `supple train` does, but nothing is computed on the GPU and gradients are
-empty (see pretended_gpu.py): what comes out proves where tensors are, not what is in them. Exit status 1 if devices
-were mixed, or a run ended in any other error.
+extras mujoco, language and vision, in an environment of their own. Every run trains, measures (without a hook all that
+there is to measure), evaluates and saves, is broken off after half its way and resumed, as `supple train` and `supple
+resume` do, but nothing is computed on the GPU and gradients are empty (see pretended_gpu.py): what comes out proves
+where tensors are, not what is in them. A combination that supple refuses before training, as it does on a CPU, is
+listed with its reason. Exit status 1 if devices were mixed, or a run ended in any other error.
 """
 
 import json
+import multiprocessing
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable
-from contextlib import ExitStack
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -26,11 +28,12 @@ import tyro
 from pretended_gpu import Mixed, pretended_gpu
 from torch._subclasses.fake_tensor import FakeTensorDeviceMismatchError
 
-from supple.experiments.errors import RunError, UsageError
+from supple.experiments.errors import UsageError
 from supple.experiments.kinds import find_kind
 from supple.experiments.runs import create, train
 from supple.experiments.settings import RunSettings
-from supple.metrics import trainability
+from supple.interventions import interventions
+from supple.metrics import metrics, trainability
 
 HOOKS = (
     "none", "cbp(replacement_rate=0.5,maturity=1)", "dash(batches=2)@0.5", "ewc(samples=2)", "fire@0.5",
@@ -39,20 +42,27 @@ HOOKS = (
     "upgd", "weight_clip",
 )  # fmt: skip
 COSTLY = {"curvature": True, "trainability_every": 1_000_000}
-AGENT = {
-    "num_envs": 2, "learning_starts": 10, "replay_size": 100, "batch_size": 4, "replay_ratio": 0.5,
-    "capture": False,
+EPISODES = {
     "eval_episodes": 1, "checkpoint_every": 40, "measure_every": 20, "max_episode_steps": 10, "cycles": 2,
     "steps_per_task": 40,
 }  # fmt: skip
+OFF_POLICY = {
+    "num_envs": 2, "learning_starts": 10, "replay_size": 100, "batch_size": 4, "replay_ratio": 0.5, "capture": False,
+} | EPISODES  # fmt: skip
+ON_POLICY = {
+    "num_envs": 2, "rollout_steps": 10, "epochs": 1, "minibatch_size": 10, "hidden": (8, 8), "adapter": 4,
+    "compile": "off",
+} | EPISODES  # fmt: skip
 TRACK = {"measure_every": 4, "checkpoint_every": 4}
 TEXT = {"model": "llama:32x2", "precision": "bfloat16", "batch_size": 4, "max_new_tokens": 2}
 
 
 @dataclass(frozen=True)
 class Args:
-    kinds: tuple[str, ...] = ()  # names of runs, as printed; default: all
+    runs: tuple[str, ...] = ()  # by their names, as printed; default: all
     hooks: tuple[str, ...] = HOOKS
+    jobs: int = 1
+    out: Path | None = None  # a JSON file for what came out
 
 
 def runs(data: Path) -> dict[str, tuple[str, dict[str, object]]]:
@@ -63,11 +73,15 @@ def runs(data: Path) -> dict[str, tuple[str, dict[str, object]]]:
         "data": digits, "tasks": 2, "images": 48, "epochs": 1, "batch_size": 8, "compile": "off", "seeds": (0, 1),
         "activation": "rand_smooth_leaky",
     }  # fmt: skip
-    warm = vision | {"stream": "warm-start", "images": None, "first_epochs": 1, "seeds": (0,), "width": 4}
+    warm = vision | {"stream": "chunks", "images": None, "first_epochs": 1, "seeds": (0,), "width": 4}
     return {
-        "dqn": ("dqn", AGENT | {"env": "CartPole-v1", "widths": (8, 8), "double_q": True}),
-        "sac": ("sac", AGENT | {"env": "Pendulum-v1", "actor_width": 8, "critic_width": 8, "compile": "off"}),
-        "sac, mlp": ("sac", AGENT | {"env": "Pendulum-v1", "network": "mlp", "hidden": (8, 8), "compile": "off"}),
+        "ppo": ("ppo", ON_POLICY | {"env": "Pendulum-v1", "activation": "relu"}),
+        "ppo, two bodies": ("ppo", ON_POLICY | {
+            "env": "CartPole-v1", "share_value": False, "normalization": "spectral", "activation": "rand_smooth_leaky",
+        }),
+        "dqn": ("dqn", OFF_POLICY | {"env": "CartPole-v1", "widths": (8, 8), "double_q": True}),
+        "sac": ("sac", OFF_POLICY | {"env": "Pendulum-v1", "actor_width": 8, "critic_width": 8, "compile": "off"}),
+        "sac, mlp": ("sac", OFF_POLICY | {"env": "Pendulum-v1", "network": "mlp", "hidden": (8, 8), "compile": "off"}),
         "vision, two seeds": ("vision", TRACK | vision),
         "vision, resnet": ("vision", TRACK | warm | {"network": "resnet18"}),
         "pretrain": ("pretrain", TRACK | {
@@ -107,17 +121,47 @@ def make_data(folder: Path) -> None:
     (folder / "text.txt").write_text("\n".join(" ".join(draw.permutation(words.split())) for _ in range(200)))
 
 
-def outcome(run: Callable[[], None]) -> tuple[str, str]:
-    """Return what became of a run, in a word, and why: `fine`, `refused`, `MIXED` or `FAILED`."""
-    try:
-        run()
-    except (UsageError, RunError, ValueError) as error:
-        return "refused", str(error)
-    except (Mixed, FakeTensorDeviceMismatchError) as error:
-        return "MIXED", f"{place(error)}: {error}"
-    except Exception as error:  # whatever it is, it is to be looked at
-        return "FAILED", f"{place(error)}: {type(error).__name__}: {error}"
-    return "fine", ""
+class BrokenOff(Exception):
+    """The run is half done."""
+
+
+def whole(out: Path, kind: str, settings: RunSettings) -> None:
+    """Train a run to its half, and from its checkpoint to its end."""
+    create(out, kind, settings, "cuda_without_gpu")
+    end = json.loads((out / "config.json").read_text())["total_steps"]
+
+    def break_off(step: int) -> None:
+        if 2 * step > end:
+            raise BrokenOff
+
+    with suppress(BrokenOff):
+        train(out, break_off, lambda line: None)
+    train(out, lambda step: None, lambda line: None)
+
+
+def tried(name: str, hook: str, data: Path) -> tuple[str, str, list[str]]:
+    """Return what became of a run, in a word (`fine`, `refused`, `MIXED` or `FAILED`), why, and which of supple's
+    metrics it measured."""
+    torch.set_num_threads(1)
+    kind, values = runs(data)[name]
+    out = Path(tempfile.mkdtemp(dir=data)) / "run"
+    with ExitStack() as stack:
+        for work in ("vision.work.VisionWork", "supervised.SupervisedWork"):  # losses here are neither finite nor not
+            stack.enter_context(patch(f"supple.tracks.{work}.check", lambda *_, **__: None))
+        stack.enter_context(patch("supple.experiments.work.trainability", partial(trainability, updates=2)))  # of 200
+        stack.enter_context(patch("supple.interventions.balance.TOLERANCE", 1.0))  # deviations here read as ½ for ever
+        stack.enter_context(pretended_gpu())
+        try:
+            whole(out, kind, settings_of(kind, values, hook))
+        except UsageError as error:
+            return "FAILED" if out.exists() else "refused", str(error), []
+        except (Mixed, FakeTensorDeviceMismatchError) as error:
+            return "MIXED", f"{place(error)}: {error}", []
+        except Exception as error:  # whatever it is, it is to be looked at
+            return "FAILED", f"{place(error)}: {type(error).__name__}: {error}", []
+    rows = map(json.loads, (out / "metrics.jsonl").read_text().splitlines())
+    logged = {part for row in rows for key in row for part in key.split("/")}
+    return "fine", "", sorted(logged & {*metrics.names(), "trainability"})
 
 
 def place(error: Exception) -> str:
@@ -127,9 +171,8 @@ def place(error: Exception) -> str:
 
 
 def settings_of(kind: str, values: dict[str, object], hook: str) -> RunSettings:
-    known = find_kind(kind).settings_class()
     own = COSTLY if hook == "none" else {"hook": (hook,)}
-    settings = known(device="cuda", **values, **own)
+    settings: RunSettings = find_kind(kind).settings_class()(device="cuda", **values, **own)
     settings.check()
     return settings
 
@@ -139,31 +182,31 @@ def main(args: Args) -> bool:
         raise SystemExit("this is PyTorch's build for the CPU: `pip install torch` brings that for CUDA")
     if torch.cuda.is_available():
         raise SystemExit("here is a GPU: `pytest` tests the real thing")
-    torch.set_num_threads(1)
-    counts: dict[str, int] = {}
-    short = patch("supple.experiments.work.trainability", partial(trainability, updates=2))  # of 200
-    with ExitStack() as stack:
-        for work in ("vision.work.VisionWork", "supervised.SupervisedWork"):  # losses here are neither finite nor not
-            stack.enter_context(patch(f"supple.tracks.{work}.check", lambda *_, **__: None))
-        stack.enter_context(short)
-        folder = stack.enter_context(tempfile.TemporaryDirectory())
-        home = Path(folder)
-        make_data(home)
-        for name, (kind, values) in runs(home).items():
-            if args.kinds and name not in args.kinds:
-                continue
-            for hook in args.hooks:
-                out = home / f"{len(counts)}-{sum(counts.values())}"
-
-                def whole(kind=kind, values=values, hook=hook, out=out) -> None:  # type: ignore[no-untyped-def]
-                    with pretended_gpu():
-                        create(out, kind, settings_of(kind, values, hook), "cuda_without_gpu")
-                        train(out, lambda step: None, lambda line: None)
-
-                word, why = outcome(whole)
-                counts[word] = counts.get(word, 0) + 1
-                print(f"{name:18} {hook:38} {word:8} {' '.join(why.split())[:300]}", flush=True)
-    print(f"PyTorch {torch.__version__}: " + ", ".join(f"{count} {word}" for word, count in sorted(counts.items())))
+    if untried := {*interventions.names()} - {hook.partition("(")[0].partition("@")[0] for hook in HOOKS}:
+        raise SystemExit(f"HOOKS lacks {', '.join(sorted(untried))}")
+    table: dict[str, dict[str, str]] = {}
+    measured: dict[str, list[str]] = {}
+    words: list[str] = []
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        ProcessPoolExecutor(args.jobs, multiprocessing.get_context("spawn")) as pool,
+    ):
+        make_data(Path(folder))
+        names = args.runs or tuple(runs(Path(folder)))
+        waiting = {(n, hook): pool.submit(tried, n, hook, Path(folder)) for n in names for hook in args.hooks}
+        for (name, hook), future in waiting.items():
+            word, reason, found = future.result()
+            words.append(word)
+            why = " ".join(reason.split())
+            print(f"{name:18} {hook:38} {word:8} {why[:300]}", flush=True)
+            table.setdefault(name, {})[hook] = f"{word}: {why}" if why else word
+            if hook == "none":
+                measured[name] = found
+    counts = {word: words.count(word) for word in sorted(set(words))}
+    print(f"PyTorch {torch.__version__}: " + ", ".join(f"{count} {word}" for word, count in counts.items()))
+    if args.out:
+        found = {"pytorch": torch.__version__, "counts": counts, "runs": table, "measured": measured}
+        args.out.write_text(json.dumps(found, indent=2, ensure_ascii=False) + "\n")
     return not counts.keys() & {"MIXED", "FAILED"}
 
 

@@ -58,6 +58,8 @@ class Pretended(TorchDispatchMode):
             return self.new(fakes[0], (fakes[0].numel(), fakes[0].ndim), torch.int64)
         if func is aten.masked_select.default:
             return self.new(fakes[0], (fakes[0].numel(),), fakes[0].dtype)
+        if func is aten.bincount.default:  # everything in the bins that were asked for
+            return self.new(fakes[0], (args[2],), torch.int64)
         if func is aten.index.Tensor:
             args = (args[0], self._places(args[1]))
         args, kwargs = tree_map(self._enter, (args, kwargs))
@@ -144,6 +146,11 @@ def pretended_grad(real: Any) -> Any:
     return grad
 
 
+def address_of(real: Any) -> Any:
+    """Return addresses of memory in which pretended tensors, which have none, differ as real ones do."""
+    return lambda storage: storage._cdata if storage.device.type == "meta" else real(storage)
+
+
 class OfReal(type):
     def __instancecheck__(cls, value: Any) -> bool:
         return isinstance(value, real_generator)
@@ -170,6 +177,7 @@ def pretended_gpu() -> Iterator[None]:
             "torch.cuda._lazy_init": lambda: None,
             "torch.cuda.is_available": lambda: True,
             "torch.cuda.is_bf16_supported": lambda: True,
+            "torch.UntypedStorage.data_ptr": address_of(torch.UntypedStorage.data_ptr),
             "torch.cuda.synchronize": lambda *_: None,
             "torch.cuda.set_device": lambda *_: None,
             "torch.cuda.Event": MagicMock,

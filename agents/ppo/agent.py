@@ -49,9 +49,10 @@ class PPO:
 
         Raises ValueError where one head is asked for and environments differ."""
         s = self.settings = settings
+        self.device = torch.device(s.device)
         self._draws = generator(s.seed, "initial parameters")
         self.spaces = spaces = shared(spaces) if s.one_head else dict(spaces)
-        self.network = self._new_network()
+        self.network = self._new_network().to(self.device)
         self.noise = generator(s.seed, "action noise")
         self.shuffle = generator(s.seed, "minibatches")
         self.observation_statistics = {key: RunningMeanStd(space.observation) for key, space in spaces.items()}
@@ -136,7 +137,7 @@ class PPO:
         size = min(self.settings.minibatch_size, n)
         for number in range(n // size if count is None else count):
             if number % (n // size) == 0:
-                order = torch.randperm(n, generator=self.learners["agent"].generator).split(size)
+                order = torch.randperm(n, generator=self.learners["agent"].generator).to(self.device).split(size)
             rows = order[number % (n // size)]
             minibatch = tuple(tensor[rows] for tensor in batch.tensors())
             with evaluating(self.network):
@@ -176,13 +177,19 @@ class PPO:
     def act(self) -> np.ndarray:
         """Draw an action for each current observation, (num_envs, *shape)."""
         s, policy = self.settings, self.spaces[self.key].policy
-        self._outputs = self.network.outputs(torch.from_numpy(self.current), self.key).numpy()
+        self._outputs = self._policy_outputs(self.current, self.key)
         if not self.rollout.filled:
             # For the whole rollout at once, as the log-probabilities in `update`: small tensors cost time each.
             self._noise = policy.noise((s.rollout_steps, s.num_envs), self.noise).numpy()
+            scale = self.network.scale(self.key)
+            self._log_std = None if scale is None else scale.detach().cpu()
         noise = self._noise[self.rollout.filled]
-        self._actions = policy.draw(self._outputs, noise, self.network.scale(self.key))
+        self._actions = policy.draw(self._outputs, noise, self._log_std)
         return self._actions
+
+    def _policy_outputs(self, observations: NDArray[np.float32], key: str) -> NDArray[np.float32]:
+        """Return the policy's outputs, (n, outputs), on the CPU, for normalised observations (n, d)."""
+        return self.network.outputs(torch.from_numpy(observations).to(self.device), key).cpu().numpy()
 
     def remember(self, result: StepResult) -> None:
         """Store what the actions just drawn led to."""
@@ -212,11 +219,12 @@ class PPO:
         if self.rollout.filled < s.rollout_steps and not last:
             return False
         with torch.no_grad():
-            values = self.network.values(self.rollout.seen(self.current), self.key)
+            values = self.network.values(self.rollout.seen(self.current).to(self.device), self.key).cpu()
             log_probs = self._log_probs()
         batch = self.rollout.batch(values, log_probs, s.gamma, s.gae_lambda, s.target_lambda)
         if s.normalize_advantage and s.advantage_scope == "batch":
             batch = replace(batch, advantages=normalized(batch.advantages))
+        batch = batch.to(self.device)
         self.rollout.clear()
         learner = self.learners["agent"]
         loss = self._loss(hooks)
@@ -231,7 +239,7 @@ class PPO:
         for _ in range(s.epochs):
             # One gather an epoch; minibatches are then views. Rows beyond the last full minibatch wait for
             # another epoch's shuffle.
-            order = torch.randperm(n, generator=self.shuffle)[: n // size * size]
+            order = torch.randperm(n, generator=self.shuffle)[: n // size * size].to(self.device)
             for rows in zip(*(tensor[order].split(size * unroll) for tensor in batch.tensors()), strict=True):
                 statistics.append(self.gradient_step(loss, size, *rows, before=before))
                 hooks.after_update(learner)
@@ -244,12 +252,12 @@ class PPO:
         return True
 
     def _log_probs(self) -> Tensor:
-        """Return the log-probabilities of the rollout's actions, (n,)."""
+        """Return the log-probabilities of the rollout's actions, (n,), on the CPU."""
         n = self.rollout.filled
         drawn = (self.rollout.outputs, self.rollout.actions, self._noise)
         outputs, actions, noise = (torch.from_numpy(array[:n]).flatten(0, 1) for array in drawn)
         policy = self.spaces[self.key].policy
-        return policy.log_prob_drawn(outputs, actions, noise, self.network.scale(self.key))
+        return policy.log_prob_drawn(outputs, actions, noise, self._log_std)
 
     def numbers(self) -> dict[str, float]:
         """Return the mean statistics of the last update."""
@@ -319,7 +327,7 @@ class PPO:
         space, n = self.spaces[env], len(batch[0])
         drawn = torch.from_numpy(np.empty((n, *space.policy.shape), space.policy.dtype))
         alike(batch, [torch.empty(n, space.observation), drawn, *torch.empty(4, n)], "the last batch")
-        return env, Batch(*batch)
+        return env, Batch(*batch).to(self.device)
 
     def _generators(self) -> dict[str, torch.Generator]:
         return {"noise": self.noise, "shuffle": self.shuffle, "draws": self._draws}
@@ -359,5 +367,5 @@ class Greedy:
     @torch.no_grad()
     def __call__(self, observations: Array) -> np.ndarray:
         """Return actions for raw observations, (n, d) → (n, *shape)."""
-        seen = torch.from_numpy(self.agent._normalize(observations, self.key))
-        return self.agent.spaces[self.key].policy.best(self.agent.network.outputs(seen, self.key).numpy())
+        seen = self.agent._normalize(observations, self.key)
+        return self.agent.spaces[self.key].policy.best(self.agent._policy_outputs(seen, self.key))

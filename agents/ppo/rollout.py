@@ -27,6 +27,10 @@ class Batch:
     def tensors(self) -> tuple[Tensor, ...]:
         return (self.observations, self.actions, self.log_probs, self.values, self.advantages, self.returns)
 
+    def to(self, device: torch.device) -> "Batch":
+        """Return the batch on a device."""
+        return Batch(*(tensor.to(device) for tensor in self.tensors()))
+
 
 class Rollout:
     """Preallocated arrays of `steps` × `num_envs` transitions. No dummy transition can enter: the vector

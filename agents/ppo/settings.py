@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from ...experiments.settings import not_positive
+from ...experiments.settings import Device, device_here, not_positive
 from ..adam import wrong_adam_betas
 from ..settings import AgentSettings
 
@@ -83,6 +83,8 @@ class PPOSettings(AgentSettings):
     """Clip actions to the action space; off: control costs, computed from the action as given, have no bound."""
     eval_friction: float = 0.5
     """Factor on every sliding friction in the perturbed evaluation environment."""
+    device: Annotated[Device, tyro.conf.arg(metavar="auto|cpu|cuda")] = "cpu"
+    """Where the network learns: small ones are faster on a CPU; auto: on a CUDA GPU if there is one."""
     compile: Annotated[Literal["auto", "on", "off"], tyro.conf.arg(metavar="auto|on|off")] = "auto"
     """Compile the update: 2 to 6 times faster, about 30 s per environment once; auto: on longer runs."""
 
@@ -123,6 +125,7 @@ class PPOSettings(AgentSettings):
             )
 
     def resolve(self) -> str | None:
+        self.device = device_here(self.device)
         if self.compile == "auto":
             _, steps = self.stream()
             self.compile = "on" if steps * self.cycles >= COMPILE_PAYS_AFTER else "off"

@@ -366,8 +366,9 @@ def test_an_agent_that_was_loaded_records_its_own_graph_and_goes_on_alike(life_o
     first.apply("injection")
     first.live(10)
     state = first.agent.state_dict()
-    memory = {"memory": state.pop("memory")}  # rows are read, not kept
-    second.agent.load_state_dict(copy.deepcopy(state) | memory)
+    memory = {"memory": state["experience"].pop("memory")}  # rows are read, not kept
+    state = copy.deepcopy(state)
+    second.agent.load_state_dict({**state, "experience": state["experience"] | memory})
     for life in (first, second):
         life.begin(seed=1)
         life.live(20)

@@ -93,7 +93,7 @@ class Adapter(nn.Module, ABC):
     def bank(self, name: str) -> Tensor:
         """Return the rows of all tasks, oldest first: one product, however many tasks there were. Copying them together
         costs atoms × width numbers a pass, a small part of what the product costs."""
-        current, frozen = self.get_parameter(name), self.get_buffer(f"frozen_{name}")
+        current, frozen = getattr(self, name), getattr(self, f"frozen_{name}")
         return torch.cat([frozen, current]) if len(frozen) else current
 
     @torch.no_grad()

@@ -5,6 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
+from torch.func import functional_call
 
 from supple.tracks.language import MoRAM
 from supple.tracks.language.adapters import moram as moram_module
@@ -55,6 +56,15 @@ def test_it_computes_the_papers_equations(tasks, r, k, tau, delta, training):
     torch.testing.assert_close(made(x), by_the_equations(made, x))
     with torch.no_grad():  # where values may be gathered
         torch.testing.assert_close(made(x), by_the_equations(made, x))
+
+
+def test_it_computes_with_other_values_in_its_parameters_place():
+    made, x = adapter(), torch.randn(6, 7, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    doubled = {"B": 2 * made.B.detach()}
+    found = functional_call(made, doubled, (x,))
+    with torch.no_grad():
+        made.B.mul_(2)
+    torch.testing.assert_close(found, made(x))
 
 
 @pytest.mark.parametrize("threshold", [0, 10**9])

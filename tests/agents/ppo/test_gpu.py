@@ -1,0 +1,69 @@
+"""PPO where its network is on a GPU; what needs one is left out where there is none."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from supple.agents.ppo import PPO, PPOSettings
+from supple.experiments.errors import UsageError
+from supple.experiments.runs import create
+from supple.interventions import make
+from supple.metrics import measure
+
+from .test_agent import SPACES, agent_with, live
+
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA GPU")
+
+
+def parameters(agent: PPO) -> dict[str, Tensor]:
+    return {name: p.detach().cpu() for name, p in agent.network.named_parameters()}
+
+
+def assert_close(a: PPO, b: PPO) -> None:
+    torch.testing.assert_close(parameters(a), parameters(b), rtol=1e-3, atol=1e-4)
+
+
+def test_ppo_learns_on_the_cpu_unless_it_is_told_otherwise() -> None:
+    settings = PPOSettings(env="Pendulum-v1", steps=1_000, compile="off")
+    settings.resolve()
+    assert settings.device == "cpu"
+    assert agent_with(SPACES).device == torch.device("cpu")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is one")
+def test_a_gpu_that_is_not_there_is_refused_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"^--device cuda: PyTorch finds no CUDA GPU here; use --device cpu.*$"):
+        create(tmp_path / "run", "ppo", PPOSettings(env="Pendulum-v1", steps=1_000, device="cuda"), "")
+    assert not (tmp_path / "run").exists()
+
+
+@needs_gpu
+@pytest.mark.parametrize("name", ["fire", "snp", "reset", "redo"])
+def test_a_gpu_learns_what_the_cpu_does_across_an_intervention(name: str) -> None:
+    here, there = agent_with(), agent_with(device="cuda")
+    start = parameters(here)
+    for agent in (here, there):
+        live(agent, "a", rollouts=2)
+        intervention = make(name)
+        intervention.attach(agent.learners["agent"])
+        intervention.apply(agent.learners["agent"])
+        live(agent, "a", rollouts=1, seed=1)
+    assert_close(here, there)
+    assert not torch.equal(parameters(here)["body.0.weight"], start["body.0.weight"])
+    assert {p.device.type for p in there.network.parameters()} == {"cuda"}
+
+
+@needs_gpu
+def test_what_a_gpu_learned_goes_on_on_a_cpu_and_back() -> None:
+    there = agent_with(device="cuda")
+    live(there, "a", rollouts=2)
+    here, back = agent_with(), agent_with(device="cuda")
+    here.load_state_dict(there.state_dict())
+    back.load_state_dict(here.state_dict())
+    for agent in (there, here, back):
+        live(agent, "a", rollouts=1, seed=1)
+    assert_close(there, here)
+    assert_close(there, back)
+    assert measure(back.learners["agent"], per_layer=True)
