@@ -178,6 +178,7 @@ def pretended_gpu() -> Iterator[None]:
             "torch.cuda.is_available": lambda: True,
             "torch.cuda.is_bf16_supported": lambda: True,
             "torch.UntypedStorage.data_ptr": address_of(torch.UntypedStorage.data_ptr),
+            "torch.cuda.mem_get_info": lambda *_: (2**36, 2**36),
             "torch.cuda.synchronize": lambda *_: None,
             "torch.cuda.set_device": lambda *_: None,
             "torch.cuda.Event": MagicMock,

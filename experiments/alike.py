@@ -29,7 +29,8 @@ def alike(value: Any, like: T, what: str) -> T:
 
 def _difference(value: Any, like: Any, what: str) -> str:
     if isinstance(like, TENSORS):
-        if isinstance(value, type(like)) and value.shape == like.shape and value.dtype == like.dtype:
+        kind = next(kind for kind in TENSORS if isinstance(like, kind))
+        if isinstance(value, kind) and value.shape == like.shape and value.dtype == like.dtype:
             return ""
         return f"{what} should be {_words(like)}, and is {_words(value)}"
     if isinstance(like, dict):

@@ -206,16 +206,27 @@ class HookDriver:
         for learner in self.learners.values():
             tensors = {**dict(learner.module.named_parameters()), **dict(learner.module.named_buffers())}
             _check_remembered(state, {learner.identity(name): tensor for name, tensor in tensors.items()}, learner.name)
+        devices = {
+            n: next((p.device for p in learner.module.parameters()), None) for n, learner in self.learners.items()
+        }
         for hook in self.hooks:
             if hook.text in state:
-                hook.load_state_dict(dict(typed.fitted(state[hook.text], Remembered, hook.text)))
+                hook.load_state_dict(_placed(dict(typed.fitted(state[hook.text], Remembered, hook.text)), devices))
+
+
+def _placed(state: Any, devices: Mapping[str, torch.device | None], device: torch.device | None = None) -> Any:
+    """Return a state whose numbers below an entry named as a learner is are on that learner's device: checkpoints are
+    read to the CPU. States of generators, which are bytes, stay there."""
+    if isinstance(state, dict):
+        return {key: _placed(value, devices, devices.get(key, device)) for key, value in state.items()}
+    return state.to(device) if isinstance(state, Tensor) and state.is_floating_point() else state
 
 
 def _check_remembered(state: Any, tensors: Mapping[str, Tensor], learner: str, inside: bool = False) -> None:
     """Raise ValueError where an entry of a state, below one named as the learner is, has the name of one of its tensors
     and is not like it."""
     for key, value in state.items() if isinstance(state, dict) else ():
-        if inside and key in tensors:
+        if inside and key in tensors and isinstance(value, Tensor):  # others are of one parameter: its steps, say
             alike(value, tensors[key].detach(), f"what a hook remembers of {key} of '{learner}'")
         else:
             _check_remembered(value, tensors, learner, inside or key == learner)

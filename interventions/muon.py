@@ -48,6 +48,7 @@ class MuonWithAdam(torch.optim.Optimizer):
         """adam: it holds the matrices now, and is given up to this optimizer. matrices: parameter → whether it is a
         stack of them, (members, d_out, …); else it is one, (d_out, …). variant: of the factor of kernels."""
         self.adam, self.variant = adam, variant
+        self.counts_by_member = getattr(adam, "counts_by_member", False)  # the shape of its step counters
         others, ours = [], []
         for group in adam.param_groups:
             settings = {key: value for key, value in group.items() if key != "params"} | {"betas": BETAS}

@@ -63,7 +63,7 @@ class TRAC(Intervention):
         self._scales: dict[str, dict[str, Tensor]] = {}  # v, σ: (members or 1, 6), S: (members or 1,), by learner
         self._reference: dict[str, dict[str, Tensor]] = {}  # θ_ref by learner and identity of parameter
         self._sum: dict[str, dict[str, Tensor]] = {}  # δ
-        self._before: dict[str, dict[str, Tensor]] = {}  # θ, between the two halves of an update
+        self._before: dict[str, tuple[Tensor, dict[str, Tensor]]] = {}  # h and θ, until the second half of an update
 
     def attach(self, learner: Learner) -> None:
         if learner.optimizer is None:
@@ -72,44 +72,40 @@ class TRAC(Intervention):
     @torch.no_grad()
     def before_update(self, learner: Learner) -> None:
         reference, sums = (each.setdefault(learner.name, {}) for each in (self._reference, self._sum))
-        moving = {n: p for n, p in learner.module.named_parameters() if p.grad is not None}
-        for name, parameter in moving.items():
+        moving = {n: (p, p.grad) for n, p in learner.module.named_parameters() if p.grad is not None}
+        for name, (parameter, _) in moving.items():
             if (key := learner.identity(name)) not in reference:
                 reference[key], sums[key] = parameter.clone(), torch.zeros_like(parameter)
-        self._before[learner.name] = dict(zip(moving, torch._foreach_clone(list(moving.values())), strict=True))
+        scales = self._scales_of(learner)
+        shrunk, h = scales["scale"] + self.epsilon, torch.zeros_like(scales["scale"])
+        for name, (parameter, gradient) in moving.items():
+            total, own = sums[key := learner.identity(name)], _of_each(parameter, len(h))
+            if self.variant == "as_released":
+                total.copy_((parameter - reference[key]) / _fitted(shrunk, parameter, own))
+            paid = total * gradient
+            h += paid.flatten(1).sum(1) if own else paid.sum()
+        old = torch._foreach_clone([parameter for parameter, _ in moving.values()])
+        self._before[learner.name] = h, dict(zip(moving, old, strict=True))
 
     @torch.no_grad()
     def after_update(self, learner: Learner) -> None:
         if (before := self._before.pop(learner.name, None)) is None:
             raise RuntimeError("trac: the training loop calls before_update(learner) before every optimizer step, too")
-        named, keys = dict(learner.module.named_parameters()), [learner.identity(name) for name in before]
-        parameters: list[Tensor] = [named[name] for name in before]
-        old = list(before.values())
+        h, old = before
+        named, keys = dict(learner.module.named_parameters()), [learner.identity(name) for name in old]
+        parameters: list[Tensor] = [named[name] for name in old]
         reference, sums = ([each[learner.name][key] for key in keys] for each in (self._reference, self._sum))
-        scales = self._scales_of(learner, parameters[0].device)
-        each = [_of_each(p, len(scales["scale"])) for p in parameters]
-        if self.variant == "as_released":
-            shrunk = scales["scale"] + self.epsilon
-            for total, at, ref, own in zip(sums, old, reference, each, strict=True):
-                total.copy_((at - ref) / _fitted(shrunk, at, own))
-        h = torch.zeros_like(scales["scale"])
-        for total, parameter, own in zip(sums, parameters, each, strict=True):
-            assert parameter.grad is not None
-            h += (
-                (total * parameter.grad).flatten(1).sum(1)
-                if own
-                else torch.dot(total.view(-1), parameter.grad.view(-1))
-            )
         torch._foreach_add_(sums, parameters)
-        torch._foreach_sub_(sums, old)
-        scale = self._rescaled(scales, h)
-        for parameter, total, ref, own in zip(parameters, sums, reference, each, strict=True):
-            torch.addcmul(ref, total, _fitted(scale, parameter, own), out=parameter.data)
+        torch._foreach_sub_(sums, list(old.values()))
+        scale = self._rescaled(self._scales_of(learner), h)
+        for parameter, total, ref in zip(parameters, sums, reference, strict=True):
+            fitted = _fitted(scale, parameter, _of_each(parameter, len(scale)))
+            torch.addcmul(ref, total, fitted, out=parameter.data)
 
-    def _scales_of(self, learner: Learner, device: torch.device) -> dict[str, Tensor]:
+    def _scales_of(self, learner: Learner) -> dict[str, Tensor]:
         """Return v and σ, (networks, 6), and S, (networks,): one network, or the members of a stack."""
         if learner.name not in self._scales:
-            networks = max(1, members_of(learner))
+            networks, device = max(1, members_of(learner)), next(learner.module.parameters()).device
             zeros = torch.zeros(networks, len(BETAS), dtype=torch.float64, device=device)
             self._scales[learner.name] = {
                 "variance": zeros,
@@ -130,7 +126,7 @@ class TRAC(Intervention):
 
     def numbers(self, learner: Learner) -> dict[str, Tensor]:
         """Return S, the scale of the way from where training began."""
-        scale = self._scales_of(learner, next(learner.module.parameters()).device)["scale"]
+        scale = self._scales_of(learner)["scale"]
         return {"trac_scale": scale if len(scale) > 1 else scale[0]}
 
     def state_dict(self) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,17 @@ def test_a_run_goes_on_from_a_checkpoint_behind_the_exchange_as_if_nothing_had_b
     tree = json.loads((first / "state.json").read_text().splitlines()[1])["tree"]["work"]
     of_learners = tree["learners"].values() if "learners" in tree else [tree["learner"]]
     assert ["muon", "swap(activation=prelu)"] in [learner["changes"] for learner in of_learners]
+
+
+@pytest.mark.parametrize("hook", ["trac", "upgd", "ewc(samples=4)", "hare_tortoise@0.8", "snr(window=2,eta=0.4)"])
+def test_what_a_hook_remembers_of_parameters_goes_on_behind_a_checkpoint(hook: str, same: Any, tmp_path: Path) -> None:
+    run, again = tmp_path / "run", tmp_path / "again"
+    create(run, "ppo", replace(settings("ppo"), hook=(hook,), cycles=2, steps=None, steps_per_task=120), "test")
+    finish(run)
+    shutil.copytree(run, again)
+    shutil.rmtree(max((again / "checkpoints").iterdir(), key=lambda folder: int(folder.name)))
+    finish(again)
+    same.assert_runs(again, run)
 
 
 def small() -> nn.Sequential:

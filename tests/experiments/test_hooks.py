@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from supple.experiments import checkpoint
 from supple.experiments.errors import RunError
 from supple.experiments.hooks import HookDriver
-from supple.interventions import Intervention, Learner, learner_for, parse_hook, snapshot
+from supple.interventions import Hook, Intervention, Learner, learner_for, parse_hook, snapshot
 from supple.metrics import CHEAP_METRICS, feature_covariance_distance, record, sfe
 
 TOTAL = 1000
@@ -357,3 +357,19 @@ def test_a_forks_own_hooks_begin_fresh():
     arm.load_state_dict(driver.state_dict())
     arm.measured(20, {"dormant_fraction": 0.4})
     assert fired(events, "snp") == [20]
+
+
+def test_what_a_checkpoint_remembers_of_a_learner_goes_to_its_device() -> None:
+    class Remembers(Intervention):
+        state: dict[str, Any]
+
+        def load_state_dict(self, state: dict[str, Any]) -> None:
+            self.state = state
+
+    hook, elsewhere = Hook("remembers", Remembers(), None), learner()
+    elsewhere.module.to("meta")
+    driver = HookDriver([hook], {"model": elsewhere}, lambda **_: None, TOTAL)
+    remembered = {"sum": {"model": {"average": torch.zeros(2), "draws": torch.zeros(2, dtype=torch.uint8), "steps": 3}}}
+    driver.load_state_dict({"remembers": {"memory": {}, "intervention": remembered}})
+    found = hook.intervention.state["sum"]["model"]  # type: ignore[attr-defined]
+    assert (found["average"].device.type, found["draws"].device.type, found["steps"]) == ("meta", "cpu", 3)

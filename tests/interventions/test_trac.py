@@ -29,6 +29,23 @@ def update(target: Learner, trac: object) -> None:
     trac.after_update(target)  # type: ignore[attr-defined]
 
 
+def test_a_loop_that_drops_gradients_with_the_step_trains_alike() -> None:
+    kept, dropped = learner(), learner()
+    for target, drops in ((kept, False), (dropped, True)):
+        trac = make("trac", epsilon=1e-3)
+        for _ in range(3):
+            assert target.optimizer
+            target.optimizer.zero_grad()
+            target.loss().backward()
+            trac.before_update(target)
+            target.optimizer.step()
+            if drops:
+                target.optimizer.zero_grad()
+            trac.after_update(target)
+    for ours, theirs in zip(kept.module.parameters(), dropped.module.parameters(), strict=True):
+        assert torch.equal(ours, theirs)
+
+
 class ByHand:
     """The algorithm on one vector, with plain gradient steps."""
 

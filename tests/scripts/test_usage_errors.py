@@ -120,7 +120,7 @@ WRONG = {
     f"{ATARI} --replay-size 31": "--replay-size 31 holds less than one batch of 32",
     f"{ATARI} --replay-folder nowhere": "--replay-folder nowhere is no folder: create it",
     f"{ATARI} --replay-size 1_000_000_000": "replay of 1,000,000,000 transitions needs 7.1 TB, but ",
-    f"{ATARI} --replay-size 100_000_000_000 --replay-folder .": "needs 706500.0 GB, but ",
+    f"{ATARI} --replay-size 100_000_000_000 --replay-folder .": "needs 706.5 TB, but ",
     f"{ATARI} --device tpu": "--device: 'tpu' is none of 'auto', 'cpu', 'cuda'",
     # interventions, schedules, activations, metrics, presets
     f"{TRAIN} --hook fir@0.5": "--hook: unknown intervention 'fir': did you mean 'fire'?",

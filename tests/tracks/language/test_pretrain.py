@@ -1,6 +1,5 @@
 """`supple train pretrain`: two phases, hooks between them, the same bytes after a kill."""
 
-import json
 import os
 import shutil
 import signal
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 
+from supple.experiments import sealed
 from supple.experiments.errors import RunError
 from supple.experiments.kinds import find_kind
 from supple.experiments.runs import build
@@ -152,9 +152,8 @@ def test_bfloat16_products_train_float32_weights(bench: Any, tmp_path: Path) -> 
 def test_a_resumed_run_refuses_other_data(bench: Any, whole: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     shutil.copytree(whole, run)
-    config = json.loads((run / "config.json").read_text())
+    config = sealed.read_json(run / "config.json", "")
     name = next(iter(config["data"]))
-    config["data"][name] = "something else"
-    (run / "config.json").write_text(json.dumps(config))
+    sealed.write_json(run / "config.json", {**config, "data": {**config["data"], name: "something else"}})
     with pytest.raises(RunError, match="was begun with other data"):
         dispatch(["resume", str(run)])

@@ -1,5 +1,6 @@
 """Settings of classifiers: what cannot work is refused, all benchmarks can, and every option does something."""
 
+import json
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -133,7 +134,7 @@ def test_a_configuration_is_read_back_as_it_was_with_its_data_wherever_one_stand
     settings = lab.settings(data=Path(folder.name), seeds=(0, 4), hook=("fire@task",), shares=(0.5, 1.0))
     kind = find_kind("vision")
     work = build(kind, settings)
-    config = configuration(kind, settings, work, "test")
+    config = json.loads(json.dumps(configuration(kind, settings, work, "test")))  # tuples become lists in a file
     assert settings_of(config, Path("config.json")) == (kind, replace(settings, data=folder))
 
 
