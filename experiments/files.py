@@ -2,12 +2,13 @@
 whole."""
 
 import errno
+import fcntl
 import hashlib
 import os
 import shutil
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO, Literal, cast
@@ -136,6 +137,18 @@ def appearing(target: Path) -> Iterator[Path]:
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
+
+
+@contextmanager
+def in_turn(folder: Path) -> Iterator[None]:
+    """Let processes that write in a folder do so one after another, where the file system has locks."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def refusal(file: Path, error: OSError) -> CheckpointError:

@@ -24,19 +24,19 @@ def start_folder(path: Path, name: str, value: dict[str, Any], *beside: str) -> 
         f"or continue with `supple resume {path}`"
     )
     new = not path.exists()
-    if not new and (not path.is_dir() or any(entry.name not in known for entry in path.iterdir())):
+    if not new and not path.is_dir():
         raise taken
-    try:
-        path.mkdir(parents=True, exist_ok=not new)
-    except FileExistsError:  # another process has just begun here
-        raise taken from None
-    try:
-        write_json(path / name, value)
-    except BaseException:
-        if new:
-            with suppress(OSError):  # it may hold what another process began there
-                path.rmdir()
-        raise
+    path.mkdir(parents=True, exist_ok=True)
+    with files.in_turn(path):  # of two that begin here at once, the second finds what the first has begun
+        if any(entry.name not in known for entry in path.iterdir()):
+            raise taken
+        try:
+            write_json(path / name, value)
+        except BaseException:
+            if new:
+                with suppress(OSError):  # it may hold what another process began there
+                    path.rmdir()
+            raise
 
 
 def read_json(path: Path, otherwise: str) -> dict[str, Any]:

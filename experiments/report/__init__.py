@@ -7,10 +7,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .. import files
 from ..kinds import find_kind
 from .collect import ComparisonData, RunData, kind_of, load
 from .kind import Content
 from .lines import read_jsonl
+from .style import Plot
 from .tables import Table
 
 if TYPE_CHECKING:
@@ -51,6 +53,15 @@ def build_report(*directories: Path, out: Path | None = None) -> ReportPaths:
         raise ValueError("several runs side by side need a folder for their report (--out DIR)")
     place = Path(out or directories[0])
     place.mkdir(parents=True, exist_ok=True)
+    with files.in_turn(place):  # two that finish one comparison both write its report
+        plots = _write(report, place)
+    target = place / "report"
+    figures = tuple(target / f"{plot.name}.png" for plot in plots)
+    return ReportPaths(target / "index.html", figures, target / "scores.json")
+
+
+def _write(report: Content, place: Path) -> list[Plot]:
+    """Write `place/report/` beside its place and swap it in; return its plots."""
     target, temporary, old = (place / name for name in ("report", "report.tmp", "report.old"))
     for leftover in (temporary, old):
         shutil.rmtree(leftover, ignore_errors=True)
@@ -69,8 +80,7 @@ def build_report(*directories: Path, out: Path | None = None) -> ReportPaths:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
     shutil.rmtree(old, ignore_errors=True)
-    figures = tuple(target / f"{plot.name}.png" for plot in plots)
-    return ReportPaths(target / "index.html", figures, target / "scores.json")
+    return plots
 
 
 def summary_table(*directories: Path) -> "Group":

@@ -2,6 +2,8 @@
 
 import json
 import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -112,3 +114,22 @@ def test_who_finds_that_another_has_just_made_the_folder_leaves_it(
     with pytest.raises(UsageError, match="already holds another run"):
         start_folder(tmp_path / "run", "config.json", {"another": 1})
     assert (tmp_path / "run/config.json").read_bytes() == before
+
+
+def test_of_several_that_begin_in_one_empty_folder_at_once_one_does_and_all_others_are_told(tmp_path: Path) -> None:
+    for trial in range(20):
+        path, together = tmp_path / str(trial), threading.Barrier(4)
+        path.mkdir()
+
+        def begin(number: int, path: Path = path, together: threading.Barrier = together) -> str:
+            together.wait()
+            try:
+                start_folder(path, "config.json", {"number": number})
+            except UsageError as error:
+                return str(error)
+            return "began"
+
+        with ThreadPoolExecutor(4) as pool:  # whose open files lock each other out, as processes' do
+            said = list(pool.map(begin, range(4)))
+        assert sum("already holds another run" in line for line in said) == 3
+        assert read_json(path / "config.json", "")["number"] == said.index("began")

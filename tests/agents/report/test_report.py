@@ -3,6 +3,7 @@
 import io
 import json
 import math
+import os
 import re
 import shutil
 
@@ -283,6 +284,25 @@ def test_failing_report_leaves_the_old_one(tmp_path, monkeypatch):
         build_report(run)
     assert (run / "report" / "index.html").read_bytes() == before
     assert not (run / "report.tmp").exists()
+
+
+def test_processes_that_write_one_report_at_once_take_turns(tmp_path):
+    run = write_run(tmp_path / "run", envs=("Hopper-v5",), cycles=1, stop=0)
+    page = build_report(run).html.read_bytes()
+    children = []
+    for _ in range(4):
+        if not (child := os.fork()):
+            status = 1
+            try:
+                for _ in range(5):
+                    build_report(run)
+                status = 0
+            finally:
+                os._exit(status)
+        children.append(child)
+    assert [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children] == [0, 0, 0, 0]
+    assert (run / "report" / "index.html").read_bytes() == page
+    assert {path.name for path in run.iterdir() if path.is_dir()} == {"report"}
 
 
 def test_names_from_files_are_escaped(tmp_path):
