@@ -14,7 +14,7 @@ import torch
 
 from ..envs import REWARD_FLOOR, EnvironmentFault, Envs, Episode, Workers
 from ..experiments.denormals import flushes
-from ..experiments.errors import RunError
+from ..experiments.errors import EnvironmentFailed, RunError
 from ..experiments.hooks import HookDriver
 from ..experiments.rundir import RunDirectory
 from ..experiments.seeding import derive
@@ -139,11 +139,11 @@ class AgentWork(Work):
 
     @contextmanager
     def _blaming(self) -> Iterator[None]:
-        """Say how far the run had come when an environment misbehaved. Raises RunError where one does."""
+        """Say how far the run had come when an environment misbehaved. Raises EnvironmentFailed where one does."""
         try:
             yield
         except EnvironmentFault as fault:
-            raise RunError(f"{fault.environment} after {self.now} steps of the run: {fault.what}") from fault
+            raise EnvironmentFailed(f"{fault.environment} after {self.now} steps of the run: {fault.what}") from fault
 
     def advance(self, task: EnvTask, step: int, until: int, hooks: HookDriver, run: RunDirectory) -> int:
         """Let the agent decide up to the next place at which it can be stopped: one, or a rollout."""

@@ -17,6 +17,10 @@ class Diverged(RunError):
     """Training came to a number that is not finite."""
 
 
+class EnvironmentFailed(RunError):
+    """An environment misbehaved; once it is mended, the run can go on."""
+
+
 class DiskError(RunError):
     """The disk failed (it is full, say), which is no fault of the run: every other run would fail as well."""
 

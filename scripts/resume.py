@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from supple.experiments.errors import RunError, UsageError
+from supple.experiments.errors import EnvironmentFailed, RunError, UsageError
 from supple.experiments.interruption import at_interruption
 from supple.scripts.console import parse, run, screen, warn
 from supple.scripts.progress import display
@@ -77,7 +77,10 @@ def finish_run(path: Path) -> None:
         return f"`supple resume {path}` goes on from step {newest_step(run.checkpoints):,}"
 
     with display(screen) as shown, at_interruption(words):
-        train(path, lambda step: shown.update(str(path), path, step, run.end), warn)
+        try:
+            train(path, lambda step: shown.update(str(path), path, step, run.end), warn)
+        except EnvironmentFailed as error:
+            raise EnvironmentFailed(f"{error}; once that is mended, {words()}") from error
     screen.print(f"done: {path}  (`supple report {path}` makes the report)")
 
 

@@ -18,6 +18,7 @@ from supple.agents.sac import SACSettings
 from supple.agents.settings import AgentSettings
 from supple.experiments.errors import RunError
 from supple.experiments.runs import create, train
+from supple.scripts.resume import finish_run
 
 ID = "Wrong-v0"
 FAIL_AT = 75  # steps of each of the two copies: a checkpoint lies behind
@@ -175,6 +176,13 @@ def test_a_fault_ends_the_run_in_one_line_and_the_run_can_go_on(
     wrong.wrong = None
     go_on(run)
     assert max(steps_of(run)) == 200
+
+
+def test_on_the_command_line_a_fault_says_from_where_the_run_can_go_on(tmp_path: Path, wrong: type[Wrong]) -> None:
+    wrong.wrong = raising(OSError("no port"))
+    run = begin(tmp_path, "ppo")
+    with pytest.raises(RunError, match=f"no port; once that is mended, `supple resume {run}` goes on from step 100$"):
+        finish_run(run)
 
 
 @pytest.mark.parametrize("agent", AGENTS)
