@@ -2,14 +2,24 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, TypedDict
 
 import torch
 from torch import Tensor
 
-from ..interventions import Every, Hook, Learner, Moment, UnknownName, When, did_you_mean, snapshot
-from ..metrics import CHEAP_METRICS, View, feature_covariance_distance, measure, sfe, trainability
+from ..interventions import Every, Hook, Learner, Memory, Moment, UnknownName, When, did_you_mean, snapshot
+from ..metrics import (
+    CHEAP_METRICS,
+    METRICS,
+    TRAINABILITY,
+    View,
+    feature_covariance_distance,
+    measure,
+    sfe,
+    trainability,
+)
 from . import typed
 from .alike import alike
 from .errors import RunError
@@ -17,10 +27,26 @@ from .errors import RunError
 LogEvent = Callable[..., None]
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What a run measures besides the cheap metrics.
+
+    costly: what is costly too, such as the Hessian's largest eigenvalue. trainability: whether it is. learning: names
+    of what is said of learning itself, such as policy/entropy.
+    """
+
+    costly: bool = False
+    trainability: bool = False
+    learning: tuple[str, ...] = ()
+
+
+NOTHING = Asked()
+
+
 class Remembered(TypedDict):
     """The state of a hook: its schedule's memory, by learner, and what its intervention saved."""
 
-    memory: dict[str, dict[str, bool]]
+    memory: dict[str, Memory]
     intervention: dict[str, Any]
 
 
@@ -38,12 +64,10 @@ class HookDriver:
         total: int,
         start: int = 0,
         ends: bool = False,
-        costly: bool = False,
-        trainable: bool = False,
+        asked: Asked = NOTHING,
     ) -> None:
         """total, start: the run's planned steps and the step at which it begins. log: takes an event's fields.
-        costly: whether events measure what is costly too, such as the Hessian's largest eigenvalue.
-        trainable: whether they measure trainability.
+        asked: what the run, and so events, measure besides the cheap metrics.
         ends: nothing is learned after `total`, so what recurs (`every`, `when`) is not due there any more.
 
         learners: by their own names, as in metrics and hooks. Raises ValueError for a hook that names none of
@@ -51,7 +75,7 @@ class HookDriver:
         self.hooks, self.learners, self.log = list(hooks), learners, log
         self.fresh = self.hooks  # those of which a checkpoint that was loaded knew nothing
         self.total, self.start, self.ends = total, start, ends
-        self.costly, self.trainable = costly, trainable
+        self.asked = asked
         self._penalties = [hook for hook in hooks if hook.intervention.has("penalty")]
         self._before = [hook for hook in hooks if hook.intervention.has("before_update")]
         self._after = [hook for hook in hooks if hook.intervention.has("after_update")]
@@ -63,9 +87,8 @@ class HookDriver:
                 except ValueError as error:
                     reason = str(error).removeprefix(f"{hook.intervention.name}: ")
                     raise ValueError(f"{hook.text}: {reason}") from error
-            when = hook.schedule
-            if isinstance(when, When) and when.metric not in (known := self._measured(hook)):
-                raise ValueError(f"{hook.text}: unknown metric {when.metric!r}{did_you_mean(when.metric, known)}")
+            if isinstance(hook.schedule, When):
+                self._check(hook, hook.schedule)
 
     @property
     def penalizes(self) -> bool:
@@ -132,16 +155,32 @@ class HookDriver:
         one without a learner's name is every learner's."""
         self._ask(Moment(step, step, self.total, self.start, metrics=metrics))
 
+    def _check(self, hook: Hook, when: When) -> None:
+        """Raise ValueError for a condition on what is not measured."""
+        metric, known = when.metric, self._measured(hook)
+        if metric in known:
+            return
+        name = metric.rpartition("/")[2] if metric.partition("/")[0] in self.learners else metric
+        if name in TRAINABILITY:
+            raise ValueError(f"{hook.text}: {name} is measured only where it is asked for (--trainability-every)")
+        if name in METRICS and METRICS[name].costly:
+            raise ValueError(f"{hook.text}: {name} is measured only where it is asked for (--curvature)")
+        raise ValueError(f"{hook.text}: unknown metric {metric!r}{did_you_mean(metric, known)}")
+
     def _measured(self, hook: Hook) -> list[str]:
         """The names that a hook's condition can ask for: metrics of the learners that it acts on, also by layer where
-        they are; and those of any learner, with its name in front."""
+        they are; those of any learner, with its name in front; and what is said of learning itself."""
         bare, full = [], []
         for learner in self.learners.values():
-            own = [*CHEAP_METRICS, *(f"dormant_fraction/{units}" for units in learner.units)]
+            own = [
+                *(METRICS if self.asked.costly else CHEAP_METRICS),
+                *(f"dormant_fraction/{u}" for u in learner.units),
+            ]
+            own += TRAINABILITY if self.asked.trainability else ()
             full += [f"{learner.name}/{metric}" for metric in own]
             if hook.concerns(learner):
                 bare += own
-        return bare + full
+        return [*bare, *full, *self.asked.learning]
 
     def _named(self, hook: Hook) -> list[Learner]:
         names = [learner.name for learner in self.learners.values()]
@@ -191,9 +230,9 @@ class HookDriver:
 
     def _looked_at(self, view: View) -> dict[str, float]:
         """Return what an event says of a learner; of a stack the members' means, as a whole."""
-        found = trainability(view) if self.trainable else None
+        found = trainability(view) if self.asked.trainability else None
         fitted = {} if found is None else {name: float(value.mean()) for name, value in found.numbers().items()}
-        return measure(view, costly=self.costly) | fitted
+        return measure(view, costly=self.asked.costly) | fitted
 
     def state_dict(self) -> dict[str, Any]:
         return {hook.text: hook.state_dict() for hook in self.hooks}

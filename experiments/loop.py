@@ -1,7 +1,7 @@
 """The one training loop: advance → hooks → measure → evaluate → log → checkpoint, task after task."""
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from math import inf
@@ -172,14 +172,16 @@ class Loop:
             }
             self.run.metrics(self.step, {**task.labels, **learning, **own, **numbers}, **labels)
         self.run.flush()
-        means = {name: fmean(own[name] for own in found) for name in found[0]}
-        self.hooks.measured(self.step, {**learning, **means})
+        self.hooks.measured(self.step, {**learning, **_means(found)})
 
     def _measure_trainability(self, task: Task) -> None:
-        for labels, own in zip(self._labels(), self.work.trainability(), strict=True):
-            if own:  # nothing before there are data
-                self.run.metrics(self.step, {**task.labels, **own}, **labels)
+        found = self.work.trainability()
+        if not found[0]:  # nothing before there are data
+            return
+        for labels, own in zip(self._labels(), found, strict=True):
+            self.run.metrics(self.step, {**task.labels, **own}, **labels)
         self.run.flush()
+        self.hooks.measured(self.step, _means(found))
 
     def _labels(self) -> list[dict[str, int]]:
         """Return what the lines of each series carry: the seed, where a run trains several."""
@@ -259,6 +261,11 @@ class Loop:
                 later = (folder for folder in checkpoint.folders_of(kept) if int(folder.name) > step)
                 for folder in (*later, *kept.glob("tmp-*")):
                     shutil.rmtree(folder)
+
+
+def _means(found: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Return the means of what was measured of each seed."""
+    return {name: fmean(own[name] for own in found) for name in found[0]}
 
 
 def _global_generators() -> list[torch.Tensor]:

@@ -6,7 +6,7 @@ from typing import Protocol
 from ..interventions import AtStart, Every, Hook, Learner, parse_hook, parse_hook_text
 from ..interventions.schedule import AtTask
 from .errors import UsageError
-from .hooks import HookDriver, LogEvent
+from .hooks import NOTHING, Asked, HookDriver, LogEvent
 
 
 class Span(Protocol):
@@ -26,13 +26,12 @@ def read_hooks(
     learners: Mapping[str, Learner],
     start: int = 0,
     log: LogEvent = lambda **_: None,
-    costly: bool = False,
-    trainable: bool = False,
+    asked: Asked = NOTHING,
 ) -> HookDriver:
     """Return the driver of these hooks, which must fire in this run and have their place in these learners.
 
-    start > 0: a fork, where a hook without a schedule is applied at the fork. costly, trainable: as
-    of `HookDriver`. Raises UsageError.
+    start > 0: a fork, where a hook without a schedule is applied at the fork. asked: as of
+    `HookDriver`. Raises UsageError.
     """
     option, total = "--arm" if start else "--hook", tasks[-1].end
     switches = [task.index for task in tasks[1:] if task.start >= start]
@@ -58,6 +57,6 @@ def read_hooks(
     if problems:
         raise UsageError(f"{option}: {'; '.join(problems)}")
     try:
-        return HookDriver(hooks, learners, log, total, start, ends=True, costly=costly, trainable=trainable)
+        return HookDriver(hooks, learners, log, total, start, ends=True, asked=asked)
     except ValueError as error:
         raise UsageError(f"{option}: {error}") from error

@@ -14,7 +14,7 @@ from .claim import PATIENCE, Claim, claim
 from .denormals import flushing_denormals
 from .divergence import first_not_finite
 from .errors import DiskError, Diverged, RunError, UsageError
-from .hooks import HookDriver
+from .hooks import Asked, HookDriver
 from .kinds import Kind, find_kind
 from .loop import Loop, Progress, Warn
 from .machine import Allocations
@@ -92,7 +92,8 @@ def drive(work: Work, hooks: Sequence[str], start: int = 0, run: RunDirectory | 
     no place in it."""
     log, s = run.event if run else lambda **_: None, work.settings
     texts = (*work.hooks, *hooks)
-    driver = read_hooks(texts, work.tasks, work.learners, start, log, s.curvature, s.trainability_every > 0)
+    asked = Asked(s.curvature, s.trainability_every > 0, work.statistics)
+    driver = read_hooks(texts, work.tasks, work.learners, start, log, asked)
     for hook in driver.hooks:
         if isinstance(hook.schedule, When) and len(work.seeds) > 1:
             raise UsageError(

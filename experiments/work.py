@@ -65,6 +65,7 @@ class Work(ABC):
     sources: dict[str, str] = {}  # noqa: RUF012  (never changed in place)
     hooks: tuple[str, ...] = ()
     logs: tuple[str, ...] = ("metrics", "tasks", "events", "tensorboard")
+    statistics: tuple[str, ...] = ()  # of `numbers`, those that a hook's condition may ask for
     check_every: int = 20
     saves_where_tasks_end: bool = False  # there, in every run alike, however long --checkpoint-every is
     best_by: str = ""  # the number of `evaluate` by which a best state is chosen

@@ -42,7 +42,7 @@ from .rebalance import Rebalance
 from .recycle import recycle_
 from .redo import Redo
 from .reset import Reset
-from .schedule import AtStart, Every, Moment, Schedule, When
+from .schedule import AtStart, Every, Memory, Moment, Schedule, When
 from .shrink_perturb import ShrinkPerturb, shrink_perturb_
 from .sib import Balance, Sib, sib_
 from .snr import SelfNormalizedResets
@@ -74,6 +74,7 @@ __all__ = [
     "Layer",
     "Learner",
     "LinearPair",
+    "Memory",
     "Moment",
     "Muon",
     "MuonWithAdam",

@@ -2,7 +2,7 @@
 
     hook      = "none" | [ learner "/" ] call [ "@" schedule ]
     schedule  = amount | "every" ":" amount | "task" [ ":" number ] | "start"
-              | "when" ":" word ( ">" | "<" | ">=" | "<=" ) number
+              | "when" ":" word ( ">" | "<" | ">=" | "<=" ) number { "," ( "clear" "=" number | "least" "=" amount ) }
     amount    = number: with a point and no exponent (0.5) a fraction of the planned total,
                 otherwise (250_000, 1e6, 2.5e6) agent–environment steps
     learner   = a word without "/"
@@ -62,7 +62,7 @@ def parse_hook_text(text: str) -> HookText:
 class _Parser(Parser):
     """The rules of hooks and schedules, beside those of calls."""
 
-    def build(self, schedule: Callable[[Any], S], value: int | float, token: Token) -> S:
+    def build(self, schedule: Callable[[Any], S], value: Any, token: Token) -> S:
         """Let a schedule check its own value, and point at the token if it refuses."""
         try:
             return schedule(value)
@@ -128,9 +128,23 @@ class _Parser(Parser):
 
     def condition(self) -> When:
         self.require(":")
-        metric = self.take("word", "the name of a metric").text
+        start, metric = self.next, self.take("word", "the name of a metric").text
         op = self.next.text
         if op not in OPERATORS or self.next.kind != "mark":
             self.unexpected(f"one of {' '.join(OPERATORS)}")
         self.index += 1
-        return When(metric, op, float(self.number("a threshold")))
+        threshold, options = float(self.number("a threshold")), self.options()
+        return self.build(lambda condition: When(*condition, **options), (metric, op, threshold), start)
+
+    def options(self) -> dict[str, Any]:
+        """What follows a condition: at which value it is over, and how far firings lie apart at least."""
+        found: dict[str, Any] = {}
+        while self.accept(","):
+            token = self.next
+            name = self.take("word", "clear or least").text
+            if name not in ("clear", "least") or name in found:
+                problem = "given twice" if name in found else f"unknown{did_you_mean(name, ['clear', 'least'])}"
+                self.fail(f"{name!r} of a condition: {problem} (known: clear, least)", token)
+            self.require("=")
+            found[name] = float(self.number("a value")) if name == "clear" else self.amount()
+        return found

@@ -7,7 +7,7 @@ from typing import Any
 from ..networks.learner import Learner
 from .base import Intervention, make
 from .grammar import parse_hook_text
-from .schedule import AtStart, Moment, Schedule
+from .schedule import AtStart, Memory, Moment, Schedule
 
 
 @dataclass
@@ -21,7 +21,7 @@ class Hook:
     text: str
     intervention: Intervention
     schedule: Schedule | None
-    memory: dict[str, dict[str, bool]] = field(default_factory=dict)
+    memory: dict[str, Memory] = field(default_factory=dict)
     learner: str | None = None
 
     def concerns(self, learner: Learner) -> bool:

@@ -20,6 +20,8 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Protocol
 
+Memory = dict[str, bool | int]  # of a schedule: what it saves between moments
+
 OPERATORS: dict[str, Callable[[float, float], bool]] = {
     ">": operator.gt,
     "<": operator.lt,
@@ -64,7 +66,7 @@ class Moment:
 class Schedule(Protocol):
     """The contract of the classes below; `str(schedule)` is its text after the `@`."""
 
-    def due(self, moment: Moment, state: dict[str, bool]) -> bool:
+    def due(self, moment: Moment, state: Memory) -> bool:
         """Return whether to fire now. `state` is the schedule's memory: {} at first, JSON-able, changed here."""
 
     def problem(self, total: int, start: int = 0, switches: int | None = None) -> str | None:
@@ -84,7 +86,7 @@ class AtStep:
         if not isinstance(self.step, int) or self.step < 0:
             raise ValueError(f"a step is a whole number from 0, not {self.step}")
 
-    def due(self, moment: Moment, state: dict[str, bool]) -> bool:
+    def due(self, moment: Moment, state: Memory) -> bool:
         return moment.passes(self.step)
 
     def problem(self, total: int, start: int = 0, switches: int | None = None) -> str | None:
@@ -108,7 +110,7 @@ class AtFraction:
         """Return the step this means in a run of `total` steps."""
         return round(self.fraction * total)
 
-    def due(self, moment: Moment, state: dict[str, bool]) -> bool:
+    def due(self, moment: Moment, state: Memory) -> bool:
         return moment.passes(self.resolve(moment.total))
 
     def problem(self, total: int, start: int = 0, switches: int | None = None) -> str | None:
@@ -141,7 +143,7 @@ class Every:
         """Return the period in steps in a run of `total` steps, at least 1."""
         return self.period if isinstance(self.period, int) else max(1, round(self.period * total))
 
-    def due(self, moment: Moment, state: dict[str, bool]) -> bool:
+    def due(self, moment: Moment, state: Memory) -> bool:
         period = self.resolve(moment.total)
         return moment.step // period > max(moment.previous, 0) // period
 
@@ -152,7 +154,7 @@ class Every:
         return None
 
     def __str__(self) -> str:
-        return f"every:{self.period if isinstance(self.period, int) else _with_point(self.period)}"
+        return f"every:{_number(self.period)}"
 
 
 @dataclass(frozen=True)
@@ -165,7 +167,7 @@ class AtTask:
         if self.number is not None and (not isinstance(self.number, int) or self.number < 1):
             raise ValueError(f"task switches are counted 1, 2, …, not {self.number}")
 
-    def due(self, moment: Moment, state: dict[str, bool]) -> bool:
+    def due(self, moment: Moment, state: Memory) -> bool:
         return moment.switch is not None and self.number in (None, moment.switch)
 
     def problem(self, total: int, start: int = 0, switches: int | None = None) -> str | None:
@@ -181,7 +183,7 @@ class AtTask:
 class AtStart:
     """`@start`: once, where the run (or the fork) begins, before its first step."""
 
-    def due(self, moment: Moment, state: dict[str, bool]) -> bool:
+    def due(self, moment: Moment, state: Memory) -> bool:
         return moment.passes(moment.start)
 
     def problem(self, total: int, start: int = 0, switches: int | None = None) -> str | None:
@@ -193,35 +195,62 @@ class AtStart:
 
 @dataclass(frozen=True)
 class When:
-    """`@when:dormant_fraction>0.3`: at the measurement where the condition turns true.
+    """`@when:srank<20`, `@when:srank<20,clear=30,least=50_000`: at the measurement where the condition turns true.
 
-    It fires on the rising edge: at the first measurement if the condition holds there, and again only
-    after a measurement where it did not. A measurement without this metric, or with NaN, changes nothing.
+    It fires where the condition holds and is armed: at the beginning, and again after a measurement that cleared it. A
+    measurement without this metric, or with NaN, changes nothing.
+
+    Attributes:
+        metric, op, threshold: the condition.
+        clear: the value that clears the condition, on the other side of the threshold (hysteresis); None: any at
+            which it does not hold.
+        least: the smallest distance to the last firing; an int is a number of steps, a float a fraction of the total.
+            A condition that holds sooner fires when that has passed, if it still holds.
     """
 
     metric: str
     op: str
     threshold: float
+    clear: float | None = None
+    least: int | float = 0
 
     def __post_init__(self) -> None:
         if self.op not in OPERATORS:
             raise ValueError(f"a condition compares with {' '.join(OPERATORS)}, not {self.op!r}")
         if not math.isfinite(self.threshold):
             raise ValueError(f"a threshold is a finite number, not {self.threshold}")
+        if self.clear is not None and not (math.isfinite(self.clear) and self._is_behind(self.clear, self.threshold)):
+            side = "above" if self.op.startswith("<") else "below"
+            raise ValueError(f"clear lies {side} the threshold {self.threshold!r}, where the condition is over")
+        if self.least < 0 or (isinstance(self.least, float) and not self.least <= 1):
+            raise ValueError(f"least is a number of steps or a fraction of the run, not {self.least}")
 
-    def due(self, moment: Moment, state: dict[str, bool]) -> bool:
+    def due(self, moment: Moment, state: Memory) -> bool:
         value = math.nan if moment.metrics is None else moment.metrics.get(self.metric, math.nan)
         if math.isnan(value):
             return False
-        held = state.get("held", False)
-        state["held"] = OPERATORS[self.op](value, self.threshold)
-        return state["held"] and not held
+        holds = OPERATORS[self.op](value, self.threshold)
+        if not holds and (self.clear is None or self._is_behind(value, self.clear)):
+            state["held"] = False
+        if not holds or state.get("held") or moment.step < state.get("next", 0):
+            return False
+        state["held"] = True
+        if self.least:
+            least = self.least if isinstance(self.least, int) else round(self.least * moment.total)
+            state["next"] = moment.step + least
+        return True
 
     def problem(self, total: int, start: int = 0, switches: int | None = None) -> str | None:
         return None
 
+    def _is_behind(self, value: float, bound: float) -> bool:
+        """Return whether a value has reached a bound from the side on which the condition holds."""
+        return value >= bound if self.op.startswith("<") else value <= bound
+
     def __str__(self) -> str:
-        return f"when:{self.metric}{self.op}{self.threshold!r}"
+        options = {"clear": self.clear, "least": self.least or None}
+        words = [f",{name}={_number(value)}" for name, value in options.items() if value is not None]
+        return f"when:{self.metric}{self.op}{self.threshold!r}{''.join(words)}"
 
 
 def _out_of_run(step: int, total: int, start: int) -> str | None:
@@ -230,6 +259,10 @@ def _out_of_run(step: int, total: int, start: int) -> str | None:
     if step < start:
         return f"never fires: the run starts at step {start}"
     return None
+
+
+def _number(value: int | float) -> str:
+    return str(value) if isinstance(value, int) else _with_point(value)
 
 
 def _with_point(fraction: float) -> str:

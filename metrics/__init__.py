@@ -60,7 +60,7 @@ from .scores import (
     plasticity_score,
     share_of_fresh,
 )
-from .trainability import Trainability, trainability
+from .trainability import TRAINABILITY, Trainability, trainability
 from .view import View
 from .weights import dfi, dfi_unscaled, gradient_norm, sfe, weight_norm
 
@@ -69,6 +69,7 @@ __all__ = [
     "BOOTSTRAP_COVERAGE",
     "CHEAP_METRICS",
     "METRICS",
+    "TRAINABILITY",
     "GeneralizationGap",
     "Metric",
     "Paired",

@@ -26,6 +26,7 @@ from .view import View
 UPDATES = 200
 LEARNING_RATE = 1e-3
 COLUMNS = 1024  # numbers of each row that count, so that a vocabulary's need no memory of their own
+TRAINABILITY = ("trainability", "trainability/initial", "trainability/loss", "trainability/initial_loss")  # in logs
 RESOLVED = 1e-6  # an output that varies by less, as a share of its size, is constant
 
 
@@ -40,12 +41,8 @@ class Trainability:
     def numbers(self) -> dict[str, Tensor]:
         """Return what is logged, each (networks,): the scores 1 − loss, at most 1 and 0 for a network that learned
         nothing, and the losses."""
-        return {
-            "trainability": 1 - self.loss,
-            "trainability/initial": 1 - self.initial_loss,
-            "trainability/loss": self.loss,
-            "trainability/initial_loss": self.initial_loss,
-        }
+        values = (1 - self.loss, 1 - self.initial_loss, self.loss, self.initial_loss)
+        return dict(zip(TRAINABILITY, values, strict=True))
 
 
 def trainability(

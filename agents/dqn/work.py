@@ -9,12 +9,13 @@ from gymnasium import spaces
 from ...envs import Envs, Vector, flat, make_env, make_pixels, resolve_env
 from ..spaces import vector_space
 from ..work import AgentWork
-from .agent import DQN, Pixels, Vectors
+from .agent import DQN, STATISTICS, Pixels, Vectors
 from .settings import DQNSettings
 
 
 class DQNWork(AgentWork):
     settings: DQNSettings
+    statistics = STATISTICS
 
     def space(self, env: str) -> Pixels | Vectors:
         """Return what an environment shows and takes."""

@@ -13,11 +13,13 @@ from .agent import PPO
 from .network import Space
 from .policies import policy_for
 from .settings import PPOSettings
+from .update import STATISTICS
 
 
 class PPOWork(AgentWork):
     settings: PPOSettings
     agent: PPO
+    statistics = STATISTICS
 
     def space(self, env: str) -> Space:
         size, action = vector_space(env, "ppo")

@@ -10,10 +10,12 @@ from ..spaces import vector_space
 from ..work import AgentWork
 from .agent import SAC, Control
 from .settings import SACSettings
+from .update import STATISTICS
 
 
 class SACWork(AgentWork):
     settings: SACSettings
+    statistics = STATISTICS
 
     def space(self, env: str) -> Control:
         """Return the size of an observation and the bounds of an action."""

@@ -79,6 +79,21 @@ def test_what_a_hook_remembers_of_parameters_goes_on_behind_a_checkpoint(hook: s
     same.assert_runs(again, run)
 
 
+def test_hooks_by_need_fire_alike_behind_a_checkpoint(same: Any, tmp_path: Path) -> None:
+    run, again = tmp_path / "run", tmp_path / "again"
+    # it alternates between .93 and .95: true at 40, 120 and 200
+    hook = "snp(lam=0.001,noise=0.001)@when:agent/trainability<0.94,clear=0.943,least=120"
+    own: dict[str, Any] = {"hook": (hook,), "trainability_every": 20}
+    create(run, "ppo", replace(settings("ppo"), **own), "test")
+    finish(run)
+    events = [json.loads(line) for line in (run / "events.jsonl").read_text().splitlines()]
+    assert [event["step"] for event in events if event["event"] == "intervention"] == [40, 200]
+    shutil.copytree(run, again)
+    shutil.rmtree(max((again / "checkpoints").iterdir(), key=lambda folder: int(folder.name)))
+    finish(again)
+    same.assert_runs(again, run)
+
+
 def small() -> nn.Sequential:
     torch.manual_seed(0)
     return nn.Sequential(nn.Linear(2, 4), nn.Tanh(), nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 1))

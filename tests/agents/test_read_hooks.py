@@ -4,6 +4,7 @@ import pytest
 from torch import nn
 
 from supple.experiments.errors import UsageError
+from supple.experiments.hooks import Asked
 from supple.experiments.read_hooks import read_hooks
 from supple.experiments.work import Task
 from supple.interventions import Learner, learner_for
@@ -34,11 +35,23 @@ def test_a_condition_may_ask_for_what_is_measured(text):
     ]
 
 
+def test_a_condition_may_ask_for_what_the_run_was_asked_to_measure():
+    texts = ["fire@when:policy/entropy<0.1", "critic/fire@when:trainability<0.5", "fire@when:actor/lambda_max>9"]
+    asked = Asked(costly=True, trainability=True, learning=("policy/entropy",))
+    assert len(read_hooks(texts, TASKS, learners(), asked=asked).hooks) == 3
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("fire@when:srnk<20", "--hook: fire@when:srnk<20.0: unknown metric 'srnk': did you mean 'srank'?"),
         ("fire@when:q/srank<20", "unknown metric 'q/srank'"),
+        ("fire@when:policy/entrpy<0.1", "unknown metric 'policy/entrpy': did you mean 'policy/entropy'?"),
+        (
+            "fire@when:actor/trainability<0.5",
+            "trainability is measured only where it is asked for (--trainability-every)",
+        ),
+        ("fire@when:lambda_max>100", "lambda_max is measured only where it is asked for (--curvature)"),
         ("actor/fire@when:dormant_fraction/3>0.5", "unknown metric 'dormant_fraction/3'"),
         (
             "critc/fire@when:srnk<20",
@@ -50,7 +63,7 @@ def test_a_condition_may_ask_for_what_is_measured(text):
 )
 def test_what_could_never_happen_is_refused_in_one_line(text, message):
     with pytest.raises(UsageError) as refusal:
-        read_hooks([text], TASKS, learners())
+        read_hooks([text], TASKS, learners(), asked=Asked(learning=("policy/entropy",)))
     assert message in str(refusal.value)
     assert "\n" not in str(refusal.value)
 

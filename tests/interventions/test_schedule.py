@@ -116,6 +116,25 @@ def test_when_fires_on_the_rising_edge(values, op):
         state = json.loads(json.dumps(state))  # a checkpoint between any two measurements changes nothing
 
 
+@given(
+    st.lists(st.sampled_from([0.1, 0.3, 0.4, 0.5, 0.6, None])),
+    st.sampled_from([None, 0.3, 0.2]),
+    st.sampled_from([0, 15, 25, 0.3]),
+)
+def test_when_waits_until_it_was_cleared_and_for_the_smallest_distance(values, clear, least):
+    schedule, state = When("x", ">", 0.35, clear, least), {}
+    distance = 30 if least == 0.3 else least
+    armed, fired = True, -1000
+    for step, value in zip(range(0, 10 * len(values), 10), values, strict=True):
+        armed |= value is not None and value <= (0.35 if clear is None else clear)
+        expected = armed and value is not None and value > 0.35 and step - fired >= distance
+        moment = Moment(step, step, total=100, metrics={} if value is None else {"x": value})
+        assert schedule.due(moment, state) == expected
+        if expected:
+            armed, fired = False, step
+        state = json.loads(json.dumps(state))
+
+
 @pytest.mark.parametrize(
     ("schedule", "run", "problem"),
     [
