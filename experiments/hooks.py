@@ -29,7 +29,7 @@ LogEvent = Callable[..., None]
 
 @dataclass(frozen=True)
 class Asked:
-    """What a run measures besides the cheap metrics.
+    """Say what a run measures besides the cheap metrics.
 
     costly: what is costly too, such as the Hessian's largest eigenvalue. trainability: whether it is. learning: names
     of what is said of learning itself, such as policy/entropy.

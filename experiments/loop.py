@@ -231,7 +231,7 @@ class Loop:
             return
         with checkpoint.taken_up(self.run.checkpoints):
             state: State = typed.fitted(tree, State, "state")
-            self._take_up(state)
+            self.take_up(state)
         self.saved = checkpoint.folder_of(self.run.checkpoints, self.step)
         self._forget_later(self.step)
         if distributed.first():
@@ -239,7 +239,7 @@ class Loop:
         if self.step < self.end:  # a finished run is left untouched
             self.run.start_logs(state["logs"], state["seconds"], self.work.logs)
 
-    def _take_up(self, state: State) -> None:
+    def take_up(self, state: State) -> None:
         self.step, self.number = state["step"], state["number"]
         if not 0 < self.step <= self.end or self.step < self.start:
             raise ValueError(f"it is of step {self.step}, and the run goes from {self.start} to {self.end}")

@@ -19,6 +19,7 @@ from .continual import (
     total_average_online_accuracy,
 )
 from .curvature import hessian_eigenvalues
+from .diagnosis import Condition, Diagnosis, Units, diagnose
 from .differences import Paired, holm, paired, seeds_needed, sign_flip, t_interval
 from .features import (
     activity_scores,
@@ -70,11 +71,14 @@ __all__ = [
     "CHEAP_METRICS",
     "METRICS",
     "TRAINABILITY",
+    "Condition",
+    "Diagnosis",
     "GeneralizationGap",
     "Metric",
     "Paired",
     "Score",
     "Trainability",
+    "Units",
     "View",
     "accuracy_recovery_time",
     "activation_slopes",
@@ -87,6 +91,7 @@ __all__ = [
     "dead_fraction",
     "dfi",
     "dfi_unscaled",
+    "diagnose",
     "domain_average",
     "domain_last",
     "domain_transfer",

@@ -7,6 +7,7 @@
   supple compare ppo --preset gym-control-small --out runs/demo
   supple resume runs/a
   supple report runs/demo
+  supple doctor runs/a
   supple linear figures
   supple language sib --model smollm2 --retain gsm8k.jsonl --out runs/e
   supple fetch humanoid-bench
@@ -22,7 +23,7 @@ from supple.experiments.errors import UsageError
 from supple.experiments.interruption import watching
 from supple.registry import did_you_mean
 
-COMMANDS = ("train", "compare", "resume", "report", "list", "fetch", "linear", "language", "vision")
+COMMANDS = ("train", "compare", "resume", "report", "list", "fetch", "linear", "language", "vision", "doctor")
 
 
 def dispatch(args: Sequence[str]) -> None:

@@ -13,13 +13,10 @@ from .collect import ComparisonData, RunData, kind_of, load
 from .kind import Content
 from .lines import read_jsonl
 from .style import Plot
-from .tables import Table
+from .tables import printable
 
 if TYPE_CHECKING:
     from rich.console import Group
-    from rich.table import Table as RichTable
-
-WORD = 12  # characters; longer words may be broken where the terminal is narrow
 
 __all__ = ["ComparisonData", "ReportPaths", "RunData", "build_report", "load", "read_jsonl", "summary_table"]
 
@@ -92,25 +89,7 @@ def summary_table(*directories: Path) -> "Group":
     tables = report.tables
     if len(directories) == 1:
         tables[0] = replace(tables[0], title=str(directories[0]))
-    return Group(*map(_printable, tables), *map(Text, report.lines))
-
-
-def _printable(plain: Table) -> "RichTable":
-    """A table with a column for each arm, or rows where there are more of them than measures, or several an arm."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table as RichTable
-
-    lines = [plain.header, *plain.rows]
-    if len({row[0] for row in plain.rows}) == len(plain.rows) < len(plain.header):
-        lines = [list(line) for line in zip(*lines, strict=True)]
-    table = RichTable(title=plain.title, title_justify="left", header_style="bold", box=SIMPLE_HEAD)
-    table.add_column("" if lines[0][0] == "arm" else lines[0][0], no_wrap=True)
-    for texts in list(zip(*lines, strict=True))[1:]:
-        longest = max((len(word) for text in texts for word in text.split()), default=0)
-        table.add_column(texts[0], justify="right", overflow="fold", min_width=min(longest, WORD))
-    for line in lines[1:]:
-        table.add_row(*line)
-    return table
+    return Group(*map(printable, tables), *map(Text, report.lines))
 
 
 def _compose(directories: Sequence[Path]) -> Content:

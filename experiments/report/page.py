@@ -33,7 +33,9 @@ def page(
     """
     resets, idle = contracts(data)
     config = data.first.config
-    return _template().render(
+    return template("template.html").render(
+        what="report",
+        numbers="scores.json",
         title=title,
         facts=facts,
         limits=limits,
@@ -55,12 +57,13 @@ def page(
 
 
 @cache
-def _template() -> Template:
+def template(name: str) -> Template:
+    """Return one of the templates beside this file; all share layout.html."""
     loader = PackageLoader(__package__, package_path="")
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    return environment.get_template("template.html")
+    return environment.get_template(name)
 
 
 def limits(data: ComparisonData) -> str:

@@ -1,13 +1,17 @@
 """Numbers as words: tables of the page and of the terminal, the reset contracts, the list of events."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .collect import ComparisonData, Row
 
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
+
 MISSING = "–"
+WORD = 12  # characters; longer words may be broken where the terminal is narrow
 
 
 @dataclass(frozen=True)
@@ -18,6 +22,25 @@ class Table:
     header: list[str]
     rows: list[list[str]]
     words: str = ""
+
+
+def printable(plain: Table) -> "RichTable":
+    """Return a table for the terminal: a column for each arm, or rows where there are more of them than measures, or
+    several an arm."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table as RichTable
+
+    lines = [plain.header, *plain.rows]
+    if len({row[0] for row in plain.rows}) == len(plain.rows) < len(plain.header):
+        lines = [list(line) for line in zip(*lines, strict=True)]
+    table = RichTable(title=plain.title, title_justify="left", header_style="bold", box=SIMPLE_HEAD)
+    table.add_column("" if lines[0][0] == "arm" else lines[0][0], no_wrap=True)
+    for texts in list(zip(*lines, strict=True))[1:]:
+        longest = max((len(word) for text in texts for word in text.split()), default=0)
+        table.add_column(texts[0], justify="right", overflow="fold", min_width=min(longest, WORD))
+    for line in lines[1:]:
+        table.add_row(*line)
+    return table
 
 
 def number(value: Any, digits: int = 3) -> str:

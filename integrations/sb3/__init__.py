@@ -2,5 +2,6 @@
 
 from .callback import SuppleCallback
 from .learners import learners_of
+from .saved import learners_of_saved
 
-__all__ = ["SuppleCallback", "learners_of"]
+__all__ = ["SuppleCallback", "learners_of", "learners_of_saved"]

@@ -1,0 +1,186 @@
+"""What `supple doctor` found, as tables for the terminal, doctor.json, and a page."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...metrics import Condition, Diagnosis
+from .. import files
+from .numbers import strict
+from .page import template
+from .style import Plot, new_figure, tidy
+from .tables import MISSING, Table, number, printable
+
+if TYPE_CHECKING:
+    from rich.console import Group
+
+LIMITS = (
+    "A network is compared with itself when it was new, on the inputs of one moment. Whether it fits random targets is "
+    "measured; whether it will learn the next task is not. The thresholds are rules of thumb, set on a few runs."
+)
+NUMBERS = ("weight_norm", "update_ratio", "gradient_norm", "small_gradient_fraction", "srank", "policy_churn")
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Hold the diagnosis of a network at a step (None: there is no other). tried: intervention → the loss after it."""
+
+    step: int | None
+    diagnosis: Diagnosis
+    tried: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass
+class Findings:
+    """Hold all diagnoses of what is examined, the oldest first."""
+
+    of: str
+    stages: list[Stage] = field(default_factory=list)
+
+    @property
+    def last(self) -> list[Stage]:
+        """Return the newest stage of each network."""
+        return list({stage.diagnosis.learner: stage for stage in self.stages}.values())
+
+    @property
+    def verdict(self) -> list[str]:
+        """Return what was found in words, a sentence each."""
+        return [
+            sentence
+            for stage in self.last
+            for sentence in (*stage.diagnosis.verdict(), *self._history(stage), *_tried(stage))
+        ]
+
+    def _history(self, last: Stage) -> list[str]:
+        """Since when the newest state has been so, as far as there are checkpoints."""
+        own = [stage for stage in self.stages if stage.diagnosis.learner == last.diagnosis.learner]
+        if last.diagnosis.state == "sound" or len(own) < 2:
+            return []
+        others = [stage.step for stage in own if stage.diagnosis.state != last.diagnosis.state]
+        since = next(stage.step for stage in own if not others or (stage.step or 0) > (others[-1] or 0))
+        return [f"So it is since step {since:,} at the latest, of {len(own)} checkpoints from step {own[0].step:,} on."]
+
+    @property
+    def tables(self) -> list[Table]:
+        """Return one table of each network's fit and numbers, and one of its layers."""
+        return [table for stage in self.last for table in (_numbers(stage), _layers(stage.diagnosis))]
+
+    def printable(self) -> "Group":
+        """Return tables and verdict for the terminal."""
+        from rich.console import Group
+        from rich.text import Text
+
+        return Group(*map(printable, self.tables), *map(Text, self.verdict))
+
+    def to_json(self) -> dict[str, object]:
+        """Return all that was measured; what was not is null."""
+        stages = [
+            {"step": stage.step, "state": stage.diagnosis.state, **asdict(stage.diagnosis), "tried": stage.tried}
+            for stage in self.stages
+        ]
+        return {"of": self.of, "verdict": self.verdict, "stages": stages}
+
+    def plots(self) -> list[Plot]:
+        """Return curves over the checkpoints, where there are several."""
+        steps = sorted({stage.step for stage in self.stages if stage.step is not None})
+        if len(steps) < 2:
+            return []
+        figure = new_figure(3.4)
+        left, right = figure.subplots(1, 2)
+        for name in dict.fromkeys(stage.diagnosis.learner for stage in self.stages):
+            own = [stage for stage in self.stages if stage.diagnosis.learner == name]
+            at = [stage.step for stage in own]
+            left.plot(at, [1 - stage.diagnosis.loss for stage in own], marker="o", label=name)
+            left.plot(at, [1 - stage.diagnosis.new_loss for stage in own], "--", color="#7a7a7a", label=f"{name}, new")
+            right.plot(at, [_share_dormant(stage.diagnosis.now) for stage in own], marker="o", label=name)
+        tidy(left, "trainability")
+        tidy(right, "share of dormant units")
+        left.legend(frameon=False)
+        caption = "Over the checkpoints: how well random targets are fitted (1: perfectly), and what is dormant."
+        return [Plot("checkpoints", "Over the checkpoints", caption, figure)]
+
+
+def write(findings: Findings, folder: Path) -> None:
+    """Write index.html, doctor.json and the figure; the folder appears whole or not at all."""
+    plots = findings.plots()
+    page = template("layout.html").render(
+        what="doctor",
+        numbers="doctor.json",
+        title=f"Does {Path(findings.of).name} still learn?",
+        facts=[_fact(stage) for stage in findings.last],
+        limits=LIMITS,
+        verdict=findings.verdict,
+        notes=[],
+        tables=findings.tables,
+        plots=plots,
+        path=Path(findings.of).name,
+        version=metadata.version("supple"),
+    )
+    with files.appearing(folder) as temporary:
+        for plot in plots:
+            plot.figure.savefig(temporary / f"{plot.name}.png")
+        body = json.dumps(strict(findings.to_json()), indent=2, allow_nan=False, ensure_ascii=False)
+        (temporary / "doctor.json").write_text(f"{body}\n", encoding="utf-8")
+        (temporary / "index.html").write_text(page, encoding="utf-8")
+
+
+def _fact(stage: Stage) -> tuple[str, str]:
+    words = {
+        "lost": "plasticity is being lost", "silent": "explores no more", "worn": "worn, and learns",
+        "sound": "no sign of plasticity loss",
+    }  # fmt: skip
+    return words[stage.diagnosis.state], _where(stage)
+
+
+def _where(stage: Stage) -> str:
+    return stage.diagnosis.learner + ("" if stage.step is None else f", step {stage.step:,}")
+
+
+def _tried(stage: Stage) -> list[str]:
+    """Return what interventions brought, a sentence each."""
+    diagnosis = stage.diagnosis
+    return [
+        f"After {text}, tried on '{diagnosis.learner}' and taken back, it leaves {loss:.2f} of random targets "
+        f"(without it {diagnosis.loss:.2f}, new {diagnosis.new_loss:.2f})."
+        for text, loss in stage.tried.items()
+    ]
+
+
+def _numbers(stage: Stage) -> Table:
+    diagnosis = stage.diagnosis
+    now, new = diagnosis.now, diagnosis.new
+    rows = [["random targets left unfitted", number(diagnosis.loss), number(diagnosis.new_loss)]]
+    rows += [[name.replace("_", " "), _of(now, name), _of(new, name)] for name in NUMBERS if name in now.numbers]
+    if now.entropy is not None:
+        rows.append(["entropy of the policy, of the greatest", number(now.entropy), number(new.entropy)])
+    rows += [[f"norm of {name}", number(norm), number(new.norms[name])] for name, norm in now.norms.items()]
+    return Table(_where(stage), ["", "now", "when new"], rows)
+
+
+def _layers(diagnosis: Diagnosis) -> Table:
+    pairs = list(zip(diagnosis.now.units, diagnosis.new.units, strict=True))
+    rows = [
+        [
+            now.name, str(now.count), _percent(now.dormant), _percent(new.dormant), _percent(now.saturated),
+            _percent(new.saturated), number(now.effective_rank), number(new.effective_rank),
+        ]
+        for now, new in pairs
+    ]  # fmt: skip
+    header = ["units", "count", "dormant", "new", "saturated", "new", "effective rank", "new"]
+    return Table(f"{diagnosis.learner}: hidden units, now and when new", header, rows)
+
+
+def _of(condition: Condition, name: str) -> str:
+    return number(condition.numbers.get(name))
+
+
+def _percent(share: float | None) -> str:
+    return MISSING if share is None else f"{share:.0%}"
+
+
+def _share_dormant(condition: Condition) -> float:
+    units: Sequence = condition.units
+    return sum(each.dormant * each.count for each in units) / max(1, sum(each.count for each in units))

@@ -1,0 +1,87 @@
+"""A model that Stable-Baselines3 saved, of which only the weights are read: none of its pickles is opened."""
+
+import io
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import torch
+from stable_baselines3 import A2C, DDPG, DQN, PPO, SAC, TD3
+from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
+from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
+from stable_baselines3.common.type_aliases import TrainFreq, TrainFrequencyUnit
+from stable_baselines3.common.vec_env import VecEnv
+
+from ...interventions import Learner
+from ...registry import did_you_mean
+from .learners import learners_of
+
+ALGORITHMS: dict[str, type[BaseAlgorithm]] = {a.__name__: a for a in (A2C, DDPG, DQN, PPO, SAC, TD3)}
+WEIGHTS = "policy.pth"
+
+
+def learners_of_saved(
+    file: Path, algorithm: str, env: str, policy: str = "MlpPolicy", steps: int = 1000, **settings: Any
+) -> dict[str, Learner]:
+    """Return the learners of a saved model, with data from so many steps of its own in the environment.
+
+    algorithm: PPO, A2C, DQN, SAC, TD3 or DDPG. policy, settings: as the model was made with, such as policy_kwargs:
+    they are not read from the file. `initial` is a new network of that kind, since the file does not tell how training
+    began. Observations are seen as the environment gives them, so a model that was trained behind `VecNormalize` is
+    looked at with inputs that it does not know.
+
+    Raises ValueError, in one line, for an unknown algorithm, an environment that cannot be made, a file that is none of
+    SB3's, and weights that do not fit.
+    """
+    if algorithm not in ALGORITHMS:
+        raise ValueError(
+            f"unknown algorithm {algorithm!r}{did_you_mean(algorithm, ALGORITHMS)}: {', '.join(ALGORITHMS)}"
+        )
+    weights, kind = _weights(file), ALGORITHMS[algorithm]
+    memory = {"n_steps": steps} if issubclass(kind, OnPolicyAlgorithm) else {"buffer_size": steps}
+    try:
+        model = kind(policy, gym.make(env), device="cpu", seed=0, **memory | settings)
+    except (gym.error.Error, AssertionError, ValueError, TypeError) as error:
+        raise ValueError(
+            f"{algorithm} with {policy} on {env} cannot be made: {' '.join(str(error).split())}"
+        ) from error
+    learners = learners_of(model)
+    try:
+        model.policy.load_state_dict(weights)
+    except RuntimeError as error:  # it lists every tensor that does not fit
+        first = str(error).splitlines()[1:2] or [str(error)]
+        raise ValueError(
+            f"{file}: its weights are not those of {algorithm} with {policy}: {first[0].strip()}"
+        ) from error
+    _collect(model, steps)
+    return learners
+
+
+def _weights(file: Path) -> dict[str, torch.Tensor]:
+    try:
+        with zipfile.ZipFile(file) as archive:
+            stored = io.BytesIO(archive.read(WEIGHTS))
+        weights: dict[str, torch.Tensor] = torch.load(stored, map_location="cpu", weights_only=True)
+        return weights
+    except OSError as error:
+        raise ValueError(f"{file}: {error.strerror or error}") from error
+    except Exception as error:  # of zipfile, zlib or torch, for what is none of SB3's files
+        raise ValueError(f"{file} is no model of Stable-Baselines3: {type(error).__name__}") from error
+
+
+def _collect(model: BaseAlgorithm, steps: int) -> None:
+    """Let the model act, and keep what it saw where training would, without training."""
+    _, callback = model._setup_learn(steps)
+    env = model.env
+    assert isinstance(env, VecEnv)
+    callback.on_training_start(locals(), globals())
+    if isinstance(model, OnPolicyAlgorithm):
+        model.collect_rollouts(env, callback, model.rollout_buffer, model.n_steps)
+    elif isinstance(model, OffPolicyAlgorithm):
+        assert model.replay_buffer is not None
+        if isinstance(model, DQN):
+            model.exploration_rate = model.exploration_final_eps
+        frequency = TrainFreq(steps, TrainFrequencyUnit.STEP)
+        model.collect_rollouts(env, callback, frequency, model.replay_buffer, learning_starts=0)

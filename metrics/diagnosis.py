@@ -1,0 +1,200 @@
+"""A diagnosis: does a network still learn as well as when it was new, and where does it look worn?
+
+The network is compared with itself at step 0 on the same recent inputs, so that no number has to be good or bad in
+itself. Whether it still learns is measured (trainability.py); dormant units, ranks and saturation say where it looks
+worn, and decide nothing: networks with many dormant units may learn well (Lyle et al. 2023, arXiv 2303.01486), and
+those without any may not.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import log
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.distributions import Categorical
+
+from ..networks.activations import SATURATED
+from ..networks.learner import Learner
+from ..networks.parameters import restore_, snapshot
+from ..networks.recording import outputs_with
+from .features import entropy_rank, feature_matrices, member_scores
+from .probe import measure
+from .trainability import LEARNING_RATE, UPDATES, trainability
+from .view import View
+
+# What counts as a finding. Set on the runs of docs/results/doctor.md, and tried on others.
+LOST = 0.05  # of the variance of random targets: how much more of it than a new network one leaves unfitted,
+TIMES = 2.0  # and how many times as much
+DETERMINISTIC = 0.02  # of the greatest entropy of a policy
+DORMANT = 0.5  # share of a layer's units that are dormant, and are not in the new network
+RANK = 0.5  # of the features' effective rank in the new network
+
+State = Literal["lost", "silent", "worn", "sound"]
+
+
+@dataclass(frozen=True)
+class Units:
+    """A layer of hidden units on recent inputs; of a stack, those of all members.
+
+    dormant: the share that is (nearly) always 0. saturated: the share of (input, unit) pairs where |φ′| < 0.001; None
+    where there is no φ to differentiate. effective_rank: exp of the entropy of the singular values of their outputs.
+    """
+
+    name: str
+    count: int
+    dormant: float
+    saturated: float | None
+    effective_rank: float
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A network on recent inputs.
+
+    numbers: metrics by name. units: by layer, in forward order. norms: of each layer's weight, by its name. entropy: of
+    its policy, as a share of the greatest there is; None where it has no policy over a finite set of actions.
+    """
+
+    numbers: dict[str, float]
+    units: tuple[Units, ...]
+    norms: dict[str, float]
+    entropy: float | None
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """A network as it is now, beside itself at step 0 on the same inputs.
+
+    loss, new_loss: the share of the variance of random targets that each leaves after the same number of updates,
+    in [0, 1] where training comes closer at all.
+    """
+
+    learner: str
+    now: Condition
+    new: Condition
+    loss: float
+    new_loss: float
+
+    @property
+    def state(self) -> State:
+        """Return "lost" where it fits random targets clearly worse than when new; else "silent" where its policy has
+        become deterministic, "worn" where units or ranks have gone but not that, and "sound"."""
+        if self.loss - self.new_loss >= LOST and self.loss >= TIMES * self.new_loss:
+            return "lost"
+        if self.entropy_is_gone:
+            return "silent"
+        return "worn" if self.signs else "sound"
+
+    @property
+    def entropy_is_gone(self) -> bool:
+        """Return whether the policy takes one action only, and did not when it was new."""
+        now, new = self.now.entropy, self.new.entropy
+        return now is not None and new is not None and now <= DETERMINISTIC < new
+
+    @property
+    def signs(self) -> list[str]:
+        """Return where it looks worn, a clause each, the layers in forward order."""
+        found = []
+        for now, new in zip(self.now.units, self.new.units, strict=False):
+            if now.dormant - new.dormant >= DORMANT:
+                found.append(f"{now.name}: {now.dormant:.0%} of {now.count} units dormant (when new {new.dormant:.0%})")
+            if now.effective_rank <= RANK * new.effective_rank:
+                found.append(f"{now.name}: effective rank {now.effective_rank:.1f} (when new {new.effective_rank:.1f})")
+        return found
+
+    def verdict(self) -> list[str]:
+        """Return what was found, a sentence each, with the numbers behind it; nothing that was not measured."""
+        left = f"leaves {self.loss:.2f}, new {self.new_loss:.2f}"
+        fit = f"It fits random targets {_times(self.loss, self.new_loss)} ({left})"
+        policy = f"its policy takes one action only: entropy {self.now.entropy or 0:.1%} of the greatest"
+        worn = f"It looks worn: {'; '.join(self.signs)}." if self.signs else ""
+        if self.state == "lost":
+            more = f"Besides, {policy}." if self.entropy_is_gone else ""
+            return [*filter(None, [f"Plasticity is being lost in '{self.learner}'. {fit}.", worn, more])]
+        if self.state == "silent":
+            return [
+                f"'{self.learner}' does not explore any more: {policy}. {fit}, so it is not the network that cannot "
+                f"learn: nothing tells it what another action would bring.",
+                *filter(None, [worn]),
+            ]
+        if self.state == "worn":
+            return [f"'{self.learner}' looks worn, and learns all the same. {fit}.", worn]
+        return [
+            f"No sign of plasticity loss in '{self.learner}'. {fit}. If it does not learn, look at the data, the "
+            f"exploration, the step size and the reward instead."
+        ]
+
+
+def diagnose(learner: Learner, updates: int = UPDATES, learning_rate: float = LEARNING_RATE) -> Diagnosis:
+    """Return a learner's condition now, and that of the same network at its step-0 parameters, on its probe.
+
+    updates, learning_rate: of `trainability`, which takes 2·`updates` passes forward and backward. Of a stack, numbers
+    are those of all members together. Parameters are exchanged for a moment and are then what they were; no optimizer
+    and no generator moves. Raises ValueError for a learner that has seen no data yet.
+    """
+    view = View(learner)
+    fit = trainability(view, updates, learning_rate)
+    if fit is None:
+        raise ValueError(f"'{learner.name}' has seen no data yet: there is nothing to look at it with")
+    now = _condition(view)
+    with _as_new(learner):
+        new = _condition(View(learner))
+    return Diagnosis(learner.name, now, new, float(fit.loss.mean()), float(fit.initial_loss.mean()))
+
+
+@contextmanager
+def _as_new(learner: Learner) -> Iterator[None]:
+    """Give a learner its step-0 parameters for a while."""
+    now = snapshot(learner.module)
+    try:
+        restore_(learner.module, {name: value for name, value in learner.initial.items() if name in now})
+        yield
+    finally:
+        restore_(learner.module, now)
+
+
+def _condition(view: View) -> Condition:
+    learner, units = view.learner, []
+    for name, output in view.outputs.items() if view.has_units else ():
+        slopes = view.slopes.get(name)
+        matrices = feature_matrices(output, f"the units '{name}' of '{learner.name}'")
+        ranks = entropy_rank(torch.linalg.svdvals(matrices))
+        dormant = member_scores(output) <= 0
+        units.append(
+            Units(
+                learner.origins.get(name, name),
+                dormant.numel(),
+                float(dormant.double().mean()),
+                None if slopes is None else _saturated(slopes),
+                float(ranks.mean()),
+            )
+        )
+    norms = {layer.name: float(torch.linalg.vector_norm(layer.weight.detach().double())) for layer in learner.layers}
+    return Condition(measure(view), tuple(units), norms, _entropy(view))
+
+
+def _saturated(slopes: Tensor) -> float:
+    return float((slopes < SATURATED).double().mean())
+
+
+def _entropy(view: View) -> float | None:
+    learner = view.learner
+    if learner.policy is None or view.probe is None:
+        return None
+    parameters = {name: p.detach() for name, p in learner.module.named_parameters()}
+    with torch.no_grad():
+        policy = learner.policy(outputs_with(learner.module, parameters, view.probe), parameters)
+        if not isinstance(policy, Categorical):
+            return None
+        return float(policy.entropy().mean()) / log(policy.logits.shape[-1])
+
+
+def _times(loss: float, new_loss: float) -> str:
+    """Return how a fit compares with that of a new network."""
+    times = loss / new_loss if new_loss > 0 else float("inf")
+    if times >= 1.1:
+        return f"{times:.1f} × worse than when new"
+    return "as well as when new" if times > 0.9 else "better than when new"

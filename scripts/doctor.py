@@ -1,0 +1,204 @@
+"""supple doctor: does a network still learn as well as when it was new, and where does it look worn?
+
+  supple doctor runs/a                                       a run of supple, at each of its checkpoints
+  supple doctor model.zip --sb3 DQN --env CartPole-v1        a model of Stable-Baselines3: its weights alone are read
+  supple doctor my_net.py:network                            a function that returns a module and its inputs
+  supple doctor smollm2 --text corpus.txt                    a causal language model of transformers
+  supple doctor runs/a --try fire "snp(lam=0.8)"             would these bring it back? tried, and taken back
+
+The network is compared with itself when it was new, on the same inputs: how well both can be fitted to random targets,
+which units are dormant, saturated, and of what rank. It says what was measured, and no more.
+"""
+
+import importlib.util
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from supple.experiments.errors import RunError, UsageError
+from supple.experiments.settings import positive
+from supple.scripts.console import parse, run, screen, warn
+
+
+@dataclass(kw_only=True)
+class Options:
+    what: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="WHAT")]
+    """A run's folder, a .zip of Stable-Baselines3, FILE.py:FUNCTION, or a model as in `supple language sib`."""
+    learner: str = ""
+    """Look at this network alone, such as critic (default: all)."""
+    attempts: Annotated[tuple[str, ...], tyro.conf.arg(name="try", metavar="HOOK …")] = ()
+    """Interventions to try on it, such as fire; the network is given its values back."""
+    updates: int = 200
+    """Updates in which random targets are to be fitted."""
+    sb3: str = ""
+    """Algorithm of a .zip: PPO, A2C, DQN, SAC, TD3 or DDPG."""
+    env: str = ""
+    """Environment of a .zip, in which it acts for --steps steps to have inputs."""
+    policy: str = "MlpPolicy"
+    """Policy of a .zip, as the model was made with."""
+    net_arch: tuple[int, ...] = ()
+    """Widths of its hidden layers, where they are not SB3's own."""
+    steps: int = 1000
+    """Steps of a .zip in its environment."""
+    text: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    """Text that a language model reads."""
+    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """Folder for index.html, doctor.json and the figure; must be new or empty (default: nothing is written)."""
+    threads: int = 1
+    """Threads of PyTorch."""
+
+
+Stages = Iterator[tuple[int | None, Mapping[str, Any]]]  # steps (None: there is one state only) and learners by name
+
+
+def main(args: Sequence[str]) -> None:
+    if not args:
+        print((__doc__ or "").strip())
+        return
+    options = parse(Options, None, args, "supple doctor", "Does a network still learn as well as when it was new?")
+    positive(**{"--updates": options.updates, "--steps": options.steps, "--threads": options.threads})
+    if options.out and options.out.exists() and (not options.out.is_dir() or any(options.out.iterdir())):
+        raise UsageError(f"--out {options.out} already holds other files: choose a new folder")
+    examine(options)
+
+
+def examine(o: Options) -> None:
+    """Diagnose every network, at every step there is, and say and write what was found."""
+    import torch
+
+    from supple.experiments.report.doctor import Findings, Stage, write
+    from supple.experiments.trial import loss_after
+    from supple.interventions import parse_hook_text
+    from supple.metrics import diagnose
+
+    torch.set_num_threads(o.threads)
+    for text in o.attempts:
+        if parse_hook_text(text).schedule is not None:
+            raise UsageError(f"--try {text}: it is tried now: leave out what follows the @")
+    findings = Findings(o.what)
+    for step, learners in source(o)(o):
+        if o.learner and o.learner not in learners:
+            raise UsageError(f"--learner {o.learner}: {o.what} has {', '.join(learners)}")
+        for name, learner in learners.items():
+            if o.learner in ("", name):
+                try:
+                    diagnosis = diagnose(learner, o.updates)
+                    tried = {text: loss_after(learner, _made(text), o.updates) for text in o.attempts}
+                except ValueError as error:
+                    raise RunError(str(error)) from error
+                findings.stages.append(Stage(step, diagnosis, tried))
+    screen.print(findings.printable())
+    if o.out:
+        write(findings, o.out)
+        screen.print(f"page: {o.out / 'index.html'}")
+
+
+def _made(text: str) -> Any:
+    from supple.interventions import make
+    from supple.registry import parse_call
+
+    call = parse_call(text)
+    return make(call.name, **call.params)
+
+
+# -- where networks come from -----------------------------------------------------------------------------------------
+
+
+def source(o: Options) -> Callable[[Options], Stages]:
+    """Return what reads this kind of thing."""
+    path = Path(o.what)
+    if path.suffix == ".zip":
+        return of_sb3
+    if ".py:" in o.what:
+        return of_function
+    if path.is_dir() and not (path / "tokenizer_config.json").exists():
+        return of_run
+    return of_language_model
+
+
+def of_run(o: Options) -> Stages:
+    """Yield the checkpoints of a run."""
+    from supple.experiments.looking import learners_at
+
+    yield from learners_at(Path(o.what), warn)
+
+
+def of_sb3(o: Options) -> Stages:
+    """Yield a model that Stable-Baselines3 saved."""
+    if not (o.sb3 and o.env):
+        raise UsageError(f"{o.what}: a model of Stable-Baselines3 needs --sb3 ALGORITHM and --env ENVIRONMENT")
+    try:
+        from supple.integrations.sb3 import learners_of_saved
+    except ImportError as error:
+        raise RunError("a model of Stable-Baselines3 needs it: pip install 'supple[sb3]'") from error
+    more = {"policy_kwargs": {"net_arch": list(o.net_arch)}} if o.net_arch else {}
+    try:
+        yield None, learners_of_saved(Path(o.what), o.sb3, o.env, o.policy, o.steps, **more)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+
+
+def of_function(o: Options) -> Stages:
+    """Yield what a function makes: (module, inputs), inputs a tensor or a tuple of them, or (module, inputs, new), `new`
+    being the state dict that training began with; else the network is compared with a freshly drawn one."""
+    from supple.interventions import learner_for
+
+    file, _, name = o.what.rpartition(":")
+    module, inputs, *new = _call(Path(file), name, o.what)
+    inputs = inputs if isinstance(inputs, tuple) else (inputs,)
+    try:
+        learner = learner_for(module, probe=lambda: inputs, loss=lambda: module(*inputs).square().mean())
+        learner.initial |= dict(new[0]) if new else learner.redraw()
+    except ValueError as error:
+        raise UsageError(f"{o.what}: {error}") from error
+    yield None, {learner.name: learner}
+
+
+def _call(file: Path, name: str, what: str) -> tuple[Any, ...]:
+    if not file.is_file():
+        raise UsageError(f"{what}: no such file: {file}")
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None
+    assert spec.loader is not None
+    code = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(file.parent))
+    try:
+        spec.loader.exec_module(code)
+        found = getattr(code, name)()
+    except (Exception, SystemExit) as error:
+        raise UsageError(f"{what}: {type(error).__name__}: {' '.join(str(error).split())}") from error
+    if not isinstance(found, tuple) or len(found) not in (2, 3):
+        raise UsageError(f"{what} should return (module, inputs), or (module, inputs, state dict when it was new)")
+    return found
+
+
+def of_language_model(o: Options) -> Stages:
+    """Yield a causal language model, reading a text."""
+    import torch
+
+    from supple.tracks.language.models import causal_learner, load_model
+
+    if o.text is None:
+        raise UsageError(f"{o.what} is no run's folder; for a language model --text FILE says what it reads")
+    if not o.text.is_file():
+        raise UsageError(f"--text {o.text}: no such file")
+    model = load_model(o.what)
+    tokens = model.tokenizer(o.text.read_text(encoding="utf-8", errors="replace"), return_tensors="pt").input_ids[0]
+    length = 128
+    rows = tokens[: len(tokens) // length * length][: 8 * length].view(-1, length)
+    if not len(rows):
+        raise UsageError(f"--text {o.text} has {len(tokens)} tokens: at least {length} are needed")
+    learner = causal_learner(
+        model, None, probe=lambda: (rows,), loss=lambda: model.model(rows, labels=rows).loss,
+        generator=torch.Generator().manual_seed(0),
+    )  # fmt: skip
+    learner.initial |= learner.redraw()
+    yield None, {learner.name: learner}
+
+
+if __name__ == "__main__":
+    run(main)
