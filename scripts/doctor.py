@@ -143,8 +143,8 @@ def of_sb3(o: Options) -> Stages:
 
 
 def of_function(o: Options) -> Stages:
-    """Yield what a function makes: (module, inputs), inputs a tensor or a tuple of them, or (module, inputs, new), `new`
-    being the state dict that training began with; else the network is compared with a freshly drawn one."""
+    """Yield what a function makes: (module, inputs), a tensor or a tuple of them, or (module, inputs, new),
+    `new` being the state dict that training began with; else it is compared with a freshly drawn one."""
     from supple.interventions import learner_for
 
     file, _, name = o.what.rpartition(":")
