@@ -107,25 +107,24 @@ class Diagnosis:
 
     def verdict(self) -> list[str]:
         """Return what was found, a sentence each, with the numbers behind it; nothing that was not measured."""
-        left = f"leaves {self.loss:.2f}, new {self.new_loss:.2f}"
-        fit = f"It fits random targets {_times(self.loss, self.new_loss)} ({left})"
-        policy = f"its policy takes one action only: entropy {self.now.entropy or 0:.1%} of the greatest"
+        left = f"leaves {self.loss:.2f} of their variance, when new {self.new_loss:.2f}"
+        fit = f"It fits random targets {_times(self.loss, self.new_loss)} ({left})."
+        policy = f"its policy takes one action only (entropy {self.now.entropy or 0:.1%} of the greatest)"
         worn = f"It looks worn: {'; '.join(self.signs)}." if self.signs else ""
-        if self.state == "lost":
-            more = f"Besides, {policy}." if self.entropy_is_gone else ""
-            return [*filter(None, [f"Plasticity is being lost in '{self.learner}'. {fit}.", worn, more])]
-        if self.state == "silent":
-            return [
-                f"'{self.learner}' does not explore any more: {policy}. {fit}, so it is not the network that cannot "
-                f"learn: nothing tells it what another action would bring.",
-                *filter(None, [worn]),
-            ]
-        if self.state == "worn":
-            return [f"'{self.learner}' looks worn, and learns all the same. {fit}.", worn]
-        return [
-            f"No sign of plasticity loss in '{self.learner}'. {fit}. If it does not learn, look at the data, the "
-            f"exploration, the step size and the reward instead."
-        ]
+        said = {
+            "lost": [f"Plasticity is being lost in '{self.learner}'. {fit}"],
+            "silent": [
+                f"'{self.learner}' does not explore any more: {policy}. As a function it still fits random targets "
+                f"({left}): what it lacks is experience of other actions."
+            ],
+            "worn": [f"'{self.learner}' looks worn, and learns all the same. {fit}"],
+            "sound": [
+                f"No sign of plasticity loss in '{self.learner}'. {fit} If it does not learn, look at the data, the "
+                f"exploration, the step size and the reward instead."
+            ],
+        }[self.state]
+        besides = f"Besides, {policy}." if self.state == "lost" and self.entropy_is_gone else ""
+        return [sentence for sentence in (*said, worn, besides) if sentence]
 
 
 def diagnose(learner: Learner, updates: int = UPDATES, learning_rate: float = LEARNING_RATE) -> Diagnosis:
@@ -147,13 +146,15 @@ def diagnose(learner: Learner, updates: int = UPDATES, learning_rate: float = LE
 
 @contextmanager
 def _as_new(learner: Learner) -> Iterator[None]:
-    """Give a learner its step-0 parameters for a while."""
-    now = snapshot(learner.module)
+    """Give a learner its step-0 parameters for a while, of which nothing was measured before."""
+    now, marked = snapshot(learner.module), learner.marked
     try:
+        learner.marked = None
         restore_(learner.module, {name: value for name, value in learner.initial.items() if name in now})
         yield
     finally:
         restore_(learner.module, now)
+        learner.marked = marked
 
 
 def _condition(view: View) -> Condition:

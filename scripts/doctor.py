@@ -183,7 +183,9 @@ def of_language_model(o: Options) -> Stages:
     from supple.tracks.language.models import causal_learner, load_model
 
     if o.text is None:
-        raise UsageError(f"{o.what} is no run's folder; for a language model --text FILE says what it reads")
+        raise UsageError(
+            f"{o.what} is no folder of a run, no .zip, no FILE.py:FUNCTION; a language model needs --text FILE to read"
+        )
     if not o.text.is_file():
         raise UsageError(f"--text {o.text}: no such file")
     model = load_model(o.what)

@@ -4,10 +4,12 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from importlib import metadata
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...metrics import Condition, Diagnosis
+from ...metrics.diagnosis import State
 from .. import files
 from .numbers import strict
 from .page import template
@@ -21,6 +23,10 @@ LIMITS = (
     "A network is compared with itself when it was new, on the inputs of one moment. Whether it fits random targets is "
     "measured; whether it will learn the next task is not. The thresholds are rules of thumb, set on a few runs."
 )
+STATES: dict[State, str] = {
+    "lost": "plasticity is being lost", "silent": "explores no more", "worn": "worn, and learns",
+    "sound": "no sign of plasticity loss",
+}  # fmt: skip
 NUMBERS = ("weight_norm", "update_ratio", "gradient_norm", "small_gradient_fraction", "srank", "policy_churn")
 
 
@@ -55,13 +61,13 @@ class Findings:
         ]
 
     def _history(self, last: Stage) -> list[str]:
-        """Since when the newest state has been so, as far as there are checkpoints."""
+        """Return what was found at each checkpoint, where there are several."""
         own = [stage for stage in self.stages if stage.diagnosis.learner == last.diagnosis.learner]
-        if last.diagnosis.state == "sound" or len(own) < 2:
+        if len(own) < 2:
             return []
-        others = [stage.step for stage in own if stage.diagnosis.state != last.diagnosis.state]
-        since = next(stage.step for stage in own if not others or (stage.step or 0) > (others[-1] or 0))
-        return [f"So it is since step {since:,} at the latest, of {len(own)} checkpoints from step {own[0].step:,} on."]
+        spans = [list(stages) for _, stages in groupby(own, lambda stage: stage.diagnosis.state)]
+        words = [f"{STATES[span[0].diagnosis.state]} {_steps(span)}" for span in spans]
+        return [f"Over the checkpoints of '{last.diagnosis.learner}': {'; '.join(words)}."]
 
     @property
     def tables(self) -> list[Table]:
@@ -128,11 +134,12 @@ def write(findings: Findings, folder: Path) -> None:
 
 
 def _fact(stage: Stage) -> tuple[str, str]:
-    words = {
-        "lost": "plasticity is being lost", "silent": "explores no more", "worn": "worn, and learns",
-        "sound": "no sign of plasticity loss",
-    }  # fmt: skip
-    return words[stage.diagnosis.state], _where(stage)
+    return STATES[stage.diagnosis.state], _where(stage)
+
+
+def _steps(span: Sequence[Stage]) -> str:
+    first, last = span[0].step, span[-1].step
+    return f"at step {first:,}" if first == last else f"from step {first:,} to {last:,}"
 
 
 def _where(stage: Stage) -> str:
@@ -157,7 +164,7 @@ def _numbers(stage: Stage) -> Table:
     if now.entropy is not None:
         rows.append(["entropy of the policy, of the greatest", number(now.entropy), number(new.entropy)])
     rows += [[f"norm of {name}", number(norm), number(new.norms[name])] for name, norm in now.norms.items()]
-    return Table(_where(stage), ["", "now", "when new"], rows)
+    return Table(_where(stage), ["number", "now", "when new"], rows)
 
 
 def _layers(diagnosis: Diagnosis) -> Table:
@@ -169,8 +176,9 @@ def _layers(diagnosis: Diagnosis) -> Table:
         ]
         for now, new in pairs
     ]  # fmt: skip
-    header = ["units", "count", "dormant", "new", "saturated", "new", "effective rank", "new"]
-    return Table(f"{diagnosis.learner}: hidden units, now and when new", header, rows)
+    header = ["units", "count", "dormant", "(new)", "saturated", "(new)", "rank", "(new)"]
+    words = "Shares that are always 0, and of |φ′| < 0.001; effective rank of their outputs; (new): when it was new."
+    return Table(f"{diagnosis.learner}: hidden units, now and when new", header, rows, words, turns=False)
 
 
 def _of(condition: Condition, name: str) -> str:

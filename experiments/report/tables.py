@@ -16,12 +16,14 @@ WORD = 12  # characters; longer words may be broken where the terminal is narrow
 
 @dataclass(frozen=True)
 class Table:
-    """A table as text: rows begin with an arm. words: what the columns mean."""
+    """A table as text: rows begin with an arm, or other name. words: what the columns mean. turns: whether the terminal
+    may show columns as rows."""
 
     title: str
     header: list[str]
     rows: list[list[str]]
     words: str = ""
+    turns: bool = True
 
 
 def printable(plain: Table) -> "RichTable":
@@ -31,7 +33,7 @@ def printable(plain: Table) -> "RichTable":
     from rich.table import Table as RichTable
 
     lines = [plain.header, *plain.rows]
-    if len({row[0] for row in plain.rows}) == len(plain.rows) < len(plain.header):
+    if plain.turns and len({row[0] for row in plain.rows}) == len(plain.rows) < len(plain.header):
         lines = [list(line) for line in zip(*lines, strict=True)]
     table = RichTable(title=plain.title, title_justify="left", header_style="bold", box=SIMPLE_HEAD)
     table.add_column("" if lines[0][0] == "arm" else lines[0][0], no_wrap=True)

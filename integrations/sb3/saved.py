@@ -1,5 +1,6 @@
 """A model that Stable-Baselines3 saved, of which only the weights are read: none of its pickles is opened."""
 
+import copy
 import io
 import zipfile
 from pathlib import Path
@@ -40,6 +41,7 @@ def learners_of_saved(
             f"unknown algorithm {algorithm!r}{did_you_mean(algorithm, ALGORITHMS)}: {', '.join(ALGORITHMS)}"
         )
     weights, kind = _weights(file), ALGORITHMS[algorithm]
+    settings = copy.deepcopy(settings)  # SB3 writes into them
     memory = {"n_steps": steps} if issubclass(kind, OnPolicyAlgorithm) else {"buffer_size": steps}
     try:
         model = kind(policy, gym.make(env), device="cpu", seed=0, **memory | settings)

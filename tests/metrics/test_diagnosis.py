@@ -1,0 +1,107 @@
+"""A diagnosis: a network beside itself when it was new, in numbers and in words that claim no more."""
+
+import copy
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.distributions import Categorical
+
+from supple.interventions import Learner, learner_for
+from supple.metrics import Diagnosis, diagnose, dormant_fraction, effective_rank, trainability
+
+X = torch.randn(64, 5, generator=torch.Generator().manual_seed(1))
+
+
+def learner(**more: object) -> Learner:
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(5, 16), nn.ReLU(), nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 3))
+    target = learner_for(module, probe=lambda: (X,), loss=lambda: module(X).square().mean())
+    for name, value in more.items():
+        setattr(target, name, value)
+    return target
+
+
+@torch.no_grad()
+def silence(module: nn.Module, share: float = 1.0) -> None:
+    """Let this share of the second layer's units be 0 on all inputs."""
+    module[2].bias[: round(16 * share)] = -100.0  # type: ignore[index, operator]
+
+
+def states(target: Learner) -> dict[str, Tensor]:
+    return copy.deepcopy({**target.module.state_dict(), "draws": target.generator.get_state()})
+
+
+def test_it_says_what_metrics_say_of_the_network_now_and_when_it_was_new() -> None:
+    target = learner()
+    new = copy.deepcopy(target.module)
+    silence(target.module, 0.25)
+    found = diagnose(target, updates=5)
+    fit = trainability(target, updates=5)
+    assert fit is not None
+    assert (found.loss, found.new_loss) == (float(fit.loss), float(fit.initial_loss))
+    for condition, module in ((found.now, target.module), (found.new, new)):
+        units = dict(zip(("1", "3"), (module[:2](X), module[:4](X)), strict=True))
+        for each in condition.units:
+            assert each.dormant == pytest.approx(dormant_fraction({"": units[each.name]}))
+            assert each.effective_rank == pytest.approx(effective_rank(units[each.name]))
+            assert each.saturated == pytest.approx(float((units[each.name] == 0).double().mean()))
+        assert condition.norms["2"] == pytest.approx(module[2].weight.norm().item())
+
+
+def test_nothing_of_the_learner_moves() -> None:
+    target = learner()
+    silence(target.module, 0.5)
+    target.mark()
+    marked, before = target.marked, states(target)
+    diagnose(target, updates=3)
+    assert all(torch.equal(value, before[name]) for name, value in states(target).items())
+    assert target.marked is marked
+
+
+def policy_of(scale: float) -> Callable[[Tensor, object], Categorical]:
+    return lambda outputs, parameters: Categorical(logits=scale * outputs * parameters["4.weight"].norm() ** 9)  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("wear", "state", "words"),
+    [
+        (lambda module: None, "sound", "No sign of plasticity loss in 'model'. It fits random targets as well as"),
+        (silence, "lost", "Plasticity is being lost in 'model'. It fits random targets "),
+        (lambda module: silence(module, 0.75), "worn", "'model' looks worn, and learns all the same."),
+    ],
+)
+def test_the_verdict_follows_from_what_was_measured(wear: Callable[[nn.Module], None], state: str, words: str) -> None:
+    target = learner()
+    wear(target.module)
+    found = diagnose(target)
+    assert found.state == state
+    assert found.verdict()[0].startswith(words)
+    assert any("units dormant" in sentence for sentence in found.verdict()) == (state != "sound")
+
+
+def test_a_policy_that_takes_one_action_only_is_told_apart_from_a_network_that_cannot_learn() -> None:
+    target = learner(policy=policy_of(1.0))
+    with torch.no_grad():
+        target.module[4].weight.mul_(3)  # type: ignore[index, operator]
+    found = diagnose(target)
+    assert found.now.entropy is not None
+    assert found.new.entropy is not None
+    assert found.now.entropy < 0.02 < 0.9 < found.new.entropy
+    assert found.state == "silent"
+    assert "does not explore any more: its policy takes one action only" in found.verdict()[0]
+
+
+def test_without_data_there_is_nothing_to_say() -> None:
+    target = learner(probe=lambda: None)
+    with pytest.raises(ValueError, match="'model' has seen no data yet"):
+        diagnose(target)
+
+
+def test_a_worse_fit_is_no_loss_where_both_fit_nearly_perfectly() -> None:
+    found = diagnose(learner(), updates=1)
+    slight = Diagnosis("model", found.now, found.new, loss=0.03, new_loss=0.001)
+    assert slight.state == "sound"
+    assert Diagnosis("model", found.now, found.new, loss=0.4, new_loss=0.3).state == "sound"
+    assert Diagnosis("model", found.now, found.new, loss=0.4, new_loss=0.1).state == "lost"

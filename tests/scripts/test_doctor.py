@@ -1,0 +1,123 @@
+"""`supple doctor` on what it knows: runs, functions, models of others; what it prints and writes; what it refuses."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from supple.experiments.errors import RunError, UsageError
+from supple.scripts.main import dispatch
+
+NETWORK = """
+import torch
+from torch import nn
+
+def network():
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(5, 16), nn.ReLU(), nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 3))
+    new = {name: value.clone() for name, value in net.state_dict().items()}
+    with torch.no_grad():
+        net[2].bias.fill_(-100.0)
+    return net, torch.randn(64, 5), new
+
+def nothing():
+    return None
+
+def broken():
+    raise SystemExit("no")
+"""
+
+
+@pytest.fixture
+def code(tmp_path: Path) -> Path:
+    (tmp_path / "mine.py").write_text(NETWORK)
+    return tmp_path / "mine.py"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("doctor") / "run"
+    words = (
+        "train ppo --env CartPole-v1 --steps 240 --num-envs 2 --rollout-steps 20 --minibatch-size 10 --epochs 1 "
+        "--hidden 8 --adapter 8 --compile off --checkpoint-every 80 --keep-checkpoints 5 --eval-episodes 0"
+    )
+    dispatch([*words.split(), "--hook", "fire@0.5", "--out", str(path)])
+    return path
+
+
+def said(capsys: pytest.CaptureFixture[str]) -> str:
+    return " ".join(capsys.readouterr().out.split())
+
+
+def test_a_run_is_looked_at_at_each_of_its_checkpoints_and_left_as_it_was(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = {file: file.read_bytes() for file in run.rglob("*") if file.is_file()}
+    dispatch(["doctor", str(run), "--updates", "3", "--out", str(tmp_path / "out")])
+    assert {file: file.read_bytes() for file in run.rglob("*") if file.is_file()} == before
+    found = json.loads((tmp_path / "out/doctor.json").read_text())
+    assert [stage["step"] for stage in found["stages"]] == [80, 160, 240]
+    assert {stage["learner"] for stage in found["stages"]} == {"agent"}
+    assert len({stage["now"]["numbers"]["weight_norm"] for stage in found["stages"]}) == 3
+    assert len({stage["new"]["numbers"]["weight_norm"] for stage in found["stages"]}) == 1
+    words = said(capsys)
+    assert all(" ".join(sentence.split()) in words for sentence in found["verdict"])
+    page = (tmp_path / "out/index.html").read_text()
+    assert "Does run still learn?" in page
+    assert (tmp_path / "out/checkpoints.png").read_bytes()[:4] == b"\x89PNG"
+    assert not re.search(r"https?://", page)
+
+
+def test_a_function_of_ones_own_and_what_would_bring_it_back(code: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    dispatch(["doctor", f"{code}:network", "--try", "redo", "fire"])
+    words = said(capsys)
+    assert "Plasticity is being lost in 'model'." in words
+    assert "3: 100% of 16 units dormant (when new 1" in words
+    losses = [float(loss) for loss in re.findall(r"taken back, it leaves ([\d.]+) of random targets", words)]
+    assert losses[0] < 0.5 < losses[1]  # fire leaves biases alone
+
+
+def test_a_model_of_sb3_and_a_language_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sb3 = pytest.importorskip("stable_baselines3")
+    pytest.importorskip("transformers")
+    sb3.DQN("MlpPolicy", "CartPole-v1", policy_kwargs={"net_arch": [8]}).save(tmp_path / "model.zip")
+    options = "--sb3 DQN --env CartPole-v1 --net-arch 8 --steps 64 --updates 2"
+    dispatch(["doctor", str(tmp_path / "model.zip"), *options.split()])
+    assert "in 'q'" in said(capsys)
+    (tmp_path / "text.txt").write_text("the quick brown fox " * 200)
+    dispatch(["doctor", "llama:32x1", "--text", str(tmp_path / "text.txt"), "--updates", "1"])
+    assert "in 'model'" in said(capsys)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("nowhere", "nowhere is no folder of a run, no .zip, no FILE.py:FUNCTION"),
+        ("nowhere.zip", "needs --sb3 ALGORITHM and --env ENVIRONMENT"),
+        ("nowhere.zip --sb3 DQN --env CartPole-v1", "nowhere.zip: No such file"),
+        ("nowhere.py:network", "no such file: nowhere.py"),
+        ("{code}:netwrk", "has no attribute 'netwrk'"),
+        ("{code}:nothing", "should return (module, inputs)"),
+        ("{code}:broken", "SystemExit: no"),
+        ("{code}:network --try fire@task", "leave out what follows the @"),
+        ("{code}:network --try fier", "did you mean 'fire'"),
+        ("{code}:network --try l2_init", "l2_init does not rewrite weights at one moment"),
+        ("{code}:network --learner critic", "--learner critic: "),
+        ("{code}:network --updates 0", "--updates must be"),
+        ("{code}:network --out {code}", "already holds other files"),
+        ("llama:32x1 --text nowhere.txt", "--text nowhere.txt: no such file"),
+    ],
+)
+def test_what_it_cannot_look_at_is_refused_in_one_line(code: Path, words: str, message: str) -> None:
+    with pytest.raises((UsageError, RunError)) as refusal:
+        dispatch(["doctor", *words.format(code=code).split()])
+    assert message in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_run_without_a_checkpoint_is_told_so(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/config.json").write_bytes((run / "config.json").read_bytes())
+    with pytest.raises(RunError, match="has no checkpoint yet"):
+        dispatch(["doctor", str(tmp_path / "run")])
