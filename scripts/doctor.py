@@ -180,7 +180,8 @@ def of_language_model(o: Options) -> Stages:
     """Yield a causal language model, reading a text."""
     import torch
 
-    from supple.tracks.language.models import causal_learner, load_model
+    from supple.networks.causal import causal_learner
+    from supple.tracks.language.models import load_model
 
     if o.text is None:
         raise UsageError(
@@ -195,7 +196,7 @@ def of_language_model(o: Options) -> Stages:
     if not len(rows):
         raise UsageError(f"--text {o.text} has {len(tokens)} tokens: at least {length} are needed")
     learner = causal_learner(
-        model, None, probe=lambda: (rows,), loss=lambda: model.model(rows, labels=rows).loss,
+        model.model, None, probe=lambda: (rows,), loss=lambda: model.model(rows, labels=rows).loss,
         generator=torch.Generator().manual_seed(0),
     )  # fmt: skip
     learner.initial |= learner.redraw()

@@ -7,14 +7,10 @@ SB3's training loop stays as it is. What acts at a moment acts between two updat
 come to its end; what acts all the time (penalties) reaches the update through torch's optimizer hooks.
 """
 
-import json
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
-
-import torch
-from torch import Tensor
 
 try:
     from stable_baselines3.common.callbacks import BaseCallback
@@ -24,8 +20,9 @@ from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from torch.utils.hooks import RemovableHandle
 
 from ...experiments.hooks import HookDriver
-from ...interventions import Hook, Learner, When, parse_hook, parse_hook_text
+from ...interventions import Learner
 from ...metrics import measure
+from ..shared import Events, add_penalty, check, read
 from .learners import learners_of
 
 
@@ -55,19 +52,12 @@ class SuppleCallback(BaseCallback):
         training starts.
         """
         super().__init__(verbose)
-        if isinstance(hooks, str):
-            raise ValueError(f"hooks is a list of texts: hooks=[{hooks!r}]")
         if measure_every < 0:
             raise ValueError(f"measure_every must be 0 or more steps, got {measure_every}")
-        parsed = [parse_hook(text) for text in hooks]
-        self.hooks: list[Hook] = [hook for hook in parsed if hook is not None]
-        for index, hook in enumerate(self.hooks):
-            if hook.text in (other.text for other in self.hooks[:index]):
-                raise ValueError(f"{hook.text} is given twice")
+        self.hooks = read(hooks)
         self.measure_every = measure_every
-        self.events: list[dict[str, Any]] = []
+        self.events = Events(events, verbose > 0)
         self.learners: dict[str, Learner] = {}
-        self._file = None if events is None else Path(events)
         self._known: Any = None  # the model that `learners` belong to
         self._owners: dict[str, Any] = {}  # which part of the model holds each learner's optimizer
         self._start = 0  # step at which the first `learn()` of those that belong together began
@@ -108,13 +98,12 @@ class SuppleCallback(BaseCallback):
             self._switches, self._switching = 0, False
             for hook in self.hooks:
                 hook.memory.clear()
-        if self._file is not None:
-            self._file.open("a").close()  # fails now rather than at the first event
+        self.events.begin()
         total = model._total_timesteps
         if not goes_on:
             self._start = self._step = self._seen = start
-        self._driver = HookDriver(self.hooks, self.learners, self._log, total, self._start)
-        self._check(total, start, goes_on)
+        self._driver = HookDriver(self.hooks, self.learners, self.events.log, total, self._start)
+        check(self.hooks, total, start, self.measure_every > 0, begins=not goes_on)
         self._hang_on()
         if not goes_on:
             self._driver.passed(start - 1, start)
@@ -152,14 +141,6 @@ class SuppleCallback(BaseCallback):
 
     # -- what is done --------------------------------------------------------------------------------------
 
-    def _check(self, total: int, start: int, goes_on: bool) -> None:
-        """Refuse a hook that never acts in this run. What a run that goes on has behind it is no mistake."""
-        for hook in self.hooks:
-            if not goes_on and (problem := parse_hook_text(hook.text).problem(total, start)):
-                raise ValueError(problem)
-            if isinstance(hook.schedule, When) and not self.measure_every:
-                raise ValueError(f"{hook.text} never fires: measure_every=0 measures nothing")
-
     def _hang_on(self) -> None:
         """Let what acts all the time take part in every step of the learners' optimizers."""
         for learner in self.learners.values():
@@ -188,16 +169,7 @@ class SuppleCallback(BaseCallback):
             self._hang_on()
 
     def _add_penalty(self, learner: Learner, *_: Any) -> None:
-        """Before a step: the gradient of the loss terms, as if they had been part of the loss."""
-        parameters = [p for p in learner.module.parameters() if p.requires_grad]
-        with torch.enable_grad():
-            penalty = self._driver.penalty(learner)
-        if not penalty.requires_grad:  # no hook has a term for this learner
-            return
-        gradients: Sequence[Tensor | None] = torch.autograd.grad(penalty, parameters, allow_unused=True)
-        for parameter, gradient in zip(parameters, gradients, strict=True):
-            if gradient is not None:
-                parameter.grad = gradient if parameter.grad is None else parameter.grad.add_(gradient)
+        add_penalty(self._driver, learner)
 
     def _before_update(self, learner: Learner, *_: Any) -> None:
         self._driver.before_update(learner)
@@ -215,12 +187,3 @@ class SuppleCallback(BaseCallback):
                 self.logger.record(f"supple/{learner.name}/{name}", value, exclude=long)
             learner.mark()
         return numbers
-
-    def _log(self, **fields: Any) -> None:
-        event = json.loads(json.dumps(fields), parse_constant=lambda _: None)  # JSON has no NaN and no infinity
-        self.events.append(event)
-        if self._file is not None:
-            with self._file.open("a") as file:
-                file.write(json.dumps(event) + "\n")
-        if self.verbose:
-            print(f"supple: {event['hook']} on {event['learner']} at step {event['step']}")

@@ -3,7 +3,7 @@
 import importlib.util
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass
 from io import StringIO
@@ -12,26 +12,17 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from torch import Tensor, nn
+from torch import nn
 
 from ...experiments import files
 from ...experiments.cache import cache_folder
 from ...experiments.errors import RunError, UsageError
-from ...interventions import Layer, Learner
-from ...networks import no_batches
 
 SMOLLM2 = "smollm2"
 GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 CONVERTED = "SmolLM2-135M-Instruct"  # folder beside it, in transformers' layout
 HUB = re.compile(r"[\w.-]+/[\w.-]+")
 FORMS = "a folder in transformers' layout, a .gguf file, smollm2, llama:WIDTHxLAYERS, or OWNER/NAME on the hub"
-PARTS = {
-    "q_proj": "query", "k_proj": "key", "v_proj": "value", "o_proj": "output",
-    "gate_proj": "gate", "up_proj": "up", "down_proj": "down",
-}  # fmt: skip
-BESIDE = ("key", "value", "up")  # parts at the depth of the one before them
-NORMS = ("norm", "final_layernorm", "final_layer_norm", "ln_f")  # what the last normalisation is called
-UNITS = ("act_fn", "act")  # what the activation of an MLP is called
 UNREADABLE = (OSError, ValueError, KeyError, RuntimeError, SafetensorError)  # what transformers raises for bad files
 
 
@@ -114,87 +105,6 @@ def save_model(language_model: LanguageModel, folder: Path) -> None:
     with files.appearing(folder) as temporary, quiet():
         language_model.model.save_pretrained(temporary)  # type: ignore[operator]
         language_model.tokenizer.save_pretrained(temporary)
-
-
-# -- what interventions and metrics see --------------------------------------------------------------------------
-
-
-def causal_layers(model: nn.Module) -> tuple[Layer, ...]:
-    """Return a model's Linear layers in forward order, all hidden but the head. Parts: query, key, value, output, gate,
-    up, down, head; others are called as the model calls them. A tied head is the embedding as well.
-
-    Raises ValueError for a model without Linear layers (GPT-2's are of another kind)."""
-    head = model.get_output_embeddings()  # type: ignore[operator]
-    found: list[Layer] = []
-    depth = -1
-    for name, module in model.named_modules():
-        if isinstance(module, nn.Linear):
-            word = name.rpartition(".")[2]
-            part = "head" if module is head else PARTS.get(word, word)
-            depth += part not in BESIDE
-            found.append(Layer(name, module, "head" if module is head else "hidden", depth, part))
-    if not any(layer.role == "hidden" for layer in found):
-        raise ValueError(f"{type(model).__name__} has no Linear layers to intervene in")
-    return tuple(found)
-
-
-def causal_units(model: nn.Module) -> tuple[str, ...]:
-    """Return names of the activations of its MLPs. Raises ValueError for a model that has none as a module."""
-    units = tuple(name for name, _ in model.named_modules() if name.rpartition(".")[2] in UNITS)
-    if not units:
-        raise ValueError(f"{type(model).__name__} has no activations to measure that are modules ({', '.join(UNITS)})")
-    return units
-
-
-def causal_features(model: nn.Module) -> str | None:
-    """Name of the last normalisation, whose outputs the head reads; None if it has none of a known name."""
-    prefix = getattr(model, "base_model_prefix", "")
-    names = dict(model.named_modules())
-    return next((name for norm in NORMS if (name := f"{prefix}.{norm}") in names), None)
-
-
-def causal_learner(
-    language_model: LanguageModel,
-    optimizer: torch.optim.Optimizer | None,
-    *,
-    probe: Callable[[], Sequence[Any] | None],
-    loss: Callable[[], Tensor],
-    generator: torch.Generator,
-    batches: Callable[[int | None], Iterator[Tensor]] = no_batches,
-    retain: Callable[[], Tensor] | None = None,
-    name: str = "model",
-) -> Learner:
-    """Return what interventions and metrics see of a causal language model; call it before the first update.
-
-    Arguments as in `Learner`. Units are what the MLPs' activations put out; in a gated MLP they are multiplied by
-    another layer's outputs, so methods that replace single units refuse them. A fresh draw (`redraw`) is that of
-    transformers, from the learner's generator.
-    """
-    model = language_model.model
-    units = causal_units(model)
-    return Learner(
-        name,
-        model,
-        optimizer,
-        causal_layers(model),
-        units,
-        probe=probe,
-        loss=loss,
-        generator=generator,
-        redraw=lambda: _redraw(model, generator),
-        batches=batches,
-        retain=retain,
-        unwired=dict.fromkeys(units, "lies in a gated MLP, where the outputs of another layer multiply it"),
-        features=causal_features(model),
-    )
-
-
-def _redraw(model: nn.Module, generator: torch.Generator) -> dict[str, Tensor]:
-    seed = int(torch.randint(2**62, (), generator=generator))
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)
-        fresh = type(model)(model.config)
-    return {name: p.detach() for name, p in fresh.named_parameters()}
 
 
 # -- files ---------------------------------------------------------------------------------------------------------

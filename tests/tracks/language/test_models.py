@@ -8,12 +8,11 @@ import transformers as hf
 from supple.experiments.errors import RunError, UsageError
 from supple.interventions import Learner, make
 from supple.metrics import View, hessian_eigenvalues, measure
+from supple.networks.causal import causal_layers, causal_learner
 from supple.tracks.language import models
 from supple.tracks.language.fresh import byte_tokenizer
 from supple.tracks.language.models import (
     LanguageModel,
-    causal_layers,
-    causal_learner,
     load_model,
     new_model,
     save_model,
@@ -37,7 +36,9 @@ def learner_of(lm: LanguageModel) -> Learner:
         found: torch.Tensor = lm.model(TOKENS, labels=TOKENS).loss
         return found
 
-    return causal_learner(lm, None, probe=lambda: (TOKENS,), loss=loss, generator=torch.Generator().manual_seed(0))
+    return causal_learner(
+        lm.model, None, probe=lambda: (TOKENS,), loss=loss, generator=torch.Generator().manual_seed(0)
+    )
 
 
 def test_new_models_have_the_weights_of_their_seed_and_move_no_generator() -> None:

@@ -8,14 +8,12 @@ import torch
 from torch import Tensor
 
 from ....experiments.seeding import generator
+from ....networks.causal import causal_features, causal_layers, causal_units
 from ..answers import answer_nll, task_score
 from ..chat import IGNORED, Encoded, collate, encode
 from ..examples import TaskData, load_task
 from ..models import (
     LanguageModel,
-    causal_features,
-    causal_layers,
-    causal_units,
     check_context,
     load_model,
     save_model,

@@ -13,12 +13,13 @@ from torch import Tensor
 from ....experiments.errors import UsageError
 from ....experiments.seeding import generator
 from ....experiments.work import Task
+from ....networks.causal import causal_learner
 from ...supervised import SupervisedWork
 from ..answers import answer_loss, answer_nll, task_score
 from ..chat import Encoded, collate, encode
 from ..examples import TaskData, load_task
 from ..gpt import adamw
-from ..models import LanguageModel, causal_learner, check_context, load_model, save_model
+from ..models import LanguageModel, check_context, load_model, save_model
 from ..schedule import cosine
 from .settings import SFTSettings
 
@@ -55,7 +56,7 @@ class FinetuneWork(SupervisedWork):
         self.place = self.tasks[0], 0
         self.sources = {"model": language_model.source} | {k: d.described for k, d in self.examined.items()}
         self.learner = causal_learner(
-            language_model,
+            language_model.model,
             adamw(language_model.model, s.learning_rate, s.weight_decay, betas=(0.9, 0.999)),
             probe=self._probe,
             loss=self._recent_loss,

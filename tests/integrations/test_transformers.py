@@ -1,0 +1,179 @@
+"""The callback in the real Trainer: hooks act, a resumed training is the same, and what cannot be is said."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+hf = pytest.importorskip("transformers")
+
+from supple.experiments.errors import RunError  # noqa: E402
+from supple.integrations.transformers import SuppleCallback  # noqa: E402
+from supple.interventions import learner_for, make  # noqa: E402
+from supple.networks.causal import causal_learner  # noqa: E402
+
+SIZES = {
+    "vocab_size": 32, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1, "num_attention_heads": 2,
+    "num_key_value_heads": 1, "head_dim": 8,
+}  # fmt: skip
+
+
+def model() -> Any:
+    torch.manual_seed(0)
+    return hf.LlamaForCausalLM(hf.LlamaConfig(**SIZES))
+
+
+class Text(torch.utils.data.Dataset):
+    def __len__(self) -> int:
+        return 64
+
+    def __getitem__(self, index: int) -> dict[str, Tensor]:
+        ids = torch.randint(32, (12,), generator=torch.Generator().manual_seed(index))
+        return {"input_ids": ids, "labels": ids}
+
+
+def trainer(folder: Path, *callbacks: Any, of: Any = None, **more: Any) -> Any:
+    arguments = {
+        "max_steps": 8, "per_device_train_batch_size": 4, "learning_rate": 1e-2, "save_steps": 4, "report_to": [],
+        "use_cpu": True, "disable_tqdm": True, "logging_steps": 1000, "save_strategy": "steps", "seed": 3,
+        "lr_scheduler_type": "constant",
+    }  # fmt: skip
+    own = hf.TrainingArguments(output_dir=str(folder), **arguments | more)
+    return hf.Trainer(of or model(), own, train_dataset=Text(), callbacks=list(callbacks))
+
+
+def weights(of: Any) -> dict[str, Tensor]:
+    return {name: value.clone() for name, value in of.model.state_dict().items()}
+
+
+def assert_same(ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> None:
+    assert all(torch.equal(value, theirs[name]) for name, value in ours.items())
+
+
+def test_training_that_is_only_measured_is_training_without_the_callback(tmp_path: Path) -> None:
+    plain, measured = trainer(tmp_path / "a"), trainer(tmp_path / "b", callback := SuppleCallback(measure_every=2))
+    plain.train()
+    measured.train()
+    assert_same(weights(measured), weights(plain))
+    logged = [row for row in measured.state.log_history if "supple/model/weight_norm" in row]
+    assert [row["step"] for row in logged] == [2, 4, 6, 8]
+    assert all("supple/model/dormant_fraction" in row and row["supple/model/update_ratio"] > 0 for row in logged)
+    assert not callback.learner.module._forward_pre_hooks
+
+
+def test_a_hook_acts_between_two_updates_on_weights_and_the_optimizers_state(tmp_path: Path) -> None:
+    class Stop(hf.TrainerCallback):
+        """Take what there is behind the moment."""
+
+        def on_step_end(self, args: Any, state: Any, control: Any, **given: Any) -> None:
+            inner = given["optimizer"].optimizer
+            found[state.global_step] = copy.deepcopy((given["model"].state_dict(), inner.state_dict()["state"]))
+
+    found: dict[int, Any] = {}
+    told = trainer(tmp_path, SuppleCallback(["fire@0.5"], measure_every=0), Stop(), max_steps=4)
+    told.train()
+    plain = trainer(tmp_path / "plain", max_steps=2)
+    plain.train()
+    reference = plain.model
+    learner = causal_learner(
+        reference, plain.optimizer.optimizer, probe=lambda: None, loss=lambda: torch.zeros(()),
+        generator=torch.Generator(),
+    )  # fmt: skip
+    make("fire").apply(learner)
+    assert_same(found[2][0], reference.state_dict())
+    slots = learner.optimizer.state_dict()["state"]  # type: ignore[union-attr]
+    assert all(torch.equal(found[2][1][i][key], value) for i, each in slots.items() for key, value in each.items())
+
+
+def test_penalties_are_part_of_the_gradient(tmp_path: Path) -> None:
+    strong = trainer(tmp_path / "a", callback := SuppleCallback(["l2_init(strength=1000)"]), max_grad_norm=0.0)
+    free = trainer(tmp_path / "b", max_grad_norm=0.0)
+    start = weights(strong)
+    strong.train()
+    free.train()
+    moved = [
+        sum(float((value - start[name]).norm()) for name, value in weights(each).items()) for each in (strong, free)
+    ]
+    assert moved[0] < 0.5 * moved[1]
+    assert callback.learner.initial["lm_head.weight"].equal(start["lm_head.weight"])
+
+
+HOOKS = ["l2_init(strength=1e-2)", "weight_clip(kappa=1.2)", "upgd(sigma=0.01)", "snp(noise=0.1)@every:3", "reset@task"]
+
+
+def test_a_training_that_goes_on_from_the_trainers_checkpoint_is_the_same(tmp_path: Path) -> None:
+    def train(folder: Path, **more: Any) -> tuple[Any, SuppleCallback]:
+        callback = SuppleCallback(HOOKS, measure_every=2)
+        found = trainer(folder, callback, **more)
+
+        class Switch(hf.TrainerCallback):
+            def on_step_begin(self, args: Any, state: Any, control: Any, **given: Any) -> None:
+                if state.global_step == 5:
+                    callback.new_task()
+
+        found.add_callback(Switch())
+        return found, callback
+
+    whole, events = train(tmp_path / "whole")
+    whole.train()
+    again, later = train(tmp_path / "whole")
+    again.train(resume_from_checkpoint=str(tmp_path / "whole/checkpoint-4"))
+    assert_same(weights(again), weights(whole))
+    assert [e["step"] for e in events.events] == [3, 6, 6]
+    assert [e["step"] for e in later.events] == [6, 6]
+    rows = [
+        [row for row in each.state.log_history if row["step"] == 8 and "supple/model/weight_norm" in row]
+        for each in (whole, again)
+    ]
+    assert rows[0] == rows[1]
+
+
+def test_another_model_is_looked_at_by_a_learner_of_its_own(tmp_path: Path) -> None:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = nn.Sequential(nn.Embedding(32, 8), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 32))
+
+        def forward(self, input_ids: Tensor, labels: Tensor | None = None) -> dict[str, Tensor]:
+            logits = self.layers(input_ids)
+            loss = nn.functional.cross_entropy(logits.flatten(0, 1), input_ids.flatten())
+            return {"loss": loss, "logits": logits}
+
+    def build(net: Any, optimizer: Any, recent: Any) -> Any:
+        return learner_for(
+            net, optimizer, name="net", loss=lambda: net(**recent())["loss"],
+            probe=lambda: (batch := recent()) and (batch["input_ids"],),
+        )  # fmt: skip
+
+    found = trainer(tmp_path, callback := SuppleCallback(["net/redo@4"], measure_every=4, learner=build), of=Net())
+    found.train()
+    assert [e["learner"] for e in callback.events] == ["net"]
+
+
+@pytest.mark.parametrize(
+    ("hooks", "more", "words"),
+    [
+        (["fier@0.5"], {}, "did you mean 'fire'"),
+        (["fire@0.5", "fire@0.5"], {}, "is given twice"),
+        (["fire@9"], {}, "never fires: the run has 8 steps"),
+        (["muon@0.5"], {}, "muon@0.5: exchanges parts of the network or its optimizer"),
+        (["redo@0.5"], {}, "redo@0.5"),
+        (["q/fire@0.5"], {}, "unknown learner 'q'"),
+        (["fire@when:srank<2"], {"measure_every": 0}, "measure_every=0 measures nothing"),
+    ],
+)
+def test_what_cannot_work_is_refused_in_one_line_before_training(
+    tmp_path: Path, hooks: list[str], more: dict[str, int], words: str
+) -> None:
+    with pytest.raises(ValueError, match=words) as refusal:
+        trainer(tmp_path, SuppleCallback(hooks, **more)).train()
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_checkpoint_that_was_saved_without_the_callback_is_told_so(tmp_path: Path) -> None:
+    trainer(tmp_path).train()
+    with pytest.raises(RunError, match="checkpoint-4 was saved without SuppleCallback"):
+        trainer(tmp_path, SuppleCallback()).train(resume_from_checkpoint=str(tmp_path / "checkpoint-4"))
