@@ -18,7 +18,7 @@ LIBRARIES: dict[str, set[str]] = {
         *("torch", "numpy", "scipy", "safetensors", "tensorboard", "psutil", "tyro", "rich", "matplotlib", "jinja2")
     },
     "agents": {"torch", "numpy", "gymnasium", "tyro", "matplotlib"},
-    "integrations": {"torch", "transformers", "numpy", "gymnasium", "stable_baselines3"},
+    "integrations": {"torch", "transformers", "lightning", "numpy", "gymnasium", "stable_baselines3"},
     "tracks": {
         "torch",
         "numpy",
