@@ -80,13 +80,13 @@ def test_a_hook_acts_between_two_updates(tmp_path: Path) -> None:
 
 
 def test_updates_are_counted_where_gradients_are_accumulated(tmp_path: Path) -> None:
-    callback = SuppleCallback(["snp(lam=0.999,noise=0)@every:2", "weight_clip(kappa=0.5)"], loss=loss)
+    callback = SuppleCallback(["snp(lam=0.001,noise=0)@every:2", "weight_clip(kappa=0.5)"], loss=loss)
     _, module = fit(tmp_path, callback, max_steps=4, accumulate_grad_batches=2)
     assert [event["step"] for event in callback.events] == [2, 4]
     for name, value in module.named_parameters():
         layer = name.rpartition(".")[0]
         bound = 0.5 * callback.learner.initial[f"{layer}.weight"].abs().max()
-        assert value.abs().max() <= 1.01 * bound  # it shrinks toward θ₀ behind the clipping
+        assert value.abs().max() <= 1.01 * bound  # snp moves it toward θ₀ behind the clipping
 
 
 def test_penalties_are_part_of_the_gradient(tmp_path: Path) -> None:
