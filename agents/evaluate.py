@@ -12,13 +12,18 @@ LONGEST = 100_000  # decisions in an episode of an evaluation; those of Atari ha
 
 
 def evaluate(agent: Agent, env: str, envs: Envs, seeds: Sequence[int]) -> float:
-    """Return the mean return of the policy of evaluations over one episode per seed, all run side by side in `envs`.
+    """Return the mean of `returns`."""
+    return float(np.mean(returns(agent, env, envs, seeds)))
+
+
+def returns(agent: Agent, env: str, envs: Envs, seeds: Sequence[int]) -> list[float]:
+    """Return the returns of the policy of evaluations, of one episode per seed, all run side by side in `envs`.
 
     Each seed counts once, however long its episode: taking the first n episodes to finish would favour short
     ones. An episode that has not ended after `LONGEST` decisions counts as far as it came, with a warning. Closes
     `envs`.
     """
-    returns: dict[int, float] = {}
+    found: dict[int, float] = {}
     with agent.greedy(env) as policy:
         observations, so_far = envs.reset(seeds), np.zeros(len(seeds))
         for _ in range(LONGEST):
@@ -26,14 +31,14 @@ def evaluate(agent: Agent, env: str, envs: Envs, seeds: Sequence[int]) -> float:
             observations = result.obs
             so_far += result.reward
             for episode in result.episodes:
-                returns.setdefault(episode.index, episode.ret)
-            if len(returns) == len(seeds):
+                found.setdefault(episode.index, episode.ret)
+            if len(found) == len(seeds):
                 break
         else:
             warnings.warn(
-                f"{env}: {len(seeds) - len(returns)} of {len(seeds)} episodes of an evaluation had not ended after "
+                f"{env}: {len(seeds) - len(found)} of {len(seeds)} episodes of an evaluation had not ended after "
                 f"{LONGEST} steps and count as far as they came; --max-episode-steps gives them an end",
                 stacklevel=2,
             )
     envs.close()
-    return float(np.mean([*returns.values(), *(so_far[i] for i in range(len(seeds)) if i not in returns)]))
+    return [found[i] if i in found else float(so_far[i]) for i in range(len(seeds))]

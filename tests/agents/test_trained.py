@@ -1,0 +1,90 @@
+"""An agent that a run has trained, from Python: it acts as the run's evaluations do, on what the environment shows."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from supple.agents.dqn import DQNSettings
+from supple.agents.ppo import PPOSettings
+from supple.agents.sac import SACSettings
+from supple.agents.trained import Trained
+from supple.experiments.errors import RunError, UsageError
+from supple.experiments.runs import create, train
+from supple.tracks.linear.settings import LinearSettings
+
+COMMON: dict[str, Any] = {
+    "steps": 120,
+    "num_envs": 2,
+    "checkpoint_every": 60,
+    "eval_episodes": 2,
+    "max_episode_steps": 30,
+}
+REPLAY: dict[str, Any] = {
+    "learning_starts": 20,
+    "replay_size": 100,
+    "batch_size": 4,
+    "replay_ratio": 0.2,
+    "device": "cpu",
+}
+SMALL: dict[str, Any] = {"rollout_steps": 15, "minibatch_size": 15, "epochs": 1, "hidden": (8,), "adapter": 4}
+KINDS = {
+    "ppo": lambda: PPOSettings(env="Pendulum-v1", compile="off", **SMALL, **COMMON),
+    "ppo, discrete": lambda: PPOSettings(env="FrozenLake-v1", compile="off", **SMALL, **COMMON),
+    "dqn": lambda: DQNSettings(env="CartPole-v1", widths=(8,), **REPLAY, **COMMON),
+    "sac": lambda: SACSettings(env="Pendulum-v1", actor_width=8, critic_width=8, compile="off", **REPLAY, **COMMON),
+}
+
+
+def run(folder: Path, name: str) -> Path:
+    create(folder / "run", name.split(",")[0], KINDS[name](), command="")
+    train(folder / "run", lambda step: None, lambda line: None)
+    return folder / "run"
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_it_acts_as_the_runs_own_evaluation_did(name: str, tmp_path: Path) -> None:
+    path = run(tmp_path, name)
+    before = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
+    agent = Trained(path)
+    assert agent.step == 120
+    logged = [row["eval/return"] for row in map(json.loads, (path / "metrics.jsonl").open()) if "eval/return" in row]
+    assert [agent._work.evaluate(agent._work.task)["eval/return"]] == logged
+    found = [agent.evaluate(episodes=4, seed=s) for s in (0, 0, 1)]
+    assert found[0] == found[1]
+    assert found[0][1:] == found[2][:-1]
+    env = gym.make(agent.env)
+    observation, _ = env.reset(seed=3)
+    one, several = agent.predict(observation), agent.predict(np.stack([observation] * 3))
+    assert env.action_space.contains(np.asarray(one, env.action_space.dtype)[()])
+    assert all(np.allclose(each, one) for each in several)  # batches round differently
+    assert {file: file.read_bytes() for file in path.rglob("*") if file.is_file()} == before
+
+
+def test_each_checkpoint_has_its_agent(tmp_path: Path) -> None:
+    path = run(tmp_path, "ppo")
+    early, late = Trained(path, 60), Trained(path)
+    observation = np.array([1.0, 0.0, 0.5], np.float32)
+    assert not np.array_equal(early.predict(observation), late.predict(observation))
+    with pytest.raises(RunError, match="has no checkpoint of step 7: it has 60, 120"):
+        Trained(path, 7)
+
+
+def test_what_it_cannot_do_is_refused_in_one_line(tmp_path: Path) -> None:
+    agent = Trained(run(tmp_path, "ppo"))
+    for ask, words in (
+        (lambda: agent.predict(np.zeros(4)), r"Pendulum-v1 shows observations of shape \(3,\), not \(4,\)"),
+        (lambda: agent.predict(np.zeros(3), env="CartPole-v1"), "CartPole-v1: this agent was trained on Pendulum-v1"),
+        (lambda: agent.evaluate(episodes=0), "episodes must be 1 or more"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            ask()
+    create(tmp_path / "linear", "linear", LinearSettings(tasks="semantic", updates_per_task=10), command="")
+    with pytest.raises(RunError, match="has no checkpoint yet"):
+        Trained(tmp_path / "linear")
+    train(tmp_path / "linear", lambda step: None, lambda line: None)
+    with pytest.raises(RunError, match="is no agent's run"):
+        Trained(tmp_path / "linear")
