@@ -15,7 +15,19 @@ LIBRARIES: dict[str, set[str]] = {
     "metrics": {"torch", "numpy", "scipy", "rliable"},
     "envs": {"numpy", "gymnasium", "mujoco", "ale_py"},
     "experiments": {
-        *("torch", "numpy", "scipy", "safetensors", "tensorboard", "psutil", "tyro", "rich", "matplotlib", "jinja2")
+        *(
+            "torch",
+            "numpy",
+            "scipy",
+            "safetensors",
+            "tensorboard",
+            "psutil",
+            "pandas",
+            "tyro",
+            "rich",
+            "matplotlib",
+            "jinja2",
+        )
     },
     "agents": {"torch", "numpy", "gymnasium", "tyro", "matplotlib"},
     "integrations": {"torch", "transformers", "lightning", "numpy", "gymnasium", "stable_baselines3"},

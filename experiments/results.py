@@ -1,0 +1,82 @@
+"""What runs left on the disk, as data frames."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .kinds import find_kind
+from .report.collect import ComparisonData, RunData
+from .report.collect import load as collect
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+
+@dataclass(frozen=True)
+class Results:
+    """A run, or a comparison of arms, as it stands on the disk.
+
+        results = load("runs/demo")
+        results.metrics.groupby(["arm", "step"])["agent/weight_norm"].mean()
+
+    Every frame has the columns `arm` and `seed` in front; an arm's rows begin with those of the trunk from which it was
+    forked. A run that is no part of a comparison is one arm, called by its hooks. pandas is imported when a frame is
+    asked for.
+    """
+
+    path: Path
+    data: ComparisonData
+
+    @cached_property
+    def metrics(self) -> "DataFrame":
+        """Measurements and evaluations, a row for each line of metrics.jsonl: step, task, a column for each name."""
+        return self._frame(lambda run: run.metrics)
+
+    @cached_property
+    def episodes(self) -> "DataFrame":
+        """Finished episodes of agents: step at the end, task, return, exploded. Empty for other kinds."""
+
+        def rows(run: RunData) -> Iterable[dict[str, Any]]:
+            found = run.episodes
+            columns = zip(found.steps.astype(int), found.tasks, found.returns, found.exploded, strict=True)
+            return (
+                {"step": step, "task": task, "return": value, "exploded": bool(exploded)}
+                for step, task, value, exploded in columns
+            )
+
+        return self._frame(rows)
+
+    @cached_property
+    def tasks(self) -> "DataFrame":
+        """What became of each finished task: accuracies or losses. Empty for agents."""
+        return self._frame(lambda run: run.outcomes)
+
+    @cached_property
+    def events(self) -> "DataFrame":
+        """Interventions, task switches and other events. Measures before and after are dictionaries."""
+        return self._frame(lambda run: run.events)
+
+    @cached_property
+    def scores(self) -> dict[str, Any]:
+        """The scores of the report, as scores.json has them."""
+        return find_kind(self.data.first.kind).reports().compose([self.path]).scores
+
+    def _frame(self, rows: Callable[[RunData], Iterable[dict[str, Any]]]) -> "DataFrame":
+        from pandas import DataFrame
+
+        found = [
+            {"arm": arm, "seed": run.seed, **row}
+            for arm, runs in self.data.arms.items()
+            for run in runs
+            for row in rows(run)
+        ]
+        return DataFrame(found, columns=None if found else ["arm", "seed"])
+
+
+def load(path: str | Path) -> Results:
+    """Return the results of a run or of a comparison, as far as they have come.
+
+    Raises ValueError, in one line, for a folder that is neither, and for a damaged file in it."""
+    return Results(Path(path), collect(Path(path)))

@@ -1,0 +1,68 @@
+"""Results from Python: every line of the logs in a frame, under its arm and seed; the scores of the report."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from supple.experiments.results import load
+from supple.scripts.main import dispatch
+
+PPO = (
+    "--env CartPole-v1 --steps 240 --num-envs 2 --rollout-steps 20 --minibatch-size 10 --epochs 1 --hidden 8 "
+    "--adapter 8 --compile off --measure-every 80 --eval-episodes 0"
+)
+
+
+def lines(file: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("results") / "c"
+    arms = "--fork-at 0.5 --seeds 3-4 --arm none --arm fire --jobs 1"
+    dispatch(["compare", "ppo", *PPO.split(), *arms.split(), "--out", str(path)])
+    return path
+
+
+def test_a_comparison_has_each_arms_rows_behind_its_trunks(compared: Path) -> None:
+    results = load(compared)
+    assert set(results.metrics.groupby(["arm", "seed"]).groups) == {
+        (arm, seed) for arm in ("none", "fire") for seed in (3, 4)
+    }
+    for arm, events in (("none", 0), ("fire", 1)):
+        own = results.metrics.query("arm == @arm and seed == 4")
+        logged = [
+            row
+            for folder in ("trunk", arm)
+            for row in lines(compared / "seed-4" / folder / "metrics.jsonl")
+            if folder == arm or row["step"] <= 120  # type: ignore[operator]
+        ]
+        assert own["step"].tolist() == [row["step"] for row in logged]
+        assert own["agent/weight_norm"].dropna().tolist() == [
+            row["agent/weight_norm"] for row in logged if "agent/weight_norm" in row
+        ]
+        mine = results.events.query("arm == @arm and seed == 3 and event == 'intervention'")
+        assert len(mine) == events
+    returns = results.episodes.query("arm == 'fire' and seed == 3 and step > 120")["return"].tolist()
+    assert returns == [row["return"] for row in lines(compared / "seed-3/fire/episodes.jsonl")]
+    assert results.tasks.empty
+    scores = json.loads((compared / "report/scores.json").read_text())
+    assert json.loads(json.dumps(results.scores)) == scores
+
+
+def test_a_single_run_is_one_arm(tmp_path: Path) -> None:
+    dispatch(
+        ["train", "linear", "--tasks", "semantic,reversal", "--updates-per-task", "20", "--out", str(tmp_path / "run")]
+    )
+    results = load(tmp_path / "run")
+    assert results.tasks["task"].tolist() == [0, 1]
+    assert results.tasks["arm"].unique().tolist() == ["none"]
+    assert results.episodes.empty
+    assert results.episodes.columns.tolist() == ["arm", "seed"]
+
+
+def test_a_folder_that_is_no_run_is_told_so(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="neither a run directory"):
+        load(tmp_path)
