@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Results:
-    """A run, or a comparison of arms, as it stands on the disk.
+    """Hold a run, or a comparison of arms, as it stands on the disk.
 
         results = load("runs/demo")
         results.metrics.groupby(["arm", "step"])["agent/weight_norm"].mean()
@@ -31,12 +31,12 @@ class Results:
 
     @cached_property
     def metrics(self) -> "DataFrame":
-        """Measurements and evaluations, a row for each line of metrics.jsonl: step, task, a column for each name."""
+        """Return measurements and evaluations: step, task and a column for each name, a row for each line of the log."""
         return self._frame(lambda run: run.metrics)
 
     @cached_property
     def episodes(self) -> "DataFrame":
-        """Finished episodes of agents: step at the end, task, return, exploded. Empty for other kinds."""
+        """Return finished episodes of agents: step at the end, task, return, exploded. Empty for other kinds."""
 
         def rows(run: RunData) -> Iterable[dict[str, Any]]:
             found = run.episodes
@@ -50,17 +50,17 @@ class Results:
 
     @cached_property
     def tasks(self) -> "DataFrame":
-        """What became of each finished task: accuracies or losses. Empty for agents."""
+        """Return what became of each finished task: accuracies or losses. Empty for agents."""
         return self._frame(lambda run: run.outcomes)
 
     @cached_property
     def events(self) -> "DataFrame":
-        """Interventions, task switches and other events. Measures before and after are dictionaries."""
+        """Return interventions, task switches and other events. Measures before and after are dictionaries."""
         return self._frame(lambda run: run.events)
 
     @cached_property
     def scores(self) -> dict[str, Any]:
-        """The scores of the report, as scores.json has them."""
+        """Return the scores of the report, as scores.json has them."""
         return find_kind(self.data.first.kind).reports().compose([self.path]).scores
 
     def _frame(self, rows: Callable[[RunData], Iterable[dict[str, Any]]]) -> "DataFrame":
