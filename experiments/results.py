@@ -31,7 +31,7 @@ class Results:
 
     @cached_property
     def metrics(self) -> "DataFrame":
-        """Return measurements and evaluations: step, task and a column for each name, a row for each line of the log."""
+        """Return measurements and evaluations: step, task and a column for each name; a row is a line of the log."""
         return self._frame(lambda run: run.metrics)
 
     @cached_property
