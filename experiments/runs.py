@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from ..interventions import When
-from . import distributed, files, typed
+from . import distributed, files, plugins, typed
 from .claim import PATIENCE, Claim, claim
 from .denormals import flushing_denormals
 from .divergence import first_not_finite
@@ -65,6 +65,7 @@ def configuration(kind: Kind, settings: RunSettings, work: Work, command: str) -
         "data": work.sources,
         "settings": plain(settings),
         "tasks": [asdict(task) for task in work.tasks],
+        **plugins.entry(),
     }
 
 
@@ -119,8 +120,10 @@ def create(path: Path, kind: str, settings: RunSettings, command: str, warn: War
 def train(path: Path, progress: Progress, warn: Warn, held: Claim | None = None) -> None:
     """Bring the run in `path` to its end, from wherever it stands. held: this process's claim on it, if it has one.
 
-    Raises RunError if it cannot go on, Claimed if another process is at work on it."""
+    Raises RunError if it cannot go on, UsageError for other plug-ins than it was begun with, Claimed if another process
+    is at work on it."""
     config = RunDirectory.open(path).config
+    plugins.require(config.get("plugins", {}), path)
     kind, settings = settings_of(config, path / "config.json")
     try:
         with ExitStack() as stack:

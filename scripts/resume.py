@@ -13,6 +13,7 @@ import tyro
 
 from supple.experiments.errors import EnvironmentFailed, RunError, UsageError
 from supple.experiments.interruption import at_interruption
+from supple.scripts.asked import Plugins, load_plugins
 from supple.scripts.console import parse, run, screen, warn
 from supple.scripts.progress import display
 
@@ -29,6 +30,8 @@ class Options:
     """Runs of a comparison at a time; 0: one per core."""
     retry_failed: bool = False
     """Try those runs of a comparison again that failed; without it they are left aside."""
+    plugin: Plugins = ()
+    """A plug-in that the run was begun with: each has to be named again."""
 
 
 def main(args: Sequence[str]) -> None:
@@ -36,6 +39,7 @@ def main(args: Sequence[str]) -> None:
         print((__doc__ or "").strip())
         return
     options = parse(Options, None, args, "supple resume", "Go on with a run or a comparison.", flags=True)
+    load_plugins(args)
     path = options.directory
     if (path / "comparison.json").is_file():
         from supple.experiments.compare import open_comparison
