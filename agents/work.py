@@ -263,7 +263,7 @@ class AgentWork(Work):
                 self._workers = None
 
 
-def _begin(flush: bool, sources: list[str]) -> None:
+def _begin(flush: bool, sources: dict[str, str]) -> None:
     """Make a worker process like the one that began it: it rounds as that does, and knows its plug-ins."""
     torch.set_flush_denormal(flush)
     plugins.load_all(sources)

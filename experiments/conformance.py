@@ -170,7 +170,7 @@ def tensors(learner: Learner) -> Bits:
     found: Bits = dict(learner.module.named_parameters())
     for i, follower in enumerate(learner.followers):
         found |= {f"follower {i}'s {name}": tensor for name, tensor in follower.named_parameters()}
-    names = {parameter: name for name, parameter in learner.module.named_parameters()}
+    names: dict[Tensor, str] = {parameter: name for name, parameter in learner.module.named_parameters()}
     for parameter, slots in learner.optimizer.state.items() if learner.optimizer else ():
         own = {key: value for key, value in slots.items() if isinstance(value, Tensor)}
         found |= {f"{key} of {names.get(parameter)}": value for key, value in own.items()}
@@ -197,8 +197,18 @@ def differing(before: Bits, after: Bits) -> list[str]:
 # -- promises ---------------------------------------------------------------------------------------------------------
 
 
+def explains_itself(call: str, new: Network) -> None:
+    """Require a name that is read as it is written, and a docstring."""
+    parsed = parse_call(call)
+    it = make(parsed.name, **parsed.params)
+    if parse_hook_text(str(it)).call != parsed:
+        raise Broken(f"its text {str(it)!r} is read as something else")
+    if not (inspect.getdoc(type(it)) or "").strip() or type(it).__doc__ is None:
+        raise Broken("its class has no docstring, of which `supple list interventions` shows the first sentence")
+
+
 def attaches(call: str, new: Network) -> None:
-    """attach accepts or refuses, and writes nothing"""
+    """Require that `attach` changes nothing of the learner, and that words and numbers are what they should be."""
     learner = new()
     before = copied(tensors(learner))
     it = attached(call, learner)
@@ -212,7 +222,7 @@ def attaches(call: str, new: Network) -> None:
 
 
 def writes_in_place(call: str, new: Network) -> None:
-    """writes tensors in place"""
+    """Require that parameters, followers and optimizer slots stay the same tensors."""
     learner = new()
     it = attached(call, learner)
     train(learner, it, 0, APPLIED)
@@ -229,14 +239,15 @@ def writes_in_place(call: str, new: Network) -> None:
 
 
 def names_what_it_wrote(call: str, new: Network) -> None:
-    """names all that it wrote"""
+    """Require that `apply` returns the names of the parameters that it wrote."""
     learner = new()
     it = attached(call, learner)
     if not it.has("apply"):
         return
     train(learner, it, 0, APPLIED)
     before = copied(dict(learner.module.named_parameters()))
-    written, after = it.apply(learner), dict(learner.module.named_parameters())
+    written = it.apply(learner)
+    after: Bits = dict(learner.module.named_parameters())
     if not isinstance(written, list):
         raise Broken(f"apply is to return a list of names, not {type(written).__name__}")
     if strange := [name for name in written if name not in after]:
@@ -248,7 +259,7 @@ def names_what_it_wrote(call: str, new: Network) -> None:
 
 
 def writes_all_or_nothing(call: str, new: Network) -> None:
-    """raises ValueError with nothing written"""
+    """Require that `apply`, where it cannot do its work, raises ValueError before it writes."""
     for harm in (float("nan"), 0.0):
         learner = new()
         it = attached(call, learner)
@@ -268,7 +279,7 @@ def writes_all_or_nothing(call: str, new: Network) -> None:
 
 
 def draws_from_the_seed(call: str, new: Network) -> None:
-    """draws from the seed alone"""
+    """Require the same bits of the same seed, whatever PyTorch's global generator holds."""
     ends = []
     for seed in (1, 2):
         learner = new()
@@ -284,7 +295,7 @@ def draws_from_the_seed(call: str, new: Network) -> None:
 
 
 def survives_a_checkpoint(call: str, new: Network) -> None:
-    """goes on from a checkpoint bit for bit"""
+    """Require that a run ends with the same bits if it is killed and goes on from a checkpoint."""
     whole, before, after = new(), new(), new()
     train(whole, attached(call, whole))
     it, resumed = attached(call, before), attached(call, after)
@@ -303,7 +314,7 @@ def survives_a_checkpoint(call: str, new: Network) -> None:
 
 
 def treats_members_as_networks(call: str, new: Network) -> None:
-    """treats networks of a stack as alone"""
+    """Require that each network of a stack comes out as it would be alone."""
     stack = new()
     train(stack, attached(call, stack))
     for member in range(MEMBERS):
@@ -316,14 +327,16 @@ def treats_members_as_networks(call: str, new: Network) -> None:
 
 
 Promise = Callable[[str, Network], None]
-ON_EACH: tuple[Promise, ...] = (
-    attaches,
-    writes_in_place,
-    names_what_it_wrote,
-    writes_all_or_nothing,
-    draws_from_the_seed,
-    survives_a_checkpoint,
-)
+ITSELF = "has a name that can be typed and a docstring"
+ON_EACH: dict[str, Promise] = {
+    "attach accepts or refuses, and writes nothing": attaches,
+    "writes tensors in place": writes_in_place,
+    "names all that it wrote": names_what_it_wrote,
+    "raises ValueError with nothing written": writes_all_or_nothing,
+    "draws from the seed alone": draws_from_the_seed,
+    "goes on from a checkpoint bit for bit": survives_a_checkpoint,
+}
+ON_A_STACK: dict[str, Promise] = {"treats networks of a stack as alone": treats_members_as_networks}
 
 
 def conform(call: str, networks: Mapping[str, Network] | None = None) -> list[Finding]:
@@ -338,30 +351,19 @@ def conform(call: str, networks: Mapping[str, Network] | None = None) -> list[Fi
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # the networks are small
     try:
-        found = [_find(explains_itself, call, ALL, network)]
+        found = [_find(ITSELF, explains_itself, call, ALL, network)]
         for name, new in (networks or NETWORKS).items():
-            promises = (*ON_EACH, treats_members_as_networks) if networks is None and new().generators else ON_EACH
-            found += [_find(promise, call, name, new) for promise in promises]
+            promises = ON_EACH | ON_A_STACK if networks is None and new().generators else ON_EACH
+            found += [_find(words, promise, call, name, new) for words, promise in promises.items()]
     finally:
         torch.set_num_threads(threads)
     if all(finding.outcome == "refused" for finding in found[1:]):
         why = f"it refuses every network here, so that nothing could be tried: {found[1].why}"
-        found[0] = Finding(found[0].promise, ALL, "broken", why)
+        found[0] = Finding(ITSELF, ALL, "broken", why)
     return found
 
 
-def explains_itself(call: str, new: Network) -> None:
-    """has a name that can be typed and a docstring"""
-    parsed = parse_call(call)
-    it = make(parsed.name, **parsed.params)
-    if parse_hook_text(str(it)).call != parsed:
-        raise Broken(f"its text {str(it)!r} is read as something else")
-    if not (inspect.getdoc(type(it)) or "").strip() or type(it).__doc__ is None:
-        raise Broken("its class has no docstring, of which `supple list interventions` shows the first sentence")
-
-
-def _find(promise: Promise, call: str, name: str, new: Network) -> Finding:
-    words = inspect.getdoc(promise) or ""
+def _find(words: str, promise: Promise, call: str, name: str, new: Network) -> Finding:
     try:
         promise(call, new)
     except Broken as error:

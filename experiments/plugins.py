@@ -7,7 +7,7 @@ sum; whoever goes on with it names them again, and they must be the same.
 import importlib
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
@@ -15,7 +15,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
 
-from ..registry import WORD, why
+from ..registry import why
 from . import files
 from .errors import UsageError
 
@@ -64,10 +64,11 @@ def load(text: str, option: str = "--plugin") -> Plugin:
     return plugin
 
 
-def load_all(sources: Iterable[str]) -> None:
+def load_all(sources: Mapping[str, str]) -> None:
     """Import in this process what `sources` gave in the one that began it. Raises UsageError."""
-    for source in sources:
-        load(source)
+    for source, sha256 in sources.items():
+        if load(source).sha256 != sha256:
+            raise UsageError(f"--plugin {source} was changed while a run was at work with it")
 
 
 def loaded() -> list[Plugin]:
@@ -75,9 +76,9 @@ def loaded() -> list[Plugin]:
     return list(_loaded.values())
 
 
-def sources() -> list[str]:
-    """Return what a new process loads to know what this one knows."""
-    return [plugin.source for plugin in loaded()]
+def sources() -> dict[str, str]:
+    """Return what a new process loads to know what this one knows: by what it is imported, and its sum."""
+    return {plugin.source: plugin.sha256 for plugin in loaded()}
 
 
 def entry() -> dict[str, dict[str, str]]:
@@ -124,9 +125,9 @@ def _file(path: Path) -> Plugin:
         code = files.contents(path)
     except OSError as error:
         raise UsageError("there is no such file" if not path.exists() else str(error.strerror)) from error
-    found = sys.modules[name].__spec__ if name in sys.modules else find_spec(name)
-    there = found is None or found.origin is None or Path(found.origin).resolve() == path
-    if not there or name == "__main__":
+    module, spec = sys.modules.get(name), None if name in sys.modules else find_spec(name)
+    other = getattr(module, "__file__", None) or "?" if module else spec and spec.origin
+    if other and Path(other).resolve() != path:
         raise UsageError(f"a module {name!r} is there already: give the file another name")
 
     def run() -> None:
@@ -143,7 +144,9 @@ def _package(name: str) -> Plugin:
     top = name.partition(".")[0]
     if name in _loaded:
         raise UsageError("it is given twice")
-    found = find_spec(top) if all(map(str.isidentifier, name.split("."))) else None
+    module, found = sys.modules.get(top), None
+    if all(map(str.isidentifier, name.split("."))):
+        found = module.__spec__ if module else find_spec(top)
     if found is None:
         raise UsageError("there is no package of this name here (a file is named with its ending, my_method.py)")
     return Plugin(name, name, _sum(found), _registered(lambda: importlib.import_module(name), name, ""))
@@ -187,7 +190,7 @@ def _tables() -> dict[str, dict[str, object]]:
 
 def _check(word: str, name: str, entry: object) -> None:
     """Raise UsageError for an entry that nobody could type, or that is something else than its table holds."""
-    if word != "environment" and not re.fullmatch(rf"{WORD}(-{WORD})*", name, re.ASCII):
+    if word != "environment" and not re.fullmatch(r"[A-Za-z_][\w.-]*", name, re.ASCII):
         raise UsageError(f"the {word} {name!r} has a name that cannot be typed: letters, digits and _ make one")
     wanted = resolve_name(TABLES[word][1])
     if not (isinstance(entry, wanted) or (isinstance(entry, type) and issubclass(entry, wanted))):

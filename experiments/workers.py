@@ -108,7 +108,7 @@ def _deaf() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _work(way: Connection, sources: list[str]) -> None:
+def _work(way: Connection, sources: dict[str, str]) -> None:
     """In a worker: take job after job, of those that come first on its way, until none is left."""
     torch.set_flush_denormal(True)  # before its threads begin: see denormals.py
 

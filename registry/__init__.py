@@ -3,13 +3,12 @@
 The standard library alone is imported here, so that help, lists and error messages need no torch.
 """
 
-from .calls import WORD, Call, CallSyntaxError, Value, format_value, parse_call
+from .calls import Call, CallSyntaxError, Value, format_value, parse_call
 from .installed import BrokenPackage, why
 from .names import Registry, UnknownName, did_you_mean, near_names
 from .parameters import bind
 
 __all__ = [
-    "WORD",
     "BrokenPackage",
     "Call",
     "CallSyntaxError",

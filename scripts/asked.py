@@ -8,8 +8,8 @@ from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 
 import tyro
 
-from supple.experiments.errors import UsageError
 from supple.experiments import plugins
+from supple.experiments.errors import UsageError
 from supple.experiments.kinds import Kind, Preset, all_kinds, presets_of
 from supple.registry import did_you_mean
 from supple.scripts.console import warn
@@ -49,10 +49,10 @@ class Asked(NamedTuple):
 def asked(command: str, args: Sequence[str]) -> Asked:
     """Return what the words after `supple COMMAND` ask for. Raises UsageError where they name no kind of run, no
     benchmark where there has to be one, or a preset of another kind."""
+    load_plugins(args)
     kinds = all_kinds()
     if _first(args) == "language":  # the older spelling
         args = args[1:]
-    load_plugins(args)
     name, rest = _first(args), args[1:]
     if name not in kinds:
         what = f"unknown kind of run {name!r}{did_you_mean(name, kinds)}" if name else "which kind of run?"

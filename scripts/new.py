@@ -7,6 +7,7 @@ Writes my_method.py, which works as it is and whose comments say what to change,
 """
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files as resources
@@ -23,10 +24,9 @@ from supple.experiments.errors import UsageError
 from supple.scripts.console import parse, run, screen
 
 USE = {
-    "intervention": "supple train ppo --env cartpole --steps 16_384 --plugin {file} --hook {name}@0.5 --out runs/{name}",
-    "metric": "supple train ppo --env cartpole --steps 16_384 --plugin {file} --out runs/{name}",
-    "shift": "supple train ppo --env cartpole --cycles 2 --steps-per-task 8_192 --plugin {file} --shift {name} "
-    "--out runs/{name}",
+    "intervention": "--steps 16_384 --hook {name}@0.5",
+    "metric": "--steps 16_384",
+    "shift": "--cycles 2 --steps-per-task 8_192 --shift {name}",
 }
 
 
@@ -46,13 +46,13 @@ def main(args: Sequence[str]) -> None:
         return
     options = parse(Options, None, args, "supple new", (__doc__ or "").strip())
     what, name = options.what, options.name
-    if not name.isidentifier() or not name.isascii() or iskeyword(name):
-        raise UsageError(f"NAME must be one that Python can import: letters, digits and _, not {name!r}")
+    if not re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII) or iskeyword(name):
+        raise UsageError(f"NAME must be a word that Python can import, of letters, digits and _, not {name!r}")
     paths = [options.out / f"{name}.py", options.out / f"test_{name}.py"]
     if there := [path for path in paths if path.exists()]:
         raise UsageError(f"{there[0]} is there already, and is left as it is: choose another name or folder")
     if name in plugins.table(what):
-        raise UsageError(f"there is {'an' if what == 'intervention' else 'a'} {what} {name!r} already: choose another name")
+        raise UsageError(f"the {what} {name!r} is there already: choose another name")
     if find_spec(name) is not None:
         raise UsageError(f"there is a module {name!r} already, which the file would hide: choose another name")
     words = {"name": name, "Name": "".join(part.capitalize() for part in name.split("_"))}
@@ -61,11 +61,10 @@ def main(args: Sequence[str]) -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     write_new(dict(zip(paths, (Template(text).substitute(words) for text in texts), strict=True)))
     file, test = paths
-    screen.print(f"{file}, {test}", highlight=False, soft_wrap=True)
-    screen.print(f"pytest {test}", highlight=False, soft_wrap=True)
-    if what == "intervention":
-        screen.print(f"supple check {file}", highlight=False, soft_wrap=True)
-    screen.print(USE[what].format(file=file, name=name), highlight=False, soft_wrap=True)
+    next_steps = [f"made {file} and {test}; what to do with them:", f"  pytest {test}"]
+    next_steps += [f"  supple check {file}"] * (what == "intervention")
+    next_steps += [f"  supple train ppo --env cartpole {USE[what].format(name=name)} --plugin {file} --out runs/{name}"]
+    screen.print("\n".join(next_steps), highlight=False, soft_wrap=True)
 
 
 def write_new(texts: dict[Path, str]) -> None:
