@@ -7,6 +7,7 @@ sum; whoever goes on with it names them again, and they must be the same.
 import importlib
 import re
 import sys
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec
@@ -165,7 +166,8 @@ def _registered(run: Any, name: str, file: str) -> dict[str, tuple[str, ...]]:
     """Import a module by `run`, and return what came into the tables by that. file: its own, for messages."""
     before, known = _tables(), name in sys.modules
     try:
-        run()
+        with warnings.catch_warnings(record=True) as said:  # which are told where nothing is refused
+            run()
     except (Exception, SystemExit) as error:
         if not known:
             sys.modules.pop(name, None)
@@ -180,6 +182,8 @@ def _registered(run: Any, name: str, file: str) -> dict[str, tuple[str, ...]]:
             _check(word, each, after[word][each])
     if not known and not any(new.values()):
         raise UsageError(f"it registers nothing: no {', '.join(list(TABLES)[:-1])} and no {list(TABLES)[-1]}")
+    for each in said:
+        warnings.showwarning(each.message, each.category, each.filename, each.lineno)
     return {word: tuple(sorted(names)) for word, names in new.items()}
 
 

@@ -130,6 +130,6 @@ def _preset_named(args: Sequence[str]) -> str | None:
 
 def _values(args: Sequence[str], option: str) -> list[str]:
     """Return what a command line gives an option, in its order."""
-    found = [(i + 1, b) for i, (a, b) in enumerate(pairwise(args)) if a == option]
+    found = [(i + 1, b) for i, (a, b) in enumerate(pairwise(args)) if a == option and b[:1] != "-"]
     found += [(i, a.removeprefix(f"{option}=")) for i, a in enumerate(args) if a.startswith(f"{option}=")]
     return [value for _, value in sorted(found)]

@@ -83,6 +83,6 @@ def test_an_installed_package_that_cannot_be_imported_is_named_in_one_line(
     code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = installed(tmp_path, monkeypatch, code)
-    with pytest.raises(BrokenPackage, match="^the installed package others 1.0 cannot be loaded: .*line 1") as caught:
+    with pytest.raises(BrokenPackage, match=r"the installed package others 1\.0 cannot be loaded: ") as caught:
         table.names()
     assert "\n" not in str(caught.value)
