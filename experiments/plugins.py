@@ -82,6 +82,11 @@ def sources() -> dict[str, str]:
     return {plugin.source: plugin.sha256 for plugin in loaded()}
 
 
+def options() -> str:
+    """Return the words that name the plug-ins of this process again, " --plugin my_method.py", for messages."""
+    return "".join(f" --plugin {plugin.source}" for plugin in loaded())
+
+
 def entry() -> dict[str, dict[str, str]]:
     """Return the entry of config.json and comparison.json, {"plugins": {name: sum}}; nothing where there is none."""
     return {"plugins": {plugin.name: plugin.sha256 for plugin in loaded()}} if _loaded else {}

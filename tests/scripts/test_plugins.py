@@ -11,10 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch._dynamo  # noqa: F401
 
-import supple.agents.ppo.work
-import supple.agents.report
-import supple.tracks.linear.work  # noqa: F401
 from supple.experiments import files
 
 SMALL = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "small_runs.py"))
