@@ -6,21 +6,22 @@ sum; whoever goes on with it names them again, and they must be the same.
 
 import importlib
 import re
+import shlex
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any
 
 from ..registry import why
 from . import files
 from .errors import UsageError
 
-# What can be registered: in which table, and what an entry of it is, or is a kind of.
+# What can be registered: in which table, and what an entry of it is, or is a kind of. They are looked up when a plug-in
+# is loaded, for some lie in rooms that import this one.
 TABLES = {
     "intervention": ("supple.interventions:interventions", "supple.interventions:Intervention"),
     "metric": ("supple.metrics:metrics", "supple.metrics:Metric"),
@@ -84,7 +85,7 @@ def sources() -> dict[str, str]:
 
 def options() -> str:
     """Return the words that name the plug-ins of this process again, " --plugin my_method.py", for messages."""
-    return "".join(f" --plugin {plugin.source}" for plugin in loaded())
+    return "".join(f" --plugin {shlex.quote(plugin.source)}" for plugin in loaded())
 
 
 def entry() -> dict[str, dict[str, str]]:
@@ -126,14 +127,14 @@ def _file(path: Path) -> Plugin:
         raise UsageError(f"its name must be one that Python can import: letters, digits and _, not {name!r}")
     if path.name in _loaded:
         raise UsageError("a plug-in of this name is given twice")
-    path = path.resolve()
+    path = path.absolute()
     try:
-        code = files.contents(path)
+        code = files.contents(path.resolve())
     except OSError as error:
         raise UsageError("there is no such file" if not path.exists() else str(error.strerror)) from error
     module, spec = sys.modules.get(name), None if name in sys.modules else find_spec(name)
     other = getattr(module, "__file__", None) or "?" if module else spec and spec.origin
-    if other and Path(other).resolve() != path:
+    if other and Path(other).resolve() != path.resolve():
         raise UsageError(f"a module {name!r} is there already: give the file another name")
 
     def run() -> None:
@@ -167,7 +168,7 @@ def _sum(spec: ModuleSpec) -> str:
     return files.sha256("\n".join(f"{files.sha256(files.contents(f.resolve()))} {name}" for name, f in found).encode())
 
 
-def _registered(run: Any, name: str, file: str) -> dict[str, tuple[str, ...]]:
+def _registered(run: Callable[[], object], name: str, file: str) -> dict[str, tuple[str, ...]]:
     """Import a module by `run`, and return what came into the tables by that. file: its own, for messages."""
     before, known = _tables(), name in sys.modules
     try:
@@ -187,8 +188,8 @@ def _registered(run: Any, name: str, file: str) -> dict[str, tuple[str, ...]]:
             _check(word, each, after[word][each])
     if not known and not any(new.values()):
         raise UsageError(f"it registers nothing: no {', '.join(list(TABLES)[:-1])} and no {list(TABLES)[-1]}")
-    for each in said:
-        warnings.showwarning(each.message, each.category, each.filename, each.lineno)
+    for warning in said:
+        warnings.showwarning(warning.message, warning.category, warning.filename, warning.lineno)
     return {word: tuple(sorted(names)) for word, names in new.items()}
 
 

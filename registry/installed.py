@@ -29,18 +29,19 @@ def load_group(group: str) -> None:
 
 
 def why(error: BaseException, file: str = "") -> str:
-    """Return in one line why a module could not be imported, and where. file: whose line is named; else the last."""
+    """Return in one line why a module could not be imported, and where: in `file`, or else in the last file at work."""
     import traceback  # as above
 
     if isinstance(error, SyntaxError):
-        return f"line {error.lineno}: {error.msg}"
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if file in ("", frame.filename)]
-    where = [f"line {frames[-1].lineno}"] if frames else []
-    if not file and frames:
-        where = [frames[-1].filename, *where]
-    if isinstance(error, SystemExit):
-        what = "it ends the process instead of being imported"
+        name, line, what = error.filename, error.lineno, error.msg
     else:
+        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if file in ("", frame.filename)]
+        name, line = (frames[-1].filename, frames[-1].lineno) if frames else (None, None)
         what = " ".join(str(error).split())
-        what = what if type(error) is ValueError and what else f"{type(error).__name__}{f': {what}' if what else ''}"
-    return f"{', '.join(where)}: {what}" if where else what
+        if isinstance(error, SystemExit):
+            what = "it ends the process instead of being imported"
+        elif type(error) is not ValueError or not what:
+            what = f"{type(error).__name__}: {what}".removesuffix(": ")
+    place = [name] if name and name != file else []
+    place += [f"line {line}"] if line else []
+    return f"{', '.join(place)}: {what}" if place else what

@@ -105,7 +105,8 @@ def finish_comparison(path: Path, comparison: "Comparison", jobs: int, retry: bo
 
     def words() -> str:
         ended = sum(job.outcome is not None for job in every)
-        return f"{ended} of {len(every)} runs ended; `supple resume {path}{plugins.options()}` goes on from the others' last checkpoints"
+        again = f"`supple resume {path}{plugins.options()}` goes on from the others' last checkpoints"
+        return f"{ended} of {len(every)} runs ended; {again}"
 
     with display(screen) as shown, at_interruption(words):
         workers.run_jobs(every, jobs, lambda job, step, end: shown.update(job.label, job.folder, step, end), warn)

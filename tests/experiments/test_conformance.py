@@ -1,12 +1,14 @@
 """Every intervention keeps what it promises, and one that does not is found."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from supple.experiments.conformance import ITSELF, NETWORKS, Finding, conform
+from supple.experiments.conformance import ITSELF, ON_A_STACK, ON_EACH, Finding, conform
+from supple.experiments.trial_networks import NETWORKS
 from supple.interventions import Intervention, Learner, interventions, learner_for
 from supple.interventions.base import Reinitialization
 
@@ -21,6 +23,9 @@ PARAMETERS = {  # with which those act here that would not do so by themselves
     "swap": "swap(activation=elu)",
     "weight_clip": "weight_clip(kappa=1)",
 }
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "extending.md"
 
 
 def broken(findings: list[Finding]) -> list[str]:
@@ -46,6 +51,11 @@ def test_networks_of_ones_own_are_tried_instead() -> None:
     found = conform("fire(method=polar)", {"mine": new})
     assert [finding.network for finding in found] == ["all"] + ["mine"] * 6
     assert broken(found) == []
+
+
+def test_the_page_names_the_promises_in_their_order() -> None:
+    table = PAGE.read_text().partition("| promise | that is |\n|---|---|\n")[2].partition("\n\n")[0]
+    assert [row.split(" | ")[0].removeprefix("| ") for row in table.splitlines()] == [ITSELF, *ON_EACH, *ON_A_STACK]
 
 
 class Shrink(Reinitialization):
