@@ -182,9 +182,9 @@ def open_comparison(path: Path, jobs: int, warn: Warn = print) -> Comparison:
     data = read_json(file, f"{path} is no comparison")
     types = get_type_hints(Comparison) | {"settings": dict[str, Any]}
     try:
-        plugins.require(typed.fitted(data.pop("plugins", {}), dict[str, str], "plugins"), path)
+        named = typed.fitted(data.pop("plugins", {}), dict[str, str], "plugins")
         plan = typed.entries(data, types, "", types)
-        _, settings = settings_of(plan, file)
+        _, settings = settings_of({**plan, "plugins": named}, file)
         for i, variant in enumerate(plan["variants"]):
             values = vars(typed.fitted(variant, type(settings), f"variants[{i}]"))
             variant |= {name: values[name] for name in variant}

@@ -79,7 +79,9 @@ def plain(settings: RunSettings) -> dict[str, Any]:
 
 def settings_of(config: Mapping[str, Any], file: Path) -> tuple[Kind, RunSettings]:
     """Return the kind and the settings that the contents of a file describe.
-    Raises RunError if this version cannot read it."""
+
+    Raises UsageError for other plug-ins than it names, RunError if this version cannot read it."""
+    plugins.require(config.get("plugins", {}), file.parent)
     try:
         kind = find_kind(config["algorithm"])
         settings: RunSettings = typed.fitted(config["settings"], kind.settings_class(), "settings")
@@ -123,7 +125,6 @@ def train(path: Path, progress: Progress, warn: Warn, held: Claim | None = None)
     Raises RunError if it cannot go on, UsageError for other plug-ins than it was begun with, Claimed if another process
     is at work on it."""
     config = RunDirectory.open(path).config
-    plugins.require(config.get("plugins", {}), path)
     kind, settings = settings_of(config, path / "config.json")
     try:
         with ExitStack() as stack:

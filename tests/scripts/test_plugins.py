@@ -206,6 +206,7 @@ def test_who_goes_on_with_other_plug_ins_is_told_which(ask: Ask) -> None:
     Path("elsewhere/parts.py").write_text(PARTS + "\n")
     for words, complaint in {
         "resume run": "has to be named again: --plugin parts.py",
+        "doctor run": "has to be named again: --plugin parts.py",
         "resume run --plugin dice.py": "has to be named again: --plugin parts.py",
         "resume run --plugin parts.py --plugin dice.py": "was begun without --plugin dice.py: leave it out",
         "resume run --plugin elsewhere/parts.py": f", and was {recorded['parts.py'][:12]}…: put that one back",
