@@ -201,7 +201,6 @@ def test_who_goes_on_with_other_plug_ins_is_told_which(ask: Ask) -> None:
     recorded = json.loads(Path("run/config.json").read_text())["plugins"]
     assert recorded == {"parts.py": files.sha256(PARTS.encode())}
     before = SMALL["logs"](Path("run"))
-    shutil.rmtree(max(Path("run/checkpoints").iterdir()))
     Path("elsewhere").mkdir()
     Path("elsewhere/parts.py").write_text(PARTS + "\n")
     for words, complaint in {
@@ -215,6 +214,7 @@ def test_who_goes_on_with_other_plug_ins_is_told_which(ask: Ask) -> None:
         assert (code, said.count("\n")) == (2, 1)
         assert complaint in said
     Path("elsewhere/parts.py").write_text(PARTS)
+    shutil.rmtree(max(Path("run/checkpoints").iterdir()))
     assert ask("resume run --plugin elsewhere/parts.py")[0] == 0
     assert SMALL["logs"](Path("run")) == before
 
