@@ -15,7 +15,7 @@ MOST_ENVS = 65_536  # copies of an environment
 @dataclass(kw_only=True)
 class AgentSettings(RunSettings):
     env: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
-    """One environment: a short name (halfcheetah, asterix) or any Gymnasium id (HalfCheetah-v5)."""
+    """One environment: a short name (halfcheetah, asterix), any Gymnasium id (HalfCheetah-v5), or my_module:Mine-v0."""
     sequence: Annotated[str | None, tyro.conf.arg(metavar="NAMES")] = None
     """A stream of environments instead: names joined by commas, or a named sequence (see `supple list`)."""
     cycles: int = 1

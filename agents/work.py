@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from ..envs import REWARD_FLOOR, EnvironmentFault, Envs, Episode, Workers
+from ..experiments import plugins
 from ..experiments.denormals import flushes
 from ..experiments.errors import EnvironmentFailed, RunError
 from ..experiments.hooks import HookDriver
@@ -128,8 +129,7 @@ class AgentWork(Work):
         if not s.env_workers:
             return make(s.num_envs)
         if self._workers is None:
-            # What an environment computes must be rounded there as it is here.
-            self._workers = Workers(s.env_workers, partial(torch.set_flush_denormal, flushes()))
+            self._workers = Workers(s.env_workers, partial(_begin, flushes(), plugins.sources()))
         return self._workers.envs(env, make, s.num_envs)
 
     @property
@@ -261,3 +261,9 @@ class AgentWork(Work):
             if self._workers is not None:
                 self._workers.close()
                 self._workers = None
+
+
+def _begin(flush: bool, sources: dict[str, str]) -> None:
+    """Make a worker process like the one that began it: it rounds as that does, and knows its plug-ins."""
+    torch.set_flush_denormal(flush)
+    plugins.load_all(sources)

@@ -11,6 +11,7 @@ ends Hopper and Walker2d, an unhealthy height ends Ant and Humanoid, and HalfChe
 import logging
 import math
 import re
+import sys
 from types import ModuleType
 
 import gymnasium as gym
@@ -54,6 +55,7 @@ def environment_names() -> tuple[str, ...]:
 def resolve_env(name: str) -> str:
     """Return the Gymnasium id that `name` stands for: a short name (`hopper`), an Atari game, or a registered id.
 
+    `module:id` is the id alone, once that module was imported, which is not done here: the name may come out of a file.
     Short names may be written in any case, games also with or without separators (`beam_rider`, `BeamRider`).
     Of Atari's many ids only `ALE/<Game>-v5` count: the older ones differ in settings that are made here.
     ale-py is imported only for a name that is nothing else.
@@ -61,6 +63,11 @@ def resolve_env(name: str) -> str:
     Raises ValueError, with the nearest names, for anything else; ImportError, while ale-py is missing, for
     `ALE/…` and for a name that is near no other, since only ale-py knows which games there are.
     """
+    module, colon, own = name.rpartition(":")
+    if colon:
+        if module not in sys.modules:
+            raise ValueError(f"environment {name!r}: its module has to be named, --plugin {module}")
+        name = own
     if name.lower() in SHORT_NAMES:
         return SHORT_NAMES[name.lower()]
     ids = _ids_but_atari()

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from . import typed
+from . import plugins, typed
 from .denormals import flushing_denormals
 from .errors import RunError, UsageError
 from .fork import FRESH, NONE
@@ -119,7 +119,8 @@ def create(path: Path, comparison: Comparison, jobs: int, warn: Warn = print) ->
         for variant in comparison.variants:
             for arm in comparison.arms:
                 _check_arm(comparison, arm, variant, tasks, warn)
-    start_folder(path, "comparison.json", {**asdict(comparison), "settings": plain(comparison.settings)})
+    plan = {**asdict(comparison), "settings": plain(comparison.settings), **plugins.entry()}
+    start_folder(path, "comparison.json", plan)
     return comparison
 
 
@@ -175,16 +176,20 @@ def _require_memory(c: Comparison, first: RunSettings, jobs: int, warn: Warn) ->
 def open_comparison(path: Path, jobs: int, warn: Warn = print) -> Comparison:
     """Read comparison.json back, to go on with `jobs` runs at a time.
 
-    Raises UsageError where there is no comparison, or too little memory for so many runs."""
+    Raises UsageError where there is no comparison, for other plug-ins than it was begun with, and where there is too
+    little memory for so many runs."""
     file = path / "comparison.json"
     data = read_json(file, f"{path} is no comparison")
     types = get_type_hints(Comparison) | {"settings": dict[str, Any]}
     try:
+        named = typed.fitted(data.pop("plugins", {}), dict[str, str], "plugins")
         plan = typed.entries(data, types, "", types)
-        _, settings = settings_of(plan, file)
+        _, settings = settings_of({**plan, "plugins": named}, file)
         for i, variant in enumerate(plan["variants"]):
             values = vars(typed.fitted(variant, type(settings), f"variants[{i}]"))
             variant |= {name: values[name] for name in variant}
+    except UsageError:
+        raise
     except ValueError as error:
         raise RunError(f"{file} was edited, or written by another version of supple: {error}") from error
     _check(comparison := Comparison(**{**plan, "settings": settings}))

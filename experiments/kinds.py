@@ -1,17 +1,15 @@
 """The kinds of runs, by name: everything that depends on what kind a run is stands in its row.
 
 A package that has kinds registers them in a module that its distribution names as an entry point of the group
-`supple.kinds`; so rows from other packages are found as our own are.
+`supple.kinds` (or `supple.agents`); so rows from other packages are found as our own are.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
-from importlib.metadata import entry_points
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
-from ..registry import Registry
+from ..registry import Registry, UnknownName
 
 if TYPE_CHECKING:
     from .fork import Forks
@@ -19,7 +17,7 @@ if TYPE_CHECKING:
     from .settings import RunSettings
     from .work import Work
 
-GROUP = "supple.kinds"
+GROUPS = ("supple.kinds", "supple.agents")  # of entry points
 
 
 @dataclass(frozen=True)
@@ -87,8 +85,8 @@ class Preset:
     seeds: tuple[int, ...] = (0,)
 
 
-kinds: Registry[Kind] = Registry("kind of run")
-presets: Registry[Preset] = Registry("preset")
+kinds: Registry[Kind] = Registry("kind of run", groups=GROUPS)
+presets: Registry[Preset] = Registry("preset", groups=GROUPS)
 
 
 def add(*rows: Kind | Preset) -> None:
@@ -100,26 +98,19 @@ def add(*rows: Kind | Preset) -> None:
             presets.register(row.name)(row)
 
 
-@cache
-def load() -> None:
-    """Import every module that registers kinds: those of this toolkit and of plug-ins."""
-    for point in entry_points(group=GROUP):
-        point.load()
-
-
 def find_kind(name: str) -> Kind:
     """Return the kind of runs that has this name. Raises UnknownName."""
-    load()
-    return kinds.get(name)
+    try:
+        return kinds.get(name)
+    except UnknownName as error:
+        raise UnknownName(f"{error}; a kind of a plug-in is known once that is named: --plugin FILE") from None
 
 
 def all_kinds() -> dict[str, Kind]:
     """Return every kind of runs, by name, in the order of their registration."""
-    load()
     return dict(kinds.entries)
 
 
 def presets_of(kind: str | None = None) -> dict[str, Preset]:
     """Return the presets by name: all, or those of one kind of runs."""
-    load()
     return {name: preset for name, preset in presets.entries.items() if kind in (None, preset.kind)}

@@ -28,7 +28,8 @@ def states(path: Path, folders: Mapping[int, Path], warn: Warn) -> Iterator[tupl
     """Yield a run's work in the state of each of these checkpoints, by their steps, the oldest first; networks are in
     evaluation mode. The next step changes the same work; behind the last one its environments are closed.
 
-    Nothing is written. Raises RunError for a run or a checkpoint that cannot be read."""
+    Nothing is written. Raises UsageError for other plug-ins than the run was begun with, RunError for a run or a
+    checkpoint that cannot be read."""
     run = RunDirectory.open(path)
     kind, settings = settings_of(run.config, path / "config.json")
     with flushing_denormals(settings.threads):

@@ -48,6 +48,7 @@ class Config(TypedDict):
     tasks: list[dict[str, Any]]
     versions: dict[str, str]
     variant: NotRequired[dict[str, Any]]
+    plugins: NotRequired[dict[str, str]]
 
 
 def versions() -> dict[str, str]:

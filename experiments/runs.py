@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from ..interventions import When
-from . import distributed, files, typed
+from . import distributed, files, plugins, typed
 from .claim import PATIENCE, Claim, claim
 from .denormals import flushing_denormals
 from .divergence import first_not_finite
@@ -65,6 +65,7 @@ def configuration(kind: Kind, settings: RunSettings, work: Work, command: str) -
         "data": work.sources,
         "settings": plain(settings),
         "tasks": [asdict(task) for task in work.tasks],
+        **plugins.entry(),
     }
 
 
@@ -78,7 +79,9 @@ def plain(settings: RunSettings) -> dict[str, Any]:
 
 def settings_of(config: Mapping[str, Any], file: Path) -> tuple[Kind, RunSettings]:
     """Return the kind and the settings that the contents of a file describe.
-    Raises RunError if this version cannot read it."""
+
+    Raises UsageError for other plug-ins than it names, RunError if this version cannot read it."""
+    plugins.require(config.get("plugins", {}), file.parent)
     try:
         kind = find_kind(config["algorithm"])
         settings: RunSettings = typed.fitted(config["settings"], kind.settings_class(), "settings")
@@ -119,7 +122,8 @@ def create(path: Path, kind: str, settings: RunSettings, command: str, warn: War
 def train(path: Path, progress: Progress, warn: Warn, held: Claim | None = None) -> None:
     """Bring the run in `path` to its end, from wherever it stands. held: this process's claim on it, if it has one.
 
-    Raises RunError if it cannot go on, Claimed if another process is at work on it."""
+    Raises RunError if it cannot go on, UsageError for other plug-ins than it was begun with, Claimed if another process
+    is at work on it."""
     config = RunDirectory.open(path).config
     kind, settings = settings_of(config, path / "config.json")
     try:

@@ -14,8 +14,9 @@ from multiprocessing.process import BaseProcess
 
 import torch
 
+from . import plugins
 from .claim import Claim
-from .errors import DiskError, RunError, in_words
+from .errors import DiskError, RunError, UsageError, in_words
 from .interruption import undo
 from .jobs import Job, work_off
 from .loop import Warn
@@ -76,8 +77,10 @@ def _hire(jobs: Sequence[Job]) -> Worker:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     with _deaf(), theirs:
-        process = context.Process(target=_work, args=(theirs, list(jobs)))
+        process = context.Process(target=_work, args=(theirs, plugins.sources()))
         process.start()
+    with suppress(OSError):  # it is gone already, and will be buried
+        ours.send(list(jobs))
     return Worker(process, ours)
 
 
@@ -105,11 +108,9 @@ def _deaf() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _work(way: Connection, jobs: list[Job]) -> None:
-    """In a worker: take job after job until none is left."""
+def _work(way: Connection, sources: dict[str, str]) -> None:
+    """In a worker: take job after job, of those that come first on its way, until none is left."""
     torch.set_flush_denormal(True)  # before its threads begin: see denormals.py
-    threading.Thread(target=_end_with_the_parent, args=(way,), daemon=True).start()
-    places = {job.folder: place for place, job in enumerate(jobs)}
 
     def tell(*message: object) -> None:
         try:
@@ -123,8 +124,14 @@ def _work(way: Connection, jobs: list[Job]) -> None:
 
     warnings.showwarning = lambda message, *_, **__: tell("warn", str(message))
     try:
+        plugins.load_all(sources)  # of whose classes the jobs may be made
+        jobs: list[Job] = way.recv()
+        threading.Thread(target=_end_with_the_parent, args=(way,), daemon=True).start()
+        places = {job.folder: place for place, job in enumerate(jobs)}
         work_off(jobs, attempt)
-    except (DiskError, OSError) as error:
+    except EOFError:
+        _end()
+    except (DiskError, OSError, UsageError) as error:
         tell("stop", in_words(error))
 
 

@@ -145,7 +145,7 @@ def _words(scope: Scope) -> str:
     return scope if isinstance(scope, str) else " + ".join(scope)
 
 
-interventions: Registry[type[Intervention]] = Registry("intervention")
+interventions: Registry[type[Intervention]] = Registry("intervention", groups=("supple.interventions",))
 
 
 def make(name: str, **params: Any) -> Intervention:

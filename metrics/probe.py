@@ -214,7 +214,7 @@ metrics: Registry[Metric] = Registry("metric", {
         _gradient_rank,
         costly=True,
     ),
-})  # fmt: skip
+}, groups=("supple.metrics",))  # fmt: skip
 
 
 class _Cheap(Mapping[str, Metric]):

@@ -4,10 +4,12 @@ The standard library alone is imported here, so that help, lists and error messa
 """
 
 from .calls import Call, CallSyntaxError, Value, format_value, parse_call
+from .installed import BrokenPackage, why
 from .names import Registry, UnknownName, did_you_mean, near_names
 from .parameters import bind
 
 __all__ = [
+    "BrokenPackage",
     "Call",
     "CallSyntaxError",
     "Registry",
@@ -18,4 +20,5 @@ __all__ = [
     "format_value",
     "near_names",
     "parse_call",
+    "why",
 ]

@@ -1,9 +1,10 @@
 """Tables of things by name, which answer a wrong name with the nearest right one."""
 
 import difflib
-from collections.abc import Callable, Iterable, Mapping
-from types import MappingProxyType
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Generic, TypeVar
+
+from .installed import load_group
 
 T = TypeVar("T")
 
@@ -18,10 +19,13 @@ class Registry(Generic[T]):
     Args:
         kind: the word for one entry in messages, e.g. `"intervention"`.
         entries: what it holds from the start, by name.
+        groups: groups of entry points by which installed packages name modules that register more entries. These are
+            imported when the table is first asked what it holds, so that nothing waits for them before.
     """
 
-    def __init__(self, kind: str, entries: Mapping[str, T] = {}) -> None:
+    def __init__(self, kind: str, entries: Mapping[str, T] = {}, groups: tuple[str, ...] = ()) -> None:
         self.kind = kind
+        self.groups = groups
         self._entries = dict(entries)
 
     def register(self, name: str) -> Callable[[T], T]:
@@ -38,18 +42,40 @@ class Registry(Generic[T]):
     @property
     def entries(self) -> Mapping[str, T]:
         """The entries by name, in the order in which they were registered: a view that cannot be written to."""
-        return MappingProxyType(self._entries)
+        return _Entries(self)
 
     def names(self) -> list[str]:
         """Return all names, sorted."""
-        return sorted(self._entries)
+        return sorted(self.loaded())
 
     def get(self, name: str) -> T:
         """Return the entry called `name`; raises UnknownName."""
-        if name not in self._entries:
-            hint = did_you_mean(name, self._entries)
+        if name not in (known := self.loaded()):
+            hint = did_you_mean(name, known)
             raise UnknownName(f"unknown {self.kind} {name!r}{hint} (known: {', '.join(self.names())})")
-        return self._entries[name]
+        return known[name]
+
+    def loaded(self) -> dict[str, T]:
+        """Return the table itself, with the entries of installed packages. Raises BrokenPackage."""
+        for group in self.groups:
+            load_group(group)
+        return self._entries
+
+
+class _Entries(Mapping[str, T]):
+    """The entries of a registry as they are now."""
+
+    def __init__(self, registry: Registry[T]) -> None:
+        self._registry = registry
+
+    def __getitem__(self, name: str) -> T:
+        return self._registry.loaded()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._registry.loaded())
+
+    def __len__(self) -> int:
+        return len(self._registry.loaded())
 
 
 def near_names(word: str, known: Iterable[str], most: int = 1) -> list[str]:

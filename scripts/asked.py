@@ -8,12 +8,14 @@ from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 
 import tyro
 
+from supple.experiments import plugins
 from supple.experiments.errors import UsageError
 from supple.experiments.kinds import Kind, Preset, all_kinds, presets_of
 from supple.registry import did_you_mean
 from supple.scripts.console import warn
 
 S = TypeVar("S")
+Plugins = Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="FILE|PACKAGE")]
 
 
 @dataclass(kw_only=True)
@@ -27,6 +29,8 @@ class Options(Generic[S]):
     """Shrink the whole schedule by this factor in (0, 1]: steps, warm-up, periods, the steps of hooks and shifts."""
     preset: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
     """Start from a whole experiment's settings (see `supple list presets`); other options override it."""
+    plugin: Plugins = ()
+    """A Python file, or a package, with interventions and the like of your own. May be given several times."""
 
 
 class Asked(NamedTuple):
@@ -45,6 +49,7 @@ class Asked(NamedTuple):
 def asked(command: str, args: Sequence[str]) -> Asked:
     """Return what the words after `supple COMMAND` ask for. Raises UsageError where they name no kind of run, no
     benchmark where there has to be one, or a preset of another kind."""
+    load_plugins(args)
     kinds = all_kinds()
     if _first(args) == "language":  # the older spelling
         args = args[1:]
@@ -107,7 +112,24 @@ def _first(args: Sequence[str]) -> str:
     return args[0] if args and not args[0].startswith("-") else ""
 
 
+def load_plugins(args: Sequence[str]) -> None:
+    """Import the plug-ins that a command line names by --plugin, and the modules of its environments
+    (`module:Id-v0`), which are plug-ins too. What it says besides may depend on them. Raises UsageError."""
+    for text in _values(args, "--plugin"):
+        plugins.load(text)
+    for option in ("--env", "--sequence"):
+        for name in ",".join(_values(args, option)).split(","):
+            module, colon, _ = name.strip().partition(":")
+            if colon and not {module, f"{module}.py"} & {plugin.name for plugin in plugins.loaded()}:
+                plugins.load(module, option)
+
+
 def _preset_named(args: Sequence[str]) -> str | None:
-    names = [b for a, b in pairwise([*args, ""]) if a == "--preset"]
-    names += [a.removeprefix("--preset=") for a in args if a.startswith("--preset=")]
-    return names[-1] if names else None
+    return next(reversed(_values(args, "--preset")), None)
+
+
+def _values(args: Sequence[str], option: str) -> list[str]:
+    """Return what a command line gives an option, in its order."""
+    found = [(i + 1, b) for i, (a, b) in enumerate(pairwise(args)) if a == option and b[:1] != "-"]
+    found += [(i, a.removeprefix(f"{option}=")) for i, a in enumerate(args) if a.startswith(f"{option}=")]
+    return [value for _, value in sorted(found)]

@@ -24,7 +24,7 @@ import tyro
 from supple.experiments.errors import UsageError
 from supple.experiments.settings import SeedsOption
 from supple.scripts import resume
-from supple.scripts.asked import Asked, Options, asked, resumed, shrunk, table_of_kinds
+from supple.scripts.asked import Asked, Options, asked, load_plugins, resumed, shrunk, table_of_kinds
 from supple.scripts.console import parse, run, typed, warn
 from supple.scripts.vary import read_vary, variants
 
@@ -62,6 +62,7 @@ class SeveralRuns(CompareOptions[S]):
 
 def main(args: Sequence[str]) -> None:
     if not args or args[0] in ("-h", "--help"):
+        load_plugins(args)
         print(f"{(__doc__ or '').strip()}\n\n{table_of_kinds()}")
         return
     if (words := resumed(args)) is not None:

@@ -18,6 +18,7 @@ from rich.console import Console
 from supple.experiments.errors import RunError, UsageError, in_words, is_out_of_memory
 from supple.experiments.interruption import watching
 from supple.experiments.settings import LARGEST
+from supple.registry import BrokenPackage
 
 NUMBERS = tyro.constructors.ConstructorRegistry()
 
@@ -66,7 +67,7 @@ def run(main: Callable[[Sequence[str]], None]) -> None:
         sys.stdout.flush()
     except UsageError as error:
         code, message = 2, str(error)
-    except RunError as error:
+    except (RunError, BrokenPackage) as error:
         code, message = 1, str(error)
     except BrokenPipeError:
         code = 141  # as the shell counts a process that SIGPIPE ended

@@ -21,6 +21,7 @@ import tyro
 
 from supple.experiments.errors import RunError, UsageError
 from supple.experiments.settings import positive
+from supple.scripts.asked import Plugins, load_plugins
 from supple.scripts.console import parse, run, screen, warn
 
 
@@ -50,6 +51,8 @@ class Options:
     """Folder for index.html, doctor.json and the figure; must be new or empty (default: nothing is written)."""
     threads: int = 1
     """Threads of PyTorch."""
+    plugin: Plugins = ()
+    """A plug-in that the run was begun with, or whose interventions are to be tried."""
 
 
 Stages = Iterator[tuple[int | None, Mapping[str, Any]]]  # steps (None: there is one state only) and learners by name
@@ -60,6 +63,7 @@ def main(args: Sequence[str]) -> None:
         print((__doc__ or "").strip())
         return
     options = parse(Options, None, args, "supple doctor", "Does a network still learn as well as when it was new?")
+    load_plugins(args)
     positive(**{"--updates": options.updates, "--steps": options.steps, "--threads": options.threads})
     if options.out and options.out.exists() and (not options.out.is_dir() or any(options.out.iterdir())):
         raise UsageError(f"--out {options.out} already holds other files: choose a new folder")

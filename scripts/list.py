@@ -3,20 +3,33 @@
 supple list
 supple list interventions
 supple list games
+supple list --plugin my_method.py
 """
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Annotated
 
+import tyro
 from rich.markup import escape
 from rich.table import Table
 
+from supple.experiments import plugins
 from supple.experiments.errors import UsageError
-from supple.experiments.kinds import load
 from supple.registry import did_you_mean
-from supple.scripts.console import run, screen
+from supple.scripts.asked import Plugins, load_plugins
+from supple.scripts.console import parse, run, screen
 
 Rows = Iterable[tuple[str, str]]
+
+
+@dataclass(kw_only=True)
+class Options:
+    topics: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="TOPIC")] = ()
+    """What to list; nothing: all but games."""
+    plugin: Plugins = ()
+    """A plug-in, a file or a package, whose own things are to be listed too."""
 
 
 def first_sentence(thing: object) -> str:
@@ -77,6 +90,9 @@ def environments() -> Rows:
 
     for name in environment_names():
         yield name, resolve_env(name)
+    for plugin in plugins.loaded():
+        for name in plugin.registered["environment"]:
+            yield name, f"of {plugin.name}"
     yield "…", "any other registered Gymnasium id: vectors for ppo and sac, images and discrete actions for dqn"
     yield "…", "Atari games for dqn: supple list games"
 
@@ -138,8 +154,9 @@ def main(args: Sequence[str]) -> None:
     if args and args[0] in ("-h", "--help"):
         print((__doc__ or "").strip() + f"\n\ntopics: {', '.join(TOPICS)}")
         return
-    load()  # plug-ins have interventions and metrics too
-    for topic in args or (name for name in TOPICS if name not in LONG):
+    load_plugins(args)
+    options = parse(Options, None, args, "supple list", "What there is, by name.")
+    for topic in options.topics or (name for name in TOPICS if name not in LONG):
         if topic not in TOPICS:
             raise UsageError(
                 f"nothing to list under {topic!r}{did_you_mean(topic, TOPICS)} (topics: {', '.join(TOPICS)})"

@@ -10,6 +10,8 @@
   supple doctor runs/a
   supple linear figures
   supple language sib --model smollm2 --retain gsm8k.jsonl --out runs/e
+  supple new intervention my_method
+  supple check my_method.py
   supple fetch humanoid-bench
   supple list [interventions | activations | metrics | environments | sequences | kinds | presets]
 
@@ -23,7 +25,10 @@ from supple.experiments.errors import UsageError
 from supple.experiments.interruption import watching
 from supple.registry import did_you_mean
 
-COMMANDS = ("train", "compare", "resume", "report", "list", "fetch", "linear", "language", "vision", "doctor")
+COMMANDS = (
+    *("train", "compare", "resume", "report", "doctor", "list", "new", "check", "fetch"),
+    *("linear", "language", "vision"),
+)
 
 
 def dispatch(args: Sequence[str]) -> None:

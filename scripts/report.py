@@ -16,6 +16,7 @@ from typing import Annotated
 import tyro
 
 from supple.experiments.errors import UsageError
+from supple.scripts.asked import Plugins, load_plugins
 from supple.scripts.console import parse, run, screen
 
 
@@ -25,12 +26,15 @@ class Options:
     """Folder of a run or of a comparison, or several of runs of one kind."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Folder in which `report` is made (default: the run's own; several runs need one)."""
+    plugin: Plugins = ()
+    """A plug-in that brings the kind of these runs."""
 
 
 def main(args: Sequence[str]) -> None:
     options = parse(Options, None, args, "supple report", "Tables and figures of runs or of a comparison.")
     if not options.directories:
         raise UsageError("missing DIR: Folder of a run or of a comparison (`supple report DIR`)")
+    load_plugins(args)
     show(*options.directories, out=options.out)
 
 

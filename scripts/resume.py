@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
+from supple.experiments import plugins
 from supple.experiments.errors import EnvironmentFailed, RunError, UsageError
 from supple.experiments.interruption import at_interruption
+from supple.scripts.asked import Plugins, load_plugins
 from supple.scripts.console import parse, run, screen, warn
 from supple.scripts.progress import display
 
@@ -29,6 +31,8 @@ class Options:
     """Runs of a comparison at a time; 0: one per core."""
     retry_failed: bool = False
     """Try those runs of a comparison again that failed; without it they are left aside."""
+    plugin: Plugins = ()
+    """A plug-in that the run was begun with: each has to be named again."""
 
 
 def main(args: Sequence[str]) -> None:
@@ -36,6 +40,7 @@ def main(args: Sequence[str]) -> None:
         print((__doc__ or "").strip())
         return
     options = parse(Options, None, args, "supple resume", "Go on with a run or a comparison.", flags=True)
+    load_plugins(args)
     path = options.directory
     if (path / "comparison.json").is_file():
         from supple.experiments.compare import open_comparison
@@ -74,14 +79,14 @@ def finish_run(path: Path) -> None:
     run = RunDirectory.open(path)
 
     def words() -> str:
-        return f"`supple resume {path}` goes on from step {newest_step(run.checkpoints):,}"
+        return f"`supple resume {path}{plugins.options()}` goes on from step {newest_step(run.checkpoints):,}"
 
     with display(screen) as shown, at_interruption(words):
         try:
             train(path, lambda step: shown.update(str(path), path, step, run.end), warn)
         except EnvironmentFailed as error:
             raise EnvironmentFailed(f"{error}; once that is mended, {words()}") from error
-    screen.print(f"done: {path}  (`supple report {path}` makes the report)")
+    screen.print(f"done: {path}  (`supple report {path}{plugins.options()}` makes the report)")
 
 
 def finish_comparison(path: Path, comparison: "Comparison", jobs: int, retry: bool = False) -> None:
@@ -100,7 +105,8 @@ def finish_comparison(path: Path, comparison: "Comparison", jobs: int, retry: bo
 
     def words() -> str:
         ended = sum(job.outcome is not None for job in every)
-        return f"{ended} of {len(every)} runs ended; `supple resume {path}` goes on from the others' last checkpoints"
+        again = f"`supple resume {path}{plugins.options()}` goes on from the others' last checkpoints"
+        return f"{ended} of {len(every)} runs ended; {again}"
 
     with display(screen) as shown, at_interruption(words):
         workers.run_jobs(every, jobs, lambda job, step, end: shown.update(job.label, job.folder, step, end), warn)
@@ -126,7 +132,7 @@ def _report(path: Path, jobs: "Sequence[Job]") -> None:
         left = sum(job.outcome is None for job in jobs)
         raise RunError(
             f"{len(failed)} of {len(jobs)} runs failed{f', and {left} could not begin without them' if left else ''}; "
-            f"`supple resume {path} --retry-failed` tries them again"
+            f"`supple resume {path}{plugins.options()} --retry-failed` tries them again"
         )
 
 

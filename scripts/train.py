@@ -16,12 +16,13 @@ from collections.abc import Sequence
 import tyro
 
 from supple.scripts import resume
-from supple.scripts.asked import Options, asked, resumed, shrunk, table_of_kinds
+from supple.scripts.asked import Options, asked, load_plugins, resumed, shrunk, table_of_kinds
 from supple.scripts.console import parse, run, typed, warn
 
 
 def main(args: Sequence[str]) -> None:
     if not args or args[0] in ("-h", "--help"):
+        load_plugins(args)
         print(f"{(__doc__ or '').strip()}\n\n{table_of_kinds()}")
         return
     if (words := resumed(args)) is not None:

@@ -13,6 +13,7 @@ from pathlib import Path
 CALL = 0.06  # seconds
 ALWAYS = (
     "tests/integrations",  # whose libraries take many seconds to import
+    "tests/scripts/test_plugins.py",  # which imports for its child processes
     "tests/tracks/language",
     "tests/tracks/linear/test_figures_11_to_14.py",  # whose first test computes for all
 )

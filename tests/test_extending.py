@@ -1,4 +1,4 @@
-"""The examples of docs/extending.md: a package of one's own, found by its entry point, in every command."""
+"""The examples of docs/extending.md: plug-ins that are named, a package found by its entry points, in every command."""
 
 import json
 import os
@@ -43,20 +43,27 @@ def lines(file: Path) -> list[dict[str, object]]:
 
 
 def test_every_command_of_the_page_works(package: Path) -> None:
-    commands = [shlex.split(line)[1:] for block in blocks("sh") for line in block.splitlines()]
-    script = package / "commands.py"  # one process, since every one of its own would import PyTorch anew
+    commands = [shlex.split(line, comments=True)[1:] for block in blocks("sh") for line in block.splitlines()]
+    commands.append(["list", "kinds", "interventions", "--plugin", "reinforce.py", "--plugin", "halve.py"])
+    script = package / "commands.py"  # forked from one process, since each of its own would import PyTorch anew
     script.write_text(
+        "import os, sys, torch._dynamo, supple.agents.report, supple.agents.work, supple.experiments.conformance\n"
+        "import supple.tracks.linear.work, supple.tracks.linear.report\n"
+        "from supple.scripts.console import run\n"
         "from supple.scripts.main import dispatch\n"
-        f"if __name__ == '__main__':\n    for command in {[*commands, ['list', 'kinds']]}:\n        dispatch(command)\n"
+        f"for command in {commands} if __name__ == '__main__' else ():\n"
+        "    sys.argv = ['supple', *command]\n"
+        "    if not (child := os.fork()):\n"
+        "        run(dispatch)\n"
+        "    assert os.waitpid(child, 0)[1] == 0, command\n"
     )
     environment = {**os.environ, "PYTHONPATH": str(package)}
     done = subprocess.run([sys.executable, script], cwd=package, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
-    assert re.search("^ *slope .*^ *reinforce ", done.stdout, re.DOTALL | re.MULTILINE)  # listed as registered
+    assert re.search("^ *slope .*^ *reinforce .*^ *halve.*^ *third", done.stdout, re.DOTALL | re.MULTILINE)  # listed
 
-    events = lines(package / "runs/a/events.jsonl")
-    assert [event["hook"] for event in events if event["event"] == "intervention"] == ["halve(factor=0.9)@task"]
-    assert any("model/largest_weight" in line for line in lines(package / "runs/a/metrics.jsonl"))
-    assert sorted(path.name for path in (package / "runs/b/seed-1").iterdir()) == ["halve", "none", "trunk"]
+    events = lines(package / "runs/first/events.jsonl")
+    assert [event["hook"] for event in events if event["event"] == "intervention"] == ["my_method(rate=0.2)@task"]
+    assert lines(package / "runs/slopes/tasks.jsonl")[2]["step"] == 300
     assert any("policy/largest_weight" in line for line in lines(package / "runs/c/metrics.jsonl"))
     assert (package / "runs/c/report/index.html").is_file()

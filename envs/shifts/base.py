@@ -87,7 +87,7 @@ class Shift:
         return str(Call(self.name, self.params))
 
 
-shifts: Registry[type[Shift]] = Registry("shift")
+shifts: Registry[type[Shift]] = Registry("shift", groups=("supple.shifts",))
 
 
 def name_of(env: gym.Env) -> str:

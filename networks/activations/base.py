@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from ...registry import Registry
 
-activations: Registry[Callable[..., nn.Module]] = Registry("activation")
+activations: Registry[Callable[..., nn.Module]] = Registry("activation", groups=("supple.activations",))
 Shared = dict[str, nn.Parameter]  # parameters that all activations of one network have in common, by name
 
 

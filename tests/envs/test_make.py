@@ -1,5 +1,6 @@
 """Environments by name: ids, terminations, friction, clipping, and a quiet MuJoCo."""
 
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -206,3 +207,14 @@ def test_a_warning_handler_of_the_user_is_kept():
         "assert mujoco.get_mju_user_warning() is print\n"
     )
     subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+
+
+def test_the_module_of_an_environment_is_not_imported_and_stripped_once_it_is(tmp_path, monkeypatch):
+    (tmp_path / "poles.py").write_text("import gymnasium; gymnasium.register('Pole-v3', entry_point='a:B')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(ValueError, match=r"environment 'poles:Pole-v3': its module has to be named, --plugin poles"):
+        resolve_env("poles:Pole-v3")
+    assert "poles" not in sys.modules
+    importlib.import_module("poles")
+    assert resolve_env("poles:Pole-v3") == "Pole-v3"
+    del gym.registry["Pole-v3"], sys.modules["poles"]

@@ -86,7 +86,8 @@ def test_workers_of_a_comparison_flush_from_their_beginning() -> None:
         from supple.experiments import workers
         from supple.experiments.denormals import flushes
         ours, theirs = Pipe()
-        workers._work(theirs, [])
+        ours.send([])
+        workers._work(theirs, {})
         torch.set_num_threads(2)
         print(flushes())
     """

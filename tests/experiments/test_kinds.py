@@ -6,7 +6,6 @@ from dataclasses import fields
 
 import pytest
 
-from supple.experiments import kinds
 from supple.experiments.fork import Forks
 from supple.experiments.kinds import Kind, Preset, add, all_kinds, find_kind, presets_of
 from supple.experiments.report.kind import Report
@@ -60,23 +59,5 @@ def test_a_name_is_taken_once_and_an_unknown_one_meets_its_nearest() -> None:
 
 
 def test_rows_are_read_without_torch() -> None:
-    code = "import sys; from supple.experiments.kinds import load; load(); sys.exit('torch' in sys.modules)"
+    code = "import sys; from supple.experiments.kinds import presets_of; presets_of(); sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
-def test_a_plug_in_files_its_rows_through_an_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As any distribution may: `[project.entry-points."supple.kinds"]`."""
-    row = Kind("mine", "my own", "m:S", "m:b", "m:R")
-
-    class Point:
-        def load(self) -> None:
-            add(row)
-
-    monkeypatch.setattr(kinds, "entry_points", lambda group: [Point()] if group == "supple.kinds" else [])
-    monkeypatch.setattr(kinds, "kinds", type(kinds.kinds)("kind of run"))
-    kinds.load.cache_clear()
-    try:
-        assert find_kind("mine") is row
-    finally:
-        kinds.load.cache_clear()
-        monkeypatch.undo()

@@ -111,7 +111,9 @@ def is_zero(state: dict[str, Tensor]) -> bool:
 
 @pytest.mark.parametrize("hook", HOOKS)
 @pytest.mark.parametrize(
-    ("kind", "contract"), [*((kind, "uniform") for kind in LEARNERS), ("dqn", "as_released"), ("sac", "as_released")]
+    # what the kit that tries every intervention does not have (tests/experiments/test_conformance.py)
+    ("kind", "contract"),
+    [("ppo", "uniform"), ("sac", "uniform"), ("dqn", "as_released"), ("sac", "as_released")],
 )
 def test_everything_is_written_in_place(kind, contract, hook):
     learner = LEARNERS[kind]()

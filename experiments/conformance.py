@@ -1,0 +1,295 @@
+"""What every intervention promises, tried on small networks: one's own before it is used, the toolkit's in its tests.
+
+    for finding in conform("my_method(lam=0.5)"):
+        print(finding)
+
+The networks are plain, one with a target network, and a stack of three; each is trained for a few updates, with every
+moment that the intervention has. An intervention may refuse a network, by ValueError in `attach`.
+"""
+
+import inspect
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from ..interventions import Intervention, Learner, make, parse_call, parse_hook_text
+from . import checkpoint
+from .learner_state import learner_state, load_learner_state
+from .trial_networks import MEMBERS, NETWORKS, Network, network
+
+UPDATES, TASK = 8, 3  # updates of a trial, updates of a task
+APPLIED, SAVED = 4, 5  # updates before `apply`, and before the checkpoint
+ALL = "all"  # what is not of one network
+Bits = dict[str, Tensor]
+
+
+class Broken(Exception):
+    """A promise that is not kept; the message says how."""
+
+
+class Refused(Exception):
+    """A network that the intervention does not take; the message is its reason."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Whether a promise is kept on a network. why: of what is not, and of what was refused."""
+
+    promise: str
+    network: str
+    outcome: Literal["kept", "broken", "refused"]
+    why: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.promise}, {self.network}: {self.outcome}{self.why and f' ({self.why})'}"
+
+
+# -- trials -----------------------------------------------------------------------------------------------------------
+
+
+def attached(call: str, learner: Learner) -> Intervention:
+    """Return the intervention, attached. Raises Refused, or Broken where it refuses otherwise than it should."""
+    parsed = parse_call(call)
+    intervention = make(parsed.name, **parsed.params)
+    try:
+        intervention.attach(learner)
+    except ValueError as error:
+        if "\n" in str(error) or not str(error):
+            raise Broken(f"attach refuses without a reason in one line: {str(error)!r}") from error
+        raise Refused(str(error)) from error
+    if not intervention.concerns(learner):
+        raise Refused("it has no place there")
+    return intervention
+
+
+def train(learner: Learner, it: Intervention, start: int = 0, end: int = UPDATES) -> None:
+    """Train from update `start` to `end`, with all moments of the intervention."""
+    for update in range(start, end):
+        if update == APPLIED and it.has("apply"):
+            it.apply(learner)
+        assert learner.optimizer is not None
+        learner.optimizer.zero_grad()
+        loss = learner.loss()
+        (loss + it.penalty(learner) if it.has("penalty") else loss).backward()
+        if it.has("before_update"):
+            it.before_update(learner)
+        learner.optimizer.step()
+        if it.has("after_update"):
+            it.after_update(learner)
+        if it.has("finish_task") and update % TASK == TASK - 1:
+            it.finish_task(learner)
+
+
+def tensors(learner: Learner) -> Bits:
+    """Return the tensors themselves: parameters, those of followers, slots of the optimizer."""
+    found: Bits = dict(learner.module.named_parameters())
+    for i, follower in enumerate(learner.followers):
+        found |= {f"follower {i}'s {name}": tensor for name, tensor in follower.named_parameters()}
+    names: dict[Tensor, str] = {parameter: name for name, parameter in learner.module.named_parameters()}
+    for parameter, slots in learner.optimizer.state.items() if learner.optimizer else ():
+        own = {key: value for key, value in slots.items() if isinstance(value, Tensor)}
+        found |= {f"{key} of {names.get(parameter)}": value for key, value in own.items()}
+    return found
+
+
+def copied(found: Bits) -> Bits:
+    """Return copies of tensors."""
+    return {name: tensor.detach().clone() for name, tensor in found.items()}
+
+
+def differing(before: Bits, after: Bits) -> list[str]:
+    """Return the names of the tensors that differ in a bit, or are in one of the two alone."""
+
+    def same(name: str) -> bool:
+        pair = before.get(name), after.get(name)
+        if pair[0] is None or pair[1] is None or pair[0].shape != pair[1].shape:
+            return False
+        return torch.equal(*(t.detach().contiguous().flatten().view(torch.uint8) for t in pair if t is not None))
+
+    return [name for name in (before | after) if not same(name)]
+
+
+# -- promises ---------------------------------------------------------------------------------------------------------
+
+
+def explains_itself(call: str, new: Network) -> None:
+    """Require a name that is read as it is written, and a docstring."""
+    parsed = parse_call(call)
+    it = make(parsed.name, **parsed.params)
+    if parse_hook_text(str(it)).call != parsed:
+        raise Broken(f"its text {str(it)!r} is read as something else")
+    if not (inspect.getdoc(type(it)) or "").strip() or type(it).__doc__ is None:
+        raise Broken("its class has no docstring, of which `supple list interventions` shows the first sentence")
+
+
+def attaches(call: str, new: Network) -> None:
+    """Require that `attach` changes nothing of the learner, and that words and numbers are what they should be."""
+    learner = new()
+    before = copied(tensors(learner))
+    it = attached(call, learner)
+    if changed := differing(before, tensors(learner)):
+        raise Broken(f"attach changed {', '.join(changed[:3])}")
+    words, numbers = it.contract(learner), it.numbers(learner)
+    if not all(isinstance(word, str) for pair in words.items() for word in pair):
+        raise Broken("contract() is to return words by words")
+    if strange := [name for name, value in numbers.items() if not isinstance(value, Tensor)]:
+        raise Broken(f"numbers() is to return tensors, and {strange[0]!r} is none")
+
+
+def writes_in_place(call: str, new: Network) -> None:
+    """Require that parameters, followers and optimizer slots stay the same tensors."""
+    learner = new()
+    it = attached(call, learner)
+    train(learner, it, 0, APPLIED)
+    before = {name: (id(tensor), tensor.data_ptr()) for name, tensor in tensors(learner).items()}
+    trained = learner.trained().keys()
+    train(learner, it, APPLIED)
+    if learner.changes:  # which it may, where it says so
+        return
+    after = {name: (id(tensor), tensor.data_ptr()) for name, tensor in tensors(learner).items()}
+    if moved := [name for name in before | after if before.get(name) != after.get(name)]:
+        raise Broken(f"{moved[0]} is another tensor than before: write into the one that is there (copy_, mul_, …)")
+    if frozen := trained - learner.trained().keys():
+        raise Broken(f"{min(frozen)} is no longer trained")
+
+
+def names_what_it_wrote(call: str, new: Network) -> None:
+    """Require that `apply` returns the names of the parameters that it wrote."""
+    learner = new()
+    it = attached(call, learner)
+    if not it.has("apply"):
+        return
+    train(learner, it, 0, APPLIED)
+    before = copied(dict(learner.module.named_parameters()))
+    written = it.apply(learner)
+    after: Bits = dict(learner.module.named_parameters())
+    if not isinstance(written, list):
+        raise Broken(f"apply is to return a list of names, not {type(written).__name__}")
+    if strange := [name for name in written if name not in after]:
+        raise Broken(f"apply names {strange[0]!r}, which is no parameter")
+    if len(set(written)) < len(written):
+        raise Broken("apply names a parameter twice")
+    if not learner.changes and (secret := [name for name in differing(before, after) if name not in written]):
+        raise Broken(f"apply wrote {secret[0]}, and does not name it")
+
+
+def writes_all_or_nothing(call: str, new: Network) -> None:
+    """Require that `apply`, where it cannot do its work, raises ValueError before it writes."""
+    for harm in (float("nan"), 0.0):
+        learner = new()
+        it = attached(call, learner)
+        if not it.has("apply"):
+            return
+        train(learner, it, 0, APPLIED)
+        with torch.no_grad():
+            learner.layers[-1].weight.fill_(harm)
+        before = copied(tensors(learner))
+        try:
+            it.apply(learner)
+        except ValueError as error:
+            if changed := differing(before, tensors(learner)):
+                raise Broken(f"it refused a last layer of {harm} and had changed {changed[0]} by then") from error
+        except Exception as error:
+            raise Broken(f"with a last layer of {harm} it raised {type(error).__name__}: {error}") from error
+
+
+def draws_from_the_seed(call: str, new: Network) -> None:
+    """Require the same bits of the same seed, whatever PyTorch's global generator holds."""
+    ends = []
+    for seed in (1, 2):
+        learner = new()
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            before = torch.get_rng_state()
+            train(learner, attached(call, learner))
+            if not torch.equal(before, torch.get_rng_state()):
+                raise Broken("it draws from PyTorch's global generator: draw from learner.generator")
+        ends.append(copied(tensors(learner)))
+    if found := differing(*ends):
+        raise Broken(f"{found[0]} differs between two runs of one seed")
+
+
+def survives_a_checkpoint(call: str, new: Network) -> None:
+    """Require that a run ends with the same bits if it is killed and goes on from a checkpoint."""
+    whole, before, after = new(), new(), new()
+    train(whole, attached(call, whole))
+    it, resumed = attached(call, before), attached(call, after)
+    train(before, it, 0, SAVED)
+    with tempfile.TemporaryDirectory() as folder:
+        tree: dict[str, Any] = {"learner": learner_state(before), "intervention": it.state_dict()}
+        try:
+            saved = checkpoint.load(checkpoint.save(Path(folder), SAVED, tree, call), call)
+        except TypeError as error:
+            raise Broken(f"state_dict: {error}") from error
+    load_learner_state(after, saved["learner"])
+    resumed.load_state_dict(saved["intervention"])
+    train(after, resumed, SAVED)
+    if found := differing(tensors(whole), tensors(after)):
+        raise Broken(f"{found[0]} is another one after a checkpoint: all that it remembers belongs into state_dict")
+
+
+def treats_members_as_networks(call: str, new: Network) -> None:
+    """Require that each network of a stack comes out as it would be alone."""
+    stack = new()
+    train(stack, attached(call, stack))
+    for member in range(MEMBERS):
+        alone = network(member, momentum=True)
+        train(alone, attached(call, alone))
+        for name, value in alone.module.named_parameters():
+            own = stack.module.get_parameter(name)[member]
+            if own.shape != value.shape or not torch.allclose(own, value, rtol=1e-6, atol=1e-8):
+                raise Broken(f"{name} of network {member} differs from what it is without the others")
+
+
+Promise = Callable[[str, Network], None]
+ITSELF = "has a name that can be typed and a docstring"
+ON_EACH: dict[str, Promise] = {
+    "attach accepts or refuses, and writes nothing": attaches,
+    "writes tensors in place": writes_in_place,
+    "names all that it wrote": names_what_it_wrote,
+    "raises ValueError with nothing written": writes_all_or_nothing,
+    "draws from the seed alone": draws_from_the_seed,
+    "goes on from a checkpoint bit for bit": survives_a_checkpoint,
+}
+ON_A_STACK: dict[str, Promise] = {"treats networks of a stack as alone": treats_members_as_networks}
+
+
+def conform(call: str, networks: Mapping[str, Network] | None = None) -> list[Finding]:
+    """Return what an intervention keeps of all that it promises, one finding for each promise and network.
+
+    call: its name, with parameters where it needs them: "my_method(lam=0.5)". networks: name → what returns a learner
+    with an optimizer, a probe and a loss, the same at every call; default: those of this module.
+    Raises ValueError for an unknown name, or parameters that do not fit.
+    """
+    parsed = parse_call(call)
+    make(parsed.name, **parsed.params)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # the networks are small
+    try:
+        found = [_find(ITSELF, explains_itself, call, ALL, network)]
+        for name, new in (networks or NETWORKS).items():
+            promises = ON_EACH | ON_A_STACK if networks is None and new().generators else ON_EACH
+            found += [_find(words, promise, call, name, new) for words, promise in promises.items()]
+    finally:
+        torch.set_num_threads(threads)
+    if all(finding.outcome == "refused" for finding in found[1:]):
+        why = f"it refuses every network here, so that nothing could be tried: {found[1].why}"
+        found[0] = Finding(ITSELF, ALL, "broken", why)
+    return found
+
+
+def _find(words: str, promise: Promise, call: str, name: str, new: Network) -> Finding:
+    try:
+        promise(call, new)
+    except Broken as error:
+        return Finding(words, name, "broken", str(error))
+    except Refused as error:
+        return Finding(words, name, "refused", str(error))
+    except Exception as error:  # the intervention's own
+        return Finding(words, name, "broken", f"{type(error).__name__}: {' '.join(str(error).split())}")
+    return Finding(words, name, "kept")

@@ -1,0 +1,87 @@
+"""The small networks on which conformance.py tries interventions: plain, with a target network, and a stack."""
+
+import copy
+from collections.abc import Callable, Iterator
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ..interventions import Learner, learner_for, redraw
+from ..networks.stacked import StackedConv2d, StackedLinear
+
+MEMBERS = 3  # networks of the stack
+Network = Callable[[], Learner]
+
+
+class Net(nn.Module):
+    """Convolution, hidden layer, head, in double precision: of one network, or of a stack of `members`."""
+
+    def __init__(self, members: int = 0) -> None:
+        super().__init__()
+        self.conv = StackedConv2d(members, 1, 2, 3) if members else nn.Conv2d(1, 2, 3)
+        self.one, self.two = nn.ReLU(), nn.ReLU()
+        self.hidden = StackedLinear(members, 8, 6) if members else nn.Linear(8, 6)
+        self.head = StackedLinear(members, 6, 3) if members else nn.Linear(6, 3)
+        self.double()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return logits, (members, n, 3) or (n, 3), of images (members, n, 1, 4, 4) or (n, 1, 4, 4)."""
+        hidden: Tensor = self.two(self.hidden(self.one(self.conv(x)).flatten(-3)))
+        out: Tensor = self.head(hidden)
+        return out
+
+
+def network(member: int | None = 0, target: bool = False, momentum: bool = False) -> Learner:
+    """Return the learner of one of the three networks, the same at every call. member: None: all, as a stack.
+    momentum: trained by SGD with momentum instead of Adam, whose step counter all networks of a stack would share."""
+    source = torch.Generator().manual_seed(1)
+    x = torch.randn(MEMBERS, 24, 1, 4, 4, generator=source, dtype=torch.float64)
+    y = torch.randint(3, (MEMBERS, 24), generator=source)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        net = stack = Net(MEMBERS)
+        plain = Net()
+        if member is not None:
+            net = copy.deepcopy(plain)
+            net.load_state_dict({name: value[member] for name, value in stack.state_dict().items()})
+            x, y = x[member], y[member]
+
+    def losses(start: int = 0, count: int = 24) -> Tensor:
+        inputs, labels = x.narrow(-4, start, count), y.narrow(-1, start, count)
+        found = F.cross_entropy(net(inputs).flatten(0, -2), labels.flatten(), reduction="none")
+        return found.view(labels.shape)
+
+    def batches(count: int | None) -> Iterator[Tensor]:
+        return (losses(8 * (i % 3), 8) for i in range(3 if count is None else count))
+
+    learner = learner_for(
+        net,
+        torch.optim.SGD(net.parameters(), 0.1, 0.9) if momentum else torch.optim.Adam(net.parameters(), 0.02),
+        probe=lambda: (x,),
+        loss=lambda: losses().mean(-1).sum(),
+        batches=batches,
+        followers=(copy.deepcopy(net).requires_grad_(False),) if target else (),
+        injectable="head",
+    )
+    generators = tuple(torch.Generator().manual_seed(100 + k) for k in range(MEMBERS))
+    if member is None:
+        learner.generators = learner.redraw_draws = generators
+    else:
+        learner.generator = generators[member]
+
+    def drawn() -> dict[str, Tensor]:
+        if member is not None:
+            return redraw(plain, learner.generator)
+        each = [redraw(plain, generator) for generator in generators]
+        return {name: torch.stack([own[name] for own in each]) for name in each[0]}
+
+    learner.redraw = drawn
+    return learner
+
+
+NETWORKS: dict[str, Network] = {
+    "plain": network,
+    "with target": lambda: network(target=True),
+    "stack of 3": lambda: network(None, momentum=True),
+}

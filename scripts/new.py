@@ -1,0 +1,91 @@
+"""supple new: begin an intervention, a metric or a shift of one's own, in one file with its test.
+
+  supple new intervention my_method
+  supple new metric my_metric --out methods
+
+Writes my_method.py, which works as it is and whose comments say what to change, and test_my_method.py.
+"""
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files as resources
+from importlib.util import find_spec
+from keyword import iskeyword
+from pathlib import Path
+from string import Template
+from typing import Annotated, Literal
+
+import tyro
+
+from supple.experiments import files, plugins
+from supple.experiments.errors import UsageError
+from supple.scripts.console import parse, run, screen
+
+USE = {
+    "intervention": "--steps 16_384 --hook {name}@0.5",
+    "metric": "--steps 16_384",
+    "shift": "--cycles 2 --steps-per-task 8_192 --shift {name}",
+}
+
+
+@dataclass(kw_only=True)
+class Options:
+    what: Annotated[Literal["intervention", "metric", "shift"], tyro.conf.Positional]
+    """What to begin."""
+    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")]
+    """Its name, in hooks and lists and of its file: letters, digits and _."""
+    out: Path = Path()
+    """Folder for the two files."""
+
+
+def main(args: Sequence[str]) -> None:
+    if not args:
+        print((__doc__ or "").strip())
+        return
+    options = parse(Options, None, args, "supple new", (__doc__ or "").strip())
+    what, name = options.what, options.name
+    if not re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII) or iskeyword(name):
+        raise UsageError(f"NAME must be a word that Python can import, of letters, digits and _, not {name!r}")
+    paths = [options.out / f"{name}.py", options.out / f"test_{name}.py"]
+    if there := [path for path in paths if path.exists()]:
+        raise UsageError(f"{there[0]} is there already, and is left as it is: choose another name or folder")
+    if name in plugins.table(what):
+        raise UsageError(f"the {what} {name!r} is there already: choose another name")
+    if find_spec(name) is not None:
+        raise UsageError(f"there is a module {name!r} already, which the file would hide: choose another name")
+    words = {"name": name, "Name": "".join(part.capitalize() for part in name.split("_"))}
+    templates = resources("supple.scripts") / "templates"
+    texts = [(templates / f"{file}.txt").read_text(encoding="utf-8") for file in (what, f"test_{what}")]
+    options.out.mkdir(parents=True, exist_ok=True)
+    write_new(dict(zip(paths, (Template(text).substitute(words) for text in texts), strict=True)))
+    file, test = paths
+    next_steps = [f"made {file} and {test}; what to do with them:", f"  pytest {test}"]
+    next_steps += [f"  supple check {file}"] * (what == "intervention")
+    next_steps += [f"  supple train ppo --env cartpole {USE[what].format(name=name)} --plugin {file} --out runs/{name}"]
+    screen.print("\n".join(next_steps), highlight=False, soft_wrap=True)
+
+
+def write_new(texts: dict[Path, str]) -> None:
+    """Write all of these files, or none where one of them is there already. Raises UsageError."""
+    made: list[Path] = []
+    try:
+        for path, text in texts.items():
+            temporary = path.with_name(f"{path.name}.tmp")
+            files.write(temporary, text.encode())
+            try:
+                os.link(temporary, path)  # which, unlike a renaming, replaces nothing
+            finally:
+                temporary.unlink()
+            made.append(path)
+    except BaseException as error:
+        for path in made:
+            path.unlink()
+        if isinstance(error, FileExistsError):
+            raise UsageError(f"{error.filename2} is there already, and is left as it is") from error
+        raise
+
+
+if __name__ == "__main__":
+    run(main)

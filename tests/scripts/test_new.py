@@ -1,0 +1,97 @@
+"""`supple new` writes files that pass as they are, and `supple check` says what an intervention keeps."""
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import supple.experiments.conformance  # noqa: F401  (before processes are forked, which then need not import it)
+from supple.scripts.console import run
+from supple.scripts.main import dispatch
+
+Ask = Callable[[str], tuple[int, str, str]]
+
+
+@pytest.fixture
+def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Ask:
+    """`ask("new shift mine")` gives the exit code and what was said, by a process of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def asked(words: str) -> tuple[int, str, str]:
+        sys.stdout.flush()
+        if not (child := os.fork()):
+            sys.argv = ["supple", *words.split()]
+            try:
+                run(dispatch)
+            except SystemExit as stop:
+                sys.stdout.flush()
+                sys.stderr.flush()
+                os._exit(int(stop.code or 0))
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        return code, *capfd.readouterr()
+
+    return asked
+
+
+def passes(test: Path) -> bool:
+    """Whether pytest passes, in a process of its own, in which nothing has to be imported again."""
+    if not (child := os.fork()):
+        os._exit(pytest.main(["-q", "-p", "no:cacheprovider", "--rootdir", str(test.parent), str(test)]))
+    return os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.parametrize("what", ["intervention", "metric", "shift"])
+def test_what_is_begun_works_as_it_is(what: str, ask: Ask) -> None:
+    code, said, errors = ask(f"new {what} my_own --out methods")
+    assert (code, errors) == (0, "")
+    assert sorted(path.name for path in Path("methods").iterdir()) == ["my_own.py", "test_my_own.py"]
+    assert "--plugin methods/my_own.py" in said
+    assert passes(Path("methods/test_my_own.py").absolute())
+    code, said, _ = ask(f"list {what}s --plugin methods/my_own.py")
+    assert (code, "my_own" in said) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    {
+        "new intervention there": "test_there.py is there already, and is left as it is",
+        "new intervention fire": "the intervention 'fire' is there already: choose another name",
+        "new shift random": "there is a module 'random' already",
+        "new metric 1st": "NAME must be a word that Python can import, of letters, digits and _, not '1st'",
+        "new agent mine": "",
+        "new shift": "",
+    }.items(),
+)
+def test_nothing_is_overwritten_and_no_name_taken_twice(words: str, complaint: str, ask: Ask) -> None:
+    Path("test_there.py").write_text("mine")
+    code, _, errors = ask(words)
+    assert (code, errors.count("\n")) == (2, 1)
+    assert complaint in errors
+    assert [path.name for path in Path().iterdir()] == ["test_there.py"]
+    assert Path("test_there.py").read_text() == "mine"
+
+
+def test_a_check_prints_what_is_kept_and_ends_with_1_where_something_is_not(ask: Ask) -> None:
+    ask("new intervention my_own")
+    code, said, errors = ask("check my_own.py")
+    assert (code, errors) == (0, "")
+    assert said.count("✓") == 3 * 7 + 1
+    Path("my_own.py").write_text(Path("my_own.py").read_text().replace("return names", "return names[1:]"))
+    code, said, errors = ask("check my_own.py my_own(rate=0.5)")
+    assert (code, errors) == (1, "supple: 1 of what every intervention promises is not kept\n")
+    assert "✗ plain: apply wrote conv.weight, and does not name it" in said
+
+
+def test_a_check_of_nothing_is_refused(ask: Ask) -> None:
+    ask("new metric my_own")
+    for words, complaint in {
+        "check my_own.py": "my_own.py registers no intervention, and only those are checked",
+        "check my_own.py fier": "unknown intervention 'fier': did you mean 'fire'?",
+        "check my_own.py swap": "swap needs a value for 'activation'",
+    }.items():
+        code, _, errors = ask(words)
+        assert (code, errors.count("\n")) == (2, 1)
+        assert complaint in errors
