@@ -68,7 +68,12 @@ def test_a_run_goes_on_from_a_checkpoint_behind_the_exchange_as_if_nothing_had_b
     assert ["muon", "swap(activation=prelu)"] in [learner["changes"] for learner in of_learners]
 
 
-@pytest.mark.parametrize("hook", ["trac", "upgd", "ewc(samples=4)", "hare_tortoise@0.8", "snr(window=2,eta=0.4)"])
+REMEMBER = [
+    "trac", "upgd", "ewc(samples=4)", "hare_tortoise@0.8", "snr(window=2,eta=0.4)", "spectral", "cpr(period=7)"
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("hook", REMEMBER)
 def test_what_a_hook_remembers_of_parameters_goes_on_behind_a_checkpoint(hook: str, same: Any, tmp_path: Path) -> None:
     run, again = tmp_path / "run", tmp_path / "again"
     create(run, "ppo", replace(settings("ppo"), hook=(hook,), cycles=2, steps=None, steps_per_task=120), "test")
