@@ -25,6 +25,7 @@ from .adam_rel import AdamRel
 from .balance import balance_layers_, rebalance_
 from .base import Intervention, Reinitialization, interventions, make, restructure
 from .cbp import ContinualBackprop
+from .churn import Chain
 from .contract import AS_RELEASED, UNIFORM, ResetContract, contract_for, settle, zero_slots_
 from .cpr import CalibratedPartialResets
 from .dash import Dash
@@ -67,6 +68,7 @@ __all__ = [
     "AtStart",
     "Balance",
     "CalibratedPartialResets",
+    "Chain",
     "ContinualBackprop",
     "Dash",
     "Every",
