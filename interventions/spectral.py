@@ -9,12 +9,11 @@ is the matrix (C_out, C_in·k_h·k_w). A normalisation's gains are a diagonal ma
 a largest one has no gradient for the others. Each part of a fused layer, and each member of a stack, is a matrix of its
 own.
 
-σ₁ = uᵀWv, where one step of the power iteration follows every update, v ← Wᵀu/‖Wᵀu‖, u ← Wv/‖Wv‖, as in the paper; the
-penalty's gradient takes u and v for constants. They begin at the row of largest norm, ten steps on, so that nothing is
-drawn. Of a zero matrix they stay as they are.
+σ₁ = ‖Wv‖, where one step of the power iteration follows every update, v ← WᵀWv/‖WᵀWv‖, one being what the paper takes;
+the penalty's gradient takes v for a constant. It begins ten steps on from equal entries, so that nothing is drawn. Of a
+zero matrix it stays as it is.
 
-It resets nothing. Cost: three products of a matrix and a vector for each matrix and update; two vectors for each
-matrix.
+It resets nothing. Cost: three products of a matrix and a vector for each matrix and update; a vector for each matrix.
 """
 
 from typing import Any
@@ -29,6 +28,7 @@ from ..networks.wiring import NORMS
 from .base import Intervention, interventions
 
 START = 10  # steps of the power iteration before the first update
+STAY = 1e-15  # of v in its next direction: nothing, but where W is zero
 
 
 @interventions.register("spectral")
@@ -45,77 +45,79 @@ class Spectral(Intervention):
         if power < 1:
             raise ValueError(f"spectral: power must be 1 or more, got {power}")
         self.strength, self.power = strength, power
-        self._vectors: dict[str, dict[str, dict[str, Tensor]]] = {}  # u and v by learner and identity of layer
+        self._vectors: dict[str, dict[str, dict[str, Tensor]]] = {}  # v by learner and identity of the weight
 
     def attach(self, learner: Learner) -> None:
         if not any(layer.weight.requires_grad for layer in learner.layers):
             raise ValueError(f"spectral: no layer of '{learner.name}' is trained")
 
     def penalty(self, learner: Learner) -> Tensor:
-        k, terms = self.power, []
+        sigma, biases, gains, shifts = [], [], [], []
         for key, (layer, matrices) in _trained(learner).items():
-            uv = self._of(learner, key, matrices)
-            sigma = (uv["left"] * (matrices @ uv["right"].unsqueeze(-1)).squeeze(-1)).sum(-1)
-            terms.append((sigma**k - 1).square().sum())
+            sigma.append(torch.linalg.vector_norm(_product(matrices, self._of(learner, key, matrices)), dim=-1))
             if layer.module.bias is not None:
                 bias = layer.module.get_parameter("bias")
-                terms.append((bias.unflatten(-1, (layer.split, -1)).square().sum(-1) ** k).sum())
+                biases.append(_in_parts(bias, -1, layer).square().sum(-1))
         for norm in learner.module.modules():
             if isinstance(norm, NORMS) and norm.weight is not None and norm.weight.requires_grad:
-                terms.append((norm.get_parameter("weight") ** k - 1).square().sum())
+                gains.append(norm.get_parameter("weight"))
                 if norm.bias is not None:
-                    terms.append((norm.get_parameter("bias").square() ** k).sum())
-        return self.strength * torch.stack(terms).sum()
+                    shifts.append(norm.get_parameter("bias").square())
+        to_one, to_zero = (
+            torch.cat([each.flatten() for each in parts]) if parts else torch.zeros_like(sigma[0])
+            for parts in (sigma + gains, biases + shifts)
+        )
+        return self.strength * ((to_one**self.power - 1).square().sum() + (to_zero**self.power).sum())
 
     @torch.no_grad()
     def after_update(self, learner: Learner) -> None:
         for key, (_, matrices) in _trained(learner).items():
-            uv = self._of(learner, key, matrices)
-            _step_(matrices, uv["left"], uv["right"])
+            _step_(matrices, self._of(learner, key, matrices))
 
-    def _of(self, learner: Learner, key: str, matrices: Tensor) -> dict[str, Tensor]:
-        """Return u, (…, rows), and v, (…, columns), of a layer's matrices (…, rows, columns)."""
+    def _of(self, learner: Learner, key: str, matrices: Tensor) -> Tensor:
+        """Return v, (…, columns), of a layer's matrices (…, rows, columns)."""
         known = self._vectors.setdefault(learner.name, {})
         if key not in known:
             with torch.no_grad():
-                largest = torch.linalg.vector_norm(matrices, dim=-1).argmax(-1, keepdim=True)
-                left = torch.zeros(matrices.shape[:-1], dtype=matrices.dtype, device=matrices.device)
-                left.scatter_(-1, largest, 1.0)
-                right = normalize(torch.ones_like(matrices[..., 0, :]), dim=-1)
+                vector = normalize(torch.ones_like(matrices[..., 0, :]), dim=-1)
                 for _ in range(START):
-                    _step_(matrices, left, right)
-                known[key] = {"left": left, "right": right}
-        return known[key]
+                    _step_(matrices, vector)
+            known[key] = {"right": vector}
+        return known[key]["right"]
 
     def state_dict(self) -> dict[str, Any]:
-        return {learner: {key: dict(uv) for key, uv in known.items()} for learner, known in self._vectors.items()}
+        return {learner: {key: dict(v) for key, v in known.items()} for learner, known in self._vectors.items()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self._vectors = {  # copies, since they are written in place
-            learner: {key: {name: value.clone() for name, value in uv.items()} for key, uv in known.items()}
+            learner: {key: {name: value.clone() for name, value in v.items()} for key, v in known.items()}
             for learner, known in state.items()
         }
 
 
 def _trained(learner: Learner) -> dict[str, tuple[Layer, Tensor]]:
-    """Return the trained layers by identity, each with its matrices, (parts, rows, columns), or (members, parts, rows,
-    columns) of a stack; a tied weight once."""
+    """Return the trained layers by identity, each with its matrix (rows, columns), or its matrices: of a fused layer
+    (parts, rows, columns), of a stack (members, …); a tied weight once."""
     layers = {layer.weight: layer for layer in learner.layers if layer.weight.requires_grad}
-    return {
-        learner.identity(f"{layer.name}.weight"): (
-            layer,
-            weight.flatten(1 + layer.stacked).unflatten(-2, (layer.split, -1)),
-        )
-        for weight, layer in layers.items()
-    }
+    found = {}
+    for weight, layer in layers.items():
+        matrices = _in_parts(weight.flatten(1 + layer.stacked), -2, layer)
+        found[learner.identity(f"{layer.name}.weight")] = layer, matrices
+    return found
 
 
-def _step_(matrices: Tensor, left: Tensor, right: Tensor) -> None:
-    """Take one step of the power iteration, in place; of a matrix that maps them to zero, vectors stay."""
-    for vector, image in (
-        (right, lambda: (left.unsqueeze(-2) @ matrices).squeeze(-2)),
-        (left, lambda: (matrices @ right.unsqueeze(-1)).squeeze(-1)),
-    ):
-        new = image()
-        norm = torch.linalg.vector_norm(new, dim=-1, keepdim=True)
-        vector.copy_(torch.where(norm > 0, new / norm, vector))
+def _in_parts(values: Tensor, axis: int, layer: Layer) -> Tensor:
+    """Return values of a fused layer's outputs, which lie along an axis, by part."""
+    return values if layer.split == 1 else values.unflatten(axis, (layer.split, -1))
+
+
+def _product(matrices: Tensor, vectors: Tensor) -> Tensor:
+    """Return W·v: (…, rows, columns) and (…, columns) → (…, rows)."""
+    return matrices @ vectors if matrices.ndim == 2 else (matrices @ vectors.unsqueeze(-1)).squeeze(-1)
+
+
+def _step_(matrices: Tensor, vectors: Tensor) -> None:
+    """Take one step of the power iteration, in place: v ← WᵀWv at length 1."""
+    image = _product(matrices.mT, _product(matrices, vectors))
+    image.add_(vectors, alpha=STAY)
+    vectors.copy_(image.div_(torch.linalg.vector_norm(image, dim=-1, keepdim=True)))
