@@ -30,15 +30,18 @@ from rich.table import Table
 from seeds_stacked import SEEDS, Stacked
 from stepped import SteppedAgent
 from timing import Options, Rounds, begin, seconds
+from torch import Tensor
 
 from supple.agents.ppo import PPOSettings
 from supple.experiments.hooks import HookDriver
 from supple.interventions import Learner, parse_hook
+from supple.networks.members import members_of
 from supple.tracks.vision.data import DataSet
 from supple.tracks.vision.update import Update
 
 BARS = {"trac": 1.3, "l2_init": 1.15, "parseval": 1.15, "spectral": 1.15, "wasserstein": 1.15, "chain": 1.15}
 METHODS = (*BARS, "cpr", "soft_snp(toward=initial)", "soft_snp", "upgd", "hare_tortoise@every:1_000_000_000")
+BATCH = 64  # of PPO
 EPOCHS = 1  # of PPO's batch of 2,048 in a turn: 32 gradient steps
 STEPS = 2048
 
@@ -57,13 +60,13 @@ class OfPPO:
 
     def __init__(self, hooks: Sequence[str], compiled: bool) -> None:
         settings = PPOSettings(
-            env="halfcheetah", hidden=(256, 256, 256), epochs=EPOCHS, compile="on" if compiled else "off",
-            steps=10**9, device="cpu",
+            env="halfcheetah", hidden=(256, 256, 256), epochs=EPOCHS, minibatch_size=BATCH, steps=10**9, device="cpu",
+            compile="on" if compiled else "off",
         )  # fmt: skip
         self.stepped = SteppedAgent("ppo", settings)
         self.learner = self.stepped.work.learners["agent"]
         self.stepped.hooks = driver(hooks, self.learner)
-        self.updates = EPOCHS * STEPS // settings.minibatch_size
+        self.updates = EPOCHS * STEPS // BATCH
         self.spent, update = 0.0, self.stepped.agent.update
 
         def timed(*args: Any, **options: Any) -> bool:
@@ -108,7 +111,7 @@ def driver(hooks: Sequence[str], learner: Learner) -> HookDriver:
 class Floor:
     """Milliseconds of what methods cannot do without, on one learner."""
 
-    def __init__(self, learner: Learner, forward_and_backward: float) -> None:
+    def __init__(self, learner: Learner) -> None:
         parameters = [p.detach() for p in learner.module.parameters()]
         others = [torch.randn_like(p) for p in parameters]
         matrices = [p.flatten(1 + layer.stacked) for layer in learner.layers for p in [layer.weight.detach()]]
@@ -119,11 +122,22 @@ class Floor:
             return 1e3 * median(seconds(call, process_time) for _ in range(30))
 
         self.one = timed(lambda: torch._foreach_add_(others, parameters, alpha=1e-9))
-        self.sort = timed(lambda: [p.sort() for p in parameters])
+        rows = max(1, members_of(learner))
+        self.sort = timed(lambda: [p.reshape(rows, -1).sort() for p in parameters])
         self.draw = timed(learner.redraw)
         self.product = timed(lambda: [m @ v for m, v in zip(matrices, vectors, strict=True)])
         self.gram = timed(lambda: [m @ m.mT if m.shape[-1] > m.shape[-2] else m.mT @ m for m in matrices])
-        self.pass_ = forward_and_backward
+        inputs = learner.probe()
+        assert inputs is not None
+        few = [each[..., :BATCH, :] if isinstance(each, Tensor) else each for each in inputs]
+        trained = list(learner.trained().values())
+
+        def forward() -> Tensor:
+            outputs = learner.module(*few)
+            return sum(each.sum() for each in (outputs if isinstance(outputs, tuple) else (outputs,)))
+
+        self.forward = timed(forward)
+        self.forward_backward = timed(lambda: torch.autograd.grad(forward(), trained, allow_unused=True))
 
     def of(self, method: str) -> float:
         """Return the floor of a method, in milliseconds: its passes, and what else it needs."""
@@ -133,7 +147,7 @@ class Floor:
             "parseval": 3 * self.gram,  # forward; two in its gradient at the most
             "spectral": 3 * self.product + self.one,
             "wasserstein": self.sort + self.one,
-            "chain": self.one + 4 / 3 * self.pass_,  # a forward pass is a third of one with its gradient
+            "chain": self.one + self.forward + self.forward_backward,
             "cpr": self.one,
             "soft_snp": self.draw + self.one,
         }.get(method.partition("@")[0], self.one)
@@ -173,7 +187,7 @@ def main(args: Args) -> bool:
             race.run(plain, build((method,), args.compile), args.rounds)
             bar = BARS.get(method)
             kept &= bar is None or race.ratio.median <= bar
-            floor = Floor(plain.learner, race.plain.median).of(method)
+            floor = Floor(plain.learner).of(method)
             extra = f"{race.plain.median * (race.ratio.median - 1):.3f}"
             said = "" if bar is None else f"{bar}: {'yes' if race.ratio.median <= bar else 'NO'}"
             table.add_row(method, str(race.plain), str(race.hooked), str(race.ratio), extra, f"{floor:.3f}", said)

@@ -45,7 +45,9 @@ class Chain(Intervention):
 
     def attach(self, learner: Learner) -> None:
         if learner.policy is None and learner.values is None:
-            raise ValueError(f"chain: '{learner.name}' has no policy and no values whose churn could be reduced")
+            raise ValueError(
+                f"chain: '{learner.name}' tells neither its policy nor its values (Learner.policy, values)"
+            )
         if learner.another is None:
             raise ValueError(f"chain: '{learner.name}' offers no other minibatch to look at (Learner.another)")
 

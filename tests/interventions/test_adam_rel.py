@@ -2,6 +2,7 @@ import pytest
 import torch
 from torch import nn
 
+from supple.agents.ppo.update import GradientStep
 from supple.interventions import Learner, learner_for, make, snapshot
 
 B1, B2, EPSILON, RATE = 0.9, 0.999, 1e-8, 0.01
@@ -44,6 +45,17 @@ def test_integer_counters_are_reset_too() -> None:
     make("adam_rel").apply(target)
     assert target.optimizer.state[target.module[0].weight]["step"] == 0
     assert torch.equal(target.optimizer.state[target.module[0].weight]["exp_avg"], torch.ones(3))
+
+
+def test_steps_that_ppo_takes_by_itself_see_it() -> None:
+    target = learner()
+    step = GradientStep(0.0, compiled=False)
+    step.begin(target.optimizer, list(target.module.parameters()), 1)
+    step(lambda x: (target.module(x).square().mean(), x.sum()), 4, torch.randn(8, 4, dtype=torch.float64))
+    assert step.steps.tolist() == [2.0] * 4
+    make("adam_rel").apply(target)
+    assert step.steps.tolist() == [0.0] * 4
+    assert step.average.any()
 
 
 def test_its_contract_says_that_moments_are_kept() -> None:
