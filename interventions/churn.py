@@ -46,7 +46,7 @@ class Chain(Intervention):
     def attach(self, learner: Learner) -> None:
         if learner.policy is None and learner.values is None:
             raise ValueError(
-                f"chain: '{learner.name}' tells neither its policy nor its values (Learner.policy, values)"
+                f"chain: '{learner.name}' tells neither policy nor values (Learner.policy, Learner.values)"
             )
         if learner.another is None:
             raise ValueError(f"chain: '{learner.name}' offers no other minibatch to look at (Learner.another)")
