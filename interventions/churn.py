@@ -62,7 +62,7 @@ class Chain(Intervention):
         old = {name: before[key] for name, key in keys.items()}
         with torch.no_grad():
             reference = outputs_with(learner.module, old, inputs)
-        outputs = outputs_with(learner.module, now, inputs)
+        outputs = outputs_with(learner.module, {}, inputs)
         if learner.policy is not None:
             was, policy = learner.policy(reference, old), learner.policy(outputs, now)
             if isinstance(was, Distribution) and isinstance(policy, Distribution):

@@ -17,7 +17,6 @@ It resets nothing. What rewrites weights by another hook moves θ and not δ, an
 not go together. Cost: θ_ref, δ and a copy of θ for every parameter, and about six passes over them per update.
 """
 
-from functools import cache
 from typing import Any
 
 import torch
@@ -40,16 +39,9 @@ def erfi(x: Tensor) -> Tensor:
     are taken for ±8.
     """
     x = x.double().clamp(-LARGEST, LARGEST)
-    powers, factorials, odd = _series(x.device)
-    logarithms = powers * x.abs().log().unsqueeze(-1) - factorials - odd
+    n = torch.arange(TERMS, dtype=torch.float64, device=x.device)
+    logarithms = (2 * n + 1) * x.abs().log().unsqueeze(-1) - torch.lgamma(n + 1) - torch.log(2 * n + 1)
     return torch.copysign(2 / torch.pi**0.5 * logarithms.exp().sum(-1), x)
-
-
-@cache
-def _series(device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
-    """Return 2n + 1, log n! and log(2n + 1) of erfi's terms."""
-    n = torch.arange(TERMS, dtype=torch.float64, device=device)
-    return 2 * n + 1, torch.lgamma(n + 1), torch.log(2 * n + 1)
 
 
 ERFI_OF_ONE = float(erfi(torch.tensor(0.5**0.5)))  # erfi(1/√2)
@@ -85,14 +77,13 @@ class TRAC(Intervention):
             if (key := learner.identity(name)) not in reference:
                 reference[key], sums[key] = parameter.clone(), torch.zeros_like(parameter)
         scales = self._scales_of(learner)
-        h = torch.zeros_like(scales["scale"])
-        shrunk = _fitted(scales["scale"] + self.epsilon, [parameter for parameter, _ in moving.values()])
-        for (name, (parameter, gradient)), fitted in zip(moving.items(), shrunk, strict=True):
-            total = sums[key := learner.identity(name)]
+        shrunk, h = scales["scale"] + self.epsilon, torch.zeros_like(scales["scale"])
+        for name, (parameter, gradient) in moving.items():
+            total, own = sums[key := learner.identity(name)], of_each(parameter, len(h))
             if self.variant == "as_released":
-                total.copy_((parameter - reference[key]) / fitted)
+                total.copy_((parameter - reference[key]) / _fitted(shrunk, parameter, own))
             paid = total * gradient
-            h += paid.flatten(1).sum(1) if of_each(parameter, len(h)) else paid.sum()
+            h += paid.flatten(1).sum(1) if own else paid.sum()
         old = torch._foreach_clone([parameter for parameter, _ in moving.values()])
         self._before[learner.name] = h, dict(zip(moving, old, strict=True))
 
@@ -107,7 +98,8 @@ class TRAC(Intervention):
         torch._foreach_add_(sums, parameters)
         torch._foreach_sub_(sums, list(old.values()))
         scale = self._rescaled(self._scales_of(learner), h)
-        for parameter, total, ref, fitted in zip(parameters, sums, reference, _fitted(scale, parameters), strict=True):
+        for parameter, total, ref in zip(parameters, sums, reference, strict=True):
+            fitted = _fitted(scale, parameter, of_each(parameter, len(scale)))
             torch.addcmul(ref, total, fitted, out=parameter.data)
 
     def _scales_of(self, learner: Learner) -> dict[str, Tensor]:
@@ -149,9 +141,7 @@ class TRAC(Intervention):
         self._before = {}
 
 
-def _fitted(scale: Tensor, parameters: list[Tensor]) -> list[Tensor]:
-    """Return a number for each network, (networks,), broadcastable to each of these parameters; their mean for one that
-    members of a stack share."""
-    kinds = {parameter.dtype for parameter in parameters}
-    each, mean = ({kind: value.to(kind) for kind in kinds} for value in (scale, scale.mean()))
-    return [fit(each[p.dtype], p) if of_each(p, len(scale)) else mean[p.dtype] for p in parameters]
+def _fitted(scale: Tensor, parameter: Tensor, own: bool) -> Tensor:
+    """Return a number for each network, (networks,), broadcastable to a parameter; their mean for one that members of a
+    stack share."""
+    return fit(scale, parameter).to(parameter.dtype) if own else scale.mean().to(parameter.dtype)
