@@ -9,9 +9,9 @@ is the matrix (C_out, C_in·k_h·k_w). A normalisation's gains are a diagonal ma
 a largest one has no gradient for the others. Each part of a fused layer, and each member of a stack, is a matrix of its
 own.
 
-σ₁ = ‖Wv‖, where one step of the power iteration follows every update, v ← WᵀWv/‖WᵀWv‖, one being what the paper takes;
-the penalty's gradient takes v for a constant. It begins ten steps on from equal entries, so that nothing is drawn. Of a
-zero matrix it stays as it is.
+σ₁ = ‖Wv‖ after one step of the power iteration at every loss, v ← WᵀWv/‖WᵀWv‖, one being what the paper takes; the
+gradient takes v for a constant. It begins ten steps on from equal entries, so that nothing is drawn. Of a zero matrix
+it stays as it is.
 
 It resets nothing. Cost: three products of a matrix and a vector for each matrix and update; a vector for each matrix.
 """
@@ -27,7 +27,7 @@ from ..networks.learner import Learner
 from ..networks.wiring import NORMS
 from .base import Intervention, interventions
 
-START = 10  # steps of the power iteration before the first update
+START = 10  # steps of the power iteration before the first loss
 STAY = 1e-15  # of v in its next direction: nothing, but where W is zero
 
 
@@ -54,7 +54,8 @@ class Spectral(Intervention):
     def penalty(self, learner: Learner) -> Tensor:
         sigma, biases, gains, shifts = [], [], [], []
         for key, (layer, matrices) in _trained(learner).items():
-            sigma.append(torch.linalg.vector_norm(_product(matrices, self._of(learner, key, matrices)), dim=-1))
+            vectors = _step_(matrices, self._of(learner, key, matrices))
+            sigma.append(torch.linalg.vector_norm(_product(matrices, vectors), dim=-1))
             if layer.module.bias is not None:
                 bias = layer.module.get_parameter("bias")
                 biases.append(_in_parts(bias, -1, layer).square().sum(-1))
@@ -69,19 +70,13 @@ class Spectral(Intervention):
         )
         return self.strength * ((to_one**self.power - 1).square().sum() + (to_zero**self.power).sum())
 
-    @torch.no_grad()
-    def after_update(self, learner: Learner) -> None:
-        for key, (_, matrices) in _trained(learner).items():
-            _step_(matrices, self._of(learner, key, matrices))
-
     def _of(self, learner: Learner, key: str, matrices: Tensor) -> Tensor:
         """Return v, (…, columns), of a layer's matrices (…, rows, columns)."""
         known = self._vectors.setdefault(learner.name, {})
         if key not in known:
-            with torch.no_grad():
-                vector = normalize(torch.ones_like(matrices[..., 0, :]), dim=-1)
-                for _ in range(START):
-                    _step_(matrices, vector)
+            vector = normalize(torch.ones_like(matrices[..., 0, :]), dim=-1)
+            for _ in range(START):
+                _step_(matrices, vector)
             known[key] = {"right": vector}
         return known[key]["right"]
 
@@ -116,8 +111,11 @@ def _product(matrices: Tensor, vectors: Tensor) -> Tensor:
     return matrices @ vectors if matrices.ndim == 2 else (matrices @ vectors.unsqueeze(-1)).squeeze(-1)
 
 
-def _step_(matrices: Tensor, vectors: Tensor) -> None:
-    """Take one step of the power iteration, in place: v ← WᵀWv at length 1."""
+@torch.no_grad()
+def _step_(matrices: Tensor, vectors: Tensor) -> Tensor:
+    """Take one step of the power iteration, v ← WᵀWv at length 1, in place; return a copy, which no later step moves."""
     image = _product(matrices.mT, _product(matrices, vectors))
     image.add_(vectors, alpha=STAY)
-    vectors.copy_(image.div_(torch.linalg.vector_norm(image, dim=-1, keepdim=True)))
+    image.div_(torch.linalg.vector_norm(image, dim=-1, keepdim=True))
+    vectors.copy_(image)
+    return image
