@@ -113,7 +113,7 @@ def _product(matrices: Tensor, vectors: Tensor) -> Tensor:
 
 @torch.no_grad()
 def _step_(matrices: Tensor, vectors: Tensor) -> Tensor:
-    """Take one step of the power iteration, v ← WᵀWv at length 1, in place; return a copy, which no later step moves."""
+    """Take one step of the power iteration in place, v ← WᵀWv at length 1; return a copy, which no later one moves."""
     image = _product(matrices.mT, _product(matrices, vectors))
     image.add_(vectors, alpha=STAY)
     image.div_(torch.linalg.vector_norm(image, dim=-1, keepdim=True))
