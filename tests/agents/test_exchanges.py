@@ -127,6 +127,28 @@ def test_compiled_steps_see_new_activations(monkeypatch: pytest.MonkeyPatch) -> 
         torch.testing.assert_close(ours, theirs)
 
 
+def test_compiled_steps_have_a_penalty_that_remembers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two steps in one call, twice: the second call must see what the first left behind."""
+    plain = torch.compile
+    monkeypatch.setattr(torch, "compile", lambda f, options, **how: plain(f, backend="aot_eager", **how))
+    found = []
+    for compiled in (True, False):
+        learner = learner_for(net := small(), torch.optim.Adam(net.parameters(), lr=1e-2, eps=1e-5))
+        penalty, step = make("spectral", strength=0.5), GradientStep(1e9, compiled)
+        penalty.penalty(learner)  # as PPO asks before its first step, to see which parameters it reaches
+
+        def loss(x: Tensor, net: nn.Module = net, penalty: Any = penalty, learner: Any = learner) -> Any:
+            return (net(x) - 1).square().sum() + penalty.penalty(learner), x.sum().reshape(1)
+
+        for _ in range(2):
+            assert learner.optimizer
+            step.begin(learner.optimizer, list(net.parameters()), 2)
+            step(loss, 2, torch.randn(4, 2, generator=torch.Generator().manual_seed(0)))
+        found.append(list(net.parameters()))
+    for ours, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
 def test_ppo_takes_the_steps_of_another_optimizer() -> None:
     """Clipped gradients, and none is left for parameters that the next environment does not train."""
     net = small()
