@@ -21,10 +21,13 @@ from ..networks.symmetry import NoSymmetry, ScalePair, scale_pairs
 from ..networks.wiring import Wiring, trace_wiring, unit_names
 from ..registry import Registry, UnknownName, did_you_mean, parse_call
 from . import activations  # noqa: F401 - networks' activations, where people import them from
+from .adam_rel import AdamRel
 from .balance import balance_layers_, rebalance_
 from .base import Intervention, Reinitialization, interventions, make, restructure
 from .cbp import ContinualBackprop
+from .churn import Chain
 from .contract import AS_RELEASED, UNIFORM, ResetContract, contract_for, settle, zero_slots_
+from .cpr import CalibratedPartialResets
 from .dash import Dash
 from .ewc import EWC
 from .fire import Fire
@@ -41,14 +44,18 @@ from .parseval import Parseval, parseval_penalty
 from .rebalance import Rebalance
 from .recycle import recycle_
 from .redo import Redo
+from .regrama import ReGraMa
 from .reset import Reset
 from .schedule import AtStart, Every, Memory, Moment, Schedule, When
 from .shrink_perturb import ShrinkPerturb, shrink_perturb_
 from .sib import Balance, Sib, sib_
 from .snr import SelfNormalizedResets
+from .soft_snp import SoftShrinkPerturb
+from .spectral import Spectral
 from .swap import Swap
 from .trac import TRAC
 from .upgd import UPGD
+from .wasserstein import Wasserstein
 from .weight_clip import WeightClip
 
 __all__ = [
@@ -57,8 +64,11 @@ __all__ = [
     "TRAC",
     "UNIFORM",
     "UPGD",
+    "AdamRel",
     "AtStart",
     "Balance",
+    "CalibratedPartialResets",
+    "Chain",
     "ContinualBackprop",
     "Dash",
     "Every",
@@ -81,6 +91,7 @@ __all__ = [
     "NoSymmetry",
     "NormalizeProject",
     "Parseval",
+    "ReGraMa",
     "Rebalance",
     "Redo",
     "Registry",
@@ -92,12 +103,15 @@ __all__ = [
     "SelfNormalizedResets",
     "ShrinkPerturb",
     "Sib",
+    "SoftShrinkPerturb",
+    "Spectral",
     "StackedConv2d",
     "StackedLayerNorm",
     "StackedLinear",
     "Swap",
     "Units",
     "UnknownName",
+    "Wasserstein",
     "WeightClip",
     "When",
     "Wiring",

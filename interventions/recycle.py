@@ -44,7 +44,7 @@ def recycle_(
             )
     for unit, mask in masks.items():
         for layer in map(module.get_submodule, wiring[unit].incoming):
-            draw(layer.get_parameter("weight"), _over_places(mask.unsqueeze(-1), layer))
+            draw(layer.get_parameter("weight"), over_rows(mask, layer))
             if layer.bias is not None:
                 layer.get_parameter("bias").masked_fill_(mask, 0)
                 note(layer.get_parameter("bias"), mask)
@@ -59,8 +59,7 @@ def recycle_(
     for unit, mask in masks.items():
         for layer in map(module.get_submodule, wiring[unit].outgoing):
             weight = layer.get_parameter("weight")
-            inputs = mask.repeat_interleave(sizes(layer)[-1] // mask.shape[-1], dim=-1)
-            columns = _over_places(inputs.unsqueeze(-2), layer)
+            columns = over_columns(mask, layer)
             weight.masked_fill_(columns, 0)
             note(weight, columns)
     return written
@@ -72,6 +71,18 @@ def where(words: str, learner: Learner, who: str) -> str:
     return words if usable == all_ else f"{words} (private units alone: {usable} of {all_} modules)"
 
 
-def _over_places(mask: Tensor, layer: nn.Module) -> Tensor:
-    """Return a mask of matrix entries, broadcastable to a layer's weight: the same at all places of a kernel."""
-    return mask.view(*mask.shape, *[1] * (layer.get_parameter("weight").ndim - len(sizes(layer))))
+def over_rows(values: Tensor, layer: nn.Module) -> Tensor:
+    """Return a value for each unit, (…, units), broadcastable to the weight of a layer before them."""
+    return _over_places(values.unsqueeze(-1), layer)
+
+
+def over_columns(values: Tensor, layer: nn.Module) -> Tensor:
+    """Return a value for each unit, (…, units), broadcastable to the weight of a layer that reads them; after
+    convolutions, a Linear reads the channels one after the other, each with all its places."""
+    inputs = values.repeat_interleave(sizes(layer)[-1] // values.shape[-1], dim=-1)
+    return _over_places(inputs.unsqueeze(-2), layer)
+
+
+def _over_places(entries: Tensor, layer: nn.Module) -> Tensor:
+    """Return matrix entries, broadcastable to a layer's weight: the same at all places of a kernel."""
+    return entries.view(*entries.shape, *[1] * (layer.get_parameter("weight").ndim - len(sizes(layer))))

@@ -11,6 +11,9 @@ and one draw of the network's parameters if any unit is dormant; then nothing el
 a network of its own here: its layers have means and masks of their own, and all are rewritten together.
 """
 
+from collections.abc import Sequence
+from typing import Any
+
 from torch import Tensor
 
 from ..networks.learner import Learner
@@ -39,9 +42,10 @@ class Redo(Intervention):
     are not theirs alone (see wiring.py).
     """
 
+    words = "of dormant units: incoming re-drawn, bias and outgoing 0"
+
     def __init__(self, tau: float = 0.1, contract: Preset = "uniform") -> None:
-        if not 0.0 <= tau < 1.0:
-            raise ValueError(f"redo: tau must lie in [0, 1), got {tau}: scores are 1 on average")
+        check_tau("redo", tau)
         self.tau, self.preset = tau, contract
 
     def attach(self, learner: Learner) -> None:
@@ -50,7 +54,7 @@ class Redo(Intervention):
         hidden_units(learner, self.name)
 
     def contract(self, learner: Learner) -> dict[str, str]:
-        words = where("of dormant units: incoming re-drawn, bias and outgoing 0", learner, self.name)
+        words = where(self.words, learner, self.name)
         own = {
             "uniform": {"optimizer state": "slots of the rewritten entries and step counters zeroed in place"},
             "as_released": {"optimizer state": "slots of the rewritten weights zeroed in place"},
@@ -59,15 +63,24 @@ class Redo(Intervention):
 
     def apply(self, learner: Learner) -> list[str]:
         if (inputs := learner.probe()) is None:
-            raise ValueError(f"redo needs recent inputs, and '{learner.name}' has none yet: schedule it later")
-        scores = observe(learner, hidden_units(learner, self.name), inputs, _scores)
-        dormant = {unit: mask for unit, score in scores.items() if (mask := score <= self.tau).any()}
-        if not dormant:
+            raise ValueError(f"{self.name} needs recent inputs, and '{learner.name}' has none yet: schedule it later")
+        chosen = {unit: mask for unit, mask in self.chosen(learner, inputs).items() if mask.any()}
+        if not chosen:
             return []
         fresh = {**learner.initial, **learner.redraw()}
-        masks = recycle_(learner.module, dormant, learner.wiring, fresh)
+        masks = recycle_(learner.module, chosen, learner.wiring, fresh)
         settle(learner, list(masks), contract_for(self.name, self.preset, learner.algorithm), masks)
         return list(masks)
+
+    def chosen(self, learner: Learner, inputs: Sequence[Any]) -> dict[str, Tensor]:
+        """Return which units are to be drawn anew, a mask for each module of units that the recent inputs reach."""
+        scores = observe(learner, hidden_units(learner, self.name), inputs, _scores)
+        return {unit: score <= self.tau for unit, score in scores.items()}
+
+
+def check_tau(who: str, tau: float) -> None:
+    if not 0.0 <= tau < 1.0:
+        raise ValueError(f"{who}: tau must lie in [0, 1), got {tau}: scores are 1 on average")
 
 
 def _scores(activations: Tensor) -> Tensor:

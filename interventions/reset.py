@@ -3,6 +3,10 @@
     θ_S ← θ₀_S   or   θ_S ← a fresh draw
 
 for the parameters of a part S of the network. Everything learned in S is lost; the rest stays. Cost: one copy.
+
+`what=optimizer` renews the optimizer alone: slots and step counters of every tensor are zeroed in place, and nothing
+else is touched, target networks included (as Juliani & Ash 2024, arXiv 2405.19153, do for all their methods at a new
+task).
 """
 
 from collections.abc import Mapping
@@ -14,9 +18,10 @@ from ..networks.layers import Scope
 from ..networks.learner import Learner
 from ..networks.parameters import restore_
 from .base import Reinitialization, interventions
-from .contract import Preset
+from .contract import Preset, ResetContract, check_optimizer, settle
 
-What = Literal["full", "encoder", "hidden", "head", "linear", "conv", "layer", "last"]
+What = Literal["full", "encoder", "hidden", "head", "linear", "conv", "layer", "last", "optimizer"]
+OPTIMIZER_ALONE = ResetContract(optimizer="fresh", target="kept")
 
 
 @interventions.register("reset")
@@ -24,8 +29,8 @@ class Reset(Reinitialization):
     """Put part of the network back to its start (Nikishin et al. 2022).
 
     what: `full` (every parameter, and the running statistics of batch normalisation), a role (`encoder`, `hidden`,
-        `head`), a kind (`linear`, `conv`), `layer` (the one named by `layer=`), or `last` (the `count` deepest
-        depths; heads side by side are one).
+        `head`), a kind (`linear`, `conv`), `layer` (the one named by `layer=`), `last` (the `count` deepest
+        depths; heads side by side are one), or `optimizer` (its state, and no parameter).
     toward: `initial`, the step-0 values, or `fresh`, a new draw.
     """
 
@@ -37,13 +42,15 @@ class Reset(Reinitialization):
         toward: Literal["initial", "fresh"] = "initial",
         contract: Preset = "uniform",
     ) -> None:
-        super().__init__("all" if what in ("full", "layer", "last") else what, contract)
+        super().__init__("all" if what in ("full", "layer", "last", "optimizer") else what, contract)
         if (layer is not None) != (what == "layer"):
             raise ValueError("reset: what=layer and layer=NAME go together, as in reset(what=layer,layer='body.0')")
         if count < 1:
             raise ValueError(f"reset: count must be at least 1, got {count}")
         if count > 1 and what != "last":
             raise ValueError(f"reset: count goes with what=last, not with what={what}")
+        if what == "optimizer" and (toward != "initial" or contract != "uniform"):
+            raise ValueError("reset: what=optimizer writes no parameter, so toward= and contract= have no part in it")
         self.what, self.layer, self.count, self.toward = what, layer, count, toward
 
     def names(self, learner: Learner) -> list[str]:
@@ -63,10 +70,23 @@ class Reset(Reinitialization):
         return learner.parameters_of(layers)
 
     def attach(self, learner: Learner) -> None:
+        if self.what == "optimizer":
+            if learner.optimizer is None:
+                raise ValueError(f"reset: '{learner.name}' has no optimizer to renew")
+            check_optimizer(learner.optimizer)
+            return
         super().attach(learner)
         self.names(learner)
 
+    def apply(self, learner: Learner) -> list[str]:
+        if self.what == "optimizer":
+            settle(learner, [], OPTIMIZER_ALONE)
+            return []
+        return super().apply(learner)
+
     def contract(self, learner: Learner) -> dict[str, str]:
+        if self.what == "optimizer":
+            return OPTIMIZER_ALONE.describe("kept", learner)
         what = {"layer": f"layer {self.layer}", "last": f"last {self.count}"}.get(self.what, self.what)
         return super().contract(learner) | {"weights": f"{what} → {self.toward}"}
 

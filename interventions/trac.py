@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from ..networks.learner import Learner
-from ..networks.members import fit, members_of
+from ..networks.members import fit, members_of, of_each
 from .base import Intervention, Variant, interventions
 
 BETAS = (0.9, 0.99, 0.999, 0.9999, 0.99999, 0.999999)
@@ -79,7 +79,7 @@ class TRAC(Intervention):
         scales = self._scales_of(learner)
         shrunk, h = scales["scale"] + self.epsilon, torch.zeros_like(scales["scale"])
         for name, (parameter, gradient) in moving.items():
-            total, own = sums[key := learner.identity(name)], _of_each(parameter, len(h))
+            total, own = sums[key := learner.identity(name)], of_each(parameter, len(h))
             if self.variant == "as_released":
                 total.copy_((parameter - reference[key]) / _fitted(shrunk, parameter, own))
             paid = total * gradient
@@ -99,7 +99,7 @@ class TRAC(Intervention):
         torch._foreach_sub_(sums, list(old.values()))
         scale = self._rescaled(self._scales_of(learner), h)
         for parameter, total, ref in zip(parameters, sums, reference, strict=True):
-            fitted = _fitted(scale, parameter, _of_each(parameter, len(scale)))
+            fitted = _fitted(scale, parameter, of_each(parameter, len(scale)))
             torch.addcmul(ref, total, fitted, out=parameter.data)
 
     def _scales_of(self, learner: Learner) -> dict[str, Tensor]:
@@ -139,11 +139,6 @@ class TRAC(Intervention):
             for key in ("scales", "reference", "sum")
         )
         self._before = {}
-
-
-def _of_each(parameter: Tensor, networks: int) -> bool:
-    """Return whether each member of a stack has its own part of a parameter."""
-    return networks > 1 and parameter.ndim > 0 and len(parameter) == networks
 
 
 def _fitted(scale: Tensor, parameter: Tensor, own: bool) -> Tensor:

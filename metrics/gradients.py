@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
+from ..networks.units import small_gradients
 from .features import count_holding
 
 
@@ -78,16 +79,12 @@ def gradient_effective_rank(gradients: Tensor, tau: float = 0.99) -> Tensor:
 def small_gradient_fraction(*gradients: Tensor, tau: float = 0.01) -> Tensor:
     """Return the share of units whose incoming weights have small gradients, pooled over layers: (…) float64.
 
-    gradients: of each layer's weight, (…, units, *weights of one). A unit's are small where the mean of |∂L/∂W| over
-    them is at most τ times the mean over its layer; in a layer without any gradient all are. GraMa (Liu et al. 2025,
-    arXiv 2505.24061) asks this instead of how active units are; the threshold is ours.
+    gradients: of each layer's weight, (…, units, weights of one); see `networks.units.small_gradients`. The threshold
+    is ours.
 
     Raises ValueError for no layer, and for tau below 0.
     """
     if not gradients or tau < 0:
         raise ValueError(f"small_gradient_fraction: needs a layer and a tau of at least 0, got {len(gradients)}, {tau}")
-    small = []
-    for gradient in gradients:
-        scores = gradient.abs().mean(-1)
-        small.append(scores <= tau * scores.mean(-1, keepdim=True))
+    small = [small_gradients(gradient, tau) for gradient in gradients]
     return torch.cat(small, dim=-1).double().mean(-1)

@@ -32,12 +32,15 @@ class MoreData:
     endless: (dash) it learns from a memory that has no end to pass to, so `batches` needs a number.
     last_inputs: (cbp, snr) returns the inputs of the last update's batch alone, for what looks at every update;
         default: `probe`.
+    another: (chain) returns the inputs of another minibatch of what it is trained on now, drawn anew by the learner's
+        own generator at each call; None while there is none.
     retain: (sib) returns the loss on a batch of what must not be forgotten, differentiable; None: there is only `loss`.
     """
 
     batches: Callable[[int | None], Iterator[Tensor]] = no_batches
     endless: bool = False
     last_inputs: Callable[[], Sequence[Any] | None] | None = None
+    another: Callable[[], Sequence[Any] | None] | None = None
     retain: Callable[[], Tensor] | None = None
 
 
@@ -67,9 +70,9 @@ class Compared:
 
     marked: the trained parameters at the last measurement, by name (see `Learner.mark`); belongs to the checkpoint.
         None: nobody marked any.
-    policy: (churn) returns the policy that the module's outputs stand for, given its parameters by name: a distribution
-        for each row, or the actions themselves, (rows,), where the policy is deterministic.
-    values: (churn) returns the values among the module's outputs, (rows, …), of a stack (members, rows, …).
+    policy: (churn, chain) returns the policy that the module's outputs stand for, given its parameters by name: a
+        distribution for each row, or the actions themselves, (rows,), where the policy is deterministic.
+    values: (churn, chain) returns the values among the module's outputs, (rows, …), of a stack (members, rows, …).
     redraw_draws: (trainability) the generators that `redraw` moves, beside the learner's own.
     """
 

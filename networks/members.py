@@ -40,6 +40,11 @@ class AtStart:
         return values[layer.name]
 
 
+def of_each(parameter: Tensor, networks: int) -> bool:
+    """Return whether each of so many networks of a stack has its own part of a parameter."""
+    return networks > 1 and parameter.ndim > 0 and len(parameter) == networks
+
+
 def fit(values: Tensor, like: Tensor) -> Tensor:
     """Return one value for each network, () or (members,), broadcastable to a parameter of theirs."""
     return values.view(*values.shape, *[1] * (like.ndim - values.ndim))

@@ -129,6 +129,23 @@ def activity_scores(magnitudes: Tensor) -> Tensor:
     return magnitudes / (magnitudes.mean(-1, keepdim=True) + 1e-9)
 
 
+def small_gradients(gradients: Tensor, tau: float) -> Tensor:
+    """Return which units have small gradients: (…, units, weights of one) → (…, units).
+
+    A unit's are small where the mean of |∂L/∂W| over its incoming weights is at most τ times the mean over its layer;
+    in a layer without any gradient all are. GraMa (Liu et al. 2025, arXiv 2505.24061) asks this instead of how active
+    units are."""
+    magnitudes = gradients.abs().mean(-1)
+    return magnitudes <= tau * magnitudes.mean(-1, keepdim=True)
+
+
+def incoming_gradients(group: Hidden, gradients: Mapping[str, Tensor]) -> Tensor | None:
+    """Return the gradients of the weights before these units, (…, units, weights of one), out of those of a network by
+    parameter; None where there are none, another task's units."""
+    found = [gradients[name] for layer in group.wires.incoming if (name := f"{layer}.weight") in gradients]
+    return torch.cat([each.flatten(len(group.shape)) for each in found], dim=-1) if found else None
+
+
 def outgoing_weights(module: nn.Module, group: Hidden) -> Iterator[tuple[nn.Module, Tensor]]:
     """Yield each layer that reads these units, and its weight by unit: (outputs, units, taps or places), or
     (members, outputs, units, taps or places)."""

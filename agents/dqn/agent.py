@@ -129,9 +129,10 @@ class DQN:
             ),
             self.network.layers(),
             self.network.units(),
-            probe=self._probe,
+            probe=lambda: self._states(self.experience.recent()),
             loss=self._probe_loss,
             batches=self.experience.batches(self._losses, draws),
+            another=lambda: self._states(self.experience.another(draws)),
             endless=True,
             generator=draws,
             redraw=redraw,
@@ -143,8 +144,7 @@ class DQN:
             redraw_draws=(self._draws,),
         )
 
-    def _probe(self) -> tuple[Tensor] | None:
-        sample = self.experience.recent()
+    def _states(self, sample: Sample | None) -> tuple[Tensor] | None:
         return None if sample is None else (self.space.split(sample.frames)[0],)
 
     def _probe_loss(self) -> Tensor:

@@ -135,6 +135,10 @@ class Experience(Generic[Seen]):
 
         return batches
 
+    def another(self, draws: torch.Generator) -> Seen | None:
+        """Return a batch as training has them, drawn by `draws`; None while the memory is empty."""
+        return self._drawn(self.settings.batch_size, draws) if len(self.memory) else None
+
     def _drawn(self, rows: int, draws: torch.Generator) -> Seen:
         return self.look(Sample(*(tensor.to(self.device) for tensor in self.memory.sample(rows, draws))), draws)
 

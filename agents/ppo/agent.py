@@ -63,6 +63,7 @@ class PPO:
         self.gradient_step = GradientStep(s.max_grad_norm, s.compile == "on")
         self.key = next(iter(spaces))
         self.last: tuple[str, Batch] | None = None  # environment and batch that were learned from last
+        self.learning: tuple[str, Batch] | None = None  # those that are learned from, while they are
         self.learners = {"agent": self._learner()}
 
     def _new_network(self) -> MultiHead:
@@ -100,6 +101,7 @@ class PPO:
             probe=lambda: self.probe and (self.probe[1].observations, self.probe[0]),
             loss=self._probe_loss,
             batches=self._batches,
+            another=self._another,
             generator=generator(s.seed, "interventions"),
             redraw=redraw,
             algorithm="ppo",
@@ -110,9 +112,10 @@ class PPO:
         )  # fmt: skip
 
     def _policy(self, outputs: tuple[Tensor, Tensor], parameters: Mapping[str, Tensor]) -> Distribution:
-        """Return the policy that the network's outputs on the probe stand for."""
-        assert self.last is not None
-        key = self.last[0]
+        """Return the policy that the network's outputs stand for, on the batch that is learned from or on the probe."""
+        looked_at = self.learning or self.last
+        assert looked_at is not None
+        key = looked_at[0]
         return self.spaces[key].policy.distribution(outputs[0], parameters.get(f"log_std.{key}"))
 
     @property
@@ -131,6 +134,15 @@ class PPO:
         if self.last is None:
             raise ValueError("there is no batch before the first rollout: schedule it later")
         return self._losses(*self.last, count)
+
+    def _another(self) -> tuple[Tensor, str] | None:
+        """Return a minibatch of the observations that are learned from at this moment, and their environment."""
+        if self.learning is None:
+            return None
+        key, batch = self.learning
+        n = len(batch.returns)
+        rows = torch.randperm(n, generator=self.learners["agent"].generator)[: self.settings.minibatch_size]
+        return batch.observations[rows.to(self.device)], key
 
     def _losses(self, key: str, batch: Batch, count: int | None) -> Iterator[Tensor]:
         n = len(batch.returns)
@@ -226,6 +238,7 @@ class PPO:
             batch = replace(batch, advantages=normalized(batch.advantages))
         batch = batch.to(self.device)
         self.rollout.clear()
+        self.learning = self.key, batch
         learner = self.learners["agent"]
         loss = self._loss(hooks)
         n = len(batch.returns)
@@ -243,7 +256,7 @@ class PPO:
             for rows in zip(*(tensor[order].split(size * unroll) for tensor in batch.tensors()), strict=True):
                 statistics.append(self.gradient_step(loss, size, *rows, before=before))
                 hooks.after_update(learner)
-        self.last = self.key, batch
+        self.last, self.learning = self.learning, None
         means = torch.cat(statistics).mean(0).tolist()
         if not all(map(isfinite, means)):
             raise Diverged(f"on {self.key} the loss is not finite")

@@ -127,6 +127,7 @@ class SAC:
             probe=lambda: (recent := experience.recent()) and recent[0][:1], loss=self._actor_probe_loss,
             redraw=lambda: snapshot(self._new_actor()), temperature=temperature,
             features=features_of(self.actor), batches=experience.batches(self._actor_losses, draws["actor"]),
+            another=lambda: (seen := experience.another(draws["actor"])) and seen[0][:1],
             policy=lambda outputs, _: gaussian(*outputs),
             **common("actor"),
         )  # fmt: skip
@@ -138,6 +139,7 @@ class SAC:
             redraw=lambda: snapshot(self._new_critics()), followers=(self.target,),
             temperature=temperature, injectable="net", features=features_of(net, "net."),
             batches=experience.batches(self._critic_losses, draws["critic"]), values=lambda values: values,
+            another=lambda: (seen := experience.another(draws["critic"])) and seen[0][:2],
             **common("critic"),
         )  # fmt: skip
         return {"actor": actor, "critic": critic}

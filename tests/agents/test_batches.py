@@ -20,7 +20,9 @@ from supple.interventions import Learner, parse_hook
 
 SHARED: dict[str, Any] = {"env": "a", "steps": 1_000, "num_envs": 2}
 HOOKS = [
-    "parseval", "ewc(samples=16)", "weight_clip(kappa=1.1)", "hare_tortoise@every:6", "upgd", "dash(batches=3)@8", "nap"
+    "parseval", "ewc(samples=16)", "weight_clip(kappa=1.1)", "hare_tortoise@every:6", "upgd", "dash(batches=3)@8",
+    "spectral", "wasserstein", "soft_snp(epsilon=0.01)", "adam_rel@every:4", "reset(what=optimizer)@6",
+    "regrama(tau=0.5)@8", "cpr(period=3)", "nap",
 ]  # fmt: skip
 
 
@@ -178,3 +180,17 @@ def test_the_same_hooks_act_on_a_model_of_stable_baselines3(kind):
     (ewc,) = [hook.intervention for hook in callback.hooks if hook.intervention.name == "ewc"]
     assert all(ewc.penalty(learner) > 0 for learner in callback.learners.values())
     assert learners_of(model).keys() == callback.learners.keys()
+
+
+@AGENTS
+def test_other_minibatches_are_drawn_from_what_is_learned_from_by_generators_of_their_own(build):
+    """And chain, which asks for them, moves no other draw."""
+    agent, plain = build(), build()
+    hooks = driver(agent, "chain(strength=1)")
+    live(agent, hooks, steps=16)
+    live(plain, driver(plain), steps=16)
+    assert all(map(torch.equal, states(agent), states(plain)))
+    for learner in agent.learners.values():
+        assert all(p.isfinite().all() for p in learner.module.parameters())
+        own = plain.learners[learner.name].module.parameters()
+        assert not all(map(torch.equal, learner.module.parameters(), own))

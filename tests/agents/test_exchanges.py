@@ -68,7 +68,12 @@ def test_a_run_goes_on_from_a_checkpoint_behind_the_exchange_as_if_nothing_had_b
     assert ["muon", "swap(activation=prelu)"] in [learner["changes"] for learner in of_learners]
 
 
-@pytest.mark.parametrize("hook", ["trac", "upgd", "ewc(samples=4)", "hare_tortoise@0.8", "snr(window=2,eta=0.4)"])
+REMEMBER = [
+    "trac", "upgd", "ewc(samples=4)", "hare_tortoise@0.8", "snr(window=2,eta=0.4)", "spectral", "cpr(period=7)", "chain"
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("hook", REMEMBER)
 def test_what_a_hook_remembers_of_parameters_goes_on_behind_a_checkpoint(hook: str, same: Any, tmp_path: Path) -> None:
     run, again = tmp_path / "run", tmp_path / "again"
     create(run, "ppo", replace(settings("ppo"), hook=(hook,), cycles=2, steps=None, steps_per_task=120), "test")
@@ -119,6 +124,28 @@ def test_compiled_steps_see_new_activations(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(torch, "compile", lambda f, options, **how: plain(f, backend="aot_eager", **how))
     compiled, eager = (steps(which, "swap", activation="prelu") for which in (True, False))
     for ours, theirs in zip(compiled, eager, strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+def test_compiled_steps_have_a_penalty_that_remembers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two steps in one call, twice: the second call must see what the first left behind."""
+    plain = torch.compile
+    monkeypatch.setattr(torch, "compile", lambda f, options, **how: plain(f, backend="aot_eager", **how))
+    found = []
+    for compiled in (True, False):
+        learner = learner_for(net := small(), torch.optim.Adam(net.parameters(), lr=1e-2, eps=1e-5))
+        penalty, step = make("spectral", strength=0.5), GradientStep(1e9, compiled)
+        penalty.penalty(learner)  # as PPO asks before its first step, to see which parameters it reaches
+
+        def loss(x: Tensor, net: nn.Module = net, penalty: Any = penalty, learner: Any = learner) -> Any:
+            return (net(x) - 1).square().sum() + penalty.penalty(learner), x.sum().reshape(1)
+
+        for _ in range(2):
+            assert learner.optimizer
+            step.begin(learner.optimizer, list(net.parameters()), 2)
+            step(loss, 2, torch.randn(4, 2, generator=torch.Generator().manual_seed(0)))
+        found.append(list(net.parameters()))
+    for ours, theirs in zip(*found, strict=True):
         torch.testing.assert_close(ours, theirs)
 
 

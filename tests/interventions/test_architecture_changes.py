@@ -21,6 +21,11 @@ REMEMBER: dict[str, dict[str, Any]] = {
     "ewc": {"samples": 8},
     "upgd": {},
     "hare_tortoise": {"momentum": 0.5},
+    "spectral": {"strength": 0.1},
+    "wasserstein": {"strength": 0.1},
+    "soft_snp": {"epsilon": 0.1},
+    "cpr": {"rate": 0.3, "period": 2},
+    "chain": {},
 }
 
 
@@ -47,6 +52,7 @@ class World:
             self.net, optimizer, probe=lambda: (self.x,), loss=lambda: self.losses().mean(), batches=self.batches,
             injectable="mlp",
         )  # fmt: skip
+        self.learner.values, self.learner.another = lambda outputs: outputs, lambda: (self.x,)
         self.kept: Intervention = make(name, **params)
         self.kept.attach(self.learner)
 
@@ -166,7 +172,7 @@ def test_a_run_goes_on_behind_two_injections_from_a_checkpoint(name: str, tmp_pa
         assert torch.equal(again.values()[parameter], value), parameter
 
 
-@pytest.mark.parametrize("name", ["upgd", "hare_tortoise", "ewc", "cbp", "snr"])
+@pytest.mark.parametrize("name", ["upgd", "hare_tortoise", "ewc", "cbp", "snr", "spectral", "cpr", "chain"])
 def test_two_arms_from_one_state_do_not_write_into_each_other(name: str) -> None:
     world = World(name, **REMEMBER[name])
     world.train(3)

@@ -27,6 +27,11 @@ TEXTS = [
     "nap",
     "nap(norm=rms,scope=[encoder,hidden])",
     "upgd(beta=0.9,sigma=0.5)",
+    "spectral(strength=0.1)",
+    "wasserstein(strength=0.1)",
+    "soft_snp(epsilon=0.01,toward=initial)",
+    "adam_rel@every:5",
+    "reset(what=optimizer)@every:5",
 ]
 THREE = ["ewc(strength=5,samples=20)", "hare_tortoise(momentum=0.8)@every:5", "upgd(beta=0.9,sigma=0.5)"]
 

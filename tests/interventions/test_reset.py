@@ -111,6 +111,8 @@ def test_a_fresh_reset_of_an_agent_follows_its_own_initialisation():
         ({"what": "last", "count": 0}, "count must be at least 1"),
         ({"what": "head", "count": 2}, "count goes with what=last"),
         ({"toward": "zero"}, "toward must be"),
+        ({"what": "optimizer", "toward": "fresh"}, "writes no parameter"),
+        ({"what": "optimizer", "contract": "as_released"}, "writes no parameter"),
     ],
 )
 def test_parameters_that_do_not_go_together_are_refused_when_it_is_made(params, message):
@@ -124,3 +126,29 @@ def test_a_part_that_the_network_has_not_is_refused_at_attach():
         make("reset", what="layer", layer="body").attach(learner())
     with pytest.raises(ValueError, match="scope 'conv' names no layer of 'agent'"):
         make("reset", what="conv").attach(agent())
+
+
+def test_the_optimizer_alone_begins_anew():
+    module = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+    target = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+    of = learner_for(module, torch.optim.Adam(module.parameters()), followers=(target,))
+    module(torch.randn(3, 4)).sum().backward()
+    of.optimizer.step()
+    weights, followed = snapshot(module), snapshot(target)
+    reset = make("reset", what="optimizer")
+    reset.attach(of)
+    assert reset.apply(of) == []
+    for slots in of.optimizer.state.values():
+        assert not any(value.any() for value in slots.values())
+    assert all(torch.equal(p, weights[name]) for name, p in module.named_parameters())
+    assert all(torch.equal(p, followed[name]) for name, p in target.named_parameters())
+    row = reset.contract(of)
+    assert (row["weights"], row["optimizer state"], row["target network"]) == ("kept", "fresh (every tensor)", "kept")
+
+
+def test_an_optimizer_that_is_not_there_or_begins_elsewhere_cannot_begin_anew():
+    module = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+    with pytest.raises(ValueError, match="reset: 'model' has no optimizer to renew"):
+        make("reset", what="optimizer").attach(learner_for(module))
+    with pytest.raises(ValueError, match="the state of ASGD does not start at zero"):
+        make("reset", what="optimizer").attach(learner_for(module, torch.optim.ASGD(module.parameters())))

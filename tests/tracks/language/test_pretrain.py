@@ -15,7 +15,7 @@ import torch
 from supple.experiments import sealed
 from supple.experiments.errors import RunError
 from supple.experiments.kinds import find_kind
-from supple.experiments.runs import build
+from supple.experiments.runs import build, create, train
 from supple.interventions import fire_
 from supple.scripts.main import dispatch
 from supple.tracks.language.gpt import GPT
@@ -50,6 +50,23 @@ def test_both_phases_are_learned_and_logged(bench: Any, whole: Path) -> None:
     assert lines[-1]["val_loss"] == pytest.approx((lines[-1][first] + lines[-1][second]) / 2)
     assert lines[3]["val_loss"] < lines[0]["val_loss"] - 0.5
     assert lines[-1][second] < lines[4][second]
+
+
+def test_methods_that_act_at_every_update_act_on_a_gpt(bench: Any, tmp_path: Path) -> None:
+    hooks = (
+        "spectral",
+        "wasserstein",
+        "soft_snp(epsilon=1e-3)",
+        "cpr(period=2)",
+        "regrama@3",
+        "adam_rel@task",
+    )
+    second = (str(bench.texts["second"]),)
+    settings = tiny(bench, hook=hooks, second=second, pretrain_steps=4, steps=2, device="cpu", val_sequences=2)
+    create(tmp_path / "run", "pretrain", settings, "test")
+    train(tmp_path / "run", lambda *_: None, print)
+    done = [event["hook"] for event in bench.log(tmp_path / "run", "events") if event["event"] == "intervention"]
+    assert done == ["regrama@3", "adam_rel@task"]
 
 
 def test_fire_comes_between_the_phases_and_takes_query_key_and_value_apart(bench: Any, whole: Path) -> None:

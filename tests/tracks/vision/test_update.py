@@ -35,6 +35,8 @@ ALONE = [
     {"hook": ("muon", "upgd"), "network": "cnn", "width": 10, "images": 24},
     {"hook": ("hare_tortoise@task", "weight_clip"), "stream": "chunks", "shares": (0.5, 1.0)},
     {"hook": ("dash@task", "injection@20")},
+    {"hook": ("spectral", "wasserstein", "cpr(rate=0.3,period=4)", "soft_snp(epsilon=1e-3)", "adam_rel@task")},
+    {"hook": ("regrama(tau=0.5)@every:5", "reset(what=optimizer)@9")},
 ]  # fmt: skip
 
 

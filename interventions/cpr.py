@@ -1,0 +1,92 @@
+"""CPR, calibrated partial resets (LucMc/continual-learning, continual_learning/optim/cpr.py, 2026).
+
+    u_i ← 0.99·u_i + 0.01·mean|∂L/∂W_i| / (mean of mean|∂L/∂W| over the layer + 1e-8)   at every update, from 1
+    p_i = 0.015·min(1, 2·sigmoid(−16·(u_i − 1)))                                        at every 1000th
+    W_i ← (1 − p_i)·W_i + p_i·fresh,   w_out,i ← (1 − p_i)·w_out,i,   u_i ← 1
+
+W_i are the incoming weights of unit i and w_out,i its outgoing ones, layer after layer from the input on. Units that
+learn less than their layer does on average are drawn toward a fresh draw, the others hardly (u = 1.5: by 1e-5). The
+gradient is what the optimizer is given: penalties included, clipped where the agent clips it. Biases, norms, the
+optimizer's state and target networks are kept, as in the released code, which counts its first 1000 updates from 0 (so
+that it resets after the 1001st).
+
+Only units whose weights are theirs alone are treated (see wiring.py); another task's, which have no gradient, are left
+alone. Each member of a stack is a network of its own. Cost: one pass over the gradients per update; at every 1000th a
+draw of the network's parameters and a pass over the weights.
+"""
+
+from copy import deepcopy
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..networks.learner import Learner
+from ..networks.units import Hidden, hidden_units, incoming_gradients
+from .base import Intervention, interventions
+from .recycle import over_columns, over_rows
+
+DECAY = 0.99  # of u, per update
+SHARPNESS = 16.0
+
+
+@interventions.register("cpr")
+class CalibratedPartialResets(Intervention):
+    """Draw units that learn little partly anew, every `period` updates (LucMc/continual-learning).
+
+    rate: largest share p of a weight that is exchanged, in [0, 1]. period: updates between two resets, ≥ 1.
+    """
+
+    def __init__(self, rate: float = 0.015, period: int = 1000) -> None:
+        if not 0.0 <= rate <= 1.0:
+            raise ValueError(f"cpr: rate must lie in [0, 1], got {rate}: it is a share of a weight")
+        if period < 1:
+            raise ValueError(f"cpr: period must be at least 1 update, got {period}")
+        self.rate, self.period = rate, period
+        self._memory: dict[str, dict[str, Any]] = {}  # updates, and utility by identity of units; by learner
+
+    def attach(self, learner: Learner) -> None:
+        hidden_units(learner, self.name)
+        self._memory[learner.name] = {"updates": 0, "utility": {}}
+
+    @torch.no_grad()
+    def before_update(self, learner: Learner) -> None:
+        utility = self._memory[learner.name]["utility"]
+        gradients = {n: p.grad for n, p in learner.module.named_parameters() if p.grad is not None}
+        for name, group in hidden_units(learner, self.name).items():
+            if (found := incoming_gradients(group, gradients)) is not None:
+                magnitudes = found.abs().mean(-1)
+                score = magnitudes / (magnitudes.mean(-1, keepdim=True) + 1e-8)
+                old = utility.get(key := learner.identity(name))
+                utility[key] = torch.ones_like(score) if old is None else old
+                utility[key].lerp_(score, 1 - DECAY)
+
+    @torch.no_grad()
+    def after_update(self, learner: Learner) -> None:
+        memory = self._memory[learner.name]
+        memory["updates"] += 1
+        if memory["updates"] % self.period:
+            return
+        fresh = {**learner.initial, **learner.redraw()}
+        for name, group in hidden_units(learner, self.name).items():
+            if (utility := memory["utility"].get(learner.identity(name))) is not None:
+                share = self.rate * (2 * torch.sigmoid(-SHARPNESS * (utility - 1))).clamp(max=1)
+                _renew_(learner, group, share, fresh)
+                utility.fill_(1.0)
+
+    def state_dict(self) -> dict[str, Any]:
+        return self._memory
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._memory = deepcopy(state)
+
+
+def _renew_(learner: Learner, group: Hidden, share: Tensor, fresh: dict[str, Tensor]) -> None:
+    """Draw units partly anew, in place; share: of each, (…, units)."""
+    for name in group.wires.incoming:
+        layer = learner.module.get_submodule(name)
+        weight = layer.get_parameter("weight")
+        weight.lerp_(fresh[f"{name}.weight"].to(weight), over_rows(share, layer))
+    for name in group.wires.outgoing:
+        layer = learner.module.get_submodule(name)
+        layer.get_parameter("weight").mul_(1 - over_columns(share, layer))

@@ -1,0 +1,47 @@
+"""Soft shrink & perturb (Juliani & Ash 2024, "A study of plasticity loss in on-policy deep reinforcement learning",
+arXiv 2405.19153), and a soft reset at a constant rate.
+
+    θ ← (1 − ε)·θ + ε·θ_fresh   after every update
+
+θ_fresh is a new draw of the initial parameters, another one after every update, as in the released code
+(awjuliani/deep-rl-plasticity, algos/ppo/model.py; shrink 0.999999, perturb 0.000001). It resets nothing: the
+optimizer's state is kept, and target networks follow as they always do.
+
+`toward=initial` goes to θ₀ instead: that is the drift of soft resets (Galashov et al. 2024, "Non-stationary learning of
+neural networks with automatic soft parameter reset", arXiv 2411.04034), θ ← γ·θ + (1 − γ)·θ₀, at a constant γ = 1 − ε.
+Their γ is fitted before every update, on the batch that the update then learns from, and scales its step size; no
+moment of a hook comes before the gradient of that batch, so the fitted form is not here.
+
+Cost: one pass over the parameters per update; with `toward=fresh` one draw of all of them besides, which takes longer
+than the update itself where the initialisation is orthogonal.
+"""
+
+from typing import Literal
+
+import torch
+
+from ..networks.learner import Learner
+from .base import Intervention, interventions
+
+
+@interventions.register("soft_snp")
+class SoftShrinkPerturb(Intervention):
+    """Shrink every parameter toward a new draw by a tiny share, after every update (Juliani & Ash 2024).
+
+    epsilon: ε in [0, 1], the share; the paper's is 1e-6. toward: `fresh`, a new draw at every update, or `initial`, the
+    step-0 values.
+    """
+
+    def __init__(self, epsilon: float = 1e-6, toward: Literal["fresh", "initial"] = "fresh") -> None:
+        if not 0.0 <= epsilon <= 1.0:
+            raise ValueError(f"soft_snp: epsilon must lie in [0, 1], got {epsilon}")
+        self.epsilon, self.toward = epsilon, toward
+
+    @torch.no_grad()
+    def after_update(self, learner: Learner) -> None:
+        start = learner.initial
+        if self.toward == "fresh":
+            start = {**start, **learner.redraw()}
+        named = learner.trained()
+        targets = [start[name].to(parameter) for name, parameter in named.items()]
+        torch._foreach_lerp_(list(named.values()), targets, self.epsilon)

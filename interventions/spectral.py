@@ -1,0 +1,121 @@
+"""Spectral regularisation (Lewandowski et al. 2024, "Learning continually by spectral regularization", arXiv
+2406.06811).
+
+    L ← L + λ·Σ_l [(σ₁(W_l)ᵏ − 1)² + ‖b_l‖²ᵏ]   over layers, k = 2
+        + λ·Σ_i [(γ_iᵏ − 1)² + β_i²ᵏ]           over the gains γ and shifts β of normalisation layers
+
+keeps the largest singular value σ₁ of every layer near 1, hidden and output layers alike, and biases near 0. A kernel
+is the matrix (C_out, C_in·k_h·k_w). A normalisation's gains are a diagonal matrix, of which every entry is taken, since
+a largest one has no gradient for the others. Each part of a fused layer, and each member of a stack, is a matrix of its
+own.
+
+σ₁ = ‖Wv‖ after one step of the power iteration at every loss, v ← WᵀWv/‖WᵀWv‖, one being what the paper takes; the
+gradient takes v for a constant. It begins ten steps on from equal entries, so that nothing is drawn. Of a zero matrix
+it stays as it is.
+
+It resets nothing. Cost: three products of a matrix and a vector for each matrix and update; a vector for each matrix.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from ..networks.layers import Layer
+from ..networks.learner import Learner
+from ..networks.wiring import NORMS
+from .base import Intervention, interventions
+
+START = 10  # steps of the power iteration before the first loss
+STAY = 1e-15  # of v in its next direction: nothing, but where W is zero
+
+
+@interventions.register("spectral")
+class Spectral(Intervention):
+    """Penalty strength·Σ[(σ₁(W)^power − 1)² + ‖b‖^(2·power)] on all layers (Lewandowski et al. 2024).
+
+    strength: λ ≥ 0; 1e-4 is usual. power: k ≥ 1; the paper's is 2: the larger, the more large singular values cost.
+    Parameters that belong to neither a layer nor a normalisation are left alone, and so is what is not trained.
+    """
+
+    def __init__(self, strength: float = 1e-4, power: int = 2) -> None:
+        if not 0.0 <= strength < float("inf"):
+            raise ValueError(f"spectral: strength must be finite and ≥ 0, got {strength}")
+        if power < 1:
+            raise ValueError(f"spectral: power must be 1 or more, got {power}")
+        self.strength, self.power = strength, power
+        self._vectors: dict[str, dict[str, dict[str, Tensor]]] = {}  # v by learner and identity of the weight
+
+    def attach(self, learner: Learner) -> None:
+        if not any(layer.weight.requires_grad for layer in learner.layers):
+            raise ValueError(f"spectral: no layer of '{learner.name}' is trained")
+
+    def penalty(self, learner: Learner) -> Tensor:
+        sigma, biases, gains, shifts = [], [], [], []
+        for key, (layer, matrices) in _trained(learner).items():
+            vectors = _step_(matrices, self._of(learner, key, matrices))
+            sigma.append(torch.linalg.vector_norm(_product(matrices, vectors), dim=-1))
+            if layer.module.bias is not None:
+                bias = layer.module.get_parameter("bias")
+                biases.append(_in_parts(bias, -1, layer).square().sum(-1))
+        for norm in learner.module.modules():
+            if isinstance(norm, NORMS) and norm.weight is not None and norm.weight.requires_grad:
+                gains.append(norm.get_parameter("weight"))
+                if norm.bias is not None:
+                    shifts.append(norm.get_parameter("bias").square())
+        to_one, to_zero = (
+            torch.cat([each.flatten() for each in parts]) if parts else torch.zeros_like(sigma[0])
+            for parts in (sigma + gains, biases + shifts)
+        )
+        return self.strength * ((to_one**self.power - 1).square().sum() + (to_zero**self.power).sum())
+
+    def _of(self, learner: Learner, key: str, matrices: Tensor) -> Tensor:
+        """Return v, (…, columns), of a layer's matrices (…, rows, columns)."""
+        known = self._vectors.setdefault(learner.name, {})
+        if key not in known:
+            vector = normalize(torch.ones_like(matrices[..., 0, :]), dim=-1)
+            for _ in range(START):
+                _step_(matrices, vector)
+            known[key] = {"right": vector}
+        return known[key]["right"]
+
+    def state_dict(self) -> dict[str, Any]:
+        return {learner: {key: dict(v) for key, v in known.items()} for learner, known in self._vectors.items()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._vectors = {  # copies, since they are written in place
+            learner: {key: {name: value.clone() for name, value in v.items()} for key, v in known.items()}
+            for learner, known in state.items()
+        }
+
+
+def _trained(learner: Learner) -> dict[str, tuple[Layer, Tensor]]:
+    """Return the trained layers by identity, each with its matrix (rows, columns), or its matrices: of a fused layer
+    (parts, rows, columns), of a stack (members, …); a tied weight once."""
+    layers = {layer.weight: layer for layer in learner.layers if layer.weight.requires_grad}
+    found = {}
+    for weight, layer in layers.items():
+        matrices = _in_parts(weight.flatten(1 + layer.stacked), -2, layer)
+        found[learner.identity(f"{layer.name}.weight")] = layer, matrices
+    return found
+
+
+def _in_parts(values: Tensor, axis: int, layer: Layer) -> Tensor:
+    """Return values of a fused layer's outputs, which lie along an axis, by part."""
+    return values if layer.split == 1 else values.unflatten(axis, (layer.split, -1))
+
+
+def _product(matrices: Tensor, vectors: Tensor) -> Tensor:
+    """Return W·v: (…, rows, columns) and (…, columns) → (…, rows)."""
+    return matrices @ vectors if matrices.ndim == 2 else (matrices @ vectors.unsqueeze(-1)).squeeze(-1)
+
+
+@torch.no_grad()
+def _step_(matrices: Tensor, vectors: Tensor) -> Tensor:
+    """Take one step of the power iteration in place, v ← WᵀWv at length 1; return a copy, which no later one moves."""
+    image = _product(matrices.mT, _product(matrices, vectors))
+    image.add_(vectors, alpha=STAY)
+    image.div_(torch.linalg.vector_norm(image, dim=-1, keepdim=True))
+    vectors.copy_(image)
+    return image

@@ -1,0 +1,138 @@
+"""CHAIN: the printed penalties in float64, on agents, and where there is nothing to compare."""
+
+import copy
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.distributions import Categorical, Independent, Normal
+
+from supple.interventions import Learner, StackedLinear, learner_for, make
+
+STRENGTH, RATE = 3.0, 0.05
+
+
+def batches(seed: int, count: int, *shape: int) -> Tensor:
+    return torch.randn(count, *shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def learner(module: nn.Module, others: Tensor, **capabilities: Any) -> Learner:
+    target = learner_for(module.double(), torch.optim.SGD(module.parameters(), lr=RATE))
+    seen = iter(others)
+    target.another = lambda: (next(seen),)
+    for name, value in capabilities.items():
+        setattr(target, name, value)
+    return target
+
+
+def mlp(outputs: int = 3) -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, outputs)).double()
+
+
+def update(target: Learner, chain: Any, x: Tensor) -> None:
+    target.optimizer.zero_grad()
+    (target.module(x).sin().mean() + chain.penalty(target)).backward()
+    chain.before_update(target)
+    target.optimizer.step()
+
+
+def by_hand(net: nn.Module, old: nn.Module | None, x: Tensor, other: Tensor | None, term: Any) -> nn.Module:
+    """One step on a copy, as the released code takes it, and the copy."""
+    new = copy.deepcopy(net)
+    loss = new(x).sin().mean()
+    if old is not None:
+        with torch.no_grad():
+            reference = old(other)
+        loss = loss + STRENGTH * term(reference, new(other))
+    gradients = torch.autograd.grad(loss, list(new.parameters()))
+    with torch.no_grad():
+        for parameter, gradient in zip(new.parameters(), gradients, strict=True):
+            parameter.sub_(gradient, alpha=RATE)
+    return new
+
+
+def cross_entropy(before: Tensor, now: Tensor) -> Tensor:
+    return -(before.softmax(-1) * now.log_softmax(-1)).sum(-1).mean()
+
+
+def of_means(before: Tensor, now: Tensor) -> Tensor:
+    return (now - before).square().sum(-1).mean() / (2 * 0.5**2)
+
+
+def squares(before: Tensor, now: Tensor) -> Tensor:
+    return (now - before).square().mean()
+
+
+CASES = {
+    "discrete": ({"policy": lambda out, _: Categorical(logits=out), "values": lambda out: out}, cross_entropy),
+    "gaussian": ({"policy": lambda out, _: Independent(Normal(out, 0.5), 1)}, of_means),
+    "values": ({"policy": lambda out, _: out.argmax(1), "values": lambda out: out}, squares),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_1000_updates_are_the_released_codes(case: str) -> None:
+    capabilities, term = CASES[case]
+    own, others = batches(1, 1000, 8, 4), batches(2, 1000, 8, 4)
+    target, chain = learner(mlp(), others, **capabilities), make("chain", strength=STRENGTH)
+    chain.attach(target)
+    net, old = mlp(), None
+    for number, x in enumerate(own):
+        update(target, chain, x)
+        # nothing is drawn at the first update, where there is nothing to compare with
+        net, old = by_hand(net, old, x, others[number - 1], term), net
+        for ours, theirs in zip(target.module.parameters(), net.parameters(), strict=True):
+            torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
+
+
+def test_members_of_a_stack_have_the_penalty_of_networks_of_their_own() -> None:
+    torch.manual_seed(0)
+    stack = nn.Sequential(StackedLinear(2, 4, 6), nn.Tanh(), StackedLinear(2, 6, 1)).double()
+    singles = [nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 1)).double() for _ in range(2)]
+    for member, single in enumerate(singles):
+        single.load_state_dict({name: p[member] for name, p in stack.state_dict().items()})
+    own, others = batches(1, 20, 8, 4), batches(2, 20, 8, 4)
+    nets: list[nn.Module] = [stack, *singles]
+    values = {"values": lambda out: out}
+    targets = [learner(net, others if i else others.expand(2, -1, -1, -1).movedim(0, 1), **values)
+               for i, net in enumerate(nets)]  # fmt: skip
+    hooks = [make("chain", strength=STRENGTH) for _ in nets]
+    for x in own:
+        for i, (target, chain) in enumerate(zip(targets, hooks, strict=True)):
+            target.optimizer.zero_grad()
+            outputs = target.module(x if i else x.expand(2, -1, -1))
+            (outputs.sin().mean((-1, -2)).sum() + chain.penalty(target)).backward()
+            chain.before_update(target)
+            target.optimizer.step()
+    for member, single in enumerate(singles):
+        for name, parameter in stack.named_parameters():
+            torch.testing.assert_close(parameter[member], dict(single.named_parameters())[name], rtol=0, atol=1e-12)
+
+
+def test_a_network_with_other_parts_than_before_has_no_penalty_yet() -> None:
+    target, chain = learner(mlp(), batches(2, 9, 8, 4), values=lambda out: out), make("chain")
+    for x in batches(1, 2, 8, 4):
+        update(target, chain, x)
+    assert chain.penalty(target).item() > 0
+    target.renewed["0.weight"] = 1
+    assert chain.penalty(target).item() == 0
+    update(target, chain, batches(3, 1, 8, 4)[0])
+    assert chain.penalty(target).item() > 0
+
+
+def test_learners_without_a_policy_and_values_or_without_other_minibatches_are_refused() -> None:
+    plain = learner_for(mlp())
+    with pytest.raises(ValueError, match="chain: 'model' tells neither policy nor values"):
+        make("chain").attach(plain)
+    plain.values = lambda out: out
+    with pytest.raises(ValueError, match="chain: 'model' offers no other minibatch"):
+        make("chain").attach(plain)
+
+
+@pytest.mark.parametrize("strength", [-1.0, math.inf, math.nan])
+def test_a_strength_that_makes_no_sense_is_refused(strength: float) -> None:
+    with pytest.raises(ValueError, match="chain: strength must be"):
+        make("chain", strength=strength)

@@ -1,0 +1,86 @@
+"""ReGraMa: units chosen by the gradients of their incoming weights, and drawn anew as by ReDo."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from supple.interventions import Learner, StackedLinear, learner_for, make
+from supple.metrics import measure
+from supple.metrics.view import View
+
+X, Y = torch.randn(2, 32, 4, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+
+
+def learner(unit: type[nn.Module] = nn.ReLU) -> Learner:
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(4, 6), unit(), nn.Linear(6, 5), unit(), nn.Linear(5, 4)).double()
+    optimizer = torch.optim.Adam(module.parameters())
+    return learner_for(module, optimizer, probe=lambda: (X,), loss=lambda: (module(X) - Y).square().mean())
+
+
+def scores(target: Learner, layer: int) -> Tensor:
+    target.module.zero_grad()
+    target.loss().backward()
+    gradient = target.module[layer].weight.grad.abs().mean(1)
+    target.module.zero_grad()
+    return gradient / gradient.mean()
+
+
+@pytest.mark.parametrize("tau", [0.0, 0.3, 0.8])
+def test_units_are_drawn_anew_whose_score_is_at_most_tau(tau: float) -> None:
+    target = learner()
+    with torch.no_grad():
+        target.module[4].weight[:, 2] = 0  # unit 2 of the second layer is active, and nothing comes back to it
+    small = {"1": scores(target, 0) <= tau, "3": scores(target, 2) <= tau}
+    assert small["3"][2]
+    before = [p.detach().clone() for p in target.module.parameters()]
+    written = make("regrama", tau=tau).apply(target)
+    after = list(target.module.parameters())
+    assert written
+    for unit, place in (("1", 0), ("3", 2)):
+        incoming, bias, outgoing = after[place], after[place + 1], after[place + 2]
+        assert not bias[small[unit]].any()
+        assert not outgoing[:, small[unit]].any()
+        assert (incoming[small[unit]] != before[place][small[unit]]).all()
+        torch.testing.assert_close(bias[~small[unit]], before[place + 1][~small[unit]], rtol=0, atol=0)
+
+
+def test_it_finds_as_many_units_as_the_metric_counts() -> None:
+    target = learner()
+    with torch.no_grad():
+        target.module[4].weight[:, 1:3] = 0
+    fraction = measure(View(target))["small_gradient_fraction"]
+    found = make("regrama", tau=0.01).chosen(target, (X,))
+    assert sum(int(mask.sum()) for mask in found.values()) == pytest.approx(11 * fraction)
+    assert fraction >= 2 / 11
+
+
+def test_where_every_unit_learns_nothing_happens() -> None:
+    target = learner(nn.Tanh)
+    before = [p.detach().clone() for p in target.module.parameters()]
+    assert make("regrama", tau=0.0).apply(target) == []
+    assert all(torch.equal(old, new) for old, new in zip(before, target.module.parameters(), strict=True))
+
+
+def test_members_of_a_stack_have_masks_of_their_own() -> None:
+    torch.manual_seed(0)
+    stack = nn.Sequential(StackedLinear(2, 4, 6), nn.Tanh(), StackedLinear(2, 6, 4)).double()
+    with torch.no_grad():
+        stack[2].weight[1, :, 3] = 0
+    inputs = X.expand(2, -1, -1)
+    target = learner_for(stack, probe=lambda: (inputs,), loss=lambda: (stack(inputs) - Y).square().mean((1, 2)).sum())
+    mask = make("regrama").chosen(target, (inputs,))["1"]
+    assert mask.nonzero().tolist() == [[1, 3]]
+
+
+def test_before_there_are_data_it_says_so() -> None:
+    target = learner()
+    target.probe = lambda: None
+    with pytest.raises(ValueError, match="regrama needs recent inputs, and 'model' has none yet"):
+        make("regrama").apply(target)
+
+
+@pytest.mark.parametrize("tau", [-0.1, 1.0])
+def test_a_threshold_that_makes_no_sense_is_refused(tau: float) -> None:
+    with pytest.raises(ValueError, match=r"regrama: tau must lie in \[0, 1\)"):
+        make("regrama", tau=tau)

@@ -1,0 +1,61 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from supple.interventions import Learner, learner_for, make
+
+
+def learner() -> Learner:
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(4, 8), nn.LayerNorm(8), nn.Tanh(), nn.Linear(8, 2)).double()
+    return learner_for(module, torch.optim.SGD(module.parameters(), lr=0.1))
+
+
+def test_1000_updates_are_the_formulas() -> None:
+    target, wasserstein = learner(), make("wasserstein", strength=0.02)
+    source = torch.Generator().manual_seed(1)
+    x, y = torch.randn(2, 16, 4, generator=source, dtype=torch.float64)
+    values = {name: p.detach().numpy().copy() for name, p in target.module.named_parameters()}
+    start = {name: np.sort(value, axis=None) for name, value in values.items()}
+    for _ in range(1000):
+        target.optimizer.zero_grad()
+        (target.module(x) - y[:, :2]).square().mean().backward()
+        plain = {name: p.grad.numpy().copy() for name, p in target.module.named_parameters()}
+        wasserstein.penalty(target).backward()
+        target.optimizer.step()
+        for name, value in values.items():
+            wanted = np.empty(value.size)
+            wanted[np.argsort(value, axis=None, kind="stable")] = start[name]
+            value -= 0.1 * (plain[name] + 0.02 * 2 * (value - wanted.reshape(value.shape)))
+        for name, p in target.module.named_parameters():  # at the same place, so that orders cannot part by a rounding
+            np.testing.assert_allclose(p.detach().numpy(), values[name], rtol=0, atol=1e-12)
+            values[name] = p.detach().numpy().copy()
+
+
+def test_it_is_the_squared_distance_of_sorted_entries() -> None:
+    target = learner()
+    with torch.no_grad():
+        for parameter in target.module.parameters():
+            parameter.add_(torch.randn_like(parameter))
+    expected = sum(
+        float((p.detach().flatten().sort().values - target.initial[name].flatten().sort().values).square().sum())
+        for name, p in target.module.named_parameters()
+    )
+    assert float(make("wasserstein", strength=2.0).penalty(target)) == pytest.approx(2.0 * expected)
+
+
+def test_entries_that_change_places_cost_nothing() -> None:
+    target = learner()
+    with torch.no_grad():
+        for parameter in target.module.parameters():
+            parameter.copy_(parameter.flatten()[torch.randperm(parameter.numel())].view_as(parameter))
+    assert float(make("wasserstein").penalty(target)) == 0.0
+
+
+@pytest.mark.parametrize("strength", [-1e-3, math.inf, math.nan])
+def test_a_strength_that_makes_no_sense_is_refused(strength: float) -> None:
+    with pytest.raises(ValueError, match="wasserstein: strength must be"):
+        make("wasserstein", strength=strength)
