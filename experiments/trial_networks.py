@@ -76,7 +76,13 @@ def network(member: int | None = 0, target: bool = False, momentum: bool = False
         each = [redraw(plain, generator) for generator in generators]
         return {name: torch.stack([own[name] for own in each]) for name in each[0]}
 
-    learner.redraw = drawn
+    def another() -> tuple[Tensor]:
+        if member is not None:
+            return (x[torch.randint(24, (8,), generator=learner.generator)],)
+        rows = [torch.randint(24, (8,), generator=generator) for generator in generators]
+        return (torch.stack([own[chosen] for own, chosen in zip(x, rows, strict=True)]),)
+
+    learner.redraw, learner.another, learner.values = drawn, another, lambda outputs: outputs
     return learner
 
 

@@ -175,6 +175,8 @@ def _call(file: Path, name: str, what: str) -> tuple[Any, ...]:
         found = getattr(code, name)()
     except (Exception, SystemExit) as error:
         raise UsageError(f"{what}: {type(error).__name__}: {' '.join(str(error).split())}") from error
+    finally:
+        sys.path.remove(str(file.parent))
     if not isinstance(found, tuple) or len(found) not in (2, 3):
         raise UsageError(f"{what} should return (module, inputs), or (module, inputs, state dict when it was new)")
     return found

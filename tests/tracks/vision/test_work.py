@@ -24,8 +24,15 @@ PARAMETERS = {
     "cbp": "(replacement_rate=0.5,maturity=1)",
     "snr": "(eta=0.5,window=2)",
     "weight_clip": "(kappa=0.5)",
+    "cpr": "(period=2)",
 }
-MOMENTS = {"redo": "@every:5", "cbp": "", "snr": "", "upgd": ""}  # all others that are applied: @task
+MOMENTS = {
+    "redo": "@every:5",
+    "cbp": "",
+    "snr": "",
+    "upgd": "",
+    "adam_rel": "@every:5",
+}  # all others that are applied: @task
 
 
 def hook(name: str) -> str:
@@ -49,8 +56,8 @@ def plain(request: pytest.FixtureRequest, lab: Any, tmp_path_factory: pytest.Tem
     return request.param, lab.run(run, **SHORT, **NETWORKS[request.param])
 
 
-# sib has no place in a classifier: it is refused (tests/interventions/test_sib_architectures.py)
-@pytest.mark.parametrize("name", [name for name in interventions.names() if name != "sib"])
+# sib and chain have no place in a classifier: they are refused (test_sib_architectures.py, and below)
+@pytest.mark.parametrize("name", sorted({*interventions.names()} - {"sib", "chain"}))
 def test_every_intervention_acts_on_classifiers_and_is_logged(
     lab: Any, tmp_path: Path, name: str, plain: tuple[str, Path]
 ) -> None:
@@ -66,6 +73,11 @@ def test_every_intervention_acts_on_classifiers_and_is_logged(
         assert events
         assert {event["hook"] for event in events} == {text}
         assert all(event["contract"] and event["before"] and event["after"] for event in events)
+
+
+def test_what_asks_for_a_policy_or_values_is_refused(lab: Any, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="chain: 'model' tells neither policy nor values"):
+        lab.run(tmp_path / "run", hook=("chain",), **SHORT, **NETWORKS["mlp"])
 
 
 def test_several_at_once_are_logged_one_by_one(lab: Any, tmp_path: Path) -> None:
