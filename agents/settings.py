@@ -1,7 +1,7 @@
 """Settings that every agent shares; each agent's settings extend them. A field's string is its help line."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
 import tyro
@@ -84,6 +84,15 @@ class AgentSettings(RunSettings):
             raise UsageError(f"{wanted} is missing: how many environment steps?")
         positive(**{"--steps" if self.steps is not None else "--steps-per-task": steps, "--cycles": self.cycles})
         return self.env or self.sequence or "", steps
+
+    def longer(self, steps: int) -> "AgentSettings":
+        if self.steps is None:
+            raise UsageError(
+                "--steps: a run of several tasks ends with its last: only runs with --steps go on for longer"
+            )
+        if steps <= self.steps:
+            raise UsageError(f"--steps {steps}: the run was planned for {self.steps} steps already: give more")
+        return replace(self, steps=steps)
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()

@@ -65,8 +65,10 @@ class HookDriver:
         start: int = 0,
         ends: bool = False,
         asked: Asked = NOTHING,
+        planned: int | None = None,
     ) -> None:
-        """total, start: the run's planned steps and the step at which it begins. log: takes an event's fields.
+        """total, start: the run's steps and the step at which it begins. log: takes an event's fields.
+        planned: the steps that fractions in schedules are of, where that is not `total`.
         asked: what the run, and so events, measure besides the cheap metrics.
         ends: nothing is learned after `total`, so what recurs (`every`, `when`) is not due there any more.
 
@@ -75,6 +77,7 @@ class HookDriver:
         self.hooks, self.learners, self.log = list(hooks), learners, log
         self.fresh = self.hooks  # those of which a checkpoint that was loaded knew nothing
         self.total, self.start, self.ends = total, start, ends
+        self.planned = total if planned is None else planned
         self.asked = asked
         self._penalties = [hook for hook in hooks if hook.intervention.has("penalty")]
         self._before = [hook for hook in hooks if hook.intervention.has("before_update")]
@@ -144,16 +147,16 @@ class HookDriver:
 
     def passed(self, previous: int, step: int) -> None:
         """Apply what is due now that the steps in (previous, step] went by."""
-        self._ask(Moment(previous, step, self.total, self.start))
+        self._ask(Moment(previous, step, self.planned, self.start))
 
     def switched(self, step: int, switch: int) -> None:
         """Apply what is due at the `switch`-th task switch, which happens at `step`."""
-        self._ask(Moment(step, step, self.total, self.start, switch=switch))
+        self._ask(Moment(step, step, self.planned, self.start, switch=switch))
 
     def measured(self, step: int, metrics: Mapping[str, float]) -> None:
         """Apply what is due on new measurements, named `learner/metric`;
         one without a learner's name is every learner's."""
-        self._ask(Moment(step, step, self.total, self.start, metrics=metrics))
+        self._ask(Moment(step, step, self.planned, self.start, metrics=metrics))
 
     def _check(self, hook: Hook, when: When) -> None:
         """Raise ValueError for a condition on what is not measured."""

@@ -27,11 +27,12 @@ def read_hooks(
     start: int = 0,
     log: LogEvent = lambda **_: None,
     asked: Asked = NOTHING,
+    planned: int | None = None,
 ) -> HookDriver:
     """Return the driver of these hooks, which must fire in this run and have their place in these learners.
 
-    start > 0: a fork, where a hook without a schedule is applied at the fork. asked: as of
-    `HookDriver`. Raises UsageError.
+    start > 0: a fork, where a hook without a schedule is applied at the fork. asked,
+    planned: as of `HookDriver`. Raises UsageError.
     """
     option, total = "--arm" if start else "--hook", tasks[-1].end
     switches = [task.index for task in tasks[1:] if task.start >= start]
@@ -57,6 +58,6 @@ def read_hooks(
     if problems:
         raise UsageError(f"{option}: {'; '.join(problems)}")
     try:
-        return HookDriver(hooks, learners, log, total, start, ends=True, asked=asked)
+        return HookDriver(hooks, learners, log, total, start, ends=True, asked=asked, planned=planned)
     except ValueError as error:
         raise UsageError(f"{option}: {error}") from error

@@ -48,6 +48,8 @@ class Config(TypedDict):
     tasks: list[dict[str, Any]]
     versions: dict[str, str]
     variant: NotRequired[dict[str, Any]]
+    planned_steps: NotRequired[int]  # of a run that goes on for longer: what fractions in hooks are of
+    identity: NotRequired[str]  # and what its checkpoints have been marked with from the beginning
     plugins: NotRequired[dict[str, str]]
 
 
@@ -93,7 +95,7 @@ class RunDirectory:
     @property
     def identity(self) -> str:
         """A checkpoint's mark that it belongs to this run."""
-        return identity_of(self.config)
+        return self.config.get("identity") or identity_of(self.config)
 
     @property
     def end(self) -> int:

@@ -96,7 +96,8 @@ def drive(work: Work, hooks: Sequence[str], start: int = 0, run: RunDirectory | 
     log, s = run.event if run else lambda **_: None, work.settings
     texts = (*work.hooks, *hooks)
     asked = Asked(s.curvature, s.trainability_every > 0, work.statistics)
-    driver = read_hooks(texts, work.tasks, work.learners, start, log, asked)
+    planned = run.config.get("planned_steps") if run else None
+    driver = read_hooks(texts, work.tasks, work.learners, start, log, asked, planned)
     for hook in driver.hooks:
         if isinstance(hook.schedule, When) and len(work.seeds) > 1:
             raise UsageError(

@@ -91,6 +91,10 @@ class RunSettings:
         """Return the settings of the runs that train these seeds, by the seeds in each: one, or several as a stack."""
         return {(seed,): replace(self, seed=seed) for seed in seeds}
 
+    def longer(self, steps: int) -> "RunSettings":
+        """Return the settings of a run that goes on to so many steps in all. Raises UsageError where it cannot."""
+        raise UsageError("--steps: only agents' runs with --steps go on for longer than they were planned")
+
     def resolve(self) -> str | None:
         """Decide what was left to be decided here, so that config.json says it and a resumed run does the same.
         Returns a line for the user, if there is anything to say."""

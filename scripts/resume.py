@@ -2,6 +2,7 @@
 
 supple resume runs/a
 supple resume runs/y --jobs 2 --retry-failed
+supple resume runs/a --steps 2_000_000
 """
 
 from collections.abc import Sequence
@@ -31,6 +32,8 @@ class Options:
     """Runs of a comparison at a time; 0: one per core."""
     retry_failed: bool = False
     """Try those runs of a comparison again that failed; without it they are left aside."""
+    steps: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
+    """Go on to so many steps in all, more than were planned (agents with --steps); fractions in hooks stay as they are."""
     plugin: Plugins = ()
     """A plug-in that the run was begun with: each has to be named again."""
 
@@ -45,6 +48,8 @@ def main(args: Sequence[str]) -> None:
     if (path / "comparison.json").is_file():
         from supple.experiments.compare import open_comparison
 
+        if options.steps is not None:
+            raise UsageError(f"--steps is for single runs, and {path} is a comparison")
         jobs = workers(options.jobs)
         finish_comparison(path, open_comparison(path, jobs, warn), jobs, options.retry_failed)
     elif not (path / "config.json").is_file():
@@ -52,6 +57,10 @@ def main(args: Sequence[str]) -> None:
     elif options.jobs or options.retry_failed:
         raise UsageError(f"{'--jobs' if options.jobs else '--retry-failed'} is for comparisons, and {path} is a run")
     else:
+        if options.steps is not None:
+            from supple.experiments.extension import extend
+
+            extend(path, options.steps, warn)
         finish_run(path)
 
 

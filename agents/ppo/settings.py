@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 import tyro
 
+from ...experiments.errors import UsageError
 from ...experiments.settings import Device, device_here, not_positive
 from ..adam import wrong_adam_betas
 from ..settings import AgentSettings
@@ -96,6 +97,13 @@ class PPOSettings(AgentSettings):
     @property
     def untrained_steps(self) -> int:
         return self.rollout_steps * self.num_envs
+
+    def longer(self, steps: int) -> AgentSettings:
+        if self.anneal != "off":
+            raise UsageError(
+                f"--steps: the step size has come to 0 where the run was planned to end (--anneal {self.anneal})"
+            )
+        return super().longer(steps)
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()

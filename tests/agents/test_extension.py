@@ -1,0 +1,93 @@
+"""A run that goes on for longer than it was planned: with its own past, and what its hooks meant by a fraction."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from supple.experiments.errors import RunError, UsageError
+from supple.experiments.extension import extend
+from supple.experiments.runs import train
+from supple.scripts.main import dispatch
+
+WORDS = (
+    "train ppo --env CartPole-v1 --steps 120 --num-envs 2 --rollout-steps 20 --minibatch-size 10 --epochs 1 --hidden 8 "
+    "--adapter 8 --compile off --checkpoint-every 40 --measure-every 40 --eval-episodes 0"
+)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("extension") / "run"
+    dispatch([*WORDS.split(), "--hook", "snp@0.5", "--hook", "redo@every:0.5", "--out", str(path)])
+    return path
+
+
+@pytest.fixture
+def run(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made, tmp_path / "run"))
+
+
+def lines(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+def test_it_goes_on_from_its_end_with_what_its_hooks_meant(
+    run: Path, made: Path, same: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dispatch(["resume", str(run), "--steps", "240"])
+    assert "fractions in its hooks are of 120 steps as before" in capsys.readouterr().err
+    for log in ("metrics", "episodes", "events"):
+        before, after = ((path / f"{log}.jsonl").read_bytes() for path in (made, run))
+        assert after.startswith(before), log
+    fired = [(e["hook"], e["step"]) for e in lines(run / "events.jsonl") if e["event"] == "intervention"]
+    assert fired == [("snp@0.5", 80), ("redo@every:0.5", 80), ("redo@every:0.5", 200)]  # after the rollouts
+    assert max(line["step"] for line in lines(run / "metrics.jsonl")) == 240
+    again = Path(shutil.copytree(made, tmp_path / "again"))
+    extend(again, 240, lambda line: None)
+    shutil.rmtree(max((again / "checkpoints").iterdir(), key=lambda folder: int(folder.name)))
+    train(again, lambda step: None, lambda line: None)  # the checkpoint before the old end
+    config = json.loads((run / "config.json").read_text())
+    dispatch(["resume", str(run), "--steps", "320"])
+    assert json.loads((run / "config.json").read_text())["planned_steps"] == config["planned_steps"] == 120
+    assert max(line["step"] for line in lines(again / "metrics.jsonl")) == 240
+
+
+def test_killed_on_its_longer_way_it_goes_on_to_the_same_bytes(run: Path, same: Any, tmp_path: Path) -> None:
+    extend(run, 240, lambda line: None)
+    whole = Path(shutil.copytree(run, tmp_path / "whole"))
+    train(whole, lambda step: None, lambda line: None)
+
+    def die(step: int) -> None:
+        if step >= 200:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(run, die, lambda line: None)
+    train(run, lambda step: None, lambda line: None)
+    same.assert_runs(run, whole)
+
+
+def refused(path: Path, steps: int, words: str) -> None:
+    before = (path / "config.json").read_bytes()
+    with pytest.raises((UsageError, RunError), match=words):
+        dispatch(["resume", str(path), "--steps", str(steps)])
+    assert (path / "config.json").read_bytes() == before
+
+
+def test_what_cannot_go_on_is_refused_and_left_as_it_was(run: Path, tmp_path: Path) -> None:
+    refused(run, 120, "was planned for 120 steps already")
+    refused(run, 121, "no multiple of")
+    annealed, tasks, ewc = (tmp_path / name for name in ("annealed", "tasks", "ewc"))
+    dispatch([*WORDS.split(), "--anneal", "run", "--out", str(annealed)])
+    refused(annealed, 240, "the step size has come to 0")
+    several = WORDS.replace("--steps 120", "--steps-per-task 40 --cycles 2")
+    dispatch([*several.split(), "--out", str(tasks)])
+    refused(tasks, 240, "a run of several tasks ends with its last")
+    dispatch([*WORDS.split(), "--hook", "ewc(samples=4)", "--out", str(ewc)])
+    refused(ewc, 240, "has taken the old end for the end of a task")
+    linear = tmp_path / "linear"
+    dispatch(["train", "linear", "--tasks", "semantic", "--updates-per-task", "10", "--out", str(linear)])
+    refused(linear, 240, "only agents' runs with --steps")
