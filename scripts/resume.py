@@ -33,7 +33,7 @@ class Options:
     retry_failed: bool = False
     """Try those runs of a comparison again that failed; without it they are left aside."""
     steps: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
-    """Go on to so many steps in all, more than were planned (agents with --steps); fractions in hooks stay as they are."""
+    """Go on to so many steps in all, more than were planned (agents with --steps); fractions in hooks stay."""
     plugin: Plugins = ()
     """A plug-in that the run was begun with: each has to be named again."""
 
