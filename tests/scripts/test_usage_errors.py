@@ -172,7 +172,7 @@ WRONG = {
     "resume --jobs 2": "Folder of a run or of a comparison",
     "compare --resume OUT": "holds no run (it has no config.json) and no comparison (comparison.json)",
     "train --resume": "--resume needs a value",
-    "train --resume OUT --steps 8": "unknown option --steps",
+    "train --resume OUT --width 8": "unknown option --width",
     "report OUT": "neither a run directory",
 }
 has_ale = importlib.util.find_spec("ale_py") is not None
