@@ -85,7 +85,7 @@ def _hire(jobs: Sequence[Job]) -> Worker:
 
 
 def _bury(worker: Worker, jobs: Sequence[Job]) -> None:
-    """Where a worker did not end by itself, set the job aside that it was at."""
+    """Wait for a worker's end, and set its job aside where it did not end by itself."""
     worker.way.close()
     worker.process.join()
     code = worker.process.exitcode

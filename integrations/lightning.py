@@ -18,7 +18,7 @@ from torch import Tensor, nn
 try:
     from lightning.pytorch import Callback, LightningModule, Trainer
 except ImportError as error:
-    raise ImportError("SuppleCallback needs Lightning: pip install lightning") from error
+    raise ImportError("SuppleCallback needs Lightning: pip install 'supple[lightning]'") from error
 
 from ..interventions import Learner, learner_for
 from .updates import Build, Recent, Updates

@@ -137,7 +137,7 @@ class _Parser(Parser):
         return self.build(lambda condition: When(*condition, **options), (metric, op, threshold), start)
 
     def options(self) -> dict[str, Any]:
-        """What follows a condition: at which value it is over, and how far firings lie apart at least."""
+        """Read what follows a condition: the value that clears it, and the smallest distance of firings."""
         found: dict[str, Any] = {}
         while self.accept(","):
             token = self.next
