@@ -69,7 +69,7 @@ def _load_slots(optimizer: torch.optim.Optimizer, state: dict[str, dict[str, Ten
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     for index, values in state.items():
         parameter, what = parameters[int(index)], f"optimizer.{index} of '{of}'"
-        if ADAM & values.keys() and not values.keys() >= ADAM:
+        if (ADAM - {"step"}) & values.keys() and not values.keys() >= ADAM:  # others count steps too
             raise ValueError(f"{what} should hold {', '.join(sorted(ADAM))}, and holds {', '.join(values)}")
         by_member = getattr(optimizer, "counts_by_member", False)
         counter = torch.zeros(parameter.shape[:1] if by_member else ())

@@ -104,6 +104,9 @@ class Findings:
             right.plot(at, [_share_dormant(stage.diagnosis.now) for stage in own], marker="o", label=name)
         tidy(left, "trainability")
         tidy(right, "share of dormant units")
+        for axes in (left, right):
+            axes.set_ylim(-0.02, 1.02)  # a cut axis would make much of little
+            axes.set_xlabel("step")
         left.legend(frameon=False)
         caption = "Over the checkpoints: how well random targets are fitted (1: perfectly), and what is dormant."
         return [Plot("checkpoints", "Over the checkpoints", caption, figure)]

@@ -34,6 +34,21 @@ def test_initial_values_lie_in_memory_as_before() -> None:
         assert torch.equal(theirs.module.get_parameter(name), value)
 
 
+def test_the_state_of_an_optimizer_other_than_adam_can_be_read_back() -> None:
+    """RMSprop counts its steps as Adam does, and has none of its averages of gradients."""
+    ours, theirs = world(), world()
+    for learner in (ours, theirs):
+        learner.optimizer = torch.optim.RMSprop(learner.module.parameters())
+    assert ours.optimizer is not None and theirs.optimizer is not None
+    ours.module(torch.ones(1, 8, 8, 8)).sum().backward()
+    ours.optimizer.step()
+    load_learner_state(theirs, copy.deepcopy(learner_state(ours)))
+    for one, other in zip(ours.module.parameters(), theirs.module.parameters(), strict=True):
+        slots = ours.optimizer.state[one]
+        assert set(slots) == {"step", "square_avg"} == set(theirs.optimizer.state[other])
+        assert all(torch.equal(theirs.optimizer.state[other][name], value) for name, value in slots.items())
+
+
 @pytest.mark.parametrize(
     ("path", "wrong", "says"),
     [
