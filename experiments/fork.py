@@ -8,7 +8,7 @@ from typing import Any
 from . import checkpoint
 from .rundir import CHECKPOINTS, RunDirectory, identity_of
 
-Vary = Mapping[str, Sequence[str]]
+Vary = Mapping[str, Sequence[Any]]  # name of a setting → its values, each with every arm
 NONE, FRESH = "none", "fresh"  # arms: without an intervention; the reference, which begins anew with every task
 
 
@@ -24,7 +24,7 @@ class Forks:
         """Return the settings of the comparison, what varies in it, and the step of the fork, 0 where arms are trained
         from the beginning.
 
-        vary: name of a setting → its values as they were typed. Raises UsageError for what cannot vary.
+        Raises UsageError for what cannot vary.
         """
         return settings, vary, fork
 

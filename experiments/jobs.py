@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from .claim import Claim, Claimed, claim
-from .compare import Comparison, Variant, folder_of, folder_of_arm
+from .comparison import Comparison, Variant, folder_of, folder_of_arm
 from .errors import CheckpointError, DiskError, RunError, UsageError, in_words
 from .fork import fork
 from .loop import Warn

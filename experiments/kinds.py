@@ -78,7 +78,7 @@ class Preset:
     about: str
     kind: str
     settings: Mapping[str, Any] = field(default_factory=dict)
-    vary: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    vary: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     arms: tuple[str, ...] | None = None
     fork_at: float | None = None
     reference: str | None = None

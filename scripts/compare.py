@@ -26,11 +26,10 @@ from supple.experiments.settings import SeedsOption
 from supple.scripts import resume
 from supple.scripts.asked import Asked, Options, asked, load_plugins, resumed, shrunk, table_of_kinds
 from supple.scripts.console import parse, run, typed, warn
-from supple.scripts.vary import read_vary, variants
+from supple.scripts.vary import read_vary
 
 if TYPE_CHECKING:
-    from supple.experiments.compare import Comparison
-    from supple.experiments.fork import Vary
+    from supple.experiments.comparison import Comparison
 
 S = TypeVar("S")
 
@@ -71,7 +70,7 @@ def main(args: Sequence[str]) -> None:
     what = asked("compare", args)
     options = read(what)
 
-    from supple.experiments.compare import create  # PyTorch, which help texts do without
+    from supple.experiments.comparison import create  # PyTorch, which help texts do without
 
     jobs = resume.workers(options.jobs)
     comparison = create(options.out, compared(what, options, typed("supple compare", args)), jobs, warn)
@@ -95,50 +94,35 @@ def read(what: Asked) -> Any:
 
 def compared(what: Asked, options: Any, command: str) -> "Comparison":
     """Return the comparison that is asked for. Raises UsageError."""
-    from supple.experiments.compare import Comparison, first_of, fork_step_of
-    from supple.experiments.fork import FRESH
-    from supple.experiments.runs import build
+    from supple.experiments.comparison import plan, vary_of
     from supple.experiments.scaling import scaled_value
 
     kind, preset, settings = what.kind, what.preset, options.settings
     stacked = hasattr(settings, "seeds")
     if settings.seed and not stacked:
         raise UsageError(f"--seed belongs to a single run; a comparison has --seeds {settings.seed}")
-    given = read_vary(options.vary, kind.settings_class())
-    vary: Vary = given or {  # an option takes the place of what the preset varies
-        name: values
-        for name, values in (preset.vary if preset else {}).items()
-        if getattr(settings, name) == getattr(what.settings(), name)
-    }
+    vary = read_vary(options.vary, kind.settings_class(), what.prog) or vary_of(preset, settings)
     arms = options.arm or (preset.arms if preset and preset.arms else kind.arms)
     settings, arms, scale = shrunk(settings, options.scale, arms)
     if scale != 1:
         vary = {
-            name: scaled_value(settings, name, values, scale) if name in settings.shrinks else values
+            name: tuple(scaled_value(settings, name, value, scale) for value in values)
+            if name in settings.shrinks
+            else values
             for name, values in vary.items()
         }
-    seeds = settings.members if stacked else options.seeds
-    share, task, fork = options.fork_at, options.fork_at_task, 0
-    if share is None and task is None:
-        share, task = kind.fork_at, kind.fork_at_task
-        if preset and preset.fork_at is not None:
-            share, task = preset.fork_at, None
-    if share is not None or task is not None:
-        work = build(kind, first_of(settings, seeds), warn)
-        work.close()
-        fork = fork_step_of(work.tasks, settings.stride, share, task)
-    settings, vary, fork = kind.forks().prepare(settings, vary, fork)
-    reference = options.reference if options.reference != "preset" else preset and preset.reference
-    if FRESH in arms:
-        raise UsageError("fresh is no arm of its own but what arms are measured by: --reference fresh")
-    return Comparison(
-        algorithm=kind.name,
-        settings=settings,
-        arms=(*arms, FRESH) if reference == FRESH else arms,
-        seeds=seeds,
-        fork_step=fork,
+    return plan(
+        kind,
+        preset,
+        settings,
+        settings.members if stacked else options.seeds,
+        arms=arms,
+        vary=vary,
+        reference=(preset.reference if preset else None) if options.reference == "preset" else options.reference,
+        fork_at=options.fork_at,
+        fork_at_task=options.fork_at_task,
         command=command,
-        variants=variants(vary, kind.settings_class(), what.prog),
+        warn=warn,
     )
 
 

@@ -20,7 +20,7 @@ from supple.scripts.console import parse, run, screen, warn
 from supple.scripts.progress import display
 
 if TYPE_CHECKING:
-    from supple.experiments.compare import Comparison
+    from supple.experiments.comparison import Comparison
     from supple.experiments.jobs import Job
 
 
@@ -46,7 +46,7 @@ def main(args: Sequence[str]) -> None:
     load_plugins(args)
     path = options.directory
     if (path / "comparison.json").is_file():
-        from supple.experiments.compare import open_comparison
+        from supple.experiments.comparison import open_comparison
 
         if options.steps is not None:
             raise UsageError(f"--steps is for single runs, and {path} is a comparison")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from supple.experiments.compare import Comparison, create
+from supple.experiments.comparison import Comparison, create
 from supple.experiments.kinds import presets_of
 from supple.scripts import compare
 from supple.scripts.asked import asked

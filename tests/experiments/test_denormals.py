@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from supple.experiments.compare import Comparison, create
+from supple.experiments.comparison import Comparison, create
 from supple.experiments.denormals import flushes, flushing_denormals
 from supple.experiments.jobs import jobs_of
 from supple.experiments.workers import run_jobs

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from supple.experiments.claim import FILE, claim
-from supple.experiments.compare import Comparison, create
+from supple.experiments.comparison import Comparison, create
 from supple.experiments.errors import RunError
 from supple.experiments.jobs import FINISHED, OUTCOME, Job, jobs_of, work_off
 from supple.experiments.workers import run_jobs

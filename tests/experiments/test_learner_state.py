@@ -39,7 +39,8 @@ def test_the_state_of_an_optimizer_other_than_adam_can_be_read_back() -> None:
     ours, theirs = world(), world()
     for learner in (ours, theirs):
         learner.optimizer = torch.optim.RMSprop(learner.module.parameters())
-    assert ours.optimizer is not None and theirs.optimizer is not None
+    assert ours.optimizer is not None
+    assert theirs.optimizer is not None
     ours.module(torch.ones(1, 8, 8, 8)).sum().backward()
     ours.optimizer.step()
     load_learner_state(theirs, copy.deepcopy(learner_state(ours)))

@@ -88,7 +88,7 @@ WRONG = {
     f"{FORK} --vary learning_rate=1e-3,0.001": "two of the values are the same",
     f"{FORK} --vary learning_rate=1e-3,fast": "--learning-rate: 'fast' is not a number",
     f"{FORK} --vary learning_rat=1": "no setting 'learning_rat': did you mean 'learning_rate'?",
-    f"{FORK} --vary clip": "give each setting once, with different values, as NAME=VALUE,VALUE",
+    f"{FORK} --vary clip": "give each setting once, with its values, as NAME=VALUE,VALUE",
     f"{FORK} --vary clip=1 --vary clip=2": "give each setting once",
     f"{COMPARE} --vary 'activation=\"relu'": "no closing quotation",
     f"{COMPARE} --vary 'activation=relu,leaky_relu(slope=0.1)'": "leaky_relu has no parameter 'slope'",

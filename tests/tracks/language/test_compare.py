@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from supple.experiments.compare import folder_of_arm
+from supple.experiments.comparison import folder_of_arm
 from supple.experiments.errors import UsageError
 from supple.scripts.main import dispatch
 from supple.tracks.language.pretrain.settings import PretrainSettings
@@ -81,8 +81,8 @@ WRONG = {
     "--vary start=best,13": "a second phase can start at update 1 to 12 of the first, not 13",
     "--vary start=soon": "--start must be an update of the first phase or best, got 'soon'",
     "--vary strt=best": "no setting 'strt': did you mean 'start'?",
-    "--vary width=": "give each setting once, with different values, as NAME=VALUE,VALUE",
-    "--vary width=16,16": "give each setting once, with different values",
+    "--vary width=": "give each setting once, with its values, as NAME=VALUE,VALUE",
+    "--vary batch_size=2,2": "two of the values are the same",
     "--vary batch_size=wide": "--batch-size: 'wide' is not an integer",
     "--vary start=best,6 --arm fire@5": "--arm",
 }

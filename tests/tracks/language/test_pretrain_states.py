@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from supple.experiments.compare import create, open_comparison
+from supple.experiments.comparison import create, open_comparison
 from supple.experiments.errors import UsageError
 from supple.experiments.kinds import find_kind
 from supple.experiments.runs import build

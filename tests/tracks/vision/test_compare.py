@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from supple.experiments.compare import slug
+from supple.experiments.comparison import slug
 from supple.experiments.errors import UsageError
 from supple.experiments.report.side_by_side import gather
 from supple.scripts.main import dispatch

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from supple.experiments.compare import folder_of_arm
+from supple.experiments.comparison import folder_of_arm
 from supple.experiments.report import build_report, summary_table
 from supple.experiments.report.cells import score, short_names, to_json
 from supple.experiments.report.evaluations import first_phase, of_views

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from supple.experiments.compare import Comparison, create, folder_of, fork_step_of, slug
+from supple.experiments.comparison import Comparison, create, folder_of, fork_step_of, slug
 from supple.experiments.errors import UsageError
 from supple.experiments.settings import RunSettings
 from supple.experiments.work import Task

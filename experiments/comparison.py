@@ -3,14 +3,15 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any, get_type_hints
 
 from . import plugins, typed
 from .denormals import flushing_denormals
 from .errors import RunError, UsageError
-from .fork import FRESH, NONE
-from .kinds import Kind, find_kind
+from .fork import FRESH, NONE, Vary
+from .kinds import Kind, Preset, find_kind
 from .loop import Warn
 from .runs import build, drive, plain, settings_of
 from .sealed import read_json, start_folder
@@ -54,6 +55,56 @@ class Comparison:
     def own(self, arm: str) -> Variant:
         """Return the fields of the settings that an arm has of its own."""
         return {"hook": self.hooks_of(arm)} | ({"fresh": True} if arm == FRESH else {})
+
+
+def plan(
+    kind: Kind,
+    preset: Preset | None,
+    settings: RunSettings,
+    seeds: Seeds,
+    *,
+    arms: tuple[str, ...],
+    vary: Vary,
+    reference: str | None,
+    fork_at: float | None,
+    fork_at_task: int | None,
+    command: str,
+    warn: Warn = print,
+) -> Comparison:
+    """Return the comparison that is asked for; where neither fork is given, it is the preset's, or else the kind's.
+
+    reference: one more arm to measure the others by, `fresh`, or None. Raises UsageError for what cannot be compared.
+    """
+    if FRESH in arms:
+        raise UsageError("fresh is no arm of its own but what arms are measured by: --reference fresh")
+    if fork_at is None and fork_at_task is None:
+        fork_at, fork_at_task = kind.fork_at, kind.fork_at_task
+        if preset and preset.fork_at is not None:
+            fork_at, fork_at_task = preset.fork_at, None
+    fork = 0
+    if fork_at is not None or fork_at_task is not None:
+        work = build(kind, first_of(settings, seeds), warn)
+        work.close()
+        fork = fork_step_of(work.tasks, settings.stride, fork_at, fork_at_task)
+    settings, vary, fork = kind.forks().prepare(settings, vary, fork)
+    arms = (*arms, FRESH) if reference == FRESH else arms
+    return Comparison(kind.name, settings, arms, seeds, fork, command, variants(vary))
+
+
+def vary_of(preset: Preset | None, settings: RunSettings) -> Vary:
+    """Return what a preset varies, without those settings that have other values than the preset's."""
+    if preset is None:
+        return {}
+    own = type(settings)(**preset.settings)
+    return {name: values for name, values in preset.vary.items() if getattr(settings, name) == getattr(own, name)}
+
+
+def variants(vary: Vary) -> tuple[Variant, ...]:
+    """Return all combinations of the values. Raises UsageError where a setting has a value twice."""
+    for name, values in vary.items():
+        if any(values.count(value) > 1 for value in values):
+            raise UsageError(f"--vary {name}={','.join(map(str, values))}: two of the values are the same")
+    return tuple(dict(zip(vary, values, strict=True)) for values in product(*vary.values()))
 
 
 def fork_step_of(
