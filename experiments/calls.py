@@ -90,6 +90,7 @@ def compare(
     if seeds is None:
         seeds = given.seeds if given else (0,)
     varied = {name: tuple(_value(row, name, value) for value in values) for name, values in (vary or {}).items()}
+    arms = tuple(arms) or (given.arms if given else None) or row.arms
     path = Path(out)
     with _threads_kept():
         plan = comparisons.plan(
@@ -97,8 +98,7 @@ def compare(
             given,
             made,
             made.members if stacked else tuple(seeds),
-            arms=tuple(arms) or (given.arms if given else None) or row.arms,
-            vary=varied or comparisons.vary_of(given, made),
+            comparisons.points_of(arms, varied or comparisons.vary_of(given, made)),
             reference=reference or (given.reference if given else None),
             fork_at=fork_at,
             fork_at_task=fork_at_task,

@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
 from . import plugins, typed
 from .denormals import flushing_denormals
 from .errors import RunError, UsageError
-from .fork import FRESH, NONE, Vary
+from .fork import FRESH, NONE, Variant
 from .kinds import Kind, Preset, find_kind
 from .loop import Warn
 from .runs import build, drive, plain, settings_of
@@ -18,14 +18,16 @@ from .sealed import read_json, start_folder
 from .settings import RunSettings, Seeds
 from .work import Task
 
-Variant = Mapping[str, Any]  # fields of the settings → values
+Vary = Mapping[str, Sequence[Any]]  # name of a setting → its values, each with every arm
+Point = tuple[str, Variant]  # an arm, in one variant of the settings
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Comparison:
     """The plan of a comparison: `arms` are hook texts joined by ` + ` (or `none`, or `fresh`, the reference), each in
-    every one of `variants` of the settings. Where `fork_step` is 0 there is no trunk: arms are trained from the
-    beginning."""
+    every one of `variants` of the settings; or, where `only` names any, only those pairs of an arm and the place of its
+    variant. Where `fork_step` is 0 there is no trunk: arms are trained from the beginning."""
 
     algorithm: str
     settings: RunSettings
@@ -34,6 +36,13 @@ class Comparison:
     fork_step: int
     command: str
     variants: tuple[Variant, ...] = ({},)
+    only: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def points(self) -> list[Point]:
+        """The runs of each seed, or of each stack of seeds."""
+        places, chosen = enumerate(self.variants), set(self.only)
+        return [(arm, v) for i, v in places for arm in self.arms if not chosen or (arm, i) in chosen]
 
     @property
     def kind(self) -> Kind:
@@ -62,9 +71,8 @@ def plan(
     preset: Preset | None,
     settings: RunSettings,
     seeds: Seeds,
+    points: Sequence[Point],
     *,
-    arms: tuple[str, ...],
-    vary: Vary,
     reference: str | None,
     fork_at: float | None,
     fork_at_task: int | None,
@@ -75,7 +83,7 @@ def plan(
 
     reference: one more arm to measure the others by, `fresh`, or None. Raises UsageError for what cannot be compared.
     """
-    if FRESH in arms:
+    if any(arm == FRESH for arm, _ in points):
         raise UsageError("fresh is no arm of its own but what arms are measured by: --reference fresh")
     if fork_at is None and fork_at_task is None:
         fork_at, fork_at_task = kind.fork_at, kind.fork_at_task
@@ -86,9 +94,15 @@ def plan(
         work = build(kind, first_of(settings, seeds), warn)
         work.close()
         fork = fork_step_of(work.tasks, settings.stride, fork_at, fork_at_task)
-    settings, vary, fork = kind.forks().prepare(settings, vary, fork)
-    arms = (*arms, FRESH) if reference == FRESH else arms
-    return Comparison(kind.name, settings, arms, seeds, fork, command, variants(vary))
+    given = _different([variant for _, variant in points])
+    settings, variants, fork = kind.forks().prepare(settings, given, fork)
+    arms = _different([arm for arm, _ in points])
+    only = [(arm, given.index(variant)) for arm, variant in points]
+    if reference == FRESH:
+        arms.append(FRESH)
+        only += [(FRESH, i) for i in range(len(given))]
+    some = tuple(only) if len(only) < len(arms) * len(given) else ()
+    return Comparison(kind.name, settings, tuple(arms), seeds, fork, command, tuple(variants), some)
 
 
 def vary_of(preset: Preset | None, settings: RunSettings) -> Vary:
@@ -99,12 +113,20 @@ def vary_of(preset: Preset | None, settings: RunSettings) -> Vary:
     return {name: values for name, values in preset.vary.items() if getattr(settings, name) == getattr(own, name)}
 
 
-def variants(vary: Vary) -> tuple[Variant, ...]:
-    """Return all combinations of the values. Raises UsageError where a setting has a value twice."""
+def points_of(arms: Sequence[str], vary: Vary) -> list[Point]:
+    """Return every arm with every combination of the values that settings take. Raises UsageError where an arm or a
+    value is there twice."""
+    if len(set(arms)) < len(arms):
+        raise UsageError(f"two arms would share a folder: {', '.join(arms)}")
     for name, values in vary.items():
-        if any(values.count(value) > 1 for value in values):
+        if len(_different(values)) < len(values):
             raise UsageError(f"--vary {name}={','.join(map(str, values))}: two of the values are the same")
-    return tuple(dict(zip(vary, values, strict=True)) for values in product(*vary.values()))
+    return [(arm, dict(zip(vary, values, strict=True))) for values in product(*vary.values()) for arm in arms]
+
+
+def _different(values: Sequence[T]) -> list[T]:
+    """Return the values, each once, in their order; they may be of any type."""
+    return [value for i, value in enumerate(values) if value not in values[:i]]
 
 
 def fork_step_of(
@@ -167,9 +189,8 @@ def create(path: Path, comparison: Comparison, jobs: int, warn: Warn = print) ->
         tasks = _require_memory(comparison, first, jobs, warn)
         own = {name: value for name, value in vars(comparison.settings).items() if name in ("seed", "seeds")}
         comparison = replace(comparison, settings=replace(first, **own))
-        for variant in comparison.variants:
-            for arm in comparison.arms:
-                _check_arm(comparison, arm, variant, tasks, warn)
+        for arm, variant in comparison.points:
+            _check_arm(comparison, arm, variant, tasks, warn)
     plan = {**asdict(comparison), "settings": plain(comparison.settings), **plugins.entry()}
     start_folder(path, "comparison.json", plan)
     return comparison
@@ -214,7 +235,7 @@ def _require_memory(c: Comparison, first: RunSettings, jobs: int, warn: Warn) ->
 
     first: the settings of the first run, in which is decided what they leave to be decided."""
     work = build(c.kind, first, warn)
-    runs = len(c.settings.of_seeds(c.seeds)) * len(c.arms) * len(c.variants)
+    runs = len(c.settings.of_seeds(c.seeds)) * len(c.points)
     try:
         work.check_memory(min(jobs, runs))
         return work.tasks

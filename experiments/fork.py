@@ -8,7 +8,7 @@ from typing import Any
 from . import checkpoint
 from .rundir import CHECKPOINTS, RunDirectory, identity_of
 
-Vary = Mapping[str, Sequence[Any]]  # name of a setting → its values, each with every arm
+Variant = Mapping[str, Any]  # fields of the settings → values
 NONE, FRESH = "none", "fresh"  # arms: without an intervention; the reference, which begins anew with every task
 
 
@@ -20,13 +20,13 @@ class Forks:
         """Return whether all variants of these settings share one trunk; else each has its own."""
         return False
 
-    def prepare(self, settings: Any, vary: Vary, fork: int) -> tuple[Any, Vary, int]:
-        """Return the settings of the comparison, what varies in it, and the step of the fork, 0 where arms are trained
-        from the beginning.
+    def prepare(self, settings: Any, variants: Sequence[Variant], fork: int) -> tuple[Any, Sequence[Variant], int]:
+        """Return the settings of the comparison, its variants one by one, and the step of the fork, 0 where arms are
+        trained from the beginning.
 
         Raises UsageError for what cannot vary.
         """
-        return settings, vary, fork
+        return settings, variants, fork
 
     def planned(self, settings: Any, fork: int) -> int:
         """Return the step at which an arm with these settings will begin."""

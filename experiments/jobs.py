@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from .claim import Claim, Claimed, claim
-from .comparison import Comparison, Variant, folder_of, folder_of_arm
+from .comparison import Comparison, folder_of, folder_of_arm
 from .errors import CheckpointError, DiskError, RunError, UsageError, in_words
-from .fork import fork
+from .fork import Variant, fork
 from .loop import Warn
 from .rundir import RunDirectory
 from .runs import build, configuration, train
@@ -174,8 +174,7 @@ def jobs_of(path: Path, comparison: Comparison) -> list[Job]:
     """Return every run of a comparison that lies in `path`, trunks first."""
     seeds = list(comparison.settings.of_seeds(comparison.seeds))
     trunks = [(None, variant) for variant in comparison.trunks] if comparison.fork_step else []
-    arms = [(arm, variant) for variant in comparison.variants for arm in comparison.arms]
-    return [Job(path, comparison, s, *each) for runs in (trunks, arms) for s in seeds for each in runs]
+    return [Job(path, comparison, s, *each) for runs in (trunks, comparison.points) for s in seeds for each in runs]
 
 
 def work_off(jobs: list[Job], attempt: Callable[[Job, Claim], None]) -> None:

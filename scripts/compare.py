@@ -94,7 +94,7 @@ def read(what: Asked) -> Any:
 
 def compared(what: Asked, options: Any, command: str) -> "Comparison":
     """Return the comparison that is asked for. Raises UsageError."""
-    from supple.experiments.comparison import plan, vary_of
+    from supple.experiments.comparison import plan, points_of, vary_of
     from supple.experiments.scaling import scaled_value
 
     kind, preset, settings = what.kind, what.preset, options.settings
@@ -116,8 +116,7 @@ def compared(what: Asked, options: Any, command: str) -> "Comparison":
         preset,
         settings,
         settings.members if stacked else options.seeds,
-        arms=arms,
-        vary=vary,
+        points_of(arms, vary),
         reference=(preset.reference if preset else None) if options.reference == "preset" else options.reference,
         fork_at=options.fork_at,
         fork_at_task=options.fork_at_task,

@@ -1,11 +1,12 @@
 """Where second phases start: at a state of the first phase that its run kept."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from ....experiments import checkpoint
 from ....experiments.errors import RunError, UsageError
-from ....experiments.fork import Forks, Vary
+from ....experiments.fork import Forks, Variant
 from ....experiments.loop import BEST, KEPT
 from ....experiments.rundir import RunDirectory
 from .settings import BEST as BEST_START
@@ -25,36 +26,39 @@ class Starts(Forks):
     def shared_trunk(self, settings: PretrainSettings) -> bool:
         return bool(settings.second)
 
-    def prepare(self, settings: PretrainSettings, vary: Vary, fork: int) -> tuple[PretrainSettings, Vary, int]:
+    def prepare(
+        self, settings: PretrainSettings, variants: Sequence[Variant], fork: int
+    ) -> tuple[PretrainSettings, Sequence[Variant], int]:
         """Return the settings of a trunk, which keeps the states at which second phases start, and its last update."""
+        varied = {name for variant in variants for name in variant}
         if not settings.second:
-            if fork and "second" in vary:
+            if fork and "second" in varied:
                 raise UsageError("--vary second=…: arms part where a second phase starts, not by a fork")
-            if starts := vary.get("start", (settings.start,) if settings.start else ()):
+            if starts := [start for variant in variants if (start := variant.get("start", settings.start))]:
                 raise UsageError(f"a start ({', '.join(starts)}) needs a second phase: --second CORPUS")
-            return settings, vary, fork
+            return settings, variants, fork
         if fork:
             raise UsageError(
                 "the arms of a second phase part where it starts: say where by --start or --vary start=…, not by a fork"
             )
-        if settings.start and "start" in vary:
+        if settings.start and "start" in varied:
             raise UsageError("--start and --vary start=… both say where second phases begin: give one of them")
-        if name := next((name for name in vary if name in OF_THE_TRUNK), None):
+        if name := next((name for variant in variants for name in variant if name in OF_THE_TRUNK), None):
             raise UsageError(f"--vary {name}=…: all arms share the first phase, so what it depends on cannot vary")
-        if "second" in vary and settings.tokenizer.startswith("bpe:"):
+        if "second" in varied and settings.tokenizer.startswith("bpe:"):
             raise UsageError(
                 "--vary second=…: the tokenizer is trained on all corpora, and all arms share the first phase: give "
                 "--tokenizer bytes or a tokenizer.json"
             )
         if settings.start:
-            vary = {**vary, "start": (settings.start,)}
-        starts = vary.get("start", ("",))
+            variants = [{**variant, "start": settings.start} for variant in variants]
+        starts = [variant.get("start", "") for variant in variants]
         for start in starts:
             replace(settings, start=start).check()
         steps = sorted({int(start) for start in starts if start not in ("", BEST_START)} - {settings.pretrain_steps})
         keep = tuple(sorted({*settings.keep_at, *steps}))
         keep_best = settings.keep_best or BEST_START in starts
-        return replace(settings, start="", keep_at=keep, keep_best=keep_best), vary, settings.pretrain_steps
+        return replace(settings, start="", keep_at=keep, keep_best=keep_best), variants, settings.pretrain_steps
 
     def planned(self, settings: PretrainSettings, fork: int) -> int:
         return settings.first_end if fork and settings.second else fork
