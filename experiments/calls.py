@@ -4,21 +4,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 import torch
 
-from ..registry import did_you_mean
 from . import comparison as comparisons
-from . import runs, typed, workers
+from . import runs, workers
 from .errors import RunError, UsageError
+from .fields import Fields, preset_of, settings_with, value_of
 from .jobs import Job, jobs_of, work_off
-from .kinds import Kind, Preset, find_kind, presets, presets_of
+from .kinds import Kind, Preset, find_kind
 from .loop import Warn
 from .results import Results, load
 from .settings import RunSettings
 
-Fields = Mapping[str, Any]
+Asked = tuple[Kind, Preset | None, RunSettings]
 Step = Callable[[int], None]
 
 
@@ -89,7 +89,7 @@ def compare(
         made = replace(made, **dict[str, Any](seeds=tuple(seeds)))
     if seeds is None:
         seeds = given.seeds if given else (0,)
-    varied = {name: tuple(_value(row, name, value) for value in values) for name, values in (vary or {}).items()}
+    varied = {name: tuple(value_of(row, name, value) for value in values) for name, values in (vary or {}).items()}
     arms = tuple(arms) or (given.arms if given else None) or row.arms
     path = Path(out)
     with _threads_kept():
@@ -124,42 +124,17 @@ def resume(path: str | Path, *, jobs: int = 1, progress: Step = lambda step: Non
     return load(path)
 
 
-def _asked(
-    name: str, preset: str | None, settings: Fields | RunSettings | None
-) -> tuple[Kind, Preset | None, RunSettings]:
+def _asked(name: str, preset: str | None, settings: Fields | RunSettings | None) -> Asked:
     """Return a kind, its preset if one is named, and the settings. Raises UsageError."""
     kind = find_kind(name)
-    made, given = kind.settings_class(), presets.get(preset) if preset else None
-    if given and given.kind != kind.name:
-        raise UsageError(f"preset {preset!r} is one for {given.kind}, not for {kind.name}")
-    if isinstance(settings, RunSettings):
-        if not isinstance(settings, made):
-            raise UsageError(f"settings of {kind.name} are {made.__name__}, not {type(settings).__name__}")
-        if given:
-            raise UsageError("a preset takes the fields that differ from it, as a dictionary, not whole settings")
-        return kind, None, settings
-    if kind.benchmark and not given:
-        raise UsageError(f"which benchmark of {kind.name}? preset={' or '.join(map(repr, presets_of(kind.name)))}")
-    fields = {name: _value(kind, name, value) for name, value in (settings or {}).items()}
-    return kind, given, made(**{**(given.settings if given else {}), **fields})
-
-
-def _value(kind: Kind, name: str, value: Any) -> Any:
-    """Return the value of a setting, as one of its type. Raises UsageError."""
-    made = kind.settings_class()
-    if name not in made.__dataclass_fields__:
-        raise UsageError(f"{kind.name} has no setting {name!r}{did_you_mean(name, made.__dataclass_fields__)}")
-    try:
-        return typed.fitted(_as_json(value), get_type_hints(made)[name], name)
-    except ValueError as error:
-        raise UsageError(f"settings of {kind.name}: {error}") from None
-
-
-def _as_json(value: Any) -> Any:
-    """Return a value as JSON would have it: a script may give lists for tuples, and paths."""
-    if isinstance(value, Path):
-        return str(value)
-    return [_as_json(item) for item in value] if isinstance(value, tuple | list | range) else value
+    if not isinstance(settings, RunSettings):
+        given = preset_of(kind, preset)
+        return kind, given, settings_with(kind, given, settings or {})
+    if not isinstance(settings, made := kind.settings_class()):
+        raise UsageError(f"settings of {kind.name} are {made.__name__}, not {type(settings).__name__}")
+    if preset:
+        raise UsageError("a preset takes the fields that differ from it, as a dictionary, not whole settings")
+    return kind, None, settings
 
 
 def _finish(jobs: Sequence[Job], processes: int, warn: Warn) -> None:

@@ -14,13 +14,14 @@ from .fork import FRESH, NONE, Variant
 from .kinds import Kind, Preset, find_kind
 from .loop import Warn
 from .runs import build, drive, plain, settings_of
-from .sealed import read_json, start_folder
+from .sealed import read_json, start_folder, write_json
 from .settings import RunSettings, Seeds
 from .work import Task
 
 Vary = Mapping[str, Sequence[Any]]  # name of a setting → its values, each with every arm
 Point = tuple[str, Variant]  # an arm, in one variant of the settings
 T = TypeVar("T")
+FILE = "comparison.json"
 
 
 @dataclass(frozen=True)
@@ -94,15 +95,18 @@ def plan(
         work = build(kind, first_of(settings, seeds), warn)
         work.close()
         fork = fork_step_of(work.tasks, settings.stride, fork_at, fork_at_task)
-    given = _different([variant for _, variant in points])
-    settings, variants, fork = kind.forks().prepare(settings, given, fork)
-    arms = _different([arm for arm, _ in points])
-    only = [(arm, given.index(variant)) for arm, variant in points]
     if reference == FRESH:
-        arms.append(FRESH)
-        only += [(FRESH, i) for i in range(len(given))]
-    some = tuple(only) if len(only) < len(arms) * len(given) else ()
-    return Comparison(kind.name, settings, tuple(arms), seeds, fork, command, tuple(variants), some)
+        points = [*points, *((FRESH, variant) for variant in _different([variant for _, variant in points]))]
+    arms, variants, only = _table(points)
+    settings, prepared, fork = kind.forks().prepare(settings, variants, fork)
+    return Comparison(kind.name, settings, arms, seeds, fork, command, tuple(prepared), only)
+
+
+def _table(points: Sequence[Point]) -> tuple[tuple[str, ...], tuple[Variant, ...], tuple[tuple[str, int], ...]]:
+    """Return the arms, the variants and, where not every arm is in every variant, the pairs that there are."""
+    arms, variants = _different([arm for arm, _ in points]), _different([variant for _, variant in points])
+    pairs = _different([(arm, variants.index(variant)) for arm, variant in points])
+    return tuple(arms), tuple(variants), tuple(pairs) if len(pairs) < len(arms) * len(variants) else ()
 
 
 def vary_of(preset: Preset | None, settings: RunSettings) -> Vary:
@@ -183,6 +187,14 @@ def create(path: Path, comparison: Comparison, jobs: int, warn: Warn = print) ->
     """Check the whole comparison, of which `jobs` runs go on at a time, then write comparison.json.
 
     Returns it with settings in which nothing is left to be decided. Raises UsageError."""
+    comparison = checked(comparison, jobs, warn)
+    start_folder(path, FILE, _plan(comparison))
+    return comparison
+
+
+def checked(comparison: Comparison, jobs: int, warn: Warn, known: Sequence[Point] = ()) -> Comparison:
+    """Return a comparison with settings in which nothing is left to be decided. Raises UsageError for what cannot be
+    trained; the points that are `known` have been checked before."""
     _check(comparison)
     with flushing_denormals(comparison.settings.threads):
         first = comparison.first
@@ -190,10 +202,41 @@ def create(path: Path, comparison: Comparison, jobs: int, warn: Warn = print) ->
         own = {name: value for name, value in vars(comparison.settings).items() if name in ("seed", "seeds")}
         comparison = replace(comparison, settings=replace(first, **own))
         for arm, variant in comparison.points:
-            _check_arm(comparison, arm, variant, tasks, warn)
-    plan = {**asdict(comparison), "settings": plain(comparison.settings), **plugins.entry()}
-    start_folder(path, "comparison.json", plan)
+            if (arm, variant) not in known:
+                _check_arm(comparison, arm, variant, tasks, warn)
     return comparison
+
+
+def widened(begun: Comparison, wanted: Comparison, jobs: int, warn: Warn) -> Comparison:
+    """Return a comparison that has been begun, with the seeds and the points of another beside its own.
+
+    Raises UsageError where the other is not the same experiment: what is begun with some settings is not gone on with
+    under others."""
+    asked = plain(wanted.settings)
+    resolved = plain((wanted := checked(wanted, jobs, warn, begun.points)).settings)
+    for name, before in plain(begun.settings).items():
+        # what is left to be decided ("auto") may be decided otherwise on another machine
+        if name not in ("seed", "seeds") and before not in (asked[name], resolved[name]):
+            raise UsageError(f"{name} is {resolved[name]}, and runs have been begun with {before}: put it back")
+    if wanted.fork_step != begun.fork_step:
+        raise UsageError(f"the fork is at step {wanted.fork_step}, and runs have been begun with {begun.fork_step}")
+    seeds = (*begun.seeds, *(seed for seed in wanted.seeds if seed not in begun.seeds))
+    if hasattr(begun.settings, "seeds") and len(seeds) > len(begun.seeds):
+        raise UsageError("seeds of a stack are trained together, and none can be added to those that have begun")
+    more = [point for point in wanted.points if point not in begun.points]
+    arms, variants, only = _table([*begun.points, *more])
+    _check(found := replace(begun, seeds=seeds, arms=arms, variants=variants, only=only))
+    return found
+
+
+def rewrite(path: Path, comparison: Comparison) -> None:
+    """Write comparison.json, in place of one that it widens if there is one."""
+    path.mkdir(parents=True, exist_ok=True)
+    write_json(path / FILE, _plan(comparison))
+
+
+def _plan(comparison: Comparison) -> dict[str, Any]:
+    return {**asdict(comparison), "settings": plain(comparison.settings), **plugins.entry()}
 
 
 def _check(comparison: Comparison) -> None:
@@ -250,12 +293,12 @@ def open_comparison(path: Path, jobs: int, warn: Warn = print) -> Comparison:
 
     Raises UsageError where there is no comparison, for other plug-ins than it was begun with, and where there is too
     little memory for so many runs."""
-    file = path / "comparison.json"
+    file = path / FILE
     data = read_json(file, f"{path} is no comparison")
     types = get_type_hints(Comparison) | {"settings": dict[str, Any]}
     try:
         named = typed.fitted(data.pop("plugins", {}), dict[str, str], "plugins")
-        plan = typed.entries(data, types, "", types)
+        plan = typed.entries(data, types, "", types.keys() - {"only"})
         _, settings = settings_of({**plan, "plugins": named}, file)
         for i, variant in enumerate(plan["variants"]):
             values = vars(typed.fitted(variant, type(settings), f"variants[{i}]"))

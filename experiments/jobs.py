@@ -29,13 +29,14 @@ POLL = 0.1  # seconds between two looks at a queue in which all is in other hand
 @dataclass(frozen=True)
 class Job:
     """One run of a comparison that lies in `path`: the trunk of a seed or of a stack of them (`arm` None), or an arm,
-    in one variant of the settings."""
+    in one variant of the settings. study: the comparison's name in a sweep."""
 
     path: Path
     comparison: Comparison
     seeds: Seeds
     arm: str | None
     variant: Variant
+    study: str = ""
 
     @property
     def trunk(self) -> "Job | None":
@@ -53,7 +54,8 @@ class Job:
     @property
     def label(self) -> str:
         words = ", ".join(f"{name} {value}" for name, value in self.variant.items())
-        return " · ".join(filter(None, [folder_of(self.seeds).replace("-", " ", 1), words, self.arm or "trunk"]))
+        seeds = folder_of(self.seeds).replace("-", " ", 1)
+        return " · ".join(filter(None, [self.study, seeds, words, self.arm or "trunk"]))
 
     @property
     def settings(self) -> RunSettings:
@@ -170,18 +172,24 @@ class Job:
         return {**config, "variant": dict(self.variant)} if self.variant else config
 
 
-def jobs_of(path: Path, comparison: Comparison) -> list[Job]:
-    """Return every run of a comparison that lies in `path`, trunks first."""
+def jobs_of(path: Path, comparison: Comparison, study: str = "") -> list[Job]:
+    """Return every run of a comparison that lies in `path`, trunks first. study: its name in a sweep."""
     seeds = list(comparison.settings.of_seeds(comparison.seeds))
     trunks = [(None, variant) for variant in comparison.trunks] if comparison.fork_step else []
-    return [Job(path, comparison, s, *each) for runs in (trunks, comparison.points) for s in seeds for each in runs]
+    return [
+        Job(path, comparison, s, arm, variant, study)
+        for runs in (trunks, comparison.points)
+        for s in seeds
+        for arm, variant in runs
+    ]
 
 
 def work_off(jobs: list[Job], attempt: Callable[[Job, Claim], None]) -> None:
     """Attempt one job after another, each with a claim on its folder, until all have an outcome.
 
     Waits where all that is left is in other hands, or goes on from what is. An arm whose trunk failed is left."""
-    while left := [job for job in jobs if job.open]:
+    left = jobs
+    while left := [job for job in left if job.open]:
         for job in left:
             if job.ready and (held := job.claim()):
                 with held:

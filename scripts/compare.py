@@ -71,10 +71,11 @@ def main(args: Sequence[str]) -> None:
     options = read(what)
 
     from supple.experiments.comparison import create  # PyTorch, which help texts do without
+    from supple.experiments.jobs import jobs_of
 
     jobs = resume.workers(options.jobs)
     comparison = create(options.out, compared(what, options, typed("supple compare", args)), jobs, warn)
-    resume.finish_comparison(options.out, comparison, jobs)
+    resume.finish(options.out, jobs_of(options.out, comparison), jobs)
 
 
 def read(what: Asked) -> Any:

@@ -5,6 +5,8 @@
   supple train pretrain --preset warm-start-gpt-small --out runs/c
   supple train linear --tasks semantic,reversal --lam 2 --out runs/d
   supple compare ppo --preset gym-control-small --out runs/demo
+  supple sweep my_sweep.toml --out runs/s
+  supple worker runs/s
   supple resume runs/a
   supple report runs/demo
   supple doctor runs/a
@@ -26,7 +28,7 @@ from supple.experiments.interruption import watching
 from supple.registry import did_you_mean
 
 COMMANDS = (
-    *("train", "compare", "resume", "report", "doctor", "list", "new", "check", "fetch"),
+    *("train", "compare", "sweep", "worker", "resume", "report", "doctor", "list", "new", "check", "fetch"),
     *("linear", "language", "vision"),
 )
 

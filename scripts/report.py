@@ -39,7 +39,14 @@ def main(args: Sequence[str]) -> None:
 
 
 def show(*directories: Path, out: Path | None = None) -> None:
-    """Build the report of these directories, print its summary and say where it lies."""
+    """Build the report of these directories, print its summary and say where it lies; of a sweep, those of its
+    studies."""
+    if len(directories) == 1 and (directories[0] / "sweep.json").is_file():
+        from supple.experiments.sweep import folders_of
+
+        for folder in folders_of(directories[0]):
+            show(folder)
+        return
     from supple.experiments.report import build_report, summary_table  # matplotlib takes a moment
 
     try:

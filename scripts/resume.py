@@ -1,4 +1,4 @@
-"""supple resume: go on with what lies in a folder, a run of any kind or a comparison.
+"""supple resume: go on with what lies in a folder, a run of any kind, a comparison or a sweep.
 
 supple resume runs/a
 supple resume runs/y --jobs 2 --retry-failed
@@ -20,18 +20,17 @@ from supple.scripts.console import parse, run, screen, warn
 from supple.scripts.progress import display
 
 if TYPE_CHECKING:
-    from supple.experiments.comparison import Comparison
     from supple.experiments.jobs import Job
 
 
 @dataclass(kw_only=True)
 class Options:
     directory: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")]
-    """Folder of a run or of a comparison; it goes on from its newest intact checkpoints."""
+    """Folder of a run, a comparison or a sweep; it goes on from its newest intact checkpoints."""
     jobs: int = 0
-    """Runs of a comparison at a time; 0: one per core."""
+    """Runs of a comparison or a sweep at a time; 0: one per core."""
     retry_failed: bool = False
-    """Try those runs of a comparison again that failed; without it they are left aside."""
+    """Try those runs again that failed; without it they are left aside."""
     steps: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
     """Go on to so many steps in all, more than were planned (agents with --steps); fractions in hooks stay."""
     plugin: Plugins = ()
@@ -42,26 +41,45 @@ def main(args: Sequence[str]) -> None:
     if not args:
         print((__doc__ or "").strip())
         return
-    options = parse(Options, None, args, "supple resume", "Go on with a run or a comparison.", flags=True)
+    options = parse(Options, None, args, "supple resume", "Go on with a run, a comparison or a sweep.", flags=True)
     load_plugins(args)
     path = options.directory
-    if (path / "comparison.json").is_file():
-        from supple.experiments.comparison import open_comparison
-
+    what = what_lies_in(path)
+    if what != "a run":
         if options.steps is not None:
-            raise UsageError(f"--steps is for single runs, and {path} is a comparison")
+            raise UsageError(f"--steps is for single runs, and {path} is {what}")
         jobs = workers(options.jobs)
-        finish_comparison(path, open_comparison(path, jobs, warn), jobs, options.retry_failed)
-    elif not (path / "config.json").is_file():
-        raise UsageError(f"{path} holds no run (it has no config.json) and no comparison (comparison.json)")
+        finish(path, queue(path, jobs), jobs, options.retry_failed)
     elif options.jobs or options.retry_failed:
-        raise UsageError(f"{'--jobs' if options.jobs else '--retry-failed'} is for comparisons, and {path} is a run")
+        raise UsageError(f"{'--jobs' if options.jobs else '--retry-failed'} is for several runs, and {path} is one")
     else:
         if options.steps is not None:
             from supple.experiments.extension import extend
 
             extend(path, options.steps, warn)
         finish_run(path)
+
+
+def what_lies_in(path: Path) -> str:
+    """Return what a folder is: a run, a comparison or a sweep. Raises UsageError if it is none of these."""
+    known = {"sweep.json": "a sweep", "comparison.json": "a comparison", "config.json": "a run"}
+    for file, what in known.items():
+        if (path / file).is_file():
+            return what
+    raise UsageError(
+        f"{path} holds no run (it has no config.json), no comparison (comparison.json) and no sweep (sweep.json)"
+    )
+
+
+def queue(path: Path, jobs: int) -> "list[Job]":
+    """Return the runs of the comparison or of the sweep in a folder, `jobs` of which go on at a time."""
+    from supple.experiments.comparison import open_comparison
+    from supple.experiments.jobs import jobs_of
+    from supple.experiments.sweep import open_sweep
+
+    if what_lies_in(path) == "a sweep":
+        return open_sweep(path, jobs, warn)
+    return jobs_of(path, open_comparison(path, jobs, warn))
 
 
 def workers(jobs: int) -> int:
@@ -98,33 +116,32 @@ def finish_run(path: Path) -> None:
     screen.print(f"done: {path}  (`supple report {path}{plugins.options()}` makes the report)")
 
 
-def finish_comparison(path: Path, comparison: "Comparison", jobs: int, retry: bool = False) -> None:
-    """Run what is left of a comparison, with a bar for each run, then report. retry: try those again that failed.
+def finish(path: Path, jobs: "Sequence[Job]", processes: int, retry: bool = False) -> None:
+    """Bring what is left of the runs of a comparison or of a sweep to its end, with a bar for each run, then report.
+    retry: try those again that failed.
 
     Raises RunError if runs failed, when all others are at their end."""
     from supple.experiments import workers
-    from supple.experiments.jobs import jobs_of
 
-    every = jobs_of(path, comparison)
-    failed = [job for job in every if job.failed]
+    failed = [job for job in jobs if job.failed]
     for job in failed if retry else ():
         job.forget()
     if failed and not retry:
         warn(f"{len(failed)} runs failed before and are left aside; --retry-failed tries them again")
 
     def words() -> str:
-        ended = sum(job.outcome is not None for job in every)
+        ended = sum(job.outcome is not None for job in jobs)
         again = f"`supple resume {path}{plugins.options()}` goes on from the others' last checkpoints"
-        return f"{ended} of {len(every)} runs ended; {again}"
+        return f"{ended} of {len(jobs)} runs ended; {again}"
 
     with display(screen) as shown, at_interruption(words):
-        workers.run_jobs(every, jobs, lambda job, step, end: shown.update(job.label, job.folder, step, end), warn)
+        workers.run_jobs(jobs, processes, lambda job, step, end: shown.update(job.label, job.folder, step, end), warn)
     screen.print()
-    _report(path, every)
+    _report(path, jobs)
 
 
 def _report(path: Path, jobs: "Sequence[Job]") -> None:
-    """Report on a comparison, and say which runs failed. Raises RunError if any did."""
+    """Report on runs, and say which failed. Raises RunError if any did."""
     from supple.scripts.report import show
 
     failed = [job for job in jobs if job.failed]

@@ -111,7 +111,7 @@ def test_another_process_at_work_is_not_disturbed(tmp_path: Path) -> None:
         ({"settings": {"steps": "many"}}, "settings of ppo: steps should be"),
         ({"preset": "gym-contrl"}, "did you mean 'gym-control'?"),
         ({"preset": "permuted-mnist"}, "preset 'permuted-mnist' is one for vision, not for ppo"),
-        ({"kind": "vision"}, "which benchmark of vision? preset='permuted-mnist' or "),
+        ({"kind": "vision"}, "which benchmark of vision? preset: permuted-mnist, "),
         ({"kind": "sac", "settings": PPOSettings()}, "settings of sac are SACSettings, not PPOSettings"),
         ({"preset": "gym-control", "settings": PPOSettings()}, "a preset takes the fields that differ from it"),
         ({"hooks": ["fir@0.5"]}, "did you mean 'fire'?"),

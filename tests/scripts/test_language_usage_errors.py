@@ -33,7 +33,7 @@ WRONG = {
     f"{PRETRAIN} --preset warm-start": "preset 'warm-start' is one for vision, not for pretrain",
     f"{PRETRAIN} --preset warm-start-gtp": "unknown preset 'warm-start-gtp': did you mean 'warm-start-gpt'?",
     f"{PRETRAIN} --preset moram-small": "preset 'moram-small' is one for continual, not for pretrain",
-    "language --resume OUT": "holds no run (it has no config.json) and no comparison (comparison.json)",
+    "language --resume OUT": "holds no run (it has no config.json), no comparison (comparison.json)",
     "language --resume": "--resume needs a value",
     "language --resume OUT --seed 1": "unknown option --seed",
     # corpora
@@ -92,7 +92,7 @@ WRONG = {
     f"{FORK} --vary clip=1 --vary clip=2": "give each setting once",
     f"{COMPARE} --vary 'activation=\"relu'": "no closing quotation",
     f"{COMPARE} --vary 'activation=relu,leaky_relu(slope=0.1)'": "leaky_relu has no parameter 'slope'",
-    "compare --resume OUT": "holds no run (it has no config.json) and no comparison (comparison.json)",
+    "compare --resume OUT": "holds no run (it has no config.json), no comparison (comparison.json)",
     # models
     f"{SFT} --model ''": "--model is missing: which model is to be fine-tuned",
     f"{SFT} --model nowhere": "no such model: 'nowhere' (a model is a folder in transformers' layout, a .gguf file",

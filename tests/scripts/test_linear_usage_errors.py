@@ -17,7 +17,7 @@ WRONG = {
     "linear trian --out OUT": "unknown command 'trian': did you mean 'train'? (known: train, fig1, ",
     "linear fig6 --out OUT": "unknown command 'fig6': did you mean 'fig",
     "linear train": "--out is missing",
-    "linear --resume OUT": "holds no run (it has no config.json) and no comparison (comparison.json)",
+    "linear --resume OUT": "holds no run (it has no config.json), no comparison (comparison.json)",
     "linear --resume": "--resume needs a value",
     f"{TRAIN} --task semantic": "unknown option --task, did you mean --tasks?",
     f"{TRAIN} --preset demo-mujoco": "preset 'demo-mujoco' is one for ppo, not for linear",

@@ -166,11 +166,11 @@ WRONG = {
     f"{COMPARE} --best True --eval-episodes 0": "--keep-best: there are no evaluations to choose it by",
     f"{COMPARE} --jobs -1": "--jobs must be 0 (one per core) or more",
     # going on with what is no run
-    "train --resume OUT": "holds no run (it has no config.json) and no comparison (comparison.json)",
-    "resume OUT": "holds no run (it has no config.json) and no comparison (comparison.json)",
+    "train --resume OUT": "holds no run (it has no config.json), no comparison (comparison.json)",
+    "resume OUT": "holds no run (it has no config.json), no comparison (comparison.json)",
     "resume": None,
-    "resume --jobs 2": "Folder of a run or of a comparison",
-    "compare --resume OUT": "holds no run (it has no config.json) and no comparison (comparison.json)",
+    "resume --jobs 2": "Folder of a run, a comparison or a sweep",
+    "compare --resume OUT": "holds no run (it has no config.json), no comparison (comparison.json)",
     "train --resume": "--resume needs a value",
     "train --resume OUT --width 8": "unknown option --width",
     "report OUT": "neither a run directory",
@@ -276,7 +276,7 @@ def test_memory_for_every_run_at_a_time_is_asked_for_before_a_comparison_begins(
     """One replay of 100,000 transitions takes 0.7 GB."""
     monkeypatch.setattr("supple.agents.offpolicy.replay.free_memory", lambda: 10**9)
     begun: list[Path] = []
-    monkeypatch.setattr("supple.scripts.resume.finish_comparison", lambda path, *_: begun.append(path))
+    monkeypatch.setattr("supple.scripts.resume.finish", lambda path, *_: begun.append(path))
     line = f"{ATARI.replace('train', 'compare')} --replay-size 100_000 --arm none --arm fire"
     code, stderr = ask(f"{line} --jobs 4", tmp_path / "out", capsys, monkeypatch)
     assert code == 2

@@ -78,7 +78,7 @@ WRONG = {
     f"{WARM} --shares 0.5 1 1": "--shares must be 2 growing numbers",
     f"{SPLIT} --shocks 1.5 nan": "--shocks must be a finite number",
     # going on
-    "vision --resume OUT": "holds no run (it has no config.json) and no comparison (comparison.json)",
+    "vision --resume OUT": "holds no run (it has no config.json), no comparison (comparison.json)",
     "vision --resume": "--resume needs a value",
     "vision --resume OUT --tasks 3": "unknown option --tasks",
 }

@@ -6,6 +6,7 @@ import shlex
 import signal
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from supple.experiments.comparison import slug
 from supple.experiments.errors import UsageError
 from supple.experiments.report.side_by_side import gather
+from supple.experiments.sweep import Study, Sweep
 from supple.scripts.main import dispatch
 
 OPTIONS = shlex.split(
@@ -175,3 +177,11 @@ def test_what_cannot_be_compared_is_refused_in_one_line(lab: Any, tmp_path: Path
         dispatch(command)
     assert "\n" not in str(refusal.value)
     assert not (tmp_path / "x").exists()
+
+
+def test_seeds_of_a_stack_cannot_be_added_to_a_sweep(lab: Any, tmp_path: Path) -> None:
+    settings = {"data": str(lab.folder), "tasks": 2, "images": 48, "epochs": 1, "compile": "off", "device": "cpu"}
+    study = Study("v", "vision", "permuted-mnist", settings, ("none",), (0, 1))
+    assert [job.seeds for job in Sweep([study]).begin(tmp_path / "out")] == [(0, 1), (0, 1)]  # a trunk, and none
+    with pytest.raises(UsageError, match="seeds of a stack are trained together, and none can be added"):
+        Sweep([replace(study, seeds=(0, 1, 2))]).begin(tmp_path / "out")

@@ -1,0 +1,49 @@
+"""Settings as a script or a file gives them: fields by name, whose values are checked against their types."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from ..registry import did_you_mean
+from . import typed
+from .errors import UsageError
+from .kinds import Kind, Preset, presets, presets_of
+from .settings import RunSettings
+
+Fields = Mapping[str, Any]
+
+
+def preset_of(kind: Kind, name: str | None) -> Preset | None:
+    """Return the preset, or the benchmark, of a kind that has this name; None for none. Raises UsageError."""
+    if name is None:
+        if kind.benchmark:
+            raise UsageError(f"which benchmark of {kind.name}? preset: {', '.join(presets_of(kind.name))}")
+        return None
+    found = presets.get(name)
+    if found.kind != kind.name:
+        raise UsageError(f"preset {name!r} is one for {found.kind}, not for {kind.name}")
+    return found
+
+
+def settings_with(kind: Kind, preset: Preset | None, fields: Fields) -> RunSettings:
+    """Return the settings of a kind, or of its preset, in which these fields have other values. Raises UsageError."""
+    own = {name: value_of(kind, name, value) for name, value in fields.items()}
+    return kind.settings_class()(**{**(preset.settings if preset else {}), **own})
+
+
+def value_of(kind: Kind, name: str, value: Any) -> Any:
+    """Return the value of a setting as one of its type: lists for tuples, texts for paths. Raises UsageError."""
+    made = kind.settings_class()
+    if name not in made.__dataclass_fields__:
+        raise UsageError(f"{kind.name} has no setting {name!r}{did_you_mean(name, made.__dataclass_fields__)}")
+    try:
+        return typed.fitted(_as_json(value), get_type_hints(made)[name], name)
+    except ValueError as error:
+        raise UsageError(f"settings of {kind.name}: {error}") from None
+
+
+def _as_json(value: Any) -> Any:
+    """Return a value as JSON would have it: a script may give lists for tuples, and paths."""
+    if isinstance(value, Path):
+        return str(value)
+    return [_as_json(item) for item in value] if isinstance(value, tuple | list | range) else value

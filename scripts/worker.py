@@ -1,0 +1,68 @@
+"""supple worker: take run after run of a sweep or a comparison, until none is left.
+
+supple worker runs/rates
+supple worker runs/rates --plugin my_method.py
+
+Any number of workers, on any number of machines that share the folder, divide the runs among themselves: each claims
+the next that nobody has. It needs no server; who is killed leaves runs that others go on with.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+
+from supple.experiments import plugins
+from supple.experiments.errors import RunError
+from supple.experiments.interruption import at_interruption
+from supple.scripts.asked import Plugins, load_plugins
+from supple.scripts.console import parse, run, screen, warn
+from supple.scripts.progress import display
+from supple.scripts.resume import queue
+
+if TYPE_CHECKING:
+    from supple.experiments.claim import Claim
+    from supple.experiments.jobs import Job
+
+
+@dataclass(kw_only=True)
+class Options:
+    directory: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")]
+    """Folder of a sweep or of a comparison."""
+    plugin: Plugins = ()
+    """A plug-in that it was begun with: each has to be named again."""
+
+
+def main(args: Sequence[str]) -> None:
+    if not args:
+        print((__doc__ or "").strip())
+        return
+    options = parse(Options, None, args, "supple worker", "Take run after run of a sweep, until none is left.")
+    load_plugins(args)
+    path = options.directory
+    every = queue(path, 1)
+
+    import torch  # which help texts do without
+
+    from supple.experiments.jobs import work_off
+
+    def words() -> str:
+        ended = sum(job.outcome is not None for job in every)
+        return f"{ended} of {len(every)} runs ended; `supple worker {path}{plugins.options()}` goes on"
+
+    def attempt(job: "Job", held: "Claim") -> None:
+        job.attempt(held, lambda step, end: shown.update(job.label, job.folder, step, end), warn)
+
+    torch.set_flush_denormal(True)  # before its threads begin: see denormals.py
+    with display(screen) as shown, at_interruption(words):
+        work_off(every, attempt)
+    failed = sum(job.failed for job in every)
+    screen.print(f"no run of {path} is left: {len(every)} in all, {failed} failed")
+    if failed:
+        raise RunError(f"{failed} of {len(every)} runs failed; `supple resume {path} --retry-failed` tries them again")
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,173 @@
+"""`supple sweep` and `supple worker`: many processes on one queue, killed at any moment; nothing lost or done twice."""
+
+import json
+import os
+import random
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from supple.experiments.jobs import Job
+from supple.experiments.sweep import open_sweep
+from supple.scripts.main import dispatch
+
+FILE = """
+[lin]
+kind = "linear"
+settings = { tasks = "semantic,reversal", updates_per_task = 60, checkpoint_every = 15, measure_every = 30 }
+arms = ["none", "snp(lam={lam})"]
+fork_at_task = 1
+seeds = "0-1"
+grid = { lam = [0.3, 0.6] }
+random = { count = 2, learning_rate = { low = 0.01, high = 0.1 } }
+"""
+RUNS = 2 * 2 + 2 * 2 * 3  # trunks of each seed and step size, and their arms
+Process = Callable[[Sequence[str], Path], int]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    (tmp_path / "s.toml").write_text(FILE)
+    return tmp_path / "s.toml"
+
+
+def ended(child: int) -> int:
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def results(path: Path) -> dict[str, Any]:
+    """Return what runs left, by file: weights as bytes, logs without times."""
+    found: dict[str, Any] = {}
+    for file in path.rglob("seed-*/**/*"):
+        name = str(file.relative_to(path))
+        if file.suffix == ".safetensors":
+            found[name] = file.read_bytes()
+        elif file.suffix == ".jsonl":
+            rows = [json.loads(line) for line in file.read_text().splitlines()]
+            found[name] = [{k: v for k, v in row.items() if k not in ("time", "seconds")} for row in rows]
+    return found
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory, here: Any) -> dict[str, Any]:
+    folder = tmp_path_factory.mktemp("undisturbed")
+    (folder / "s.toml").write_text(FILE)
+    with here():
+        dispatch(["sweep", str(folder / "s.toml"), "--out", str(folder / "out")])
+    assert len(open_sweep(folder / "out")) == RUNS
+    return results(folder / "out")
+
+
+def begun(file: Path, out: Path) -> Path:
+    """Make the folder of a sweep, and train nothing."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("supple.scripts.resume.finish", lambda *_: None)
+        dispatch(["sweep", str(file), "--out", str(out)])
+    return out
+
+
+def test_workers_that_are_killed_at_any_moment_leave_what_others_finish(
+    file: Path, undisturbed: dict[str, Any], process: Process, tmp_path: Path
+) -> None:
+    out, draw, killed = begun(file, tmp_path / "out"), random.Random(0), 0
+
+    def checkpoints() -> int:
+        return len(list(out.rglob("checkpoints/0*")))
+
+    for _ in range(5):
+        goal = checkpoints() + draw.randint(1, 4)
+        children = [process(["worker", str(out)], tmp_path / f"errors-{i}") for i in range(2)]
+        until = time.monotonic() + 60
+        while checkpoints() < goal and time.monotonic() < until:
+            time.sleep(draw.uniform(0.001, 0.02))
+        for child in children:
+            os.kill(child, signal.SIGKILL)
+            killed += ended(child) == -signal.SIGKILL
+    assert killed > 5
+    assert ended(process(["worker", str(out)], tmp_path / "errors")) == 0, (tmp_path / "errors").read_text()
+    assert results(out) == undisturbed
+
+
+def test_a_sweep_that_was_killed_while_it_began_begins_again(file: Path, tmp_path: Path) -> None:
+    """sweep.json is written first, then a comparison.json in each study's folder."""
+    file.write_text(FILE + FILE.replace("[lin]", "[second]"))
+    out = begun(file, tmp_path / "out")
+    (out / "second/comparison.json").unlink()
+    (out / "second").rmdir()
+    assert len(open_sweep(begun(file, out))) == 2 * RUNS
+
+
+def test_several_workers_never_share_a_run(
+    file: Path, process: Process, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Eight processes on two hundred runs: each run is attempted by one of them, once."""
+    text = FILE.replace("updates_per_task = 60", "updates_per_task = 2").replace("fork_at_task = 1\n", "")
+    file.write_text(text.replace('"0-1"', '"0-33"').replace("snp(lam={lam})", "snp(lam={lam})@task"))
+    out, notes = tmp_path / "out", tmp_path / "notes"
+    notes.mkdir()
+    attempt = Job.attempt
+
+    def noted(job: Job, *rest: Any) -> None:
+        with (notes / str(os.getpid())).open("a") as log:
+            log.write(f"{job.folder}\n")
+        attempt(job, *rest)
+
+    begun(file, out)
+    monkeypatch.setattr(Job, "attempt", noted)  # the children are forked from this process
+    children = [process(["worker", str(out)], tmp_path / f"errors-{i}") for i in range(8)]
+    assert [ended(child) for child in children] == [0] * 8
+    counts = Counter(line for log in notes.iterdir() for line in log.read_text().splitlines())
+    jobs = open_sweep(out)
+    assert len(jobs) == 204
+    assert counts == {str(job.folder): 1 for job in jobs}
+    assert len(list(notes.iterdir())) > 1
+    assert all(not job.open and not job.failed for job in jobs)
+
+
+def test_what_fails_is_set_aside_and_the_rest_goes_on(file: Path, process: Process, tmp_path: Path) -> None:
+    file.write_text(FILE.replace("low = 0.01, high = 0.1", "choice = [0.01, 1e30]"))
+    out, errors = tmp_path / "out", tmp_path / "errors"
+    assert ended(process(["sweep", str(file), "--out", str(out), "--jobs", "1"], errors)) == 1
+    said = errors.read_text()
+    assert "training diverged" in said
+    assert f"could not begin without them; `supple resume {out} --retry-failed` tries them again" in said
+    assert ended(process(["worker", str(out)], errors)) == 1
+    assert "--retry-failed" in errors.read_text()
+
+
+def test_a_dry_run_says_what_would_be_and_leaves_nothing(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("supple.experiments.estimate.LEAST", 0.05)
+    monkeypatch.setattr("supple.experiments.estimate.SECONDS", 0.1)
+    dispatch(["sweep", str(file), "--out", str(tmp_path / "out"), "--dry-run"])
+    said = capsys.readouterr().out
+    assert said.count("to be trained") == RUNS
+    assert " min" in said
+    assert sorted(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("sweep FILE", "--out is missing"),
+        ("sweep --out OUT", "A sweep file, in TOML"),
+        ("sweep nowhere.toml --out OUT", "there is no sweep file nowhere.toml"),
+        ("sweep FILE --out OUT --jobs -1", "--jobs must be 0"),
+        ("worker OUT", "holds no run"),
+        ("worker FILE", "holds no run"),
+    ],
+)
+def test_wrong_usage_is_one_line(file: Path, process: Process, tmp_path: Path, words: str, says: str) -> None:
+    line = words.replace("FILE", str(file)).replace("OUT", str(tmp_path / "out")).split()
+    assert ended(process(line, tmp_path / "errors")) == 2
+    said = (tmp_path / "errors").read_text()
+    assert said.startswith("supple: ")
+    assert said.count("\n") == 1
+    assert says in said
+    assert not (tmp_path / "out").exists()
