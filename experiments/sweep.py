@@ -202,6 +202,14 @@ def open_sweep(path: Path, jobs: int = 1, warn: Warn = print) -> list[Job]:
     return [job for folder, plan in opened.items() for job in jobs_of(folder, plan, str(folder.relative_to(path)))]
 
 
+def open_queue(path: Path, jobs: int = 1, warn: Warn = print) -> list[Job]:
+    """Return the runs of the sweep or of the comparison in a folder, `jobs` of which go on at a time. Raises UsageError
+    where there is neither."""
+    if (path / FILE).is_file():
+        return open_sweep(path, jobs, warn)
+    return jobs_of(path, comparisons.open_comparison(path, jobs, warn))
+
+
 def folders_of(path: Path) -> list[Path]:
     """Return the folders of a sweep's comparisons, in the order of its studies. Raises UsageError where there is no
     sweep."""

@@ -5,7 +5,7 @@ supple resume runs/y --jobs 2 --retry-failed
 supple resume runs/a --steps 2_000_000
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -21,6 +21,9 @@ from supple.scripts.progress import display
 
 if TYPE_CHECKING:
     from supple.experiments.jobs import Job
+    from supple.experiments.workers import Watch
+
+    Elsewhere = Callable[[Watch], None]
 
 
 @dataclass(kw_only=True)
@@ -48,8 +51,10 @@ def main(args: Sequence[str]) -> None:
     if what != "a run":
         if options.steps is not None:
             raise UsageError(f"--steps is for single runs, and {path} is {what}")
+        from supple.experiments.sweep import open_queue
+
         jobs = workers(options.jobs)
-        finish(path, queue(path, jobs), jobs, options.retry_failed)
+        finish(path, open_queue(path, jobs, warn), jobs, options.retry_failed)
     elif options.jobs or options.retry_failed:
         raise UsageError(f"{'--jobs' if options.jobs else '--retry-failed'} is for several runs, and {path} is one")
     else:
@@ -69,17 +74,6 @@ def what_lies_in(path: Path) -> str:
     raise UsageError(
         f"{path} holds no run (it has no config.json), no comparison (comparison.json) and no sweep (sweep.json)"
     )
-
-
-def queue(path: Path, jobs: int) -> "list[Job]":
-    """Return the runs of the comparison or of the sweep in a folder, `jobs` of which go on at a time."""
-    from supple.experiments.comparison import open_comparison
-    from supple.experiments.jobs import jobs_of
-    from supple.experiments.sweep import open_sweep
-
-    if what_lies_in(path) == "a sweep":
-        return open_sweep(path, jobs, warn)
-    return jobs_of(path, open_comparison(path, jobs, warn))
 
 
 def workers(jobs: int) -> int:
@@ -116,10 +110,12 @@ def finish_run(path: Path) -> None:
     screen.print(f"done: {path}  (`supple report {path}{plugins.options()}` makes the report)")
 
 
-def finish(path: Path, jobs: "Sequence[Job]", processes: int, retry: bool = False) -> None:
+def finish(
+    path: Path, jobs: "Sequence[Job]", processes: int, retry: bool = False, elsewhere: "Elsewhere | None" = None
+) -> None:
     """Bring what is left of the runs of a comparison or of a sweep to its end, with a bar for each run, then report.
-    retry: try those again that failed.
 
+    retry: try those again that failed. elsewhere: trains the runs in place of so many processes here.
     Raises RunError if runs failed, when all others are at their end."""
     from supple.experiments import workers
 
@@ -135,7 +131,14 @@ def finish(path: Path, jobs: "Sequence[Job]", processes: int, retry: bool = Fals
         return f"{ended} of {len(jobs)} runs ended; {again}"
 
     with display(screen) as shown, at_interruption(words):
-        workers.run_jobs(jobs, processes, lambda job, step, end: shown.update(job.label, job.folder, step, end), warn)
+
+        def watch(job: "Job", step: int, end: int) -> None:
+            shown.update(job.label, job.folder, step, end)
+
+        if elsewhere:
+            elsewhere(watch)
+        else:
+            workers.run_jobs(jobs, processes, watch, warn)
     screen.print()
     _report(path, jobs)
 

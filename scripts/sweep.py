@@ -4,6 +4,8 @@
   supple sweep rates.toml --out runs/rates --jobs 2
   supple worker runs/rates                                another process, or machine, takes a share
   supple sweep rates.toml --out runs/rates                again, after values or seeds were added to the file
+  supple sweep rates.toml --out runs/rates --on slurm --workers 20 --with timeout_min=240 slurm_partition=cpu
+  supple sweep rates.toml --out runs/rates --on ray --workers 8 --with address=auto num_gpus=1 --per-gpu 4
 
 A file has a table for each study:
 
@@ -20,19 +22,27 @@ A file has a table for each study:
 What is finished is skipped, what was killed is resumed, what fails is set aside with its reason.
 """
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
+from supple.experiments.errors import UsageError
+from supple.experiments.settings import positive
 from supple.scripts import resume
 from supple.scripts.asked import Plugins, load_plugins
 from supple.scripts.console import parse, run, screen, typed, warn
 
 if TYPE_CHECKING:
     from supple.experiments.jobs import Job
+    from supple.experiments.starters import Workers
+    from supple.experiments.workers import Watch
+
+    Starter = Callable[[Workers], list[Any]]
 
 
 @dataclass(kw_only=True)
@@ -42,7 +52,15 @@ class Options:
     out: Path
     """Folder of the sweep; what has begun there goes on, and is widened by what the file has more."""
     jobs: int = 0
-    """Runs at a time in this process's own workers; 0: one per core."""
+    """Runs at a time on this machine; 0: one per core."""
+    on: Literal["local", "slurm", "ray"] = "local"
+    """Where runs are trained: here, as jobs of Slurm (extra slurm), or as tasks of a Ray cluster (extra ray)."""
+    workers: int = 1
+    """Jobs of Slurm, or tasks of Ray; each takes run after run."""
+    per_gpu: int = 1
+    """Runs at a time in each of them, which share what it was given, such as a GPU."""
+    given: Annotated[tuple[str, ...], tyro.conf.arg(name="with", metavar="NAME=VALUE …")] = ()
+    """What a worker is given: options of submitit's update_parameters, or of Ray's tasks, and a cluster's address."""
     dry_run: bool = False
     """Print what would be trained, and how long it would take by a measured minute; train nothing."""
     retry_failed: bool = False
@@ -64,10 +82,46 @@ def main(args: Sequence[str]) -> None:
     if options.dry_run:
         foretell(sweep.planned(options.out, jobs, warn), jobs)
         return
+    start = starter(options)
     every = sweep.begin(options.out, jobs, typed("supple sweep", args), warn)
-    left = [job for job in every if job.open]
-    screen.print(f"{len(every)} runs in {options.out}: {len(every) - len(left)} at their end, {len(left)} to go")
-    resume.finish(options.out, every, jobs, options.retry_failed)
+    left = sum(job.open for job in every)
+    screen.print(f"{len(every)} runs in {options.out}: {len(every) - left} at their end, {left} to go")
+    resume.finish(options.out, every, jobs, options.retry_failed, start and partial(elsewhere, options, every, start))
+
+
+def starter(o: Options) -> "Starter | None":
+    """Return what starts workers on other machines; None where this one does the work. Raises UsageError."""
+    if o.on == "local":
+        if named := next(
+            (name for name in ("workers", "per_gpu") if getattr(o, name) != 1), "with" if o.given else None
+        ):
+            raise UsageError(f"--{named.replace('_', '-')} is for --on slurm and --on ray; here it is --jobs")
+        return None
+    positive(**{"--workers": o.workers, "--per-gpu": o.per_gpu})
+    given = dict(map(_option, o.given))
+
+    from supple.experiments.starters import on_ray, on_slurm
+
+    return lambda workers: (on_slurm if o.on == "slurm" else on_ray)(workers, o.workers, given)
+
+
+def elsewhere(o: Options, every: "Sequence[Job]", start: "Starter", watch: "Watch") -> None:
+    """Start workers, and wait until they have brought all runs to their end."""
+    from supple.experiments.starters import Workers, watch_over
+
+    if any(job.open for job in every):
+        watch_over(every, start(Workers(str(o.out.absolute()), o.per_gpu)), watch, warn)
+
+
+def _option(text: str) -> tuple[str, object]:
+    """Return an option and its value: a number, true or false, a dictionary as in JSON, or else a text."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier():
+        raise UsageError(f"--with {text}: give NAME=VALUE, such as timeout_min=240")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
 
 
 def foretell(every: "Sequence[Job]", jobs: int) -> None:

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from supple.experiments import plugins
-from supple.experiments.errors import RunError
+from supple.experiments.errors import RunError, UsageError
 from supple.experiments.interruption import at_interruption
 from supple.scripts.asked import Plugins, load_plugins
 from supple.scripts.console import parse, run, screen, warn
 from supple.scripts.progress import display
-from supple.scripts.resume import queue
+from supple.scripts.resume import what_lies_in
 
 if TYPE_CHECKING:
     from supple.experiments.claim import Claim
@@ -42,11 +42,15 @@ def main(args: Sequence[str]) -> None:
     options = parse(Options, None, args, "supple worker", "Take run after run of a sweep, until none is left.")
     load_plugins(args)
     path = options.directory
-    every = queue(path, 1)
+    if what_lies_in(path) == "a run":
+        raise UsageError(f"{path} is a single run: `supple resume {path}` goes on with it")
 
     import torch  # which help texts do without
 
     from supple.experiments.jobs import work_off
+    from supple.experiments.sweep import open_queue
+
+    every = open_queue(path, 1, warn)
 
     def words() -> str:
         ended = sum(job.outcome is not None for job in every)

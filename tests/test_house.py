@@ -27,6 +27,8 @@ LIBRARIES: dict[str, set[str]] = {
             "rich",
             "matplotlib",
             "jinja2",
+            "submitit",
+            "ray",
         )
     },
     "agents": {"torch", "numpy", "gymnasium", "tyro", "matplotlib"},
