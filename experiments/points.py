@@ -69,7 +69,7 @@ class Random:
 
 @dataclass(frozen=True)
 class Space:
-    """What a sweep varies. Its points are every combination of the grid with every point of the list and with every
+    """The values that a sweep takes. Its points are every combination of the grid with every point of the list and with every
     point that is drawn; of what is empty there is one point, without values."""
 
     grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)

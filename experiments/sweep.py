@@ -51,7 +51,7 @@ class Study:
 
     @property
     def base(self) -> dict[str, Any]:
-        """What cannot change any more once runs have begun; the rest can be widened."""
+        """The part that cannot change any more once runs have begun; the rest can be widened."""
         return {
             "kind": self.kind, "preset": self.preset, "settings": dict(self.settings), "reference": self.reference,
             "fork_at": self.fork_at, "fork_at_task": self.fork_at_task,
