@@ -69,8 +69,8 @@ class Random:
 
 @dataclass(frozen=True)
 class Space:
-    """The values that a sweep takes. Its points are every combination of the grid with every point of the list and with every
-    point that is drawn; of what is empty there is one point, without values."""
+    """The values that a sweep takes. Its points are every combination of the grid with every point of the list and with
+    every point that is drawn; of what is empty there is one point, without values."""
 
     grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     listed: Sequence[Values] = ()
