@@ -115,7 +115,7 @@ class Floor:
         parameters = [p.detach() for p in learner.module.parameters()]
         others = [torch.randn_like(p) for p in parameters]
         matrices = [p.flatten(1 + layer.stacked) for layer in learner.layers for p in [layer.weight.detach()]]
-        vectors = [torch.randn(*matrix.shape[:-2], matrix.shape[-1], 1) for matrix in matrices]
+        vectors = [torch.randn(*matrix.shape[:-2], 1, matrix.shape[-1]) for matrix in matrices]
 
         def timed(call: Callable[[], object]) -> float:
             call()
@@ -123,9 +123,9 @@ class Floor:
 
         self.one = timed(lambda: torch._foreach_add_(others, parameters, alpha=1e-9))
         rows = max(1, members_of(learner))
-        self.sort = timed(lambda: [p.reshape(rows, -1).sort() for p in parameters])
+        self.sort = timed(lambda: [row.sort() for p in parameters for row in p.reshape(rows, -1).view(torch.int32)])
         self.draw = timed(learner.redraw)
-        self.product = timed(lambda: [m @ v for m, v in zip(matrices, vectors, strict=True)])
+        self.product = timed(lambda: [v @ m.mT for m, v in zip(matrices, vectors, strict=True)])
         self.gram = timed(lambda: [m @ m.mT if m.shape[-1] > m.shape[-2] else m.mT @ m for m in matrices])
         inputs = learner.probe()
         assert inputs is not None
@@ -144,7 +144,7 @@ class Floor:
         return {
             "trac": 4 * self.one,  # ⟨g, δ⟩; θ kept; δ + Δ; θ_ref + S·δ
             "l2_init": self.one,
-            "parseval": 3 * self.gram,  # forward; two in its gradient at the most
+            "parseval": 2 * self.gram,  # of the term, and of its gradient
             "spectral": 3 * self.product + self.one,
             "wasserstein": self.sort + self.one,
             "chain": self.one + self.forward + self.forward_backward,

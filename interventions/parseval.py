@@ -13,8 +13,11 @@ paper names the weight matrices of all layers, and so does the default. Cost: tw
 d_in)² × max(d_out, d_in) for each matrix and update.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from ..networks.layers import Scope
 from ..networks.learner import Learner
@@ -23,11 +26,29 @@ from .base import Intervention, interventions
 
 
 def parseval_penalty(weight: Tensor, s: float = 1.0) -> Tensor:
-    """Return ‖WWᵀ − sI‖²_F of a matrix (d_out, d_in), or of each in a batch (…, d_out, d_in): (…)."""
-    d_out, d_in = weight.shape[-2:]
-    gram = weight.mT @ weight if d_out > d_in else weight @ weight.mT
-    excess = gram - s * torch.eye(gram.shape[-1], dtype=weight.dtype, device=weight.device)
-    return excess.square().sum((-2, -1)) + s**2 * max(d_out - d_in, 0)
+    """Return ‖WWᵀ − sI‖²_F of a matrix (d_out, d_in), or of each in a batch (…, d_out, d_in): (…). It can be
+    differentiated once."""
+    distance: Tensor = _Distance.apply(weight, s)
+    return distance + s**2 * max(weight.shape[-2] - weight.shape[-1], 0)
+
+
+class _Distance(torch.autograd.Function):
+    """‖WWᵀ − sI‖²_F, or ‖WᵀW − sI‖²_F where that is smaller. Its gradient 4·(WWᵀ − sI)·W is one product, where autograd
+    takes one for either W of WWᵀ, which are the same."""
+
+    @staticmethod
+    def forward(ctx: Any, weight: Tensor, s: float) -> Tensor:
+        excess = weight.mT @ weight if weight.shape[-2] > weight.shape[-1] else weight @ weight.mT
+        excess.diagonal(dim1=-2, dim2=-1).sub_(s)
+        ctx.save_for_backward(weight, excess)
+        return excess.square().sum((-2, -1))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, outer: Tensor) -> tuple[Tensor, None]:
+        weight, excess = ctx.saved_tensors
+        product = weight @ excess if weight.shape[-2] > weight.shape[-1] else excess @ weight
+        return product.mul_(4 * outer[..., None, None]), None
 
 
 @interventions.register("parseval")

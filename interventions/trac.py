@@ -14,9 +14,10 @@ such sum but takes (θ − θ_ref)/(S + ε), which shrinks it by S/(S + ε) at e
 (`variant=as_released`). Both begin with σ_j = 1e-8.
 
 It resets nothing. What rewrites weights by another hook moves θ and not δ, and is undone by the next update: the two do
-not go together. Cost: θ_ref, δ and a copy of θ for every parameter, and about six passes over them per update.
+not go together. Cost: θ_ref and δ for every parameter, and four passes over these, θ and the gradient per update.
 """
 
+from functools import cache
 from typing import Any
 
 import torch
@@ -39,9 +40,22 @@ def erfi(x: Tensor) -> Tensor:
     are taken for ±8.
     """
     x = x.double().clamp(-LARGEST, LARGEST)
-    n = torch.arange(TERMS, dtype=torch.float64, device=x.device)
-    logarithms = (2 * n + 1) * x.abs().log().unsqueeze(-1) - torch.lgamma(n + 1) - torch.log(2 * n + 1)
+    powers, divisors = _series(x.device)
+    logarithms = powers * x.abs().log().unsqueeze(-1) - divisors
     return torch.copysign(2 / torch.pi**0.5 * logarithms.exp().sum(-1), x)
+
+
+@cache
+def _series(device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return 2n + 1 and log(n!·(2n + 1)) of the terms of erfi's series, (TERMS,)."""
+    n = torch.arange(TERMS, dtype=torch.float64, device=device)
+    return 2 * n + 1, torch.lgamma(n + 1) + torch.log(2 * n + 1)
+
+
+@cache
+def _betas(device: torch.device) -> Tensor:
+    """Return the β_j, (6,)."""
+    return torch.tensor(BETAS, dtype=torch.float64, device=device)
 
 
 ERFI_OF_ONE = float(erfi(torch.tensor(0.5**0.5)))  # erfi(1/√2)
@@ -63,7 +77,7 @@ class TRAC(Intervention):
         self._scales: dict[str, dict[str, Tensor]] = {}  # v, σ: (members or 1, 6), S: (members or 1,), by learner
         self._reference: dict[str, dict[str, Tensor]] = {}  # θ_ref by learner and identity of parameter
         self._sum: dict[str, dict[str, Tensor]] = {}  # δ
-        self._before: dict[str, tuple[Tensor, dict[str, Tensor]]] = {}  # h and θ, until the second half of an update
+        self._before: dict[str, tuple[Tensor, list[str]]] = {}  # h and what moves, until an update's second half
 
     def attach(self, learner: Learner) -> None:
         if learner.optimizer is None:
@@ -72,35 +86,35 @@ class TRAC(Intervention):
     @torch.no_grad()
     def before_update(self, learner: Learner) -> None:
         reference, sums = (each.setdefault(learner.name, {}) for each in (self._reference, self._sum))
-        moving = {n: (p, p.grad) for n, p in learner.module.named_parameters() if p.grad is not None}
-        for name, (parameter, _) in moving.items():
+        scale, names = self._scales_of(learner)["scale"], []
+        shrunk, h = _with_mean(scale + self.epsilon), torch.zeros_like(scale)
+        for name, parameter in learner.module.named_parameters():
+            if parameter.grad is None:
+                continue
             if (key := learner.identity(name)) not in reference:
                 reference[key], sums[key] = parameter.clone(), torch.zeros_like(parameter)
-        scales = self._scales_of(learner)
-        shrunk, h = scales["scale"] + self.epsilon, torch.zeros_like(scales["scale"])
-        for name, (parameter, gradient) in moving.items():
-            total, own = sums[key := learner.identity(name)], of_each(parameter, len(h))
+            total, own = sums[key], of_each(parameter, len(h))
             if self.variant == "as_released":
-                total.copy_((parameter - reference[key]) / _fitted(shrunk, parameter, own))
-            paid = total * gradient
+                torch.div(parameter - reference[key], _fitted(shrunk, parameter, own), out=total)
+            paid = total * parameter.grad
             h += paid.flatten(1).sum(1) if own else paid.sum()
-        old = torch._foreach_clone([parameter for parameter, _ in moving.values()])
-        self._before[learner.name] = h, dict(zip(moving, old, strict=True))
+            total.sub_(parameter)  # and + θ after the step is δ + Δ, without a copy of θ
+            names.append(name)
+        self._before[learner.name] = h, names
 
     @torch.no_grad()
     def after_update(self, learner: Learner) -> None:
         if (before := self._before.pop(learner.name, None)) is None:
             raise RuntimeError("trac: the training loop calls before_update(learner) before every optimizer step, too")
-        h, old = before
-        named, keys = dict(learner.module.named_parameters()), [learner.identity(name) for name in old]
-        parameters: list[Tensor] = [named[name] for name in old]
-        reference, sums = ([each[learner.name][key] for key in keys] for each in (self._reference, self._sum))
-        torch._foreach_add_(sums, parameters)
-        torch._foreach_sub_(sums, list(old.values()))
-        scale = self._rescaled(self._scales_of(learner), h)
-        for parameter, total, ref in zip(parameters, sums, reference, strict=True):
-            fitted = _fitted(scale, parameter, of_each(parameter, len(scale)))
-            torch.addcmul(ref, total, fitted, out=parameter.data)
+        h, names = before
+        named = dict(learner.module.named_parameters())
+        reference, sums = self._reference[learner.name], self._sum[learner.name]
+        scale = _with_mean(self._rescaled(self._scales_of(learner), h))
+        for name in names:
+            parameter, key = named[name], learner.identity(name)
+            total = sums[key].add_(parameter)
+            fitted = _fitted(scale, parameter, of_each(parameter, len(h)))
+            torch.addcmul(reference[key], total, fitted, out=parameter.data)
 
     def _scales_of(self, learner: Learner) -> dict[str, Tensor]:
         """Return v and σ, (networks, 6), and S, (networks,): one network, or the members of a stack."""
@@ -116,10 +130,10 @@ class TRAC(Intervention):
 
     def _rescaled(self, scales: dict[str, Tensor], h: Tensor) -> Tensor:
         """Take up h, (networks,), and return the new S, (networks,)."""
-        betas = torch.tensor(BETAS, dtype=torch.float64, device=h.device)
+        betas, h = _betas(h.device), h.unsqueeze(-1)
         variance, sigma = scales["variance"], scales["sigma"]
-        variance.mul_(betas.square()).add_(h.square().unsqueeze(-1))
-        sigma.mul_(betas).sub_(h.unsqueeze(-1))
+        variance.mul_(betas.square()).addcmul_(h, h)
+        sigma.mul_(betas).sub_(h)
         grown = erfi(sigma / (2**0.5 * variance.sqrt() + self.epsilon))
         scales["scale"].copy_(self.epsilon * grown.sum(-1) / ERFI_OF_ONE).clamp_(min=0)
         return scales["scale"]
@@ -141,7 +155,13 @@ class TRAC(Intervention):
         self._before = {}
 
 
-def _fitted(scale: Tensor, parameter: Tensor, own: bool) -> Tensor:
-    """Return a number for each network, (networks,), broadcastable to a parameter; their mean for one that members of a
-    stack share."""
-    return fit(scale, parameter).to(parameter.dtype) if own else scale.mean().to(parameter.dtype)
+def _with_mean(scale: Tensor) -> tuple[Tensor, Tensor]:
+    """Return a number for each network, (networks,), and their mean, ()."""
+    return scale, scale.mean()
+
+
+def _fitted(scale: tuple[Tensor, Tensor], parameter: Tensor, own: bool) -> Tensor:
+    """Return a number for each network broadcastable to a parameter; their mean for one that members of a stack
+    share."""
+    each, mean = scale
+    return (fit(each, parameter) if own else mean).to(parameter.dtype)

@@ -12,12 +12,31 @@ all. Each member of a stack has a distribution of its own. Cost: every parameter
 copy of θ₀.
 """
 
+from dataclasses import dataclass
+from itertools import groupby
+
 import torch
 from torch import Tensor
+from torch.nn.functional import mse_loss
 
 from ..networks.learner import Learner
 from ..networks.members import members_of, of_each
 from .base import Intervention, interventions
+
+LONG = 2**15  # entries from which on PyTorch sorts integers by their digits
+INTEGERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}  # by bytes of an entry
+
+
+@dataclass
+class Start:
+    """Step-0 values, all in one vector: a row for each network that a parameter belongs to, each sorted for itself.
+
+    parts: begin and end of what is sorted at once, a long row or several short ones; for these, which row an entry
+    belongs to, (entries,).
+    """
+
+    values: Tensor
+    parts: list[tuple[int, int, Tensor | None]]
 
 
 @interventions.register("wasserstein")
@@ -28,33 +47,68 @@ class Wasserstein(Intervention):
         if not 0.0 <= strength < float("inf"):
             raise ValueError(f"wasserstein: strength must be finite and ≥ 0, got {strength}")
         self.strength = strength
-        self._starts: dict[str, tuple[dict[str, Tensor], dict[str, Tensor]]] = {}  # θ₀, and sorted
+        self._starts: dict[str, tuple[dict[str, Tensor], Start]] = {}  # by learner, and the θ₀ that it is of
 
     def penalty(self, learner: Learner) -> Tensor:
-        members, start = members_of(learner), self._start(learner)
-        terms = [
-            (p - _placed(start[name], _rows(p.detach(), members)).view_as(p)).square().sum()
-            for name, p in learner.module.named_parameters()
-        ]
+        start, parameters = self._start(learner), list(learner.module.parameters())
+        placed = _placed(start, _flat([p.detach() for p in parameters]))
+        targets = zip(parameters, placed.split([p.numel() for p in parameters]), strict=True)
+        terms = [mse_loss(p, target.view(p.shape).to(p), reduction="sum") for p, target in targets]
         return self.strength * torch.stack(terms).sum()
 
-    def _start(self, learner: Learner) -> dict[str, Tensor]:
-        """Return the step-0 values sorted, (networks, entries); sorted anew where a checkpoint or a new head replaced
-        them."""
-        initial, known = self._starts.get(learner.name, ({}, {}))
-        if initial is not learner.initial:
+    def _start(self, learner: Learner) -> Start:
+        """Return the step-0 values sorted; sorted anew where a checkpoint or a new head replaced them."""
+        initial, known = self._starts.get(learner.name, ({}, None))
+        if known is None or initial is not learner.initial:
             members = members_of(learner)
-            known = {name: _rows(value, members).sort().values for name, value in learner.initial.items()}
+            values = [learner.initial[name] for name, _ in learner.module.named_parameters()]
+            rows = [members if of_each(value, members) else 1 for value in values]
+            lengths = [value.numel() // n for value, n in zip(values, rows, strict=True) for _ in range(n)]
+            known = Start(_flat(values), _parts(lengths, values[0].device))
+            for begin, end, of_row in known.parts:
+                part = known.values[begin:end]
+                part.copy_(part[_order(part, of_row)])
             self._starts[learner.name] = learner.initial, known
         return known
 
 
-def _rows(values: Tensor, members: int) -> Tensor:
-    """Return a parameter's entries, a row for each network that it belongs to."""
-    return values.reshape(members if of_each(values, members) else 1, -1)
+def _flat(values: list[Tensor]) -> Tensor:
+    """Return all entries in one vector."""
+    return torch.cat([value.flatten() for value in values])
 
 
-def _placed(ordered: Tensor, values: Tensor) -> Tensor:
-    """Return sorted numbers in the order of `values`, the least where that has its least: the entry of θ₀ that each
-    entry of θ is compared with."""
-    return torch.empty_like(values).scatter_(-1, values.argsort(stable=True), ordered.to(values))
+def _parts(lengths: list[int], device: torch.device) -> list[tuple[int, int, Tensor | None]]:
+    """Return what is sorted at once of rows of these lengths: a long one alone, short ones beside each other as one."""
+    parts: list[tuple[int, int, Tensor | None]] = []
+    begin = 0
+    for long, group in groupby(lengths, lambda length: length >= LONG):
+        for together in [[length] for length in group] if long else [list(group)]:
+            end, of_row = begin + sum(together), None
+            if len(together) > 1:
+                of_row = torch.arange(len(together), dtype=torch.int32).repeat_interleave(torch.tensor(together))
+                of_row = of_row.to(device)
+            parts.append((begin, end, of_row))
+            begin = end
+    return parts
+
+
+def _placed(start: Start, values: Tensor) -> Tensor:
+    """Return the entry of θ₀ that each entry of θ is compared with: the least of a row where that has its least."""
+    placed = torch.empty_like(values)
+    for begin, end, of_row in start.parts:
+        placed[begin:end].scatter_(0, _order(values[begin:end], of_row), start.values[begin:end])
+    return placed
+
+
+def _order(values: Tensor, of_row: Tensor | None) -> Tensor:
+    """Return the indices that sort floating-point numbers (entries,), row by row: equal ones stay in their order.
+
+    Their bits are sorted, as integers: those of positive numbers have the order of the numbers; those of negative ones
+    the reverse, and get it by turning all bits but the sign.
+    """
+    bits = values.view(INTEGERS[values.element_size()])
+    turned = (bits >> (8 * values.element_size() - 1)) & torch.iinfo(bits.dtype).max
+    order = (bits ^ turned).sort(stable=True).indices
+    if of_row is not None:  # rows beside each other: by row, what is ordered by value
+        order = order.gather(0, of_row.gather(0, order).sort(stable=True).indices)
+    return order

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from supple.interventions import Learner, learner_for, make
+from supple.interventions import Learner, StackedLinear, learner_for, make
 
 
 def learner() -> Learner:
@@ -59,3 +59,24 @@ def test_entries_that_change_places_cost_nothing() -> None:
 def test_a_strength_that_makes_no_sense_is_refused(strength: float) -> None:
     with pytest.raises(ValueError, match="wasserstein: strength must be"):
         make("wasserstein", strength=strength)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("members", [1, 2])
+def test_long_and_short_rows_are_pulled_to_the_start_in_the_order_of_their_entries(
+    dtype: torch.dtype, members: int
+) -> None:
+    """Many entries are equal: these keep their places."""
+    torch.manual_seed(0)
+    layers = [StackedLinear(members, *size) if members > 1 else nn.Linear(*size) for size in ((200, 200), (200, 3))]
+    target = learner_for(nn.Sequential(layers[0], nn.Tanh(), layers[1]).to(dtype))
+    with torch.no_grad():
+        for parameter in target.module.parameters():
+            parameter.copy_((parameter + 0.1 * torch.randn_like(parameter)).float().mul(50).round() + 0.0)
+    make("wasserstein", strength=0.5).penalty(target).backward()
+    for name, p in target.module.named_parameters():
+        rows, start = (each.detach().reshape(members, -1) for each in (p, target.initial[name]))
+        order = rows.argsort(stable=True)
+        wanted = torch.empty_like(rows).scatter_(1, order, start.sort().values)
+        assert p.grad is not None
+        torch.testing.assert_close(p.grad.reshape(members, -1), rows - wanted)
