@@ -108,7 +108,7 @@ class Diagnosis:
 
     def verdict(self) -> list[str]:
         """Return what was found, a sentence each, with the numbers behind it; nothing that was not measured."""
-        left = f"leaves {self.loss:.2f} of their variance, when new {self.new_loss:.2f}"
+        left = f"leaves {self.loss:.2g} of their variance, when new {self.new_loss:.2g}"
         fit = f"It fits random targets {_times(self.loss, self.new_loss)} ({left})."
         policy = f"its policy takes one action only (entropy {self.now.entropy or 0:.1%} of the greatest)"
         worn = f"It looks worn: {'; '.join(self.signs)}." if self.signs else ""
@@ -204,5 +204,5 @@ def _times(loss: float, new_loss: float) -> str:
     """Return how a fit compares with that of a new network."""
     times = loss / new_loss if new_loss > 0 else float("inf")
     if times >= 1.1:
-        return f"{times:.1f} × worse than when new"
+        return f"{times:.1f} × worse than when new" if times < 10 else f"{times:.0f} × worse than when new"
     return "as well as when new" if times > 0.9 else "better than when new"

@@ -104,11 +104,14 @@ class Findings:
             right.plot(at, [_share_dormant(stage.diagnosis.now) for stage in own], marker="o", label=name)
         tidy(left, "trainability")
         tidy(right, "share of dormant units")
-        for axes in (left, right):
-            axes.set_ylim(-0.02, 1.02)  # a cut axis would make much of little
+        worst = min(1 - stage.diagnosis.loss for stage in self.stages)  # below 0 where training took it farther away
+        for axes, lowest in ((left, min(worst, 0)), (right, 0)):
+            axes.set_ylim(lowest - 0.02, 1.02)  # a cut axis would make much of little
             axes.set_xlabel("step")
         left.legend(frameon=False)
-        caption = "Over the checkpoints: how well random targets are fitted (1: perfectly), and what is dormant."
+        caption = (
+            "How well random targets are fitted (1: perfectly; 0: not at all), and the share of units that are dormant."
+        )
         return [Plot("checkpoints", "Over the checkpoints", caption, figure)]
 
 
@@ -153,8 +156,8 @@ def _tried(stage: Stage) -> list[str]:
     """Return what interventions brought, a sentence each."""
     diagnosis = stage.diagnosis
     return [
-        f"After {text}, tried on '{diagnosis.learner}' and taken back, it leaves {loss:.2f} of random targets "
-        f"(without it {diagnosis.loss:.2f}, new {diagnosis.new_loss:.2f})."
+        f"After {text}, tried on '{diagnosis.learner}' and taken back, it leaves {loss:.2g} of random targets "
+        f"(without it {diagnosis.loss:.2g}, new {diagnosis.new_loss:.2g})."
         for text, loss in stage.tried.items()
     ]
 
