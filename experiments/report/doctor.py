@@ -177,12 +177,13 @@ def _layers(diagnosis: Diagnosis) -> Table:
     pairs = list(zip(diagnosis.now.units, diagnosis.new.units, strict=True))
     rows = [
         [
-            now.name, str(now.count), _percent(now.dormant), _percent(new.dormant), _percent(now.saturated),
-            _percent(new.saturated), number(now.effective_rank), number(new.effective_rank),
+            now.name, str(now.count), f"{_percent(now.dormant)} ({_percent(new.dormant)})",
+            f"{_percent(now.saturated)} ({_percent(new.saturated)})",
+            f"{number(now.effective_rank)} ({number(new.effective_rank)})",
         ]
         for now, new in pairs
     ]  # fmt: skip
-    header = ["units", "count", "dormant", "(new)", "saturated", "(new)", "rank", "(new)"]
+    header = ["units", "count", "dormant (new)", "saturated (new)", "rank (new)"]  # they fit 80 columns
     words = "Shares that are always 0, and of |φ′| < 0.001; effective rank of their outputs; (new): when it was new."
     return Table(f"{diagnosis.learner}: hidden units, now and when new", header, rows, words, turns=False)
 
