@@ -26,7 +26,6 @@ from torch.distributions import Distribution, kl_divergence
 
 from ..networks.learner import Learner
 from ..networks.members import members_of
-from ..networks.recording import outputs_with
 from .base import Intervention, interventions
 
 
@@ -61,8 +60,8 @@ class Chain(Intervention):
             return next(learner.module.parameters()).new_zeros(())
         old = {name: before[key] for name, key in keys.items()}
         with torch.no_grad():
-            reference = outputs_with(learner.module, old, inputs)
-        outputs = outputs_with(learner.module, {}, inputs)
+            reference = learner.outputs(old, inputs)
+        outputs = learner.outputs({}, inputs)
         if learner.policy is not None:
             was, policy = learner.policy(reference, old), learner.policy(outputs, now)
             if isinstance(was, Distribution) and isinstance(policy, Distribution):

@@ -9,7 +9,7 @@ those without any may not.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from math import log
+from math import isfinite, log
 from typing import Literal
 
 import torch
@@ -19,7 +19,6 @@ from torch.distributions import Categorical
 from ..networks.activations import SATURATED
 from ..networks.learner import Learner
 from ..networks.parameters import restore_, snapshot
-from ..networks.recording import outputs_with
 from .features import entropy_rank, feature_matrices, member_scores
 from .probe import measure
 from .trainability import LEARNING_RATE, UPDATES, trainability
@@ -27,10 +26,10 @@ from .view import View
 
 # What counts as a finding. Set on the runs of docs/results/doctor.md, and tried on others.
 LOST = 0.05  # of the variance of random targets: how much more of it than a new network one leaves unfitted,
-TIMES = 2.0  # and how many times as much
+TIMES = 2.0  # and how many times as much, or how many times less of it than a new network one fits
 DETERMINISTIC = 0.02  # of the greatest entropy of a policy
 DORMANT = 0.5  # share of a layer's units that are dormant, and are not in the new network
-RANK = 0.5  # of the features' effective rank in the new network
+RANK = 0.1  # of the features' effective rank in the new network: many that learn well come down to a fifth
 
 State = Literal["lost", "silent", "worn", "sound"]
 
@@ -82,7 +81,9 @@ class Diagnosis:
     def state(self) -> State:
         """Return "lost" where it fits random targets clearly worse than when new; else "silent" where its policy has
         become deterministic, "worn" where units or ranks have gone but not that, and "sound"."""
-        if self.loss - self.new_loss >= LOST and self.loss >= TIMES * self.new_loss:
+        if self.loss - self.new_loss >= LOST and (
+            self.loss >= TIMES * self.new_loss or 1 - self.new_loss >= TIMES * (1 - self.loss)
+        ):
             return "lost"
         if self.entropy_is_gone:
             return "silent"
@@ -107,7 +108,7 @@ class Diagnosis:
 
     def verdict(self) -> list[str]:
         """Return what was found, a sentence each, with the numbers behind it; nothing that was not measured."""
-        left = f"leaves {self.loss:.2f} of their variance, when new {self.new_loss:.2f}"
+        left = f"leaves {self.loss:.2g} of their variance, when new {self.new_loss:.2g}"
         fit = f"It fits random targets {_times(self.loss, self.new_loss)} ({left})."
         policy = f"its policy takes one action only (entropy {self.now.entropy or 0:.1%} of the greatest)"
         worn = f"It looks worn: {'; '.join(self.signs)}." if self.signs else ""
@@ -132,16 +133,22 @@ def diagnose(learner: Learner, updates: int = UPDATES, learning_rate: float = LE
 
     updates, learning_rate: of `trainability`, which takes 2·`updates` passes forward and backward. Of a stack, numbers
     are those of all members together. Parameters are exchanged for a moment and are then what they were; no optimizer
-    and no generator moves. Raises ValueError for a learner that has seen no data yet.
+    and no generator moves. Raises ValueError for a learner that has seen no data yet, whose recent inputs are all alike
+    (or all the same to a new network), or whose outputs are not finite.
     """
     view = View(learner)
     fit = trainability(view, updates, learning_rate)
     if fit is None:
         raise ValueError(f"'{learner.name}' has seen no data yet: there is nothing to look at it with")
+    loss, new_loss = float(fit.loss.mean()), float(fit.initial_loss.mean())
+    if not isfinite(new_loss):
+        raise ValueError(f"a new '{learner.name}' says the same of all its recent inputs: there is nothing to fit")
+    if not isfinite(loss):
+        raise ValueError(f"'{learner.name}' cannot be fitted to anything: its outputs hold NaN or infinity")
     now = _condition(view)
     with _as_new(learner):
         new = _condition(View(learner))
-    return Diagnosis(learner.name, now, new, float(fit.loss.mean()), float(fit.initial_loss.mean()))
+    return Diagnosis(learner.name, now, new, loss, new_loss)
 
 
 @contextmanager
@@ -187,7 +194,7 @@ def _entropy(view: View) -> float | None:
         return None
     parameters = {name: p.detach() for name, p in learner.module.named_parameters()}
     with torch.no_grad():
-        policy = learner.policy(outputs_with(learner.module, parameters, view.probe), parameters)
+        policy = learner.policy(learner.outputs(parameters, view.probe), parameters)
         if not isinstance(policy, Categorical):
             return None
         return float(policy.entropy().mean()) / log(policy.logits.shape[-1])
@@ -197,5 +204,5 @@ def _times(loss: float, new_loss: float) -> str:
     """Return how a fit compares with that of a new network."""
     times = loss / new_loss if new_loss > 0 else float("inf")
     if times >= 1.1:
-        return f"{times:.1f} × worse than when new"
+        return f"{times:.1f} × worse than when new" if times < 10 else f"{times:.0f} × worse than when new"
     return "as well as when new" if times > 0.9 else "better than when new"

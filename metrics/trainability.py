@@ -20,7 +20,6 @@ import torch
 from torch import Tensor
 
 from ..networks.learner import Learner
-from ..networks.recording import outputs_with
 from .view import View
 
 UPDATES = 200
@@ -93,7 +92,7 @@ def _fitted(
 def _outputs(view: View, parameters: Mapping[str, Tensor]) -> list[Tensor]:
     """Return each tensor that the network puts out on the probe, (members, rows, numbers)."""
     assert view.probe is not None
-    found = _tensors(outputs_with(view.learner.module, parameters, view.probe))
+    found = _tensors(view.learner.outputs(parameters, view.probe))
     found = [t if view.members else t[None] for t in found]
     return [_some(t.reshape(*t.shape[:2], -1)) for t in found]
 

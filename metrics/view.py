@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from ..networks.learner import Learner
 from ..networks.members import members_of
-from ..networks.recording import Recording, evaluating, outputs_with, record
+from ..networks.recording import Recording, evaluating, record
 from ..networks.scale import isometry_scale
 from .features import feature_matrices
 from .saturation import activation_slopes
@@ -182,7 +182,7 @@ class View:
         now = {name: p.detach() for name, p in self.learner.module.named_parameters()}
         before = now | self.marked
         with torch.no_grad():
-            was, is_now = (outputs_with(self.learner.module, each, self.probe) for each in (before, now))
+            was, is_now = (self.learner.outputs(each, self.probe) for each in (before, now))
         return (was, before), (is_now, now)
 
     @cached_property

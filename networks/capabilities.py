@@ -70,13 +70,16 @@ class Compared:
 
     marked: the trained parameters at the last measurement, by name (see `Learner.mark`); belongs to the checkpoint.
         None: nobody marked any.
-    policy: (churn, chain) returns the policy that the module's outputs stand for, given its parameters by name: a
-        distribution for each row, or the actions themselves, (rows,), where the policy is deterministic.
-    values: (churn, chain) returns the values among the module's outputs, (rows, …), of a stack (members, rows, …).
+    answers: returns what the network says of inputs with these parameters, by name, where its forward pass returns
+        something else, such as the action that was taken; None: what the forward pass returns (see `Learner.outputs`).
+    policy: (churn, chain) returns the policy that the outputs stand for, given the parameters by name: a distribution
+        for each row, or the actions themselves, (rows,), where the policy is deterministic.
+    values: (churn, chain) returns the values among the outputs, (rows, …), of a stack (members, rows, …).
     redraw_draws: (trainability) the generators that `redraw` moves, beside the learner's own.
     """
 
     marked: dict[str, Tensor] | None = None
+    answers: Callable[[Mapping[str, Tensor], Sequence[Any]], Any] | None = None
     policy: Callable[[Any, Mapping[str, Tensor]], Distribution | Tensor] | None = None
     values: Callable[[Any], Tensor] | None = None
     redraw_draws: tuple[torch.Generator, ...] = ()

@@ -14,6 +14,7 @@ from .capabilities import Compared, MoreData, Restructured, Specifics, no_batche
 from .layers import Layer, Scope, chain
 from .linear_pairs import Joint, LinearPair, declared_pairs, find_joints, pair_at
 from .parameters import snapshot
+from .recording import outputs_with
 from .redraw import redraw
 from .wiring import CONV, LINEAR, STACKED, Wiring, layer_before, trace_wiring, unit_names
 
@@ -92,6 +93,13 @@ class Learner(MoreData, Specifics, Compared, Restructured):
     def trained(self) -> dict[str, nn.Parameter]:
         """Return the parameters that are trained, by name."""
         return {name: p for name, p in self.module.named_parameters() if p.requires_grad}
+
+    def outputs(self, parameters: Mapping[str, Tensor], inputs: Sequence[Any]) -> Any:
+        """Return what the network says of inputs, in evaluation mode, with other values for these of its parameters, by
+        name; the module keeps its own. Differentiable in the values."""
+        if self.answers is not None:
+            return self.answers(parameters, inputs)
+        return outputs_with(self.module, parameters, inputs)
 
     def mark(self) -> None:
         """Note down the trained parameters as they are now, for measures of what changed since."""

@@ -104,11 +104,14 @@ class Findings:
             right.plot(at, [_share_dormant(stage.diagnosis.now) for stage in own], marker="o", label=name)
         tidy(left, "trainability")
         tidy(right, "share of dormant units")
-        for axes in (left, right):
-            axes.set_ylim(-0.02, 1.02)  # a cut axis would make much of little
+        worst = min(1 - stage.diagnosis.loss for stage in self.stages)  # below 0 where training took it farther away
+        for axes, lowest in ((left, min(worst, 0)), (right, 0)):
+            axes.set_ylim(lowest - 0.02, 1.02)  # a cut axis would make much of little
             axes.set_xlabel("step")
         left.legend(frameon=False)
-        caption = "Over the checkpoints: how well random targets are fitted (1: perfectly), and what is dormant."
+        caption = (
+            "How well random targets are fitted (1: perfectly; 0: not at all), and the share of units that are dormant."
+        )
         return [Plot("checkpoints", "Over the checkpoints", caption, figure)]
 
 
@@ -153,8 +156,8 @@ def _tried(stage: Stage) -> list[str]:
     """Return what interventions brought, a sentence each."""
     diagnosis = stage.diagnosis
     return [
-        f"After {text}, tried on '{diagnosis.learner}' and taken back, it leaves {loss:.2f} of random targets "
-        f"(without it {diagnosis.loss:.2f}, new {diagnosis.new_loss:.2f})."
+        f"After {text}, tried on '{diagnosis.learner}' and taken back, it leaves {loss:.2g} of random targets "
+        f"(without it {diagnosis.loss:.2g}, new {diagnosis.new_loss:.2g})."
         for text, loss in stage.tried.items()
     ]
 
@@ -174,12 +177,13 @@ def _layers(diagnosis: Diagnosis) -> Table:
     pairs = list(zip(diagnosis.now.units, diagnosis.new.units, strict=True))
     rows = [
         [
-            now.name, str(now.count), _percent(now.dormant), _percent(new.dormant), _percent(now.saturated),
-            _percent(new.saturated), number(now.effective_rank), number(new.effective_rank),
+            now.name, str(now.count), f"{_percent(now.dormant)} ({_percent(new.dormant)})",
+            f"{_percent(now.saturated)} ({_percent(new.saturated)})",
+            f"{number(now.effective_rank)} ({number(new.effective_rank)})",
         ]
         for now, new in pairs
     ]  # fmt: skip
-    header = ["units", "count", "dormant", "(new)", "saturated", "(new)", "rank", "(new)"]
+    header = ["units", "count", "dormant (new)", "saturated (new)", "rank (new)"]  # they fit 80 columns
     words = "Shares that are always 0, and of |φ′| < 0.001; effective rank of their outputs; (new): when it was new."
     return Table(f"{diagnosis.learner}: hidden units, now and when new", header, rows, words, turns=False)
 

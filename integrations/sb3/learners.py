@@ -6,15 +6,19 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 import torch
+from gymnasium import spaces
 from stable_baselines3 import A2C, DQN, PPO, SAC, TD3
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
+from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.sb2_compat.rmsprop_tf_like import RMSpropTFLike
 from stable_baselines3.common.torch_layers import CombinedExtractor
 from torch import Tensor, nn
+from torch.distributions import Categorical
 
 from ...experiments.seeding import generator
 from ...interventions import Injected, Layer, Learner, Wiring, chain, trace_wiring, unit_names
+from ...networks.recording import outputs_with
 from .recent import LastRollout, Replay, actor_losses, critic_losses, on_policy_losses, q_losses, untouched
 
 Batch = TypeVar("Batch")
@@ -43,6 +47,8 @@ def learners_of(model: BaseAlgorithm) -> dict[str, Learner]:
 
 def _on_policy(model: PPO | A2C) -> list[Learner]:
     recent = LastRollout(model)
+    discrete = isinstance(model.action_space, spaces.Discrete)  # else the forward pass returns the policy's mean
+    saying = _Saying(model.policy)
     value = "features_extractor" if model.policy.share_features_extractor else "vf_features_extractor"
     return [
         _learner(
@@ -58,8 +64,26 @@ def _on_policy(model: PPO | A2C) -> list[Learner]:
             recent=recent,
             losses=lambda batch: on_policy_losses(model, batch),
             algorithm="ppo" if isinstance(model, PPO) else "a2c",
+            answers=saying.outputs if discrete else None,
+            policy=(lambda outputs, parameters: Categorical(logits=outputs[0])) if discrete else None,
         )
     ]
+
+
+class _Saying(nn.Module):
+    """Logits and values of a policy over numbered actions, whose own forward pass returns the action it takes."""
+
+    def __init__(self, policy: ActorCriticPolicy) -> None:
+        super().__init__()
+        self.policy = policy
+
+    def forward(self, observations: Any, deterministic: bool) -> tuple[Tensor, Tensor]:
+        distribution = self.policy.get_distribution(observations).distribution
+        assert isinstance(distribution, Categorical)
+        return distribution.logits, self.policy.predict_values(observations)
+
+    def outputs(self, parameters: Mapping[str, Tensor], inputs: Sequence[Any]) -> Any:
+        return outputs_with(self, {f"policy.{name}": value for name, value in parameters.items()}, inputs)
 
 
 def _dqn(model: DQN) -> list[Learner]:

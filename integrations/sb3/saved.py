@@ -43,6 +43,8 @@ def learners_of_saved(
     weights, kind = _weights(file), ALGORITHMS[algorithm]
     settings = copy.deepcopy(settings)  # SB3 writes into them
     memory = {"n_steps": steps} if issubclass(kind, OnPolicyAlgorithm) else {"buffer_size": steps}
+    if kind is PPO:
+        memory["batch_size"] = steps  # it never learns; SB3 warns of minibatches that do not fit
     try:
         model = kind(policy, gym.make(env), device="cpu", seed=0, **memory | settings)
     except (gym.error.Error, AssertionError, ValueError, TypeError) as error:

@@ -99,9 +99,28 @@ def test_without_data_there_is_nothing_to_say() -> None:
         diagnose(target)
 
 
+def test_a_network_that_no_longer_says_a_number_is_refused() -> None:
+    target = learner()
+    with torch.no_grad():
+        target.module[4].bias[0] = torch.nan  # type: ignore[index, operator]
+    with pytest.raises(ValueError, match="'model' cannot be fitted to anything: its outputs hold NaN or infinity"):
+        diagnose(target, updates=2)
+
+
+def test_inputs_that_are_all_alike_are_refused() -> None:
+    with pytest.raises(ValueError, match="a new 'model' says the same of all its recent inputs"):
+        diagnose(learner(probe=lambda: (X[:1].expand(8, 5),)), updates=2)
+
+
 def test_a_worse_fit_is_no_loss_where_both_fit_nearly_perfectly() -> None:
     found = diagnose(learner(), updates=1)
     slight = Diagnosis("model", found.now, found.new, loss=0.03, new_loss=0.001)
     assert slight.state == "sound"
     assert Diagnosis("model", found.now, found.new, loss=0.4, new_loss=0.3).state == "sound"
     assert Diagnosis("model", found.now, found.new, loss=0.4, new_loss=0.1).state == "lost"
+
+
+def test_where_a_new_network_fits_little_one_that_fits_less_than_half_of_that_is_lost() -> None:
+    found = diagnose(learner(), updates=1)
+    assert Diagnosis("model", found.now, found.new, loss=0.9, new_loss=0.7).state == "lost"
+    assert Diagnosis("model", found.now, found.new, loss=0.8, new_loss=0.7).state == "sound"

@@ -74,6 +74,7 @@ def test_a_function_of_ones_own_and_what_would_bring_it_back(code: Path, capsys:
     words = said(capsys)
     assert "Plasticity is being lost in 'model'." in words
     assert "3: 100% of 16 units dormant (when new 1" in words
+    assert re.search(r"3 16 100% \(1\d%\) 100% \(\d\d%\) 0 \(\d", words)  # the table's row
     losses = [float(loss) for loss in re.findall(r"taken back, it leaves ([\d.]+) of random targets", words)]
     assert losses[0] < 0.5 < losses[1]  # fire leaves biases alone
 

@@ -9,7 +9,7 @@ import torch
 
 pytest.importorskip("stable_baselines3")
 
-from stable_baselines3 import DQN, PPO, SAC
+from stable_baselines3 import A2C, DQN, PPO, SAC
 
 from supple.integrations.sb3 import learners_of_saved
 from supple.metrics import diagnose
@@ -44,6 +44,22 @@ def test_its_learners_have_its_weights_and_data(
     assert all(any(value.shape == p.shape and torch.equal(value, p) for p in theirs) for value in values)
     found = [diagnose(learner, updates=2) for learner in learners.values()]
     assert all(each.now.units != each.new.units for each in found)
+
+
+@pytest.mark.parametrize("kind", [PPO, A2C])
+def test_a_policy_over_numbered_actions_is_looked_at_by_its_logits(kind: type[PPO | A2C], tmp_path: Path) -> None:
+    model = kind("MlpPolicy", "CartPole-v1", seed=5, device="cpu", **copy.deepcopy(SMALL))  # type: ignore[arg-type]
+    with torch.no_grad():
+        model.policy.action_net.bias[0] = 20.0  # one action only
+    model.save(tmp_path / "model.zip")
+    learner = learners_of_saved(tmp_path / "model.zip", kind.__name__, "CartPole-v1", steps=64, **SMALL)["policy"]
+    (observations, _), parameters = learner.probe(), dict(learner.module.named_parameters())  # type: ignore[misc]
+    logits, values = learner.outputs(parameters, (observations, True))
+    assert torch.equal(logits, model.policy.get_distribution(observations).distribution.logits)  # type: ignore[union-attr]
+    assert torch.equal(values, model.policy.predict_values(observations))
+    found = diagnose(learner, updates=2)
+    assert found.state == "silent"
+    assert found.now.entropy < 1e-6 < 0.9 < found.new.entropy  # type: ignore[operator]
 
 
 def test_its_pickles_are_never_opened(saved: dict[str, Path], tmp_path: Path) -> None:
