@@ -63,7 +63,7 @@ class Args:
     runs: tuple[str, ...] = ()  # by their names, as printed; default: all
     hooks: tuple[str, ...] = HOOKS
     jobs: int = 1
-    out: Path | None = None  # a JSON file for what came out
+    out: Path | None = None  # a JSON file for what came out; what stands there already is not tried again
 
 
 def runs(data: Path) -> dict[str, tuple[str, dict[str, object]]]:
@@ -185,30 +185,36 @@ def main(args: Args) -> bool:
         raise SystemExit("here is a GPU: `pytest` tests the real thing")
     if untried := {*interventions.names()} - {hook.partition("(")[0].partition("@")[0] for hook in HOOKS}:
         raise SystemExit(f"HOOKS lacks {', '.join(sorted(untried))}")
-    table: dict[str, dict[str, str]] = {}
-    measured: dict[str, list[str]] = {}
-    words: list[str] = []
+    before = json.loads(args.out.read_text()) if args.out and args.out.exists() else {"runs": {}, "measured": {}}
+    table: dict[str, dict[str, str]] = before["runs"]
+    measured: dict[str, list[str]] = before["measured"]
     with (
         tempfile.TemporaryDirectory() as folder,
         ProcessPoolExecutor(args.jobs, multiprocessing.get_context("spawn")) as pool,
     ):
         make_data(Path(folder))
         names = args.runs or tuple(runs(Path(folder)))
-        waiting = {(n, hook): pool.submit(tried, n, hook, Path(folder)) for n in names for hook in args.hooks}
+        left = [(n, hook) for n in names for hook in args.hooks if hook not in table.get(n, {})]
+        waiting = {(n, hook): pool.submit(tried, n, hook, Path(folder)) for n, hook in left}
         for (name, hook), future in waiting.items():
             word, reason, found = future.result()
-            words.append(word)
             why = " ".join(reason.split())
             print(f"{name:18} {hook:38} {word:8} {why[:300]}", flush=True)
             table.setdefault(name, {})[hook] = f"{word}: {why}" if why else word
             if hook == "none":
                 measured[name] = found
-    counts = {word: words.count(word) for word in sorted(set(words))}
-    print(f"PyTorch {torch.__version__}: " + ", ".join(f"{count} {word}" for word, count in counts.items()))
-    if args.out:
-        found = {"pytorch": torch.__version__, "counts": counts, "runs": table, "measured": measured}
-        args.out.write_text(json.dumps(found, indent=2, ensure_ascii=False) + "\n")
-    return not counts.keys() & {"MIXED", "FAILED"}
+            if args.out:
+                result = {"pytorch": torch.__version__, "counts": counts(table), "runs": table, "measured": measured}
+                args.out.write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n")
+    found = counts(table)
+    print(f"PyTorch {torch.__version__}: " + ", ".join(f"{count} {word}" for word, count in found.items()))
+    return not found.keys() & {"MIXED", "FAILED"}
+
+
+def counts(table: dict[str, dict[str, str]]) -> dict[str, int]:
+    """Return how many combinations each word was said of."""
+    words = [said.partition(":")[0] for row in table.values() for said in row.values()]
+    return {word: words.count(word) for word in sorted(set(words))}
 
 
 if __name__ == "__main__":
