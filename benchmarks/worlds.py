@@ -63,10 +63,20 @@ ARMS: dict[str, tuple[dict[str, Any], ...]] = {
     "cbp": hooks("cbp(replacement_rate=1e-5)", "cbp(replacement_rate=1e-4)", "cbp(replacement_rate=1e-3)"),
     "parseval": hooks("parseval(strength=1e-4)", "parseval(strength=1e-3)", "parseval(strength=1e-2)"),
     "nap": stepped(hook=("nap",)),
+    "trac": stepped(hook=("trac",)),
+    "chain": hooks("chain(strength=10)", "chain(strength=100)", "chain(strength=1000)"),
+    "regrama": hooks("regrama(tau=0.01)@every:8000", "regrama(tau=0.1)@every:8000", "regrama(tau=0.1)@every:800"),
+    "cpr": hooks("cpr(rate=0.005)", "cpr(rate=0.015)", "cpr(rate=0.05)"),
+    "spectral": hooks("spectral(strength=1e-4)", "spectral(strength=1e-3)", "spectral(strength=1e-2)"),
+    "wasserstein": hooks("wasserstein(strength=1e-4)", "wasserstein(strength=1e-3)", "wasserstein(strength=1e-2)"),
+    "soft_snp": hooks("soft_snp(epsilon=1e-6)", "soft_snp(epsilon=1e-5)", "soft_snp(epsilon=1e-4)"),
+    "adam_rel@task": stepped(hook=("adam_rel@task",)),
+    "reset(optimizer)@task": stepped(hook=("reset(what=optimizer)@task",)),
+    "fire@when": hooks(*(f"fire@when:policy/entropy<{h},least=8000" for h in (0.005, 0.02, 0.1))),
     "LayerNorm": stepped(normalization="layer"),
     "beta .99/.99": stepped(adam_betas=(0.99, 0.99)),
 }
-TOLD = ("reset@task", "fire@task", "snp@task", "fresh")  # arms that are told when the world changes
+TOLD = ("reset@task", "fire@task", "snp@task", "adam_rel@task", "reset(optimizer)@task", "fresh")  # arms that are told when the world changes
 
 
 @dataclass(frozen=True)
