@@ -76,7 +76,8 @@ ARMS: dict[str, tuple[dict[str, Any], ...]] = {
     "LayerNorm": stepped(normalization="layer"),
     "beta .99/.99": stepped(adam_betas=(0.99, 0.99)),
 }
-TOLD = ("reset@task", "fire@task", "snp@task", "adam_rel@task", "reset(optimizer)@task", "fresh")  # arms that are told when the world changes
+# arms that are told when the world changes
+TOLD = ("reset@task", "fire@task", "snp@task", "adam_rel@task", "reset(optimizer)@task", "fresh")
 
 
 @dataclass(frozen=True)

@@ -293,6 +293,15 @@ def open_comparison(path: Path, jobs: int, warn: Warn = print) -> Comparison:
 
     Raises UsageError where there is no comparison, for other plug-ins than it was begun with, and where there is too
     little memory for so many runs."""
+    comparison = read_comparison(path)
+    require_memory(path, comparison, jobs, warn)
+    return comparison
+
+
+def read_comparison(path: Path) -> Comparison:
+    """Read comparison.json back.
+
+    Raises UsageError where there is no comparison, and for other plug-ins than it was begun with."""
     file = path / FILE
     data = read_json(file, f"{path} is no comparison")
     types = get_type_hints(Comparison) | {"settings": dict[str, Any]}
@@ -308,8 +317,13 @@ def open_comparison(path: Path, jobs: int, warn: Warn = print) -> Comparison:
     except ValueError as error:
         raise RunError(f"{file} was edited, or written by another version of supple: {error}") from error
     _check(comparison := Comparison(**{**plan, "settings": settings}))
-    with flushing_denormals(settings.threads):
+    return comparison
+
+
+def require_memory(path: Path, comparison: Comparison, jobs: int, warn: Warn) -> None:
+    """Raise UsageError where `jobs` runs at a time need more memory than there is, RunError where what was read in
+    `path` cannot be trained."""
+    with flushing_denormals(comparison.settings.threads):
         tasks = _require_memory(comparison, comparison.first, jobs, warn)
     if not 0 <= comparison.fork_step < (total := tasks[-1].end):
-        raise RunError(f"{file}: runs of {total} steps cannot fork at step {comparison.fork_step}")
-    return comparison
+        raise RunError(f"{path / FILE}: runs of {total} steps cannot fork at step {comparison.fork_step}")

@@ -6,132 +6,20 @@ A study is a table of a sweep file. Its points become comparisons, ordinary ones
     DIR/STUDY/comparison.json      …/seed-0/learning_rate=0.001/none, as of `supple compare`
 """
 
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..registry import did_you_mean
 from . import comparison as comparisons
 from . import files, sealed
-from .comparison import Comparison, Point, slug
+from .comparison import Comparison
 from .errors import RunError, UsageError
-from .fields import preset_of, settings_with, value_of
 from .jobs import Job, jobs_of
-from .kinds import find_kind
 from .loop import Warn
-from .points import Space, Values
-from .settings import Seeds
+from .study import Asked, Study
 
 FILE = "sweep.json"
-PRESET = "preset"  # a name in a point that is no setting
-HOLE = re.compile(r"\{(\w+)\}")  # in an arm's text, or a setting's: what a point gives
-
-
-@dataclass(frozen=True)
-class Study:
-    """One question of a sweep: which runs of one kind are compared.
-
-    name: of its folder. settings: fields that all runs have; texts in them, and arms, may hold `{names}` of what the
-    points give. arms, seeds, reference, fork_at, fork_at_task: as of `supple.experiments.compare`. space: what varies;
-    a name in it is a setting, a `{name}`, or `preset`.
-    """
-
-    name: str
-    kind: str
-    preset: str | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    arms: tuple[str, ...] = ()
-    seeds: Seeds | None = None
-    reference: str | None = None
-    fork_at: float | None = None
-    fork_at_task: int | None = None
-    space: Space = field(default_factory=Space)
-
-    @property
-    def base(self) -> dict[str, Any]:
-        """The part that cannot change any more once runs have begun; the rest can be widened."""
-        return {
-            "kind": self.kind, "preset": self.preset, "settings": dict(self.settings), "reference": self.reference,
-            "fork_at": self.fork_at, "fork_at_task": self.fork_at_task,
-        }  # fmt: skip
-
-    def comparisons(self, command: str, warn: Warn = print) -> dict[str, Comparison]:
-        """Return the comparisons that the points come to, by their folders. Raises UsageError."""
-        by_preset: dict[str | None, list[Values]] = {}
-        for point in self.space.points():
-            by_preset.setdefault(point.get(PRESET, self.preset), []).append(point)
-        varied = any(PRESET in point for points in by_preset.values() for point in points)
-        try:
-            return {
-                "/".join([self.name, slug(str(preset))] if varied else [self.name]): self._compared(
-                    preset, points, command, warn
-                )
-                for preset, points in by_preset.items()
-            }
-        except ValueError as error:
-            raise UsageError(f"[{self.name}] {error}") from error
-
-    def _compared(self, preset: str | None, points: Sequence[Values], command: str, warn: Warn) -> Comparison:
-        kind = find_kind(self.kind)
-        given = preset_of(kind, preset)
-        filled = {name: value for name, value in self.settings.items() if not _holes(value)}
-        settings = settings_with(kind, given, filled)
-        stacked = hasattr(settings, "seeds")
-        if self.seeds is not None and stacked:
-            settings = replace(settings, **dict[str, Any](seeds=self.seeds))
-        seeds = self.seeds or (given.seeds if given else (0,))
-        arms = self.arms or (given.arms if given else None) or kind.arms
-        vary = comparisons.vary_of(given, settings)
-        own = comparisons.points_of(arms, vary)
-        return comparisons.plan(
-            kind,
-            given,
-            settings,
-            settings.members if stacked else seeds,
-            [self._filled(arm, variant, point) for point in points for arm, variant in own],
-            reference=self.reference or (given.reference if given else None),
-            fork_at=self.fork_at,
-            fork_at_task=self.fork_at_task,
-            command=command,
-            warn=warn,
-        )
-
-    def _filled(self, arm: str, variant: Values, point: Values) -> Point:
-        """Return an arm and a variant of the settings as a point makes them. Raises UsageError for a name in it that is
-        none of a setting, and stands in no text."""
-        kind = find_kind(self.kind)
-        holes = {name: value for name, value in self.settings.items() if _holes(value)}
-        known = {hole for text in (*self.arms, *holes.values()) for hole in _holes(text)}
-        fields = kind.settings_class().__dataclass_fields__.keys() - {"hook", "seed", "seeds"}
-        own = {name: value for name, value in point.items() if name not in known and name != PRESET}
-        if unknown := next((name for name in own if name not in fields), None):
-            raise UsageError(
-                f"{unknown}: {self.kind} has no setting of this name{did_you_mean(unknown, fields)}, and no arm or "
-                f"setting has {{{unknown}}} in its text"
-            )
-        texts = {name: _fill(text, point) for name, text in holes.items()}
-        typed = {name: value_of(kind, name, value) for name, value in (texts | own).items()}
-        return _fill(arm, point), {**variant, **typed}
-
-
-def _holes(value: Any) -> set[str]:
-    """Return the names that stand in braces in a text, or in one of several."""
-    if isinstance(value, list | tuple):
-        return {hole for item in value for hole in _holes(item)}
-    return set(HOLE.findall(value)) if isinstance(value, str) else set()
-
-
-def _fill(value: Any, point: Values) -> Any:
-    """Return a text in which a point's values stand in place of their names. Raises UsageError for a missing one."""
-    if isinstance(value, list | tuple):
-        return [_fill(item, point) for item in value]
-    if missing := _holes(value) - point.keys():
-        raise UsageError(f"{value}: no point has a value for {{{sorted(missing)[0]}}}")
-    if alone := HOLE.fullmatch(value):
-        return point[alone[1]]
-    return HOLE.sub(lambda match: str(point[match[1]]), value)
 
 
 @dataclass(frozen=True)
@@ -159,20 +47,22 @@ class Sweep:
         with files.in_turn(path):  # of two that widen a sweep at once, the second adds to what the first has written
             if bases != before:
                 sealed.write_json(path / FILE, {"studies": _bases(path) | bases})
-            for folder, (begun, plan) in found.items():
-                if plan != begun:
-                    comparisons.rewrite(path / folder, _joined(path / folder, plan, jobs, warn)[1])
+            for folder, change in found.items():
+                if change.plan != change.begun:
+                    now = _begun(path / folder)
+                    again = (
+                        change if now == change.begun else _changed(path / folder, change.asked, jobs, command, warn)
+                    )
+                    comparisons.rewrite(path / folder, again.plan)
         return open_sweep(path, jobs, warn)
 
     def planned(self, path: Path, jobs: int = 1, warn: Warn = print) -> list[Job]:
         """Return the runs that `begin` would return, and write nothing."""
         _, found = self._plans(path, jobs, "", warn)
-        return [job for folder, (_, plan) in found.items() for job in jobs_of(path / folder, plan, folder)]
+        return [job for folder, change in found.items() for job in jobs_of(path / folder, change.plan, folder)]
 
-    def _plans(
-        self, path: Path, jobs: int, command: str, warn: Warn
-    ) -> tuple[dict[str, Any], dict[str, tuple[Comparison | None, Comparison]]]:
-        """Return the studies that a folder was begun with, and by folder what comparison is there now, and will be."""
+    def _plans(self, path: Path, jobs: int, command: str, warn: Warn) -> tuple[dict[str, Any], "dict[str, Change]"]:
+        """Return the studies that a folder was begun with, and what becomes of each folder in it."""
         names = [study.name for study in self.studies]
         if len(set(names)) < len(names) or not names:
             raise UsageError("a sweep has one study or more, each of another name")
@@ -180,26 +70,48 @@ class Sweep:
         found = {}
         for study in self.studies:
             _check_base(study, before.get(study.name), path)
-            for folder, plan in study.comparisons(command, warn).items():
-                try:
-                    found[folder] = _joined(path / folder, plan, jobs, warn)
-                except UsageError as error:
-                    raise UsageError(f"[{study.name}] {error}") from error
+            try:
+                for folder, asked in study.asked().items():
+                    found[folder] = _changed(path / folder, asked, jobs, command, warn)
+            except ValueError as error:
+                raise UsageError(f"[{study.name}] {error}") from error
         return before, found
 
 
-def _joined(path: Path, plan: Comparison, jobs: int, warn: Warn) -> tuple[Comparison | None, Comparison]:
-    """Return the comparison that has been begun in a folder, if there is one, and that which it is with a plan."""
-    if not (path / comparisons.FILE).exists():
-        return None, comparisons.checked(plan, jobs, warn)
-    begun = comparisons.open_comparison(path, jobs, warn)
-    return begun, comparisons.widened(begun, plan, jobs, warn)
+@dataclass(frozen=True)
+class Change:
+    """A folder of a sweep: what a study asks for there, the comparison that has been begun, if any, and that which it
+    becomes."""
+
+    asked: Asked
+    begun: Comparison | None
+    plan: Comparison
+
+
+def _changed(path: Path, asked: Asked, jobs: int, command: str, warn: Warn) -> Change:
+    """Return what becomes of a folder. Raises UsageError for what cannot be trained, or not there."""
+    begun = _begun(path)
+    if begun is None:
+        return Change(asked, None, comparisons.checked(asked.plan(command, warn), jobs, warn))
+    if asked.within(begun):  # no network has to be built to see that there is nothing new
+        return Change(asked, begun, begun)
+    return Change(asked, begun, comparisons.widened(begun, asked.plan(command, warn), jobs, warn))
+
+
+def _begun(path: Path) -> Comparison | None:
+    return comparisons.read_comparison(path) if (path / comparisons.FILE).exists() else None
 
 
 def open_sweep(path: Path, jobs: int = 1, warn: Warn = print) -> list[Job]:
     """Return all runs of the sweep in a folder. Raises UsageError where there is none."""
-    opened = {folder: comparisons.open_comparison(folder, jobs, warn) for folder in folders_of(path)}
-    return [job for folder, plan in opened.items() for job in jobs_of(folder, plan, str(folder.relative_to(path)))]
+    every: list[Job] = []
+    for folder in folders_of(path):
+        plan = comparisons.read_comparison(folder)
+        own = jobs_of(folder, plan, str(folder.relative_to(path)))
+        if any(job.open for job in own):
+            comparisons.require_memory(folder, plan, jobs, warn)
+        every += own
+    return every
 
 
 def open_queue(path: Path, jobs: int = 1, warn: Warn = print) -> list[Job]:

@@ -25,7 +25,8 @@ from . import typed
 from .errors import UsageError
 from .points import Choice, Random, Range, Space
 from .settings import Seeds, seeds_of
-from .sweep import Study, Sweep
+from .study import Study
+from .sweep import Sweep
 
 DEFAULTS = "defaults"
 STUDY: dict[str, Any] = {

@@ -84,8 +84,12 @@ def main(args: Sequence[str]) -> None:
         return
     start = starter(options)
     every = sweep.begin(options.out, jobs, typed("supple sweep", args), warn)
-    left = sum(job.open for job in every)
-    screen.print(f"{len(every)} runs in {options.out}: {len(every) - left} at their end, {left} to go")
+    failed, left = sum(job.failed for job in every), sum(job.open for job in every)
+    finished = len(every) - left - failed
+    screen.print(f"{len(every):,} runs in {options.out}: {finished:,} finished, {failed:,} failed, {left:,} to go")
+    if not left and not (failed and options.retry_failed):
+        screen.print(f"nothing is left to train; `supple report {options.out}` makes the reports")
+        return
     resume.finish(options.out, every, jobs, options.retry_failed, start and partial(elsewhere, options, every, start))
 
 

@@ -14,7 +14,8 @@ import pytest
 from supple.experiments.errors import RunError, UsageError
 from supple.experiments.jobs import Job, work_off
 from supple.experiments.starters import Workers, on_ray, on_slurm, settled, watch_over
-from supple.experiments.sweep import Study, Sweep
+from supple.experiments.study import Study
+from supple.experiments.sweep import Sweep
 from supple.scripts.main import dispatch
 
 SETTINGS = {"tasks": "semantic,reversal", "updates_per_task": 1000, "checkpoint_every": 50, "measure_every": 500}

@@ -10,7 +10,8 @@ import pytest
 from supple.experiments.errors import UsageError
 from supple.experiments.jobs import Job, work_off
 from supple.experiments.points import Choice, Random, Range, Space
-from supple.experiments.sweep import Study, Sweep, open_sweep
+from supple.experiments.study import Study
+from supple.experiments.sweep import Sweep, open_sweep
 from supple.experiments.sweep_file import read_sweep
 
 LINEAR = {"tasks": "semantic,reversal", "updates_per_task": 20, "checkpoint_every": 10, "measure_every": 10}

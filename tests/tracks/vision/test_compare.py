@@ -15,7 +15,8 @@ import pytest
 from supple.experiments.comparison import slug
 from supple.experiments.errors import UsageError
 from supple.experiments.report.side_by_side import gather
-from supple.experiments.sweep import Study, Sweep
+from supple.experiments.study import Study
+from supple.experiments.sweep import Sweep
 from supple.scripts.main import dispatch
 
 OPTIONS = shlex.split(

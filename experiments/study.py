@@ -1,0 +1,130 @@
+"""Studies: one question of a sweep each, and the runs that it comes to."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ..registry import did_you_mean
+from .comparison import Comparison, Point, folder_of_variant, plan, points_of, slug, vary_of
+from .errors import UsageError
+from .fields import preset_of, settings_with, value_of
+from .kinds import Kind, Preset, find_kind
+from .loop import Warn
+from .points import Space, Values
+from .settings import RunSettings, Seeds
+
+PRESET = "preset"  # a name in a point that is no setting
+HOLE = re.compile(r"\{(\w+)\}")  # in an arm's text, or a setting's: what a point gives
+
+
+@dataclass(frozen=True)
+class Study:
+    """One question of a sweep: which runs of one kind are compared.
+
+    name: of its folder. settings: fields that all runs have; texts in them, and arms, may hold `{names}` of what the
+    points give. arms, seeds, reference, fork_at, fork_at_task: as of `supple.experiments.compare`. space: what varies;
+    a name in it is a setting, a `{name}`, or `preset`.
+    """
+
+    name: str
+    kind: str
+    preset: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    arms: tuple[str, ...] = ()
+    seeds: Seeds | None = None
+    reference: str | None = None
+    fork_at: float | None = None
+    fork_at_task: int | None = None
+    space: Space = field(default_factory=Space)
+
+    @property
+    def base(self) -> dict[str, Any]:
+        """The part that cannot change any more once runs have begun; the rest can be widened."""
+        return {
+            "kind": self.kind, "preset": self.preset, "settings": dict(self.settings), "reference": self.reference,
+            "fork_at": self.fork_at, "fork_at_task": self.fork_at_task,
+        }  # fmt: skip
+
+    def asked(self) -> "dict[str, Asked]":
+        """Return what the points ask for, by the folders of the comparisons that they come to. Raises UsageError."""
+        by_preset: dict[str | None, list[Values]] = {}
+        for point in self.space.points():
+            by_preset.setdefault(point.get(PRESET, self.preset), []).append(point)
+        varied = any(PRESET in point for points in by_preset.values() for point in points)
+        folders = {preset: f"{self.name}/{slug(str(preset))}" if varied else self.name for preset in by_preset}
+        return {folders[preset]: self._asked(preset, points) for preset, points in by_preset.items()}
+
+    def _asked(self, preset: str | None, points: Sequence[Values]) -> "Asked":
+        kind = find_kind(self.kind)
+        given = preset_of(kind, preset)
+        settings = settings_with(kind, given, {k: value for k, value in self.settings.items() if not _holes(value)})
+        stacked = hasattr(settings, "seeds")
+        if self.seeds is not None and stacked:
+            settings = replace(settings, **dict[str, Any](seeds=self.seeds))
+        seeds = settings.members if stacked else self.seeds or (given.seeds if given else (0,))
+        arms = self.arms or (given.arms if given else None) or kind.arms
+        own = points_of(arms, vary_of(given, settings))
+        filled = [self._filled(arm, variant, point) for point in points for arm, variant in own]
+        return Asked(self, kind, given, settings, seeds, filled)
+
+    def _filled(self, arm: str, variant: Values, point: Values) -> Point:
+        """Return an arm and a variant of the settings as a point makes them. Raises UsageError for a name in it that is
+        none of a setting, and stands in no text."""
+        kind = find_kind(self.kind)
+        holes = {name: value for name, value in self.settings.items() if _holes(value)}
+        known = {hole for text in (*self.arms, *holes.values()) for hole in _holes(text)}
+        fields = kind.settings_class().__dataclass_fields__.keys() - {"hook", "seed", "seeds"}
+        own = {name: value for name, value in point.items() if name not in known and name != PRESET}
+        if unknown := next((name for name in own if name not in fields), None):
+            raise UsageError(
+                f"{unknown}: {self.kind} has no setting of this name{did_you_mean(unknown, fields)}, and no arm or "
+                f"setting has {{{unknown}}} in its text"
+            )
+        texts = {name: _fill(text, point) for name, text in holes.items()}
+        typed = {name: value_of(kind, name, value) for name, value in (texts | own).items()}
+        return _fill(arm, point), {**variant, **typed}
+
+
+def _holes(value: Any) -> set[str]:
+    """Return the names that stand in braces in a text, or in one of several."""
+    if isinstance(value, list | tuple):
+        return {hole for item in value for hole in _holes(item)}
+    return set(HOLE.findall(value)) if isinstance(value, str) else set()
+
+
+def _fill(value: Any, point: Values) -> Any:
+    """Return a text in which a point's values stand in place of their names. Raises UsageError for a missing one."""
+    if isinstance(value, list | tuple):
+        return [_fill(item, point) for item in value]
+    if missing := _holes(value) - point.keys():
+        raise UsageError(f"{value}: no point has a value for {{{sorted(missing)[0]}}}")
+    if alone := HOLE.fullmatch(value):
+        return point[alone[1]]
+    return HOLE.sub(lambda match: str(point[match[1]]), value)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The comparison that a study asks for, or that with one of its presets."""
+
+    study: Study
+    kind: Kind
+    preset: Preset | None
+    settings: RunSettings
+    seeds: Seeds
+    points: Sequence[Point]
+
+    def within(self, begun: Comparison) -> bool:
+        """Return whether a comparison that was begun for this study has all seeds and points already."""
+        known = {(arm, folder_of_variant(variant)) for arm, variant in begun.points}
+        asked = {(arm, folder_of_variant(variant)) for arm, variant in self.points}
+        return asked <= known and set(self.seeds) <= set(begun.seeds)
+
+    def plan(self, command: str, warn: Warn) -> Comparison:
+        """Return the comparison. Raises UsageError."""
+        return plan(
+            self.kind, self.preset, self.settings, self.seeds, self.points,
+            reference=self.study.reference or (self.preset.reference if self.preset else None),
+            fork_at=self.study.fork_at, fork_at_task=self.study.fork_at_task, command=command, warn=warn,
+        )  # fmt: skip
