@@ -1,0 +1,52 @@
+"""What docs/sweeps.md shows: its sweep file, its Python, and the workers of Kubernetes and SkyPilot."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from supple.experiments.sweep import open_sweep
+from supple.experiments.sweep_file import read_sweep
+from supple.scripts.main import dispatch
+
+PAGE = Path(__file__).parent.parent / "docs/sweeps.md"
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+
+
+def test_the_sweep_file_of_the_page_comes_to_its_runs(tmp_path: Path) -> None:
+    (text,) = blocks("toml")
+    (tmp_path / "rates.toml").write_text(text)
+    jobs = read_sweep(tmp_path / "rates.toml").planned(tmp_path / "out")
+    arms = {job.arm for job in jobs}
+    assert arms == {None, "none", "fire@task", "l2_init(strength=0.0001)", "l2_init(strength=0.001)", "fresh"}
+    assert len(jobs) == 5 * 2 * len(arms)
+
+
+def test_the_python_of_the_page_makes_a_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (code,) = blocks("python")
+    exec(compile(code, str(PAGE), "exec"), {})
+    assert len(open_sweep(Path("runs/rates"))) == 3 * (2 * 2)  # a trunk and two arms, of two seeds and two step sizes
+
+
+def test_workers_on_kubernetes_and_by_skypilot_take_the_runs(tmp_path: Path) -> None:
+    """The files are what their readers take, as far as their form goes; the command in them works here."""
+    job, task = map(yaml.safe_load, blocks("yaml"))
+    assert (job["apiVersion"], job["kind"]) == ("batch/v1", "Job")
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    mounted = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    assert mounted.keys() == {volume["name"] for volume in job["spec"]["template"]["spec"]["volumes"]}
+    assert list(task["volumes"]) == list(mounted.values())
+    (tmp_path / "s.toml").write_text(
+        '[lin]\nkind = "linear"\nsettings = { tasks = "semantic,reversal", updates_per_task = 5 }\n'
+    )
+    jobs = read_sweep(tmp_path / "s.toml").begin(tmp_path / "runs/rates")
+    for command in (container["command"], task["run"].split()):
+        name, *words = [word.replace("/shared", str(tmp_path)) for word in command]
+        assert name == "supple"
+        dispatch(words)
+        assert not any(job.open for job in jobs)
