@@ -34,13 +34,17 @@ class Display(Protocol):
 
 
 @contextmanager
-def display(screen: Console) -> Iterator[Display]:
-    """Show bars within this block, or print lines where nobody watches."""
+def display(screen: Console, runs: int = 1, ended: int = 0) -> Iterator[Display]:
+    """Show bars within this block, or print lines where nobody watches.
+
+    runs: how many there are in all, of which `ended` came to their end before; with several, a bar counts them, and the
+    others are of those under way.
+    """
     if not screen.is_terminal:
         yield Lines(screen)
         return
     with bars(screen) as shown:
-        yield Bars(shown)
+        yield Bars(shown, runs, ended)
 
 
 def bars(screen: Console) -> Progress:
@@ -53,14 +57,22 @@ def bars(screen: Console) -> Progress:
 
 
 class Bars:
-    def __init__(self, bars: Progress) -> None:
+    def __init__(self, bars: Progress, runs: int, ended: int) -> None:
         self.bars = bars
+        self.whole = bars.add_task("runs at their end", total=runs, completed=ended) if runs > 1 else None
         self.of: dict[Path, TaskID] = {}
+        self.ended: set[Path] = set()
 
     def update(self, label: str, folder: Path, step: int, end: int) -> None:
+        if folder in self.ended:
+            return
         if folder not in self.of:
             self.of[folder] = self.bars.add_task(label, total=end)
         self.bars.update(self.of[folder], completed=step)
+        if step >= end and self.whole is not None:
+            self.ended.add(folder)
+            self.bars.remove_task(self.of.pop(folder))
+            self.bars.advance(self.whole)
 
 
 @dataclass

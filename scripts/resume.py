@@ -130,7 +130,8 @@ def finish(
         again = f"`supple resume {path}{plugins.options()}` goes on from the others' last checkpoints"
         return f"{ended} of {len(jobs)} runs ended; {again}"
 
-    with display(screen) as shown, at_interruption(words):
+    before = sum(job.outcome is not None for job in jobs)
+    with display(screen, len(jobs), before) as shown, at_interruption(words):
 
         def watch(job: "Job", step: int, end: int) -> None:
             shown.update(job.label, job.folder, step, end)

@@ -1,0 +1,39 @@
+"""What a terminal shows of several runs: how many are at their end, and those under way."""
+
+import io
+from pathlib import Path
+
+from rich.console import Console
+
+from supple.scripts.progress import bars, display
+
+
+def screen() -> Console:
+    return Console(file=io.StringIO(), force_terminal=True, width=100)
+
+
+def test_of_many_runs_those_under_way_are_shown_and_the_others_counted(tmp_path: Path) -> None:
+    with display(screen(), runs=40, ended=3) as shown:
+        for number in range(30):
+            for step in (1, 10):
+                shown.update(f"seed {number}", tmp_path / str(number), step, 10)
+        shown.update("seed 30", tmp_path / "30", 4, 10)
+        shown.update("seed 2", tmp_path / "2", 10, 10)  # said again: it is counted once
+        tasks = shown.bars.tasks  # type: ignore[attr-defined]
+        assert [(task.description, task.completed, task.total) for task in tasks] == [
+            ("runs at their end", 33, 40), ("seed 30", 4, 10),
+        ]  # fmt: skip
+
+
+def test_a_single_run_keeps_its_bar(tmp_path: Path) -> None:
+    with display(screen()) as shown:
+        shown.update("run", tmp_path, 10, 10)
+        assert [task.description for task in shown.bars.tasks] == ["run"]  # type: ignore[attr-defined]
+
+
+def test_bars_are_drawn_with_a_count_and_times() -> None:
+    console = screen()
+    with bars(console) as shown:
+        shown.add_task("run", total=10, completed=4)
+        shown.refresh()
+    assert "4/10" in console.file.getvalue()  # type: ignore[attr-defined]
