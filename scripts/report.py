@@ -1,4 +1,4 @@
-"""supple report: tables and figures of runs or of a comparison.
+"""supple report: tables and figures of runs, of a comparison or of a sweep.
 
   supple report runs/demo
   supple report runs/relu runs/leaky runs/tanh --out runs/table
@@ -11,19 +11,22 @@ side by side: activations and hooks down, benchmarks across; so do runs of `supp
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
 from supple.experiments.errors import UsageError
 from supple.scripts.asked import Plugins, load_plugins
-from supple.scripts.console import parse, run, screen
+from supple.scripts.console import parse, run, screen, warn
+
+if TYPE_CHECKING:
+    from supple.experiments.report import ReportPaths
 
 
 @dataclass(kw_only=True)
 class Options:
     directories: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="DIR [DIR …]")]
-    """Folder of a run or of a comparison, or several of runs of one kind."""
+    """Folder of a run, a comparison or a sweep, or several of runs of one kind."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Folder in which `report` is made (default: the run's own; several runs need one)."""
     plugin: Plugins = ()
@@ -39,21 +42,48 @@ def main(args: Sequence[str]) -> None:
 
 
 def show(*directories: Path, out: Path | None = None) -> None:
-    """Build the report of these directories, print its summary and say where it lies; of a sweep, those of its
-    studies."""
+    """Build the report of these directories, print its summary and say where it lies."""
+    from supple.experiments import report as reports  # matplotlib takes a moment
+
     if len(directories) == 1 and (directories[0] / "sweep.json").is_file():
-        from supple.experiments.sweep import folders_of
-
-        for folder in folders_of(directories[0]):
-            show(folder)
+        show_sweep(directories[0])
         return
-    from supple.experiments.report import build_report, summary_table  # matplotlib takes a moment
-
     try:
-        paths = build_report(*directories, out=out)
+        content = reports.compose(*directories)
+        paths = reports.write(content, reports.place_of(directories, out))
     except ValueError as error:
         raise UsageError(str(error)) from error
-    screen.print(summary_table(*directories))
+    screen.print(reports.summary(content, str(directories[0]) if len(directories) == 1 else None))
+    say_where(paths)
+
+
+def show_sweep(path: Path) -> None:
+    """Build the reports of a sweep's studies, of those that have begun, and the page over all of them."""
+    from supple.experiments import report as reports
+    from supple.experiments.report.of_sweeps import overview
+    from supple.experiments.sweep import open_sweep
+
+    jobs: dict[Path, int] = {}
+    for job in open_sweep(path, warn=warn):
+        jobs[job.path] = jobs.get(job.path, 0) + 1
+    studies = {}
+    for folder in jobs:
+        try:
+            studies[folder] = reports.compose(folder)
+        except ValueError as error:  # no run of it has begun
+            warn(str(error))
+            continue
+        screen.print(reports.summary(studies[folder], str(folder)))
+        say_where(reports.write(studies[folder], folder))
+    names = {folder: str(folder.relative_to(path)) for folder in jobs}
+    content = overview(
+        path, {names[folder]: content for folder, content in studies.items()}, {names[f]: n for f, n in jobs.items()}
+    )
+    screen.print(reports.summary(content, str(path)))
+    say_where(reports.write(content, path))
+
+
+def say_where(paths: "ReportPaths") -> None:
     screen.print(f"report: {paths.html}\nscores: {paths.scores}")
 
 

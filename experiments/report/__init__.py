@@ -45,10 +45,18 @@ def build_report(*directories: Path, out: Path | None = None) -> ReportPaths:
     Raises ValueError, in one line, for a directory that holds neither a run nor a comparison, an unknown kind of runs,
     a damaged file, several directories without `out`, and runs that do not go side by side.
     """
-    report = _compose(directories)
+    return write(compose(*directories), place_of(directories, out))
+
+
+def place_of(directories: Sequence[Path], out: Path | None) -> Path:
+    """Return the folder in which the report of these directories is made. Raises ValueError as `build_report`."""
     if out is None and len(directories) > 1:
         raise ValueError("several runs side by side need a folder for their report (--out DIR)")
-    place = Path(out or directories[0])
+    return Path(out or directories[0])
+
+
+def write(report: Content, place: Path) -> ReportPaths:
+    """Write what a report says to `place/report/`."""
     place.mkdir(parents=True, exist_ok=True)
     with files.in_turn(place):  # two that finish one comparison both write its report
         plots = _write(report, place)
@@ -82,16 +90,20 @@ def _write(report: Content, place: Path) -> list[Plot]:
 
 def summary_table(*directories: Path) -> "Group":
     """Return the report's tables for the terminal."""
+    return summary(compose(*directories), str(directories[0]) if len(directories) == 1 else None)
+
+
+def summary(report: Content, title: str | None = None) -> "Group":
+    """Return what a report says for the terminal. title: of its first table, in place of its own."""
     from rich.console import Group
     from rich.text import Text
 
-    report = _compose(directories)
-    tables = report.tables
-    if len(directories) == 1:
-        tables[0] = replace(tables[0], title=str(directories[0]))
+    first, *others = report.tables
+    tables = [replace(first, title=title) if title else first, *others]
     return Group(*map(printable, tables), *map(Text, report.lines))
 
 
-def _compose(directories: Sequence[Path]) -> Content:
+def compose(*directories: Path) -> Content:
+    """Return what the report of these directories says. Raises ValueError as `build_report`."""
     paths = [Path(directory) for directory in directories]
     return find_kind(kind_of(paths[0])).reports().compose(paths)

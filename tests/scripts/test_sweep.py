@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import signal
 import time
 from collections import Counter
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from supple.experiments.errors import RunError
 from supple.experiments.jobs import Job
 from supple.experiments.sweep import open_sweep
 from supple.scripts.main import dispatch
@@ -26,6 +28,8 @@ seeds = "0-1"
 grid = { lam = [0.3, 0.6] }
 random = { count = 2, learning_rate = { low = 0.01, high = 0.1 } }
 """
+DRAWN = "random = { count = 2, learning_rate = { low = 0.01, high = 0.1 } }"
+DIVERGES = "points = [{ learning_rate = 0.01 }, { learning_rate = 1e30 }]"
 RUNS = 2 * 2 + 2 * 2 * 3  # trunks of each seed and step size, and their arms
 Process = Callable[[Sequence[str], Path], int]
 
@@ -130,11 +134,14 @@ def test_several_workers_never_share_a_run(
 
 
 def test_what_fails_is_set_aside_and_the_rest_goes_on(file: Path, process: Process, tmp_path: Path) -> None:
-    file.write_text(FILE.replace("low = 0.01, high = 0.1", "choice = [0.01, 1e30]"))
+    file.write_text(FILE.replace(DRAWN, DIVERGES))
     out, errors = tmp_path / "out", tmp_path / "errors"
     assert ended(process(["sweep", str(file), "--out", str(out), "--jobs", "1"], errors)) == 1
     said = errors.read_text()
     assert "training diverged" in said
+    jobs = open_sweep(out)
+    assert {job.variant["learning_rate"] for job in jobs if job.failed} == {1e30}
+    assert all((job.outcome or {}).get("outcome") == "finished" for job in jobs if job.variant["learning_rate"] < 1)
     assert f"could not begin without them; `supple resume {out} --retry-failed` tries them again" in said
     assert ended(process(["worker", str(out)], errors)) == 1
     assert "--retry-failed" in errors.read_text()
@@ -171,3 +178,27 @@ def test_wrong_usage_is_one_line(file: Path, process: Process, tmp_path: Path, w
     assert said.count("\n") == 1
     assert says in said
     assert not (tmp_path / "out").exists()
+
+
+def test_the_report_over_a_sweep_counts_its_runs_and_leads_to_each_study(
+    file: Path, here: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = FILE.replace("updates_per_task = 60", "updates_per_task = 20").replace('"0-1"', '"0"')
+    file.write_text(text.replace(DRAWN, DIVERGES))
+    with here(), pytest.raises(RunError, match="failed"):
+        dispatch(["sweep", str(file), "--out", str(tmp_path / "out")])
+    file.write_text(file.read_text() + FILE.replace("[lin]", "[not-begun]"))
+    begun(file, tmp_path / "out")
+    capsys.readouterr()
+    dispatch(["report", str(tmp_path / "out")])
+    said = capsys.readouterr()
+    assert "not-begun: no arm has begun yet" in said.err
+    page = (tmp_path / "out/report/index.html").read_text()
+    assert re.findall(r'href="\.\./(.*?)/report/index.html"', page) == ["lin"]
+    assert (tmp_path / "out/lin/report/index.html").is_file()
+    rows = re.findall(r"<tr>((?:<td>[^<]*</td>)+)</tr>", page)
+    cells = [re.findall(r"<td>([^<]*)</td>", row) for row in rows]
+    assert ["lin", "8", "4", "1", "3"] in cells  # of the trunk that diverged, three arms cannot begin
+    assert ["not-begun", "16", "0", "0", "16"] in cells
+    scores = json.loads((tmp_path / "out/report/scores.json").read_text())
+    assert scores["studies"]["lin"] == json.loads((tmp_path / "out/lin/report/scores.json").read_text())
