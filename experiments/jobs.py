@@ -188,8 +188,7 @@ def work_off(jobs: list[Job], attempt: Callable[[Job, Claim], None]) -> None:
     """Attempt one job after another, each with a claim on its folder, until all have an outcome.
 
     Waits where all that is left is in other hands, or goes on from what is. An arm whose trunk failed is left."""
-    left = jobs
-    while left := [job for job in left if job.open]:
+    while left := [job for job in jobs if job.open]:  # of all: a trunk that turns out to be damaged is open again
         for job in left:
             if job.ready and (held := job.claim()):
                 with held:

@@ -45,8 +45,14 @@ def main(args: Sequence[str]) -> None:
     if what_lies_in(path) == "a run":
         raise UsageError(f"{path} is a single run: `supple resume {path}` goes on with it")
 
-    import torch  # which help texts do without
+    from supple.experiments.denormals import flushing_denormals  # PyTorch, which help texts do without
 
+    with flushing_denormals():  # from the beginning, so that PyTorch's threads are begun with it
+        work(path)
+
+
+def work(path: Path) -> None:
+    """Take run after run. Raises RunError if any failed, when none is left."""
     from supple.experiments.jobs import work_off
     from supple.experiments.sweep import open_queue
 
@@ -59,8 +65,8 @@ def main(args: Sequence[str]) -> None:
     def attempt(job: "Job", held: "Claim") -> None:
         job.attempt(held, lambda step, end: shown.update(job.label, job.folder, step, end), warn)
 
-    torch.set_flush_denormal(True)  # before its threads begin: see denormals.py
-    with display(screen) as shown, at_interruption(words):
+    before = sum(job.outcome is not None for job in every)
+    with display(screen, len(every), before) as shown, at_interruption(words):
         work_off(every, attempt)
     failed = sum(job.failed for job in every)
     screen.print(f"no run of {path} is left: {len(every)} in all, {failed} failed")
