@@ -81,7 +81,8 @@ def test_workers_that_are_killed_at_any_moment_leave_what_others_finish(
     out, draw, killed = begun(file, tmp_path / "out"), random.Random(0), 0
 
     def checkpoints() -> int:
-        return len(list(out.rglob("checkpoints/0*")))
+        folders = (name for _, names, _ in os.walk(out) for name in names)  # some vanish while they are looked at
+        return sum(name.isdecimal() for name in folders)
 
     for _ in range(5):
         goal = checkpoints() + draw.randint(1, 4)
