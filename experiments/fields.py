@@ -37,13 +37,13 @@ def value_of(kind: Kind, name: str, value: Any) -> Any:
     if name not in made.__dataclass_fields__:
         raise UsageError(f"{kind.name} has no setting {name!r}{did_you_mean(name, made.__dataclass_fields__)}")
     try:
-        return typed.fitted(_as_json(value), get_type_hints(made)[name], name)
+        return typed.fitted(as_json(value), get_type_hints(made)[name], name)
     except ValueError as error:
         raise UsageError(f"settings of {kind.name}: {error}") from None
 
 
-def _as_json(value: Any) -> Any:
+def as_json(value: Any) -> Any:
     """Return a value as JSON would have it: a script may give lists for tuples, and paths."""
     if isinstance(value, Path):
         return str(value)
-    return [_as_json(item) for item in value] if isinstance(value, tuple | list | range) else value
+    return [as_json(item) for item in value] if isinstance(value, tuple | list | range) else value

@@ -8,7 +8,7 @@ from typing import Any
 from ..registry import did_you_mean
 from .comparison import Comparison, Point, folder_of_variant, plan, points_of, slug, vary_of
 from .errors import UsageError
-from .fields import preset_of, settings_with, value_of
+from .fields import as_json, preset_of, settings_with, value_of
 from .kinds import Kind, Preset, find_kind
 from .loop import Warn
 from .points import Space, Values
@@ -40,9 +40,10 @@ class Study:
 
     @property
     def base(self) -> dict[str, Any]:
-        """The part that cannot change any more once runs have begun; the rest can be widened."""
+        """The part that cannot change any more once runs have begun, as JSON has it; the rest can be widened."""
+        settings = {name: as_json(value) for name, value in self.settings.items()}
         return {
-            "kind": self.kind, "preset": self.preset, "settings": dict(self.settings), "reference": self.reference,
+            "kind": self.kind, "preset": self.preset, "settings": settings, "reference": self.reference,
             "fork_at": self.fork_at, "fork_at_task": self.fork_at_task,
         }  # fmt: skip
 

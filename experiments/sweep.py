@@ -137,8 +137,10 @@ def _bases(path: Path) -> dict[str, Any]:
 
 def _check_base(study: Study, before: Mapping[str, Any] | None, path: Path) -> None:
     """Raise UsageError where a study is another than it was when its runs were begun."""
-    for name, value in study.base.items() if before else ():
-        if before and before.get(name) != value:
+    if before is None:
+        return
+    for name, value in study.base.items():
+        if before.get(name) != value:
             raise UsageError(
                 f"[{study.name}] {name} is {value!r}, and the runs in {path / study.name} were begun with "
                 f"{before.get(name)!r}: put it back, or give another --out"

@@ -145,6 +145,12 @@ def test_what_the_file_has_more_is_added_and_what_is_finished_stays(tmp_path: Pa
     assert here(open_sweep(path)) == []
 
 
+def test_settings_that_json_writes_in_another_way_are_the_same_study(tmp_path: Path) -> None:
+    settings = {"env": "CartPole-v1", "steps": 4096, "hidden": (8, 8), "compile": "off"}
+    asked = Sweep([Study("p", "ppo", settings=settings, arms=("none",), fork_at=0.0)])
+    assert folders(asked.begin(tmp_path / "out"), tmp_path) == folders(asked.begin(tmp_path / "out"), tmp_path)
+
+
 def test_what_the_file_has_no_more_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "out"
     Sweep([study(space=Space({"learning_rate": [0.1, 0.2]})), study("other")]).begin(path)
