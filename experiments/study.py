@@ -1,7 +1,7 @@
 """Studies: one question of a sweep each, and the runs that it comes to."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -66,25 +66,26 @@ class Study:
         seeds = settings.members if stacked else self.seeds or (given.seeds if given else (0,))
         arms = self.arms or (given.arms if given else None) or kind.arms
         own = points_of(arms, vary_of(given, settings))
-        filled = [self._filled(arm, variant, point) for point in points for arm, variant in own]
+        texts = {name: value for name, value in self.settings.items() if _holes(value)}
+        in_texts = {hole for text in (*arms, *texts.values()) for hole in _holes(text)}
+        filled: list[Point] = []
+        for point in points:
+            fields = {name: value for name, value in point.items() if name not in in_texts and name != PRESET}
+            _require_settings(kind, fields)
+            fields |= {name: _fill(text, point) for name, text in texts.items()}
+            typed = {name: value_of(kind, name, value) for name, value in fields.items()}
+            filled += [(_fill(arm, point), {**variant, **typed}) for arm, variant in own]
         return Asked(self, kind, given, settings, seeds, filled)
 
-    def _filled(self, arm: str, variant: Values, point: Values) -> Point:
-        """Return an arm and a variant of the settings as a point makes them. Raises UsageError for a name in it that is
-        none of a setting, and stands in no text."""
-        kind = find_kind(self.kind)
-        holes = {name: value for name, value in self.settings.items() if _holes(value)}
-        known = {hole for text in (*self.arms, *holes.values()) for hole in _holes(text)}
-        fields = kind.settings_class().__dataclass_fields__.keys() - {"hook", "seed", "seeds"}
-        own = {name: value for name, value in point.items() if name not in known and name != PRESET}
-        if unknown := next((name for name in own if name not in fields), None):
-            raise UsageError(
-                f"{unknown}: {self.kind} has no setting of this name{did_you_mean(unknown, fields)}, and no arm or "
-                f"setting has {{{unknown}}} in its text"
-            )
-        texts = {name: _fill(text, point) for name, text in holes.items()}
-        typed = {name: value_of(kind, name, value) for name, value in (texts | own).items()}
-        return _fill(arm, point), {**variant, **typed}
+
+def _require_settings(kind: Kind, names: Iterable[str]) -> None:
+    """Raise UsageError for a name that is none of a setting that may vary."""
+    known = kind.settings_class().__dataclass_fields__.keys() - {"hook", "seed", "seeds"}
+    if unknown := next((name for name in names if name not in known), None):
+        raise UsageError(
+            f"{unknown}: {kind.name} has no setting of this name{did_you_mean(unknown, known)}, and no arm or "
+            f"setting has {{{unknown}}} in its text"
+        )
 
 
 def _holes(value: Any) -> set[str]:
