@@ -17,6 +17,7 @@ add(
             unit="environment steps",
             fork_at=0.5,
             arms=ARMS,
+            tuned_by="return",
             counted_seeds=True,
         )
         for name, about in (

@@ -10,7 +10,8 @@ from typing import Any, TypeVar, get_type_hints
 from . import plugins, typed
 from .denormals import flushing_denormals
 from .errors import RunError, UsageError
-from .fork import FRESH, NONE, Variant
+from .fields import value_in_text
+from .fork import FRESH, NONE, Variant, fork_step_of, stop_step_of
 from .kinds import Kind, Preset, find_kind
 from .loop import Warn
 from .runs import build, drive, plain, settings_of
@@ -22,13 +23,15 @@ Vary = Mapping[str, Sequence[Any]]  # name of a setting → its values, each wit
 Point = tuple[str, Variant]  # an arm, in one variant of the settings
 T = TypeVar("T")
 FILE = "comparison.json"
+SETTING = re.compile(r"(\w+)=(.+)")  # a part of an arm that is no hook: a setting which it has of its own
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The plan of a comparison: `arms` are hook texts joined by ` + ` (or `none`, or `fresh`, the reference), each in
-    every one of `variants` of the settings; or, where `only` names any, only those pairs of an arm and the place of its
-    variant. Where `fork_step` is 0 there is no trunk: arms are trained from the beginning."""
+    """The plan of a comparison: `arms` are hook texts and settings joined by ` + ` (or `none`, or `fresh`, the
+    reference), each in every one of `variants` of the settings; or, where `only` names any, only those pairs of an arm
+    and the place of its variant. Where `fork_step` is 0 there is no trunk: arms are trained from the beginning. Where
+    `stop_step` is not 0 they stop there, as if killed: what they have learned until then is what arms are tuned by."""
 
     algorithm: str
     settings: RunSettings
@@ -38,6 +41,7 @@ class Comparison:
     command: str
     variants: tuple[Variant, ...] = ({},)
     only: tuple[tuple[str, int], ...] = ()
+    stop_step: int = 0
 
     @property
     def points(self) -> list[Point]:
@@ -60,11 +64,22 @@ class Comparison:
         return first_of(self.settings, self.seeds)
 
     def hooks_of(self, arm: str) -> tuple[str, ...]:
-        return (NONE,) if arm == FRESH else tuple(re.split(r"\s+\+\s+", arm.strip()))
+        hooks = tuple(part for part in _parts(arm) if part != FRESH and not SETTING.fullmatch(part))
+        return hooks or (NONE,)
+
+    def settings_of(self, arm: str) -> Variant:
+        """Return the settings that stand in an arm's text, `none + learning_rate=0.001`. Raises UsageError."""
+        found = [match for part in _parts(arm) if (match := SETTING.fullmatch(part))]
+        return {match[1]: value_in_text(self.kind, match[1], match[2]) for match in found}
 
     def own(self, arm: str) -> Variant:
         """Return the fields of the settings that an arm has of its own."""
-        return {"hook": self.hooks_of(arm)} | ({"fresh": True} if arm == FRESH else {})
+        fresh = {"fresh": True} if FRESH in _parts(arm) else {}
+        return {**self.settings_of(arm), "hook": self.hooks_of(arm), **fresh}
+
+
+def _parts(arm: str) -> list[str]:
+    return re.split(r"\s+\+\s+", arm.strip())
 
 
 def plan(
@@ -78,28 +93,31 @@ def plan(
     fork_at: float | None,
     fork_at_task: int | None,
     command: str,
+    stop_at: float | None = None,
     warn: Warn = print,
 ) -> Comparison:
     """Return the comparison that is asked for; where neither fork is given, it is the preset's, or else the kind's.
 
-    reference: one more arm to measure the others by, `fresh`, or None. Raises UsageError for what cannot be compared.
+    reference: one more arm to measure the others by, `fresh`, or None. stop_at: a share of the planned steps, after
+    which all runs stop; one task at least has to end before. Raises UsageError for what cannot be compared.
     """
-    if any(arm == FRESH for arm, _ in points):
+    if any(FRESH in _parts(arm) for arm, _ in points):
         raise UsageError("fresh is no arm of its own but what arms are measured by: --reference fresh")
     if fork_at is None and fork_at_task is None:
         fork_at, fork_at_task = kind.fork_at, kind.fork_at_task
         if preset and preset.fork_at is not None:
             fork_at, fork_at_task = preset.fork_at, None
-    fork = 0
-    if fork_at is not None or fork_at_task is not None:
+    fork = stop = 0
+    if fork_at or fork_at_task is not None or stop_at is not None:
         work = build(kind, first_of(settings, seeds), warn)
         work.close()
-        fork = fork_step_of(work.tasks, settings.stride, fork_at, fork_at_task)
+        fork = fork_step_of(work.tasks, settings.stride, fork_at, fork_at_task) if stop_at is None else 0
+        stop = stop_step_of(work.tasks, settings.stride, stop_at) if stop_at is not None else 0
     if reference == FRESH:
         points = [*points, *((FRESH, variant) for variant in _different([variant for _, variant in points]))]
     arms, variants, only = _table(points)
     settings, prepared, fork = kind.forks().prepare(settings, variants, fork)
-    return Comparison(kind.name, settings, arms, seeds, fork, command, tuple(prepared), only)
+    return Comparison(kind.name, settings, arms, seeds, fork, command, tuple(prepared), only, stop)
 
 
 def _table(points: Sequence[Point]) -> tuple[tuple[str, ...], tuple[Variant, ...], tuple[tuple[str, int], ...]]:
@@ -133,31 +151,6 @@ def _different(values: Sequence[T]) -> list[T]:
     return [value for i, value in enumerate(values) if value not in values[:i]]
 
 
-def fork_step_of(
-    tasks: tuple[Task, ...], stride: int, fork_at: float | None = None, fork_at_task: int | None = None
-) -> int:
-    """Return the step of the fork: where task `fork_at_task` begins, or, where that is None, `fork_at` in [0, 1) of the
-    planned total, at a step at which runs can part: a multiple of `stride`. At 0 there is no trunk: arms are trained
-    from the beginning. Raises UsageError."""
-    total = tasks[-1].end
-    if fork_at_task is not None:
-        if fork_at is not None:
-            raise UsageError("--fork-at and --fork-at-task both say where the arms part: give one of them")
-        if len(tasks) == 1:
-            raise UsageError("the run has one task only, and no switch to fork at: say where in it, --fork-at 0.5")
-        if not 0 < fork_at_task < len(tasks):
-            raise UsageError(
-                f"--fork-at-task must be one of the later tasks, 1 to {len(tasks) - 1}, got {fork_at_task}"
-            )
-        return tasks[fork_at_task].start
-    if fork_at is None or not 0 <= fork_at < 1:
-        raise UsageError(f"--fork-at must lie in [0, 1), a fraction of the run, got {fork_at}")
-    step = round(fork_at * total / stride) * stride
-    if fork_at and not 0 < step < total:
-        raise UsageError(f"--fork-at {fork_at} would fork at step {step} of {total}: nothing to compare")
-    return step
-
-
 def first_of(settings: RunSettings, seeds: Seeds) -> RunSettings:
     """Return the settings of the first of the runs that train these seeds, in which all are alike but for the seed."""
     return next(iter(settings.of_seeds(seeds).values()), settings)
@@ -176,6 +169,11 @@ def folder_of_variant(variant: Variant) -> str:
 def folder_of_arm(arm: str, variant: Variant) -> str:
     """Return a folder name for an arm, in a folder for its variant where there are several: `start=best/fire`."""
     return "/".join(filter(None, (folder_of_variant(variant), slug(arm))))
+
+
+def label_of(arm: str, variant: Variant) -> str:
+    """Return what to call an arm in a variant of the settings: `start=best · fire`."""
+    return " · ".join(filter(None, (folder_of_variant(variant), arm)))
 
 
 def folder_of(seeds: Seeds) -> str:
@@ -218,6 +216,8 @@ def widened(begun: Comparison, wanted: Comparison, jobs: int, warn: Warn) -> Com
         # what is left to be decided ("auto") may be decided otherwise on another machine
         if name not in ("seed", "seeds") and before not in (asked[name], resolved[name]):
             raise UsageError(f"{name} is {resolved[name]}, and runs have been begun with {before}: put it back")
+    if wanted.stop_step != begun.stop_step:
+        raise UsageError(f"runs stop at step {wanted.stop_step}, and were begun to stop at {begun.stop_step}")
     if wanted.fork_step != begun.fork_step:
         raise UsageError(f"the fork is at step {wanted.fork_step}, and runs have been begun with {begun.fork_step}")
     seeds = (*begun.seeds, *(seed for seed in wanted.seeds if seed not in begun.seeds))
@@ -248,6 +248,8 @@ def _check(comparison: Comparison) -> None:
     for arm in comparison.arms:
         if NONE in (parts := comparison.hooks_of(arm)) and len(parts) > 1:
             raise UsageError(f"--arm '{arm}': none goes with no other hook")
+        if comparison.settings_of(arm) and comparison.fork_step:
+            raise UsageError(f"--arm '{arm}': settings of its own need a comparison without a trunk, --fork-at 0")
     if FRESH in comparison.arms and not hasattr(comparison.settings, FRESH):
         raise UsageError(f"--reference fresh is for agents: {comparison.algorithm} cannot begin anew with every task")
     if len({slug(arm) for arm in comparison.arms}) < len(comparison.arms):
@@ -307,7 +309,7 @@ def read_comparison(path: Path) -> Comparison:
     types = get_type_hints(Comparison) | {"settings": dict[str, Any]}
     try:
         named = typed.fitted(data.pop("plugins", {}), dict[str, str], "plugins")
-        plan = typed.entries(data, types, "", types.keys() - {"only"})
+        plan = typed.entries(data, types, "", types.keys() - {"only", "stop_step"})
         _, settings = settings_of({**plan, "plugins": named}, file)
         for i, variant in enumerate(plan["variants"]):
             values = vars(typed.fitted(variant, type(settings), f"variants[{i}]"))

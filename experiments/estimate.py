@@ -41,7 +41,8 @@ def estimates(jobs: Sequence[Job]) -> Iterator[Estimate]:
         settings = _alone(own[0])
         work = build(own[0].comparison.kind, settings, lambda line: None)
         work.close()
-        total, fork = work.tasks[-1].end, own[0].comparison.fork_step
+        c = own[0].comparison
+        total, fork = c.stop_step or work.tasks[-1].end, c.fork_step
         steps = sum(fork if job.arm is None else total - fork for job in own)
         yield Estimate(study, len(own), steps, _speed(own[0], settings, max(LEAST, SECONDS / len(left))))
 

@@ -1,5 +1,7 @@
 """Settings as a script or a file gives them: fields by name, whose values are checked against their types."""
 
+import json
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -40,6 +42,22 @@ def value_of(kind: Kind, name: str, value: Any) -> Any:
         return typed.fitted(as_json(value), get_type_hints(made)[name], name)
     except ValueError as error:
         raise UsageError(f"settings of {kind.name}: {error}") from None
+
+
+def value_in_text(kind: Kind, name: str, text: str) -> Any:
+    """Return the value of a setting that a text says: a number, a list or a text, as in TOML, quotes left out.
+
+    Raises UsageError."""
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text
+    return value_of(kind, name, value)
+
+
+def as_text(value: Any) -> str:
+    """Return the text that `value_in_text` reads as a value of JSON."""
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def as_json(value: Any) -> Any:

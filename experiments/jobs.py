@@ -140,7 +140,8 @@ class Job:
             return True
         own = c.own(self.arm)
         if (trunk := self.trunk) is None:
-            RunDirectory.create(self.folder, {**self._configuration(replace(settings, **own)), "arm": self.arm})
+            config = {**self._configuration(replace(settings, **own)), "arm": self.arm}
+            RunDirectory.create(self.folder, config | {"stop_step": c.stop_step or None})
             return True
         with RunDirectory.open(trunk.folder) as run:
             settings, step, source = c.kind.forks().beginning(settings, run, c.fork_step)

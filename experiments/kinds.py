@@ -30,6 +30,7 @@ class Kind:
     shared: whether the processes that torchrun starts can train one run together.
     fork_at, fork_at_task: where comparisons fork if nothing is said; neither: arms are trained from the beginning.
     arms: what comparisons compare if nothing is said.
+    tuned_by: the measure of `search.score` by which arms are tuned if nothing is said.
     forking: how its arms part from their trunk, a class like `fork.Forks`.
     benchmark: whether its settings begin with a preset that is named right after it: `train vision permuted-mnist`.
     counted_seeds: whether `--seeds 5` used to mean five seeds in its comparisons.
@@ -45,6 +46,7 @@ class Kind:
     fork_at: float | None = None
     fork_at_task: int | None = None
     arms: tuple[str, ...] = ("none",)
+    tuned_by: str = ""
     forking: str = "supple.experiments.fork:Forks"
     benchmark: bool = False
     counted_seeds: bool = False

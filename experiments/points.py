@@ -30,8 +30,12 @@ class Range:
                 return int(generator.integers(self.low, self.high, endpoint=True))
             return min(max(round(exp(generator.uniform(low, high))), self.low), self.high)
         drawn = generator.uniform(low, high)
-        number = float(f"{exp(drawn) if self.log else drawn:.{DIGITS}g}")
-        return min(max(number, self.low), self.high)
+        return self.rounded(exp(drawn) if self.log else drawn)
+
+    def rounded(self, number: int | float) -> int | float:
+        """Return a number as folders are named by it, within these bounds."""
+        near = number if isinstance(number, int) else float(f"{number:.{DIGITS}g}")
+        return min(max(near, self.low), self.high)
 
     def problem(self) -> str | None:
         """Return why nothing can be drawn between these, or None."""

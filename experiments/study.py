@@ -1,8 +1,8 @@
 """Studies: one question of a sweep each, and the runs that it comes to."""
 
-import re
+import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ..registry import did_you_mean
@@ -12,10 +12,22 @@ from .fields import as_json, preset_of, settings_with, value_of
 from .kinds import Kind, Preset, find_kind
 from .loop import Warn
 from .points import Space, Values
+from .search import Search
 from .settings import RunSettings, Seeds
+from .texts import fill, holes
+from .tuning import Score, Tuned, tuned
 
 PRESET = "preset"  # a name in a point that is no setting
-HOLE = re.compile(r"\{(\w+)\}")  # in an arm's text, or a setting's: what a point gives
+
+
+@dataclass(frozen=True)
+class Published:
+    """Hold what others published of a study. source: where. measure: what the numbers are of. rows: by the folder of
+    a run below that of its seed, such as `activation=relu/none`, or the arm's alone where nothing varies."""
+
+    source: str
+    measure: str
+    rows: Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -24,7 +36,8 @@ class Study:
 
     name: of its folder. settings: fields that all runs have; texts in them, and arms, may hold `{names}` of what the
     points give. arms, seeds, reference, fork_at, fork_at_task: as of `supple.experiments.compare`. space: what varies;
-    a name in it is a setting, a `{name}`, or `preset`.
+    a name in it is a setting, a `{name}`, or `preset`. search: how arms are tuned, before they are trained at their
+    best. published: numbers to show beside the results.
     """
 
     name: str
@@ -37,44 +50,54 @@ class Study:
     fork_at: float | None = None
     fork_at_task: int | None = None
     space: Space = field(default_factory=Space)
+    search: Search | None = None
+    published: Published | None = None
 
     @property
     def base(self) -> dict[str, Any]:
         """The part that cannot change any more once runs have begun, as JSON has it; the rest can be widened."""
         settings = {name: as_json(value) for name, value in self.settings.items()}
+        search = json.loads(json.dumps(asdict(self.search))) if self.search else {}
         return {
             "kind": self.kind, "preset": self.preset, "settings": settings, "reference": self.reference,
             "fork_at": self.fork_at, "fork_at_task": self.fork_at_task,
+            "search": {name: value for name, value in search.items() if name != "points"} or None,
         }  # fmt: skip
 
-    def asked(self) -> "dict[str, Asked]":
-        """Return what the points ask for, by the folders of the comparisons that they come to. Raises UsageError."""
+    def asked(self, score: Score) -> "dict[str, Asked]":
+        """Return what the points ask for, by the folders of the comparisons that they come to. Raises UsageError.
+
+        score: of the points that arms are tuned by; results are asked for when all of those are known."""
         by_preset: dict[str | None, list[Values]] = {}
         for point in self.space.points():
             by_preset.setdefault(point.get(PRESET, self.preset), []).append(point)
         varied = any(PRESET in point for points in by_preset.values() for point in points)
-        folders = {preset: f"{self.name}/{slug(str(preset))}" if varied else self.name for preset in by_preset}
-        return {folders[preset]: self._asked(preset, points) for preset, points in by_preset.items()}
+        found: dict[str, Asked] = {}
+        for preset, points in by_preset.items():
+            folder, asked = f"{self.name}/{slug(str(preset))}" if varied else self.name, self._asked(preset, points)
+            found |= tuned(self.search, folder, asked, score) if self.search else {folder: asked}
+        return found
 
     def _asked(self, preset: str | None, points: Sequence[Values]) -> "Asked":
         kind = find_kind(self.kind)
         given = preset_of(kind, preset)
-        settings = settings_with(kind, given, {k: value for k, value in self.settings.items() if not _holes(value)})
+        settings = settings_with(kind, given, {k: value for k, value in self.settings.items() if not holes(value)})
         stacked = hasattr(settings, "seeds")
         if self.seeds is not None and stacked:
             settings = replace(settings, **dict[str, Any](seeds=self.seeds))
         seeds = settings.members if stacked else self.seeds or (given.seeds if given else (0,))
         arms = self.arms or (given.arms if given else None) or kind.arms
         own = points_of(arms, vary_of(given, settings))
-        texts = {name: value for name, value in self.settings.items() if _holes(value)}
-        in_texts = {hole for text in (*arms, *texts.values()) for hole in _holes(text)}
+        texts = {name: value for name, value in self.settings.items() if holes(value)}
+        in_texts = {hole for text in (*arms, *texts.values()) for hole in holes(text)}
         filled: list[Point] = []
         for point in points:
             fields = {name: value for name, value in point.items() if name not in in_texts and name != PRESET}
             _require_settings(kind, fields)
-            fields |= {name: _fill(text, point) for name, text in texts.items()}
+            fields |= {name: fill(text, point) for name, text in texts.items()}
             typed = {name: value_of(kind, name, value) for name, value in fields.items()}
-            filled += [(_fill(arm, point), {**variant, **typed}) for arm, variant in own]
+            left = {name: f"{{{name}}}" for name in (self.search.values if self.search else ())}
+            filled += [(fill(arm, {**left, **point}), {**variant, **typed}) for arm, variant in own]
         return Asked(self, kind, given, settings, seeds, filled)
 
 
@@ -88,24 +111,6 @@ def _require_settings(kind: Kind, names: Iterable[str]) -> None:
         )
 
 
-def _holes(value: Any) -> set[str]:
-    """Return the names that stand in braces in a text, or in one of several."""
-    if isinstance(value, list | tuple):
-        return {hole for item in value for hole in _holes(item)}
-    return set(HOLE.findall(value)) if isinstance(value, str) else set()
-
-
-def _fill(value: Any, point: Values) -> Any:
-    """Return a text in which a point's values stand in place of their names. Raises UsageError for a missing one."""
-    if isinstance(value, list | tuple):
-        return [_fill(item, point) for item in value]
-    if missing := _holes(value) - point.keys():
-        raise UsageError(f"{value}: no point has a value for {{{sorted(missing)[0]}}}")
-    if alone := HOLE.fullmatch(value):
-        return point[alone[1]]
-    return HOLE.sub(lambda match: str(point[match[1]]), value)
-
-
 @dataclass(frozen=True)
 class Asked:
     """The comparison that a study asks for, or that with one of its presets."""
@@ -116,6 +121,8 @@ class Asked:
     settings: RunSettings
     seeds: Seeds
     points: Sequence[Point]
+    stop_at: float | None = None  # a share of the planned steps
+    tuned: Tuned | None = None
 
     def within(self, begun: Comparison) -> bool:
         """Return whether a comparison that was begun for this study has all seeds and points already."""
@@ -123,10 +130,18 @@ class Asked:
         asked = {(arm, folder_of_variant(variant)) for arm, variant in self.points}
         return asked <= known and set(self.seeds) <= set(begun.seeds)
 
+    @property
+    def reference(self) -> str | None:
+        """The arm to measure the others by: there is none where they are tuned, against one another."""
+        if self.stop_at is not None:
+            return None
+        return self.study.reference or (self.preset.reference if self.preset else None)
+
     def plan(self, command: str, warn: Warn) -> Comparison:
         """Return the comparison. Raises UsageError."""
         return plan(
             self.kind, self.preset, self.settings, self.seeds, self.points,
-            reference=self.study.reference or (self.preset.reference if self.preset else None),
-            fork_at=self.study.fork_at, fork_at_task=self.study.fork_at_task, command=command, warn=warn,
+            reference=self.reference,
+            fork_at=0.0 if self.study.search else self.study.fork_at, fork_at_task=self.study.fork_at_task,
+            command=command, stop_at=self.stop_at, warn=warn,
         )  # fmt: skip

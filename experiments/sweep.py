@@ -4,10 +4,12 @@ A study is a table of a sweep file. Its points become comparisons, ordinary ones
 
     DIR/sweep.json                 the studies, without what may be widened later
     DIR/STUDY/comparison.json      …/seed-0/learning_rate=0.001/none, as of `supple compare`
+    DIR/STUDY/tuning/              where arms are tuned: the comparison of their points,
+    DIR/STUDY/tuned.json           how good each was, and which was chosen
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from .errors import RunError, UsageError
 from .jobs import Job, jobs_of
 from .loop import Warn
 from .study import Asked, Study
+from .tried import Scores
 
 FILE = "sweep.json"
 
@@ -31,22 +34,27 @@ class Sweep:
     """
 
     studies: Sequence[Study]
+    about: Mapping[str, Any] = field(default_factory=dict)  # a title and the like, for its report
 
     def begin(self, path: Path, jobs: int = 1, command: str = "", warn: Warn = print) -> list[Job]:
         """Make the folder of a sweep, or widen what has been begun there, and return all its runs.
 
         Points, arms, seeds and studies that are new are added; what is there already stays, also what the studies do
-        not name any more. jobs: runs at a time, whose memory is checked. Everything is checked before anything is
-        written. Raises UsageError for what cannot be trained, and for studies that are others than those that the
-        folder was begun with.
+        not name any more. Where arms are tuned, each call adds the points that those before it ask for, and at last
+        the runs with each arm at its best. jobs: runs at a time, whose memory is checked. Everything is checked before
+        anything is written. Raises UsageError for what cannot be trained, and for studies that are others than those
+        that the folder was begun with.
         """
-        before, found = self._plans(path, jobs, command, warn)
+        scores = Scores(path)
+        before, found = self._plans(path, jobs, command, warn, scores)
         bases = before | {study.name: study.base for study in self.studies}
+        published = {study.name: asdict(study.published) for study in self.studies if study.published}
+        wanted = {"studies": bases, "published": published, "about": dict(self.about)}
         if not before:
-            sealed.start_folder(path, FILE, {"studies": bases})
+            sealed.start_folder(path, FILE, wanted)
         with files.in_turn(path):  # of two that widen a sweep at once, the second adds to what the first has written
-            if bases != before:
-                sealed.write_json(path / FILE, {"studies": _bases(path) | bases})
+            if wanted != sealed.read_json(path / FILE, f"{path} is no sweep"):
+                sealed.write_json(path / FILE, {**wanted, "studies": _bases(path) | bases})
             for folder, change in found.items():
                 if change.plan != change.begun:
                     now = _begun(path / folder)
@@ -54,14 +62,20 @@ class Sweep:
                         change if now == change.begun else _changed(path / folder, change.asked, jobs, command, warn)
                     )
                     comparisons.rewrite(path / folder, again.plan)
+            for folder, change in found.items():
+                if change.asked.tuned:
+                    scores.write(folder, change.asked.tuned)
         return open_sweep(path, jobs, warn)
 
     def planned(self, path: Path, jobs: int = 1, warn: Warn = print) -> list[Job]:
-        """Return the runs that `begin` would return, and write nothing."""
-        _, found = self._plans(path, jobs, "", warn)
+        """Return all runs that `begin` would come to, and write nothing. Which points arms are tuned at, and which is
+        best, cannot be known before: where they are searched for, other runs of the same number and length stand."""
+        _, found = self._plans(path, jobs, "", warn, Scores(path, unknown=0.0))
         return [job for folder, change in found.items() for job in jobs_of(path / folder, change.plan, folder)]
 
-    def _plans(self, path: Path, jobs: int, command: str, warn: Warn) -> tuple[dict[str, Any], "dict[str, Change]"]:
+    def _plans(
+        self, path: Path, jobs: int, command: str, warn: Warn, scores: Scores
+    ) -> tuple[dict[str, Any], "dict[str, Change]"]:
         """Return the studies that a folder was begun with, and what becomes of each folder in it."""
         names = [study.name for study in self.studies]
         if len(set(names)) < len(names) or not names:
@@ -71,7 +85,7 @@ class Sweep:
         for study in self.studies:
             _check_base(study, before.get(study.name), path)
             try:
-                for folder, asked in study.asked().items():
+                for folder, asked in study.asked(scores).items():
                     found[folder] = _changed(path / folder, asked, jobs, command, warn)
             except ValueError as error:
                 raise UsageError(f"[{study.name}] {error}") from error

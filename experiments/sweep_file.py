@@ -10,7 +10,11 @@
     random = { count = 10, seed = 0, learning_rate = { low = 1e-4, high = 1e-2, log = true } }
     points = [{ hidden = [64, 64] }, { hidden = [256, 256] }]
 
-What stands in the table `defaults` holds for every study that does not say otherwise.
+    search = { points = 12, learning_rate = { low = 1e-4, high = 1e-2, log = true } }
+    small = { seeds = "0-1", settings = { steps_per_task = 5_000 } }
+    published = { source = "Table 2", measure = "mean return", rows = { none = 61.8 } }
+
+What stands in the table `defaults` holds for every study that does not say otherwise, `about` is about the file.
 """
 
 import json
@@ -18,26 +22,42 @@ import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 from ..registry import did_you_mean
 from . import typed
 from .errors import UsageError
 from .points import Choice, Random, Range, Space
+from .search import Method, Search
 from .settings import Seeds, seeds_of
-from .study import Study
+from .study import Published, Study
 from .sweep import Sweep
 
-DEFAULTS = "defaults"
+DEFAULTS, ABOUT = "defaults", "about"
+Scale = Literal["small", "paper"]
 STUDY: dict[str, Any] = {
     "kind": str, "preset": str, "settings": dict[str, Any], "arms": tuple[str, ...], "seeds": str | tuple[int, ...],
     "reference": str, "fork_at": float, "fork_at_task": int, "grid": dict[str, list[Any]],
-    "points": list[dict[str, Any]], "random": dict[str, Any],
+    "points": list[dict[str, Any]], "random": dict[str, Any], "search": dict[str, Any], "small": dict[str, Any],
+    "published": Published,
 }  # fmt: skip
+TABLES = ("settings", "grid")  # whose entries `small` changes one by one
 
 
-def read_sweep(path: Path) -> Sweep:
-    """Return the sweep that a file describes. Raises UsageError with the place in the file of what is wrong."""
+class About(TypedDict, total=False):
+    """The contents of the table `about`. hours: by scale, of one machine, which `machine` names."""
+
+    title: str
+    source: str
+    hours: dict[str, float]
+    machine: str
+
+
+def read_sweep(path: Path, scale: Scale = "paper", method: Method | None = None) -> Sweep:
+    """Return the sweep that a file describes. Raises UsageError with the place in the file of what is wrong.
+
+    scale: "small" for the studies as their entry `small` changes them, and without those that have none. method: by
+    which arms are tuned, in place of what the file says."""
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -53,10 +73,18 @@ def read_sweep(path: Path) -> Sweep:
         for name, table in data.items():
             if not isinstance(table, dict):
                 raise UsageError(f"{name} stands outside of a table: begin a study with a line such as [{path.stem}]")
+        about = typed.fitted(data.pop(ABOUT, {}), About, f"[{ABOUT}]")
         defaults = _table(DEFAULTS, data.pop(DEFAULTS, {}))
         if not data:
             raise UsageError("there is no study: begin one with a line such as [rates]")
-        return Sweep([_study(name, defaults | _table(name, table)) for name, table in data.items()])
+        tables = {name: _merged(defaults, _table(name, table)) for name, table in data.items()}
+        if scale == "small":
+            tables = {name: _merged(table, table["small"]) for name, table in tables.items() if "small" in table}
+            if not tables:
+                raise UsageError("no study has an entry small = { … }: what would it be on a small scale?")
+        if method and not any("search" in table for table in tables.values()):
+            raise UsageError(f"--search {method}: no study has an entry search = {{ … }}: what is searched?")
+        return Sweep([_study(name, table, method) for name, table in tables.items()], about)
     except ValueError as error:
         raise UsageError(f"{path}: {error}") from error
 
@@ -71,15 +99,32 @@ def _table(name: str, table: Mapping[str, Any]) -> dict[str, Any]:
         raise UsageError(f"[{name}]: a study is called by letters, digits, and . _ -, and not report")
     if unknown := next((key for key in table if key not in STUDY), None):
         raise UsageError(f"[{name}] {unknown}: no such entry{did_you_mean(unknown, STUDY)} (known: {', '.join(STUDY)})")
-    return typed.entries(table, STUDY, f"[{name}]")
+    own = typed.entries(table, STUDY, f"[{name}]")
+    if small := own.get("small"):
+        own["small"] = _table(name, {key: value for key, value in small.items() if key != "small"})
+    return own
 
 
-def _study(name: str, table: dict[str, Any]) -> Study:
+def _merged(table: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the entries of a table with those of another over them; of settings and grids one by one."""
+    found = {**table, **over}
+    for key in TABLES:
+        if key in table and key in over:
+            found[key] = {**table[key], **over[key]}
+    if "small" in table and "small" in over:
+        found["small"] = _merged(table["small"], over["small"])
+    return found
+
+
+def _study(name: str, table: dict[str, Any], method: Method | None) -> Study:
     if "kind" not in table:
         raise UsageError(f"[{name}] has no kind: which kind of run is it of? (`supple list kinds`)")
-    seeds, random = table.pop("seeds", None), table.pop("random", None)
-    space = Space(table.pop("grid", {}), table.pop("points", ()), _random(name, random) if random else None)
-    return Study(name, seeds=_seeds(name, seeds), space=space, **table)
+    own = {key: value for key, value in table.items() if key != "small"}
+    seeds, random, search = (own.pop(key, None) for key in ("seeds", "random", "search"))
+    space = Space(own.pop("grid", {}), own.pop("points", ()), _random(name, random) if random else None)
+    if search is not None:
+        own["search"] = _search(name, search | ({"method": method} if method else {}))
+    return Study(name, seeds=_seeds(name, seeds), space=space, **own)
 
 
 def _seeds(name: str, seeds: str | Seeds | None) -> Seeds | None:
@@ -93,20 +138,39 @@ def _seeds(name: str, seeds: str | Seeds | None) -> Seeds | None:
 
 def _random(name: str, table: dict[str, Any]) -> Random:
     where = f"[{name}].random"
-    own = typed.entries(
-        {"seed": 0} | {k: table[k] for k in ("count", "seed") if k in table},
-        {"count": int, "seed": int},
-        where,
-        {"count"},
-    )
+    own, values = _drawn(table, {"count": int, "seed": int}, {"count"}, where)
+    own = {"seed": 0} | own
     if own["count"] < 1 or own["seed"] < 0:
         raise UsageError(f"{where}: count is 1 or more and seed 0 or more, got {own['count']} and {own['seed']}")
+    return Random(own["count"], values, own["seed"])
+
+
+def _search(name: str, table: dict[str, Any]) -> Search:
+    types = {
+        "points": int,
+        "method": Method,
+        "share": float,
+        "seeds": str | tuple[int, ...],
+        "measure": str,
+        "seed": int,
+    }
+    own, values = _drawn(table, types, {"points"}, f"[{name}].search")
+    if seeds := _seeds(name, own.pop("seeds", None)):
+        own["seeds"] = seeds
+    return Search(values, **own)
+
+
+def _drawn(
+    table: Mapping[str, Any], types: Mapping[str, Any], required: set[str], where: str
+) -> tuple[dict[str, Any], dict[str, Range | Choice]]:
+    """Return a table's own entries, and of what else stands in it how it is drawn. Raises ValueError."""
+    own = typed.entries({key: value for key, value in table.items() if key in types}, types, where, required)
     values: dict[str, Range | Choice] = {}
     for key, value in table.items():
-        if key not in own:
+        if key not in types:
             if not isinstance(value, dict) or not ({"low", "high"} <= value.keys() or "choice" in value):
                 raise UsageError(f"{where}.{key}: how is it drawn? {{ low = 1, high = 2 }} or {{ choice = [1, 2] }}")
             values[key] = typed.fitted(value, Choice if "choice" in value else Range, f"{where}.{key}")
     if not values:
         raise UsageError(f"{where} says of nothing how it is drawn: learning_rate = {{ low = 1e-4, high = 1e-2 }}")
-    return Random(own["count"], values, own["seed"])
+    return own, values

@@ -54,7 +54,9 @@ def main(args: Sequence[str]) -> None:
         from supple.experiments.sweep import open_queue
 
         jobs = workers(options.jobs)
-        finish(path, open_queue(path, jobs, warn), jobs, options.retry_failed)
+        every = open_queue(path, jobs, warn)
+        finish(path, every, jobs, options.retry_failed)
+        report(path, every)
     elif options.jobs or options.retry_failed:
         raise UsageError(f"{'--jobs' if options.jobs else '--retry-failed'} is for several runs, and {path} is one")
     else:
@@ -113,10 +115,9 @@ def finish_run(path: Path) -> None:
 def finish(
     path: Path, jobs: "Sequence[Job]", processes: int, retry: bool = False, elsewhere: "Elsewhere | None" = None
 ) -> None:
-    """Bring what is left of the runs of a comparison or of a sweep to its end, with a bar for each run, then report.
+    """Bring what is left of the runs of a comparison or of a sweep to its end, with a bar for each run.
 
-    retry: try those again that failed. elsewhere: trains the runs in place of so many processes here.
-    Raises RunError if runs failed, when all others are at their end."""
+    retry: try those again that failed. elsewhere: trains the runs in place of so many processes here."""
     from supple.experiments import workers
 
     failed = [job for job in jobs if job.failed]
@@ -141,10 +142,9 @@ def finish(
         else:
             workers.run_jobs(jobs, processes, watch, warn)
     screen.print()
-    _report(path, jobs)
 
 
-def _report(path: Path, jobs: "Sequence[Job]") -> None:
+def report(path: Path, jobs: "Sequence[Job]") -> None:
     """Report on runs, and say which failed. Raises RunError if any did."""
     from supple.scripts.report import show
 

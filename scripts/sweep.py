@@ -63,6 +63,10 @@ class Options:
     """What a worker is given: options of submitit's update_parameters, or of Ray's tasks, and a cluster's address."""
     dry_run: bool = False
     """Print what would be trained, and how long it would take by a measured minute; train nothing."""
+    search: Literal["random", "tpe"] | None = None
+    """How arms are tuned whose studies have an entry search: at random, or by Optuna's estimator (extra search)."""
+    scale: Literal["small", "paper"] = "paper"
+    """small: the studies as their entry small changes them; paper: as they stand in the file."""
     retry_failed: bool = False
     """Try those runs again that failed; without it they are left aside."""
     plugin: Plugins = ()
@@ -78,19 +82,25 @@ def main(args: Sequence[str]) -> None:
 
     from supple.experiments.sweep_file import read_sweep  # PyTorch, which help texts do without
 
-    sweep, jobs = read_sweep(options.file), resume.workers(options.jobs)
+    sweep, jobs = read_sweep(options.file, options.scale, options.search), resume.workers(options.jobs)
     if options.dry_run:
         foretell(sweep.planned(options.out, jobs, warn), jobs)
         return
     start = starter(options)
-    every = sweep.begin(options.out, jobs, typed("supple sweep", args), warn)
-    failed, left = sum(job.failed for job in every), sum(job.open for job in every)
-    finished = len(every) - left - failed
-    screen.print(f"{len(every):,} runs in {options.out}: {finished:,} finished, {failed:,} failed, {left:,} to go")
-    if not left and not (failed and options.retry_failed):
-        screen.print(f"nothing is left to train; `supple report {options.out}` makes the reports")
-        return
-    resume.finish(options.out, every, jobs, options.retry_failed, start and partial(elsewhere, options, every, start))
+    retry, trained = options.retry_failed, False
+    while True:  # where arms are tuned, what comes next depends on what was trained before
+        every = sweep.begin(options.out, jobs, typed("supple sweep", args), warn)
+        failed, left = sum(job.failed for job in every), sum(job.open for job in every)
+        finished = len(every) - left - failed
+        if trained and not left:
+            break
+        screen.print(f"{len(every):,} runs in {options.out}: {finished:,} finished, {failed:,} failed, {left:,} to go")
+        if not left and not (failed and retry):
+            screen.print(f"nothing is left to train; `supple report {options.out}` makes the reports")
+            return
+        resume.finish(options.out, every, jobs, retry, start and partial(elsewhere, options, every, start))
+        retry, trained = False, True
+    resume.report(options.out, every)
 
 
 def starter(o: Options) -> "Starter | None":

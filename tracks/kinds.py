@@ -17,6 +17,7 @@ add(
         report="supple.tracks.vision.report:VISION",
         fork_at_task=1,
         arms=("none", "fire", "snp", "reset"),
+        tuned_by="online_accuracy",
         benchmark=True,
     ),
     Kind(
@@ -25,6 +26,7 @@ add(
         settings=f"{LANGUAGE}.pretrain.settings:PretrainSettings",
         build=f"{LANGUAGE}.pretrain.work:build",
         report=f"{LANGUAGE}.report:PRETRAIN",
+        tuned_by="-val_loss",
         shared=True,
         forking=f"{LANGUAGE}.pretrain.starts:Starts",
     ),
@@ -34,6 +36,7 @@ add(
         settings=f"{LANGUAGE}.finetune.settings:SFTSettings",
         build=f"{LANGUAGE}.finetune.work:build",
         report=f"{LANGUAGE}.report:SFT",
+        tuned_by="-learn_loss",
     ),
     Kind(
         "clip",
@@ -41,6 +44,7 @@ add(
         settings=f"{LANGUAGE}.images.settings:ClipSettings",
         build=f"{LANGUAGE}.images.work:build",
         report=f"{LANGUAGE}.report:CLIP",
+        tuned_by="accuracy",
     ),
     Kind(
         "continual",
@@ -48,6 +52,7 @@ add(
         settings=f"{LANGUAGE}.continual.settings:ContinualSettings",
         build=f"{LANGUAGE}.continual.work:build",
         report=f"{LANGUAGE}.report:CONTINUAL",
+        tuned_by="score",
     ),
     Kind(
         "linear",
@@ -55,5 +60,6 @@ add(
         settings="supple.tracks.linear.settings:LinearSettings",
         build="supple.tracks.linear.work:build",
         report="supple.tracks.linear.report:LINEAR",
+        tuned_by="-loss",
     ),
 )

@@ -7,9 +7,10 @@ import pytest
 import torch
 
 from supple.experiments import checkpoint
-from supple.experiments.errors import CheckpointError
-from supple.experiments.fork import fork
+from supple.experiments.errors import CheckpointError, UsageError
+from supple.experiments.fork import fork, fork_step_of, stop_step_of
 from supple.experiments.rundir import RunDirectory
+from supple.experiments.work import Task
 
 CONFIG: dict[str, Any] = {
     "algorithm": "ppo", "seed": 0, "total_steps": 128, "start_step": 0, "stop_step": 64, "hooks": [], "arm": None,
@@ -67,3 +68,48 @@ def test_no_fork_from_a_damaged_trunk_or_with_a_bad_config(tmp_path: Path, trunk
     with pytest.raises(CheckpointError, match=r"state\.safetensors: damaged"):
         fork(trunk, checkpoint.folder_of(trunk.checkpoints, 64), tmp_path / "arm", ARM)
     assert list((tmp_path / "arm").iterdir()) == []
+
+
+def tasks(ends: tuple[int, ...] = (100, 300, 1000)) -> tuple[Task, ...]:
+    return tuple(Task(i, s, e, str(i)) for i, (s, e) in enumerate(zip((0, *ends), ends, strict=False)))
+
+
+@pytest.mark.parametrize(("share", "step"), [(0.5, 496), (0.25, 248), (0.01, 8), (0.99, 992)])
+def test_a_share_forks_at_the_nearest_step_at_which_runs_can_part(share: float, step: int) -> None:
+    assert fork_step_of(tasks(), 8, share) == step
+
+
+def test_arms_that_part_at_the_beginning_have_no_trunk() -> None:
+    assert fork_step_of(tasks(), 8, 0.0) == 0
+
+
+def test_a_task_forks_where_it_begins() -> None:
+    assert [fork_step_of(tasks(), 8, fork_at_task=task) for task in (1, 2)] == [100, 300]
+
+
+@pytest.mark.parametrize(
+    ("share", "task", "ends", "words"),
+    [
+        (-0.1, None, (100,), r"--fork-at must lie in \[0, 1\), a fraction of the run, got -0.1"),
+        (1.0, None, (100,), r"--fork-at must lie in \[0, 1\), a fraction of the run, got 1.0"),
+        (0.001, None, (100,), "--fork-at 0.001 would fork at step 0 of 100"),
+        (0.5, 1, (100, 200), "--fork-at and --fork-at-task both say"),
+        (None, 0, (100, 200, 300), "--fork-at-task must be one of the later tasks, 1 to 2, got 0"),
+        (None, 3, (100, 200, 300), "--fork-at-task must be one of the later tasks, 1 to 2, got 3"),
+        (None, 1, (100,), "one task only, and no switch to fork at"),
+    ],
+)
+def test_a_fork_that_there_cannot_be_is_refused(
+    share: float | None, task: int | None, ends: tuple[int, ...], words: str
+) -> None:
+    with pytest.raises(UsageError, match=words):
+        fork_step_of(tasks(ends), 8, share, task)
+
+
+def test_runs_that_stop_early_meet_a_switch_or_are_refused() -> None:
+    assert stop_step_of(tasks(), 8, 0.2) == 200
+    assert stop_step_of(tasks((100,)), 8, 0.3) == 32  # where there is no switch at all
+    with pytest.raises(UsageError, match=r"ends at step 96, within the first task.* more than 0\.1$"):
+        stop_step_of(tasks(), 8, 0.1)
+    with pytest.raises(UsageError, match="it lies above 0"):
+        stop_step_of(tasks(), 8, 0.0)

@@ -1,0 +1,27 @@
+"""Texts in which `{names}` stand for what the points of a sweep give."""
+
+import re
+from typing import Any
+
+from .errors import UsageError
+from .points import Values
+
+HOLE = re.compile(r"\{(\w+)\}")
+
+
+def holes(value: Any) -> set[str]:
+    """Return the names that stand in braces in a text, or in one of several."""
+    if isinstance(value, list | tuple):
+        return {hole for item in value for hole in holes(item)}
+    return set(HOLE.findall(value)) if isinstance(value, str) else set()
+
+
+def fill(value: Any, point: Values) -> Any:
+    """Return a text in which a point's values stand in place of their names. Raises UsageError for a missing one."""
+    if isinstance(value, list | tuple):
+        return [fill(item, point) for item in value]
+    if missing := holes(value) - point.keys():
+        raise UsageError(f"{value}: no point has a value for {{{sorted(missing)[0]}}}")
+    if alone := HOLE.fullmatch(value):
+        return point[alone[1]]
+    return HOLE.sub(lambda match: str(point[match[1]]), value)
