@@ -135,6 +135,13 @@ def presets() -> Rows:
         yield name, f"{preset.kind}: {preset.about}"
 
 
+def suites() -> Rows:
+    from supple.experiments.suites import about, suites
+
+    for name in suites():
+        yield name, about(name)
+
+
 LONG = ("games",)  # shown only when asked for
 TOPICS: dict[str, Callable[[], Rows]] = {
     "interventions": interventions,
@@ -146,6 +153,7 @@ TOPICS: dict[str, Callable[[], Rows]] = {
     "shifts": shifts,
     "kinds": kinds,
     "presets": presets,
+    "suites": suites,
 }
 MORE: dict[str, Callable[[], Table]] = {"activations": activation_properties}  # a second table under a topic's own
 

@@ -4,6 +4,7 @@
   supple sweep rates.toml --out runs/rates --jobs 2
   supple worker runs/rates                                another process, or machine, takes a share
   supple sweep rates.toml --out runs/rates                again, after values or seeds were added to the file
+  supple sweep permuted-mnist --scale small --out runs/mnist      a table of a paper: supple list suites
   supple sweep rates.toml --out runs/rates --on slurm --workers 20 --with timeout_min=240 slurm_partition=cpu
   supple sweep rates.toml --out runs/rates --on ray --workers 8 --with address=auto num_gpus=1 --per-gpu 4
 
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 @dataclass(kw_only=True)
 class Options:
     file: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")]
-    """A sweep file, in TOML."""
+    """A sweep file, in TOML, or the name of a suite (supple list suites)."""
     out: Path
     """Folder of the sweep; what has begun there goes on, and is widened by what the file has more."""
     jobs: int = 0
@@ -80,9 +81,11 @@ def main(args: Sequence[str]) -> None:
     options = parse(Options, None, args, "supple sweep", "Train many runs from one file.", flags=True)
     load_plugins(args)
 
+    from supple.experiments.suites import find_suite
     from supple.experiments.sweep_file import read_sweep  # PyTorch, which help texts do without
 
-    sweep, jobs = read_sweep(options.file, options.scale, options.search), resume.workers(options.jobs)
+    file = options.file if options.file.suffix or options.file.exists() else find_suite(str(options.file))
+    sweep, jobs = read_sweep(file, options.scale, options.search), resume.workers(options.jobs)
     if options.dry_run:
         foretell(sweep.planned(options.out, jobs, warn), jobs)
         return

@@ -1,0 +1,33 @@
+"""Suites: the sweep files of the papers' tables and figures, by name."""
+
+import tomllib
+from pathlib import Path
+
+from ...registry import did_you_mean
+from ..errors import UsageError
+
+FOLDER = Path(__file__).parent
+
+
+def suites() -> dict[str, Path]:
+    """Return the sweep files by their names, in alphabetical order."""
+    return {file.stem: file for file in sorted(FOLDER.glob("*.toml"))}
+
+
+def find_suite(name: str) -> Path:
+    """Return the sweep file of a suite. Raises UsageError for a name that none has."""
+    known = suites()
+    if name not in known:
+        raise UsageError(f"there is no sweep file {name}, and no suite of this name{did_you_mean(name, known)}")
+    return known[name]
+
+
+def about(name: str) -> str:
+    """Return what a suite is about, and the hours that it takes, in one line."""
+    entry = tomllib.loads(find_suite(name).read_text(encoding="utf-8"))["about"]
+    hours = ", ".join(f"--scale {scale} {_long(hours)}" for scale, hours in entry["hours"].items())
+    return f"{entry['title']} ({entry['source']}); {hours} on {entry['machine']}"
+
+
+def _long(hours: float) -> str:
+    return f"{hours / 24:.0f} days" if hours >= 72 else f"{hours:.2g} h"
