@@ -9,6 +9,7 @@ import pytest
 from supple.experiments.comparison import Comparison, create, folder_of, slug
 from supple.experiments.errors import UsageError
 from supple.experiments.settings import RunSettings
+from supple.tracks.linear.settings import LinearSettings
 
 
 def test_folders_are_named_after_seeds_and_hooks() -> None:
@@ -34,3 +35,28 @@ def test_what_is_wrong_for_any_kind_is_refused_before_anything_is_built(
     with pytest.raises(UsageError, match=words):
         create(tmp_path / "out", comparison, 1)
     assert not (tmp_path / "out").exists()
+
+
+def test_an_arm_has_settings_of_its_own(tmp_path: Path) -> None:
+    """They stand beside its hooks, and in its folder's name; its seeds share tasks with the others'."""
+    comparison = Comparison(
+        "linear", LinearSettings(), ("none", "snp@task + learning_rate=0.5", "n_hidden=4"), (0,), 0, "test"
+    )
+    assert [comparison.own(arm) for arm in comparison.arms] == [
+        {"hook": ("none",)},
+        {"hook": ("snp@task",), "learning_rate": 0.5},
+        {"hook": ("none",), "n_hidden": 4},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arm", "words"),
+    [
+        ("none + learning_rte=1", "linear has no setting 'learning_rte': did you mean 'learning_rate'?"),
+        ("none + learning_rate=fast", "learning_rate should be a finite number"),
+        ("none + learning_rate=0.1", "settings of its own need a comparison without a trunk, --fork-at 0"),
+    ],
+)
+def test_an_arm_that_cannot_have_such_settings_is_refused(tmp_path: Path, arm: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        create(tmp_path / "c", Comparison("linear", LinearSettings(), ("none", arm), (0,), 20, "test"), 1)

@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,11 @@ import pytest
 from supple.experiments.claim import FILE, claim
 from supple.experiments.comparison import Comparison, create
 from supple.experiments.errors import RunError
-from supple.experiments.jobs import FINISHED, OUTCOME, Job, jobs_of, work_off
+from supple.experiments.jobs import FINISHED, OUTCOME, Job, jobs_of
 from supple.experiments.workers import run_jobs
 from supple.tracks.linear.settings import LinearSettings
+
+Here = Callable[[list[Job]], list[str]]
 
 
 def plan(path: Path, **changes: Any) -> list[Job]:
@@ -25,19 +28,7 @@ def plan(path: Path, **changes: Any) -> list[Job]:
     return jobs_of(path, create(path, comparison, 1))
 
 
-def here(jobs: list[Job]) -> list[str]:
-    """Work the jobs off in this process; their labels, in order."""
-    done: list[str] = []
-
-    def attempt(job: Job, held: Any) -> None:
-        done.append(job.label)
-        job.attempt(held, lambda step, end: None, lambda line: None)
-
-    work_off(jobs, attempt)
-    return done
-
-
-def test_trunks_come_before_their_arms_and_what_is_finished_is_left(tmp_path: Path) -> None:
+def test_trunks_come_before_their_arms_and_what_is_finished_is_left(tmp_path: Path, here: Here) -> None:
     jobs = plan(tmp_path / "out")
     assert here(jobs[:1]) == ["seed 0 · trunk"]
     assert here(jobs) == ["seed 1 · trunk", "seed 0 · none", "seed 0 · snp", "seed 1 · none", "seed 1 · snp"]
@@ -46,7 +37,7 @@ def test_trunks_come_before_their_arms_and_what_is_finished_is_left(tmp_path: Pa
 
 
 def test_a_job_that_fails_is_set_aside_with_its_reason_and_tried_again_if_asked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, here: Here
 ) -> None:
     jobs = plan(tmp_path / "out", seeds=(0,), fork_step=0, arms=("none", "snp@40"))
     with monkeypatch.context() as broken:
@@ -61,14 +52,14 @@ def test_a_job_that_fails_is_set_aside_with_its_reason_and_tried_again_if_asked(
     assert [job.failed for job in jobs] == [False, False]
 
 
-def test_arms_of_a_trunk_that_failed_are_not_begun(tmp_path: Path) -> None:
+def test_arms_of_a_trunk_that_failed_are_not_begun(tmp_path: Path, here: Here) -> None:
     jobs = plan(tmp_path / "out", seeds=(0,))
     jobs[0].ended("failed", reason="diverged")
     assert here(jobs) == []
     assert not (tmp_path / "out/seed-0/none").exists()
 
 
-def test_a_trunk_that_turns_out_to_be_damaged_comes_to_its_end_again(tmp_path: Path) -> None:
+def test_a_trunk_that_turns_out_to_be_damaged_comes_to_its_end_again(tmp_path: Path, here: Here) -> None:
     jobs = plan(tmp_path / "out", seeds=(0,))
     assert here(jobs[:1]) == ["seed 0 · trunk"]
     weights = tmp_path / f"out/seed-0/trunk/checkpoints/{40:012}/state.safetensors"
@@ -78,7 +69,7 @@ def test_a_trunk_that_turns_out_to_be_damaged_comes_to_its_end_again(tmp_path: P
     assert weights.read_bytes() == sound
 
 
-def test_a_job_in_other_hands_is_waited_for_and_not_begun_twice(tmp_path: Path) -> None:
+def test_a_job_in_other_hands_is_waited_for_and_not_begun_twice(tmp_path: Path, here: Here) -> None:
     [job] = plan(tmp_path / "out", seeds=(0,), arms=("none",), fork_step=0)
     job.folder.mkdir(parents=True)
     with claim(job.folder):
@@ -106,7 +97,7 @@ def test_who_lost_its_claim_leaves_the_outcome_to_who_has_it(tmp_path: Path) -> 
     assert job.outcome is None
 
 
-def test_eight_workers_on_one_queue_share_no_run(tmp_path: Path) -> None:
+def test_eight_workers_on_one_queue_share_no_run(tmp_path: Path, here: Here) -> None:
     """Each is a process of its own, forked from this one, and says which runs it took."""
     jobs = plan(tmp_path / "out", seeds=tuple(range(12)))
     crowd = []

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from supple.experiments.errors import UsageError
-from supple.experiments.jobs import Job, work_off
+from supple.experiments.jobs import Job
 from supple.experiments.points import Choice, Random, Range, Space
 from supple.experiments.study import Study
 from supple.experiments.sweep import Sweep, open_sweep
 from supple.experiments.sweep_file import read_sweep
 
 LINEAR = {"tasks": "semantic,reversal", "updates_per_task": 20, "checkpoint_every": 10, "measure_every": 10}
+Here = Callable[[list[Job]], list[str]]
 Write = Callable[[str], Path]
 
 
@@ -24,18 +25,6 @@ def study(name: str = "lin", **changes: Any) -> Study:
 
 def folders(jobs: list[Job], path: Path) -> set[str]:
     return {str(job.folder.relative_to(path)) for job in jobs}
-
-
-def here(jobs: list[Job]) -> list[str]:
-    """Work the jobs off in this process; their labels, in order."""
-    done: list[str] = []
-
-    def attempt(job: Job, held: Any) -> None:
-        done.append(job.label)
-        job.attempt(held, lambda step, end: None, lambda line: None)
-
-    work_off(jobs, attempt)
-    return done
 
 
 @pytest.fixture
@@ -134,7 +123,7 @@ def test_a_study_that_cannot_be_is_refused_by_name(tmp_path: Path, changes: dict
 # -- widening -------------------------------------------------------------------------------------------------------
 
 
-def test_what_the_file_has_more_is_added_and_what_is_finished_stays(tmp_path: Path) -> None:
+def test_what_the_file_has_more_is_added_and_what_is_finished_stays(tmp_path: Path, here: Here) -> None:
     path = tmp_path / "out"
     first = here(Sweep([study(space=Space({"learning_rate": [0.1]}))]).begin(path))
     assert first == ["lin · seed 0 · learning_rate 0.1 · none"]
