@@ -22,7 +22,7 @@ Score = Callable[[str, Point, str], float | None]  # folder, point, measure → 
 
 @dataclass(frozen=True)
 class Tuned:
-    """How arms were tuned: the rule, the measure, the points of each arm so far, and the chosen ones, by labels."""
+    """Say how arms were tuned: the rule, the measure, the points of each arm so far, and the chosen ones, by labels."""
 
     rule: Search
     measure: str

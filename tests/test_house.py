@@ -28,6 +28,7 @@ LIBRARIES: dict[str, set[str]] = {
             "matplotlib",
             "jinja2",
             "submitit",
+            "optuna",
             "ray",
         )
     },
