@@ -2,6 +2,7 @@
 
 import math
 import os
+import platform
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,17 @@ def cpus() -> int:
     except (OSError, ValueError):  # no container, or "max"
         return bound
     return max(1, min(bound, math.ceil(quota / period)))
+
+
+def description() -> str:
+    """Return what machine this is: its processor, how many of its cores this process may use, and its GPU."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:  # another system than Linux
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    gpu = [torch.cuda.get_device_name()] if torch.cuda.is_available() else []
+    return ", ".join([f"{cpus()} × {names[0] if names else platform.processor() or platform.machine()}", *gpu])
 
 
 def free_memory() -> int:

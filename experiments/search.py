@@ -6,12 +6,11 @@ many of them. Tuning over the whole lifetime makes all methods look alike (Mesba
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite
+from math import isfinite, nan
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-
+from ..metrics import learning_curve_area
 from .errors import UsageError
 from .points import Choice, Random, Range, Values
 from .settings import Seeds
@@ -22,8 +21,7 @@ if TYPE_CHECKING:
 
 ROUND = 4  # points of an arm that are drawn at once: so many can be trained side by side
 WORST = float("-inf")
-PARTS = 20  # of a task, over which returns are averaged
-RETURN = "return"
+RETURN, LAST = "return", "last"
 
 Method = Literal["random", "tpe"]
 Scored = tuple[Values, float]
@@ -124,33 +122,42 @@ def _value(each: Range | Choice, value: Any) -> Any:
     return each.choice[value] if isinstance(each, Choice) else each.rounded(value)
 
 
+def runs_of(jobs: Sequence["Job"]) -> list["RunData"]:
+    """Return what the runs of these jobs logged, one for each seed, but of those that failed."""
+    from .report.collect import load_runs
+
+    return [run for job in jobs if not job.failed for run in load_runs(job.folder)]
+
+
+def seconds_of(runs: Sequence["RunData"]) -> float:
+    """Return how long these were trained; those of a stack were together."""
+    return sum({run.path: max((row.get("time", 0.0) for row in run.metrics), default=0.0) for run in runs}.values())
+
+
 def score_of_jobs(jobs: Sequence["Job"], measure: str) -> tuple[float, float]:
     """Return how good a point is whose runs are at their ends, the mean over them, or −∞ if one of them failed; and the
     seconds that they were trained for."""
-    from .report.collect import load_runs
-
-    runs = [run for job in jobs if not job.failed for run in load_runs(job.folder)]
-    seconds = sum({run.path: max((row.get("time", 0.0) for row in run.metrics), default=0.0) for run in runs}.values())
+    runs = runs_of(jobs)
     found = WORST if any(job.failed for job in jobs) else fmean(score(run, measure) for run in runs)
-    return found if isfinite(found) else WORST, seconds
+    return found if isfinite(found) else WORST, seconds_of(runs)
 
 
 def score(run: "RunData", measure: str) -> float:
     """Return how good a run is, the more the better: the mean over its tasks of a number that was logged.
 
-    measure: `return`, the mean of the training episodes' returns over 20 equal parts of a task; or a name in
-    tasks.jsonl or metrics.jsonl, of which the last value in each task counts, and a `-` before it where less is better.
-    NaN where nothing was logged.
+    measure: `return`, the area under the curve of training returns (`metrics.learning_curve_area`); or a name in
+    tasks.jsonl or metrics.jsonl, of which the last value in each task counts. A `-` before it: less is better. `@last`
+    behind it: of the last task alone. NaN where nothing was logged.
     """
-    name = measure.removeprefix("-")
+    name, _, which = measure.removeprefix("-").partition("@")
     found: list[float] = []
-    for task in run.tasks:
+    for task in run.tasks[-1:] if which == LAST else run.tasks:
         if name == RETURN:
-            own = (run.episodes.tasks == task.index).nonzero()[0]
-            steps, returns = run.episodes.steps[own], run.episodes.returns[own]
-            parts = np.minimum((steps - 1 - task.start) * PARTS // (task.end - task.start), PARTS - 1)
-            found += [float(np.mean([returns[parts == part].mean() for part in np.unique(parts)]))] if len(own) else []
+            own = run.episodes.tasks == task.index
+            end = min(task.end, run.config.get("stop_step") or task.end)
+            if own.any():
+                found.append(learning_curve_area(run.episodes.steps[own], run.episodes.returns[own], task.start, end))
             continue
         rows = [row for row in (*run.metrics, *run.outcomes) if row.get("task") == task.index]
         found += [float(value) for row in rows if isinstance(value := row.get(name), int | float)][-1:]
-    return (-1 if measure.startswith("-") else 1) * fmean(found) if found else float("nan")
+    return (-1 if measure.startswith("-") else 1) * fmean(found) if found else nan

@@ -7,6 +7,7 @@
   supple compare ppo --preset gym-control-small --out runs/demo
   supple sweep my_sweep.toml --out runs/s
   supple worker runs/s
+  supple bench "l2_init(strength=1e-3)"
   supple resume runs/a
   supple report runs/demo
   supple doctor runs/a
@@ -15,7 +16,7 @@
   supple new intervention my_method
   supple check my_method.py
   supple fetch humanoid-bench
-  supple list [interventions | activations | metrics | environments | sequences | kinds | presets]
+  supple list [interventions | activations | metrics | environments | sequences | kinds | presets | suites]
 
 `supple COMMAND --help` explains each.
 """
@@ -28,7 +29,7 @@ from supple.experiments.interruption import watching
 from supple.registry import did_you_mean
 
 COMMANDS = (
-    *("train", "compare", "sweep", "worker", "resume", "report", "doctor", "list", "new", "check", "fetch"),
+    *("train", "compare", "sweep", "worker", "bench", "resume", "report", "doctor", "list", "new", "check", "fetch"),
     *("linear", "language", "vision"),
 )
 

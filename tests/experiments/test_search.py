@@ -88,16 +88,17 @@ def run_of(**logs: Any) -> RunData:
 
 
 def test_returns_count_by_the_steps_that_they_took_to_earn() -> None:
-    """Ten short bad episodes in a twentieth of a task weigh as much as a long good one in another."""
+    """Five short bad episodes weigh less than one that is long and good."""
     steps = np.array([1.0, 2, 3, 4, 5, 50, 150])
     episodes = Episodes(steps, np.array([0] * 6 + [1]), np.array([1.0] * 5 + [9, 7]), np.zeros(7, bool))
-    assert score(run_of(episodes=episodes), "return") == pytest.approx(((1 + 9) / 2 + 7) / 2)
+    assert score(run_of(episodes=episodes), "return") == pytest.approx(((9 * 1 + 11 * 9) / 20 + 7) / 2)
 
 
 def test_a_measure_is_the_mean_over_tasks_of_what_was_logged_last() -> None:
     metrics = [{"task": 0, "loss": 3.0}, {"task": 0, "loss": 1.0}, {"task": 1, "loss": 5.0}, {"task": 1, "other": 0.0}]
     assert score(run_of(metrics=metrics), "loss") == 3
     assert score(run_of(metrics=metrics, outcomes=[{"task": 0, "loss": 2.0}]), "-loss") == -3.5
+    assert score(run_of(metrics=metrics), "loss@last") == 5
     assert np.isnan(score(run_of(metrics=metrics), "lose"))
 
 

@@ -1,0 +1,87 @@
+"""The suite of the board, and the row that comes of its runs."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from .. import files, plugins
+from ..fields import preset_of
+from ..fork import FRESH, NONE
+from ..jobs import Job
+from ..kinds import find_kind
+from ..rundir import versions
+from ..search import runs_of, score, seconds_of
+from ..study import Study
+from ..sweep import Sweep
+from ..sweep_file import read_sweep
+from .row import Result, Row
+
+FILE = Path(__file__).with_name("bench.toml")
+# study → what its runs are scored by (`search.score`)
+MEASURES = {
+    "cart-pole": "return",
+    "nine-rooms": "return",
+    "random-labels": "online_accuracy",
+    "warm-start": "test_accuracy@last",
+}
+# kind of run → the arm that is as able to learn as a new network
+CEILINGS = {"ppo": f"{NONE} + {FRESH}=true", "vision": "reset@task"}
+DIGITS = 16  # of a sum
+
+
+def suite(studies: Sequence[str] = ()) -> list[Study]:
+    """Return the studies that methods are scored on, all or those named, without arms."""
+    return [study for study in read_sweep(FILE).studies if not studies or study.name in studies]
+
+
+def bench(methods: Sequence[str], studies: Sequence[str] = ()) -> Sweep:
+    """Return the sweep that scores methods beside `none`.
+
+    methods: hooks as of `supple compare --arm`, or `fresh`. studies: names in bench.toml; default all."""
+    return Sweep(
+        [
+            replace(study, arms=tuple(dict.fromkeys(arm_of(study.kind, method) for method in (NONE, *methods))))
+            for study in suite(studies)
+        ]
+    )
+
+
+def arm_of(kind: str, method: str) -> str:
+    """Return the arm of a kind of runs that a method is."""
+    return CEILINGS[kind] if method == FRESH else method
+
+
+def row_of(method: str, jobs: Sequence[Job], machine: str) -> Row:
+    """Return the row of a method. jobs: all of `bench`, at their ends; those of `none` say what the method costs."""
+    results = {}
+    for study in suite(tuple(job.study for job in jobs)):
+        own = [job for job in jobs if job.study == study.name and job.arm == arm_of(study.kind, method)]
+        others = [job for job in jobs if job.study == study.name and job.arm == NONE]
+        runs, seconds = runs_of(own), seconds_of(runs_of(others))
+        scores: dict[str, float | None] = {str(seed): None for job in own for seed in job.seeds}
+        scores |= {str(run.seed): round(score(run, MEASURES[study.name]), 6) for run in runs}
+        cost = round(seconds_of(runs) / seconds, 3) if seconds else None
+        results[study.name] = Result(scores, round(seconds_of(runs), 1), cost, sum_of(study))
+    return Row(
+        method=method,
+        results=results,
+        plugins={plugin.name: plugin.sha256 for plugin in plugins.loaded()},
+        versions=versions(),
+        code=code(),
+        machine=machine,
+    )
+
+
+def sum_of(study: Study) -> str:
+    """Return a sum over all that the runs of a study depend on but the code, by which other suites' rows are told."""
+    preset = preset_of(find_kind(study.kind), study.preset)
+    settings = dict(preset.settings) if preset else {}
+    text = json.dumps([study.base, settings, study.seeds], default=str, sort_keys=True)
+    return files.sha256(text.encode())[:DIGITS]
+
+
+def code() -> str:
+    """Return a sum over the Python files of supple."""
+    root = Path(__file__).parents[2]
+    return files.sha256("".join(files.sha256(f.read_bytes()) for f in sorted(root.rglob("*.py"))).encode())[:DIGITS]
