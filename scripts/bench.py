@@ -78,7 +78,7 @@ def main(args: Sequence[str]) -> None:
 
 
 def hook_of(plugin: plugins.Plugin) -> str:
-    """Return the hook of the one intervention of a plug-in: at every switch if it acts at moments. Raises UsageError."""
+    """Return the hook of a plug-in's intervention: at every switch, if it acts at moments. Raises UsageError."""
     names = plugin.registered["intervention"]
     if len(names) != 1:
         raise UsageError(f"{plugin.name} has {len(names)} interventions: name the METHOD too, a hook as of --hook")
