@@ -7,14 +7,14 @@ import pytest
 
 from supple.experiments.jobs import Job, work_off
 
-Here = Callable[[list[Job]], list[str]]
+Worked = Callable[[list[Job]], list[str]]
 
 
 @pytest.fixture
-def here() -> Here:
+def worked() -> Worked:
     """Work jobs off in this process; returns their labels, in order."""
 
-    def worked(jobs: list[Job]) -> list[str]:
+    def work(jobs: list[Job]) -> list[str]:
         done: list[str] = []
 
         def attempt(job: Job, held: Any) -> None:
@@ -24,4 +24,4 @@ def here() -> Here:
         work_off(jobs, attempt)
         return done
 
-    return worked
+    return work

@@ -15,7 +15,7 @@ from supple.experiments.jobs import FINISHED, OUTCOME, Job, jobs_of
 from supple.experiments.workers import run_jobs
 from supple.tracks.linear.settings import LinearSettings
 
-Here = Callable[[list[Job]], list[str]]
+Worked = Callable[[list[Job]], list[str]]
 
 
 def plan(path: Path, **changes: Any) -> list[Job]:
@@ -28,53 +28,53 @@ def plan(path: Path, **changes: Any) -> list[Job]:
     return jobs_of(path, create(path, comparison, 1))
 
 
-def test_trunks_come_before_their_arms_and_what_is_finished_is_left(tmp_path: Path, here: Here) -> None:
+def test_trunks_come_before_their_arms_and_what_is_finished_is_left(tmp_path: Path, worked: Worked) -> None:
     jobs = plan(tmp_path / "out")
-    assert here(jobs[:1]) == ["seed 0 · trunk"]
-    assert here(jobs) == ["seed 1 · trunk", "seed 0 · none", "seed 0 · snp", "seed 1 · none", "seed 1 · snp"]
-    assert here(jobs) == []
+    assert worked(jobs[:1]) == ["seed 0 · trunk"]
+    assert worked(jobs) == ["seed 1 · trunk", "seed 0 · none", "seed 0 · snp", "seed 1 · none", "seed 1 · snp"]
+    assert worked(jobs) == []
     assert all(job.outcome == {"outcome": FINISHED} for job in jobs)
 
 
 def test_a_job_that_fails_is_set_aside_with_its_reason_and_tried_again_if_asked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, here: Here
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, worked: Worked
 ) -> None:
     jobs = plan(tmp_path / "out", seeds=(0,), fork_step=0, arms=("none", "snp@40"))
     with monkeypatch.context() as broken:
         broken.setattr("supple.interventions.shrink_perturb.ShrinkPerturb.apply", lambda *_: 1 / 0)
-        assert here(jobs) == ["seed 0 · none", "seed 0 · snp@40"]
+        assert worked(jobs) == ["seed 0 · none", "seed 0 · snp@40"]
     outcome = json.loads((tmp_path / "out/seed-0/snp_40" / OUTCOME).read_text())
     assert (outcome["outcome"], outcome["reason"]) == ("failed", "ZeroDivisionError: division by zero")
     assert "Traceback" in outcome["traceback"]
-    assert here(jobs) == []
+    assert worked(jobs) == []
     jobs[1].forget()
-    assert here(jobs) == ["seed 0 · snp@40"]
+    assert worked(jobs) == ["seed 0 · snp@40"]
     assert [job.failed for job in jobs] == [False, False]
 
 
-def test_arms_of_a_trunk_that_failed_are_not_begun(tmp_path: Path, here: Here) -> None:
+def test_arms_of_a_trunk_that_failed_are_not_begun(tmp_path: Path, worked: Worked) -> None:
     jobs = plan(tmp_path / "out", seeds=(0,))
     jobs[0].ended("failed", reason="diverged")
-    assert here(jobs) == []
+    assert worked(jobs) == []
     assert not (tmp_path / "out/seed-0/none").exists()
 
 
-def test_a_trunk_that_turns_out_to_be_damaged_comes_to_its_end_again(tmp_path: Path, here: Here) -> None:
+def test_a_trunk_that_turns_out_to_be_damaged_comes_to_its_end_again(tmp_path: Path, worked: Worked) -> None:
     jobs = plan(tmp_path / "out", seeds=(0,))
-    assert here(jobs[:1]) == ["seed 0 · trunk"]
+    assert worked(jobs[:1]) == ["seed 0 · trunk"]
     weights = tmp_path / f"out/seed-0/trunk/checkpoints/{40:012}/state.safetensors"
     sound = weights.read_bytes()
     weights.write_bytes(b"")
-    assert here(jobs) == ["seed 0 · none", "seed 0 · trunk", "seed 0 · none", "seed 0 · snp"]
+    assert worked(jobs) == ["seed 0 · none", "seed 0 · trunk", "seed 0 · none", "seed 0 · snp"]
     assert weights.read_bytes() == sound
 
 
-def test_a_job_in_other_hands_is_waited_for_and_not_begun_twice(tmp_path: Path, here: Here) -> None:
+def test_a_job_in_other_hands_is_waited_for_and_not_begun_twice(tmp_path: Path, worked: Worked) -> None:
     [job] = plan(tmp_path / "out", seeds=(0,), arms=("none",), fork_step=0)
     job.folder.mkdir(parents=True)
     with claim(job.folder):
         assert job.claim() is None
-    assert here([job]) == ["seed 0 · none"]
+    assert worked([job]) == ["seed 0 · none"]
 
 
 def test_a_job_whose_process_died_is_set_aside_but_where_another_goes_on_with_it(tmp_path: Path) -> None:
@@ -97,14 +97,14 @@ def test_who_lost_its_claim_leaves_the_outcome_to_who_has_it(tmp_path: Path) -> 
     assert job.outcome is None
 
 
-def test_eight_workers_on_one_queue_share_no_run(tmp_path: Path, here: Here) -> None:
+def test_eight_workers_on_one_queue_share_no_run(tmp_path: Path, worked: Worked) -> None:
     """Each is a process of its own, forked from this one, and says which runs it took."""
     jobs = plan(tmp_path / "out", seeds=tuple(range(12)))
     crowd = []
     for number in range(8):
         if not (child := os.fork()):
             try:
-                (tmp_path / str(number)).write_text("\n".join(here(jobs)))
+                (tmp_path / str(number)).write_text("\n".join(worked(jobs)))
             finally:
                 os._exit(0)
         crowd.append(child)

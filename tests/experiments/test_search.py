@@ -22,7 +22,7 @@ from supple.experiments.sweep_file import read_sweep
 LINEAR = {"tasks": "semantic,reversal", "updates_per_task": 20, "checkpoint_every": 10, "measure_every": 10}
 RATE = Range(1e-4, 1.0, log=True)
 SHORT: Any = {"points": 5, "share": 0.7, "seeds": (100,)}
-Here = Callable[[list[Job]], list[str]]
+Worked = Callable[[list[Job]], list[str]]
 
 
 def good(values: Values) -> float:
@@ -112,7 +112,7 @@ def tuned(**changes: Any) -> Study:
     return Study("lin", "linear", **given)
 
 
-def to_the_end(sweep: Sweep, path: Path, here: Here) -> tuple[list[Job], list[int]]:
+def to_the_end(sweep: Sweep, path: Path, worked: Worked) -> tuple[list[Job], list[int]]:
     """Train all that a sweep comes to; its runs, and how many each round had."""
     rounds = []
     while True:
@@ -120,15 +120,15 @@ def to_the_end(sweep: Sweep, path: Path, here: Here) -> tuple[list[Job], list[in
         if not (left := sum(job.open for job in jobs)):
             return jobs, rounds
         rounds.append(left)
-        here(jobs)
+        worked(jobs)
 
 
 def test_arms_are_tuned_on_other_seeds_for_a_share_of_the_steps_and_trained_at_their_best(
-    tmp_path: Path, here: Here
+    tmp_path: Path, worked: Worked
 ) -> None:
     path, sweep = tmp_path / "s", Sweep([tuned()])
     planned = sweep.planned(path)
-    jobs, rounds = to_the_end(sweep, path, here)
+    jobs, rounds = to_the_end(sweep, path, worked)
     assert rounds == [8, 2, 2]  # four of each arm, the fifth of each, and the two results
     assert len(planned) == len(jobs) == 12
     told = json.loads((path / "lin" / "tuned.json").read_text())
@@ -144,10 +144,10 @@ def test_arms_are_tuned_on_other_seeds_for_a_share_of_the_steps_and_trained_at_t
     assert "none + learning_rate=" in str(sorted(results))
 
 
-def test_failed_points_are_not_chosen(tmp_path: Path, here: Here) -> None:
+def test_failed_points_are_not_chosen(tmp_path: Path, worked: Worked) -> None:
     """A learning rate at which every run diverges: the sweep goes on with the others."""
     search = Search({"learning_rate": Choice((0.05, 1e30))}, method="random", **{**SHORT, "points": 6})
-    jobs, _ = to_the_end(Sweep([tuned(arms=("none",), search=search)]), tmp_path / "s", here)
+    jobs, _ = to_the_end(Sweep([tuned(arms=("none",), search=search)]), tmp_path / "s", worked)
     assert {job.arm for job in jobs if job.failed} == {"none + learning_rate=1e+30"}
     assert [job.arm for job in jobs if job.seeds == (0,)] == ["none + learning_rate=0.05"]
 

@@ -15,7 +15,7 @@ from supple.experiments.sweep import Sweep, open_sweep
 from supple.experiments.sweep_file import read_sweep
 
 LINEAR = {"tasks": "semantic,reversal", "updates_per_task": 20, "checkpoint_every": 10, "measure_every": 10}
-Here = Callable[[list[Job]], list[str]]
+Worked = Callable[[list[Job]], list[str]]
 Write = Callable[[str], Path]
 
 
@@ -123,15 +123,15 @@ def test_a_study_that_cannot_be_is_refused_by_name(tmp_path: Path, changes: dict
 # -- widening -------------------------------------------------------------------------------------------------------
 
 
-def test_what_the_file_has_more_is_added_and_what_is_finished_stays(tmp_path: Path, here: Here) -> None:
+def test_what_the_file_has_more_is_added_and_what_is_finished_stays(tmp_path: Path, worked: Worked) -> None:
     path = tmp_path / "out"
-    first = here(Sweep([study(space=Space({"learning_rate": [0.1]}))]).begin(path))
+    first = worked(Sweep([study(space=Space({"learning_rate": [0.1]}))]).begin(path))
     assert first == ["lin · seed 0 · learning_rate 0.1 · none"]
     wider = study(seeds=(0, 1), arms=("none", "snp@task"), space=Space({"learning_rate": [0.2, 0.1]}))
-    more = here(Sweep([wider, study("other")]).begin(path))
+    more = worked(Sweep([wider, study("other")]).begin(path))
     assert len(more) == 2 * 2 * 2 - 1 + 1
     assert "other · seed 0 · none" in more
-    assert here(open_sweep(path)) == []
+    assert worked(open_sweep(path)) == []
 
 
 def test_settings_that_json_writes_in_another_way_are_the_same_study(tmp_path: Path) -> None:
