@@ -72,9 +72,9 @@ def main(args: Sequence[str]) -> None:
     if options.save and len(methods) != 1:
         raise UsageError("--save is for the row of one METHOD")
     found = trained(options, methods, args) if methods else []
-    show([*(row for row in rows() if row.method not in methods), *found])
     if options.save:
         save(options.save, found[0], known)
+    show([*(row for row in rows() if row.method not in methods), *found])
 
 
 def hook_of(plugin: plugins.Plugin) -> str:
@@ -112,11 +112,7 @@ def show(rows: "Sequence[Row]") -> None:
     from supple.experiments.board import standings, suite
 
     studies = [study.name for study in suite()]
-    try:
-        found = standings(rows, studies)
-    except ValueError as error:
-        raise RunError(str(error)) from error
-    screen.print(table(found, studies))
+    screen.print(table(standings(rows, studies), studies))
     screen.print(
         "Share of what is lost that a method gives back: 0 none, 1 fresh; [ ]: 95 % bootstrap over seeds. Cost: "
         "seconds of training in parts of none's on the same machine."

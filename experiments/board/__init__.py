@@ -4,8 +4,8 @@
 in words what the method is and how its numbers were chosen.
 """
 
-from .bench import bench, row_of, suite
 from .row import Result, Row, read_row, rows, write_row
+from .scoring import bench, row_of, suite
 from .standing import Standing, standings
 
 __all__ = [

@@ -1,8 +1,8 @@
 """Whether a row that somebody submits is what its runs come to when they are trained again."""
 
 from ...metrics import t_interval
-from .bench import suite, sum_of
 from .row import Row
+from .scoring import suite, sum_of
 
 
 def disagreements(before: Row, now: Row) -> dict[str, str]:

@@ -6,8 +6,8 @@ python -m supple.experiments.board.page > docs/board.md
 from collections.abc import Sequence
 from pathlib import Path
 
-from .bench import suite
 from .row import rows
+from .scoring import suite
 from .standing import Standing, standings
 
 TEXT = Path(__file__).with_name("page.md")

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import get_type_hints
 
 from .. import files, typed
 from ..errors import UsageError
@@ -65,18 +65,14 @@ def read_row(path: Path) -> Row:
 def write_row(path: Path, row: Row) -> None:
     """Write a row to a folder, and beside it about.md for its author to fill in, where there is none."""
     path.mkdir(parents=True, exist_ok=True)
-    files.replace(path / FILE, f"{json.dumps(_plain(row), indent=1)}\n".encode())
+    files.replace(path / FILE, f"{json.dumps(asdict(row), indent=1)}\n".encode())
     if not (path / ABOUT).exists():
         files.replace(path / ABOUT, TEMPLATE.format(method=row.method).encode())
 
 
-def rows(folder: Path = FOLDER) -> list[Row]:
+def rows() -> list[Row]:
     """Return the published rows, by their folders' names."""
-    return [read_row(file.parent) for file in sorted(folder.glob(f"*/{FILE}"))]
-
-
-def _plain(row: Row) -> dict[str, Any]:
-    return asdict(row)
+    return [read_row(file.parent) for file in sorted(FOLDER.glob(f"*/{FILE}"))]
 
 
 TEMPLATE = """# {method}

@@ -1,5 +1,6 @@
 """Where methods stand: how much of what a network loses each of them gives back."""
 
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 from ..fork import FRESH, NONE
 from .row import Row
 
-REPS, SEED, TAIL = 2000, 0, 2.5
+REPS, TAIL = 2000, 2.5
 Array = NDArray[np.float64]
 
 
@@ -30,17 +31,15 @@ def standings(rows: Sequence[Row], studies: Sequence[str]) -> list[Standing]:
 
     rows: those of `none` and `fresh` among them, between which shares are measured: (mean − none)/(fresh − none), of
     means over seeds. Intervals are percentiles of a bootstrap over seeds, which are drawn for all three together, as
-    what they share of a seed is no chance. Raises ValueError where one of the two is missing.
+    what they share of a seed is no chance. Without these two rows nothing has a share.
     """
     by_method = {row.method: row for row in rows}
-    if missing := {NONE, FRESH} - by_method.keys():
-        raise ValueError(f"the board has no row of {min(missing)}, by which the others are measured")
-    generator, found = np.random.default_rng(SEED), []
-    draws = {study: generator.random((REPS, len(_scores(by_method[NONE], study)))) for study in studies}
+    ends = [by_method[method] for method in (NONE, FRESH) if method in by_method]
+    found = []
     for row in rows:
         samples = {}
         for study in studies:
-            if (own := _shares([row, by_method[NONE], by_method[FRESH]], study, draws[study])) is not None:
+            if len(ends) == 2 and (own := _shares([row, *ends], study)) is not None:
                 samples[study] = own
         whole = np.mean(list(samples.values()), axis=0) if len(samples) == len(studies) else None
         found.append(
@@ -58,15 +57,18 @@ def _scores(row: Row, study: str) -> dict[str, float]:
     return {} if result is None or result.failed else {k: float(v or 0.0) for k, v in result.scores.items()}
 
 
-def _shares(rows: Sequence[Row], study: str, draws: Array) -> Array | None:
+def _shares(rows: Sequence[Row], study: str) -> Array | None:
     """Return the share, (1 + reps,): of all seeds, then of those that were drawn. None where a score is missing."""
     scores = [_scores(row, study) for row in rows]
     if not all(each.keys() == scores[1].keys() and each for each in scores):
         return None
     values = np.array([[each[seed] for seed in scores[1]] for each in scores])  # (3, seeds)
-    places = np.vstack([np.arange(values.shape[1]), (draws * values.shape[1]).astype(int)])
+    seeds = values.shape[1]
+    drawn = np.random.default_rng(zlib.crc32(study.encode())).integers(seeds, size=(REPS, seeds))
+    places = np.vstack([np.arange(seeds), drawn])
     own, floor, ceiling = values[:, places].mean(2)
-    return np.asarray((own - floor) / (ceiling - floor), dtype=np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):  # seeds may be drawn of which the two do as well
+        return np.asarray((own - floor) / (ceiling - floor), dtype=np.float64)
 
 
 def _estimate(samples: Array) -> tuple[float, float, float]:
