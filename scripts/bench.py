@@ -109,10 +109,10 @@ def trained(options: Options, methods: Sequence[str], args: Sequence[str]) -> "l
 
 def show(rows: "Sequence[Row]") -> None:
     """Print the board."""
-    from supple.experiments.board import standings, suite
+    from supple.experiments.board import CONTROLS, standings, suite
 
     studies = [study.name for study in suite()]
-    screen.print(table(standings(rows, studies), studies))
+    screen.print(table(standings(rows, [name for name in studies if name not in CONTROLS]), studies))
     screen.print(
         "Share of what is lost that a method gives back: 0 none, 1 fresh; [ ]: 95 % bootstrap over seeds. Cost: "
         "seconds of training in parts of none's on the same machine."

@@ -5,9 +5,9 @@ in words what the method is and how its numbers were chosen.
 """
 
 from .row import Result, Row, read_row, rows, write_row
-from .scoring import bench, row_of, suite
+from .scoring import CONTROLS, bench, row_of, suite
 from .standing import Standing, standings
 
 __all__ = [
-    "Result", "Row", "Standing", "bench", "read_row", "row_of", "rows", "standings", "suite", "write_row",
+    "CONTROLS", "Result", "Row", "Standing", "bench", "read_row", "row_of", "rows", "standings", "suite", "write_row",
 ]  # fmt: skip

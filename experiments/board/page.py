@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .row import rows
-from .scoring import suite
+from .scoring import CONTROLS, suite
 from .standing import Standing, standings
 
 TEXT = Path(__file__).with_name("page.md")
@@ -41,7 +41,7 @@ def page() -> str:
     """Return the text of docs/board.md."""
     studies = {study.name: study for study in suite()}
     names = list(studies)
-    found = standings(rows(), names)
+    found = standings(rows(), [name for name in names if name not in CONTROLS])
     lines = [header(names), ["---"] * len(header(names)), *(cells(each, names) for each in found)]
     table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     labels, warm = studies["random-labels"].settings, studies["warm-start"].settings

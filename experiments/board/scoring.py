@@ -25,6 +25,7 @@ MEASURES = {
     "random-labels": "online_accuracy",
     "warm-start": "test_accuracy@last",
 }
+CONTROLS = ("warm-start",)  # in which nothing is lost that could be given back: their scores stand by themselves
 # kind of run → the arm that is as able to learn as a new network
 CEILINGS = {"ppo": f"{NONE} + {FRESH}=true", "vision": "reset@task"}
 DIGITS = 16  # of a sum

@@ -18,8 +18,8 @@ Array = NDArray[np.float64]
 class Standing:
     """Hold where a method stands: its share in each study, and their mean, each with its 95 % interval.
 
-    A share is 0 for a network that goes on as it is, and 1 for one that is new with every task. shares: by study;
-    overall: None where a run failed or a study is missing."""
+    A share is 0 for a network that goes on as it is, and 1 for one that is new with every task. shares: by study, but
+    for controls. overall: None where a run failed or a study is missing."""
 
     row: Row
     shares: Mapping[str, tuple[float, float, float]]
@@ -29,7 +29,7 @@ class Standing:
 def standings(rows: Sequence[Row], studies: Sequence[str]) -> list[Standing]:
     """Return where these rows stand, best first, those without an overall share last.
 
-    rows: those of `none` and `fresh` among them, between which shares are measured: (mean − none)/(fresh − none), of
+    studies: those that have shares. rows: those of `none` and `fresh` among them, between which shares are measured: (mean − none)/(fresh − none), of
     means over seeds. Intervals are percentiles of a bootstrap over seeds, which are drawn for all three together, as
     what they share of a seed is no chance. Without these two rows nothing has a share.
     """
