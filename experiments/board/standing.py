@@ -29,9 +29,9 @@ class Standing:
 def standings(rows: Sequence[Row], studies: Sequence[str]) -> list[Standing]:
     """Return where these rows stand, best first, those without an overall share last.
 
-    studies: those that have shares. rows: those of `none` and `fresh` among them, between which shares are measured: (mean − none)/(fresh − none), of
-    means over seeds. Intervals are percentiles of a bootstrap over seeds, which are drawn for all three together, as
-    what they share of a seed is no chance. Without these two rows nothing has a share.
+    studies: those that have shares. rows: those of `none` and `fresh` among them, between which shares are measured:
+    (mean − none)/(fresh − none), of means over seeds. Intervals are percentiles of a bootstrap over seeds, which are
+    drawn for all three together, as what they share of a seed is no chance. Without these two rows nothing has a share.
     """
     by_method = {row.method: row for row in rows}
     ends = [by_method[method] for method in (NONE, FRESH) if method in by_method]
