@@ -18,12 +18,21 @@ def blocks(language: str) -> list[str]:
 
 
 def test_the_sweep_file_of_the_page_comes_to_its_runs(tmp_path: Path) -> None:
-    (text,) = blocks("toml")
+    text, _ = blocks("toml")
     (tmp_path / "rates.toml").write_text(text)
     jobs = read_sweep(tmp_path / "rates.toml").planned(tmp_path / "out")
     arms = {job.arm for job in jobs}
     assert arms == {None, "none", "fire@task", "l2_init(strength=0.0001)", "l2_init(strength=0.001)", "fresh"}
     assert len(jobs) == 5 * 2 * len(arms)
+
+
+def test_the_search_of_the_page_tunes_every_arm_at_as_many_points(tmp_path: Path) -> None:
+    _, text = blocks("toml")
+    (tmp_path / "tuned.toml").write_text(text)
+    (study,) = read_sweep(tmp_path / "tuned.toml", method="random").studies
+    tuning, results = study.asked(lambda *_: 0.0).values()
+    assert len(tuning.points) == 3 * 12
+    assert [arm.partition(" + ")[2].partition("=")[0] for arm, _ in results.points] == ["learning_rate"] * 3
 
 
 def test_the_python_of_the_page_makes_a_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
