@@ -145,10 +145,13 @@ def finish(
 
 
 def report(path: Path, jobs: "Sequence[Job]") -> None:
-    """Report on runs, and say which failed. Raises RunError if any did."""
+    """Report on runs, and say which failed. Raises RunError if any did, but for points at which arms were tuned."""
     from supple.scripts.report import show
 
-    failed = [job for job in jobs if job.failed]
+    tuning = [job for job in jobs if job.failed and job.comparison.stop_step]
+    failed = [job for job in jobs if job.failed and job not in tuning]
+    if tuning:
+        warn(f"{len(tuning)} runs failed at points at which arms were tuned, which were not chosen")
     try:
         show(path)
     except UsageError as error:  # there may be nothing to report

@@ -203,3 +203,29 @@ def test_the_report_over_a_sweep_counts_its_runs_and_leads_to_each_study(
     assert ["not-begun", "16", "0", "0", "16"] in cells
     scores = json.loads((tmp_path / "out/report/scores.json").read_text())
     assert scores["studies"]["lin"] == json.loads((tmp_path / "out/lin/report/scores.json").read_text())
+
+
+TUNED = """
+[lin]
+kind = "linear"
+settings = { tasks = "semantic,reversal", updates_per_task = 20, checkpoint_every = 20, measure_every = 20 }
+arms = ["none"]
+[lin.search]
+points = 4
+share = 0.7
+seeds = "100"
+seed = 1
+learning_rate = { choice = [0.05, 1e30] }
+"""
+
+
+def test_a_point_that_diverges_while_arms_are_tuned_is_no_failure(
+    tmp_path: Path, here: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "s.toml").write_text(TUNED)
+    with here():
+        dispatch(["sweep", str(tmp_path / "s.toml"), "--out", str(tmp_path / "out"), "--search", "random"])
+    said = capsys.readouterr()
+    assert "1 runs failed at points at which arms were tuned" in said.out + said.err
+    results = [job for job in open_sweep(tmp_path / "out") if job.seeds == (0,)]
+    assert [(job.arm, job.failed) for job in results] == [("none + learning_rate=0.05", False)]
