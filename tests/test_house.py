@@ -29,6 +29,9 @@ LIBRARIES: dict[str, set[str]] = {
             "jinja2",
             "submitit",
             "ray",
+            "wandb",
+            "mlflow",
+            "trackio",
         )
     },
     "agents": {"torch", "numpy", "gymnasium", "tyro", "matplotlib"},
