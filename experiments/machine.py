@@ -15,6 +15,7 @@ from ..interventions import Learner
 from .errors import UsageError
 
 CGROUP = Path("/sys/fs/cgroup")  # of this process as a container sees it, version 2
+VISIBLE = "CUDA_VISIBLE_DEVICES"  # the variable with the names of the GPUs that a process is given
 LOOKED_AT = 2**26  # bytes of a tensor from which on it is asked whether they are there
 
 
@@ -26,6 +27,13 @@ def cpus() -> int:
     except (OSError, ValueError):  # no container, or "max"
         return bound
     return max(1, min(bound, math.ceil(quota / period)))
+
+
+def gpus() -> list[str]:
+    """Return the GPUs that this process may use, by their names in CUDA_VISIBLE_DEVICES."""
+    count = torch.cuda.device_count()
+    given = os.environ.get(VISIBLE)
+    return [str(i) for i in range(count)] if given is None else given.split(",")[:count]
 
 
 def free_memory() -> int:
