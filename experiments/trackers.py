@@ -217,14 +217,17 @@ def tracking(run: RunDirectory, names: Sequence[str], warn: Warn) -> Iterator[Ca
         for sender in senders:
             sender.covered(size)
 
-    failed = True
-    try:
-        yield covered
-        failed = False
-    finally:
+    def close(failed: bool) -> None:
         for sender in senders:
             sender.close(failed)
         say()
+
+    try:
+        yield covered
+    except Exception:
+        close(failed=True)
+        raise
+    close(failed=False)  # where it is interrupted neither holds: it goes on later
 
 
 def _place_of(run: RunDirectory) -> Place:

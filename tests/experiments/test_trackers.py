@@ -181,6 +181,22 @@ def test_a_tracker_gets_what_tensorboard_gets_and_changes_nothing(tmp_path: Path
     assert tracker.place.config["hooks"] == HOOKS
 
 
+def test_a_run_that_fails_is_said_to_have_and_goes_on_as_the_same_one(
+    tmp_path: Path, recorders: list[Recorder]
+) -> None:
+    def stop(step: int) -> None:
+        if step >= 50:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        train("linear", {**SETTINGS, "log_to": ["wandb"]}, out=tmp_path / "run", progress=stop)
+    resume(tmp_path / "run", warn=silent)
+    assert [each.ended for each in recorders] == ["failed", "finished"]
+    assert len({each.place.id for each in recorders}) == 1
+    assert 0 < len(recorders[0].rows) < len(recorders[1].rows)
+    assert max(row.step for row in recorders[0].rows) <= 45  # as far as the last checkpoint
+
+
 def test_what_goes_wrong_in_a_tracker_is_said_once_and_the_run_goes_on(
     tmp_path: Path, recorders: list[Recorder], monkeypatch: pytest.MonkeyPatch
 ) -> None:
