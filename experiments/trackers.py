@@ -17,8 +17,9 @@ import shutil
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
+from io import StringIO
 from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
@@ -95,9 +96,9 @@ class MLflow:
 
     def __init__(self, place: Place) -> None:
         os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-        logging.getLogger("mlflow").setLevel(logging.WARNING)
         from mlflow import MlflowClient
 
+        logging.getLogger("mlflow").setLevel(logging.WARNING)
         own = None if "MLFLOW_TRACKING_URI" in os.environ else f"sqlite:///{place.folder / 'mlflow.db'}"
         with files.in_turn(place.folder):  # of several runs at once, one makes the database
             self.client = MlflowClient(tracking_uri=own)
@@ -140,10 +141,11 @@ class Trackio:
         import trackio
         from trackio.sqlite_storage import SQLiteStorage
 
-        self.run = trackio.init(
-            PROJECT, f"{place.name} {place.id}", place.group, config=dict(place.config), resume="allow", embed=False,
-            auto_log_cpu=False, auto_log_gpu=False,
-        )  # fmt: skip
+        with redirect_stdout(StringIO()):  # which would say the same of every run
+            self.run = trackio.init(
+                PROJECT, f"{place.name} {place.id}", place.group, config=dict(place.config), resume="allow",
+                embed=False, auto_log_cpu=False, auto_log_gpu=False,
+            )  # fmt: skip
         elsewhere = any(os.environ.get(name) for name in ("TRACKIO_SPACE_ID", "TRACKIO_SERVER_URL"))
         self.sent = None if elsewhere else SQLiteStorage.get_log_count(PROJECT, self.run.name, self.run.id)
 
@@ -152,41 +154,36 @@ class Trackio:
             self.run.log(dict(row.values), step=row.step)
 
     def close(self, failed: bool) -> None:
-        self.run.finish()
+        with redirect_stdout(StringIO()):
+            self.run.finish()
 
 
 TRACKERS: dict[str, Callable[[Place], Tracker]] = {"wandb": Wandb, "mlflow": MLflow, "trackio": Trackio}
 
 
 class Sender:
-    """Hand the rows of a run on to one tracker, in a thread of its own, which begins with the first call."""
+    """Hand the rows of a run on to one tracker, in a thread of its own. log: TensorBoard's."""
 
-    def __init__(self, name: str, run: RunDirectory) -> None:
-        self.name, self.run = name, run
-        self.sizes: queue.SimpleQueue[int | None] = queue.SimpleQueue()
+    def __init__(self, name: str, place: Place, log: Path) -> None:
+        self.name, self.place, self.log = name, place, log
+        self.sizes: queue.SimpleQueue[int | None] = queue.SimpleQueue()  # bytes that checkpoints cover
         self.failed = False  # the run, by its end
         self.problem = ""
         self.thread = threading.Thread(target=self._work, daemon=True)
-
-    def covered(self, size: int) -> None:
-        """Let the rows be sent that lie in the first `size` bytes of TensorBoard's log: those of a checkpoint."""
-        if not self.thread.ident:
-            self.thread.start()
-        self.sizes.put(size)
+        self.thread.start()
 
     def close(self, failed: bool) -> None:
         """Let the tracker know that no more comes, and wait for it, but not for long."""
-        if self.thread.ident:
-            self.failed = failed
-            self.sizes.put(None)
-            self.thread.join(PATIENCE)
-            if self.thread.is_alive():
-                self.problem = f"still sending {PATIENCE:g} seconds after the end of the run, which did not wait longer"
+        self.failed = failed
+        self.sizes.put(None)
+        self.thread.join(PATIENCE)
+        if self.thread.is_alive():
+            self.problem = f"still sending {PATIENCE:g} seconds after the end of the run, which did not wait longer"
 
     def _work(self) -> None:
         try:
-            tracker = TRACKERS[self.name](_place_of(self.run))
-            with files.opened(self.run.path / tensorboard.FILE, "rb") as stream:
+            tracker = TRACKERS[self.name](self.place)
+            with files.opened(self.log, "rb") as stream:
                 number, skipped = 0, tracker.sent
                 while (size := self.sizes.get()) is not None:
                     rows = tensorboard.rows(stream, size, number)
@@ -204,7 +201,8 @@ class Sender:
 def tracking(run: RunDirectory, names: Sequence[str], warn: Warn) -> Iterator[Callable[[int], None]]:
     """Show a run in these trackers while it goes on within this block. Returns what is to be told how many bytes of
     TensorBoard's log a checkpoint covers, at first those from which the run goes on."""
-    senders = [Sender(name, run) for name in names]
+    senders: list[Sender] = []
+    left = list(names)  # to begin with: a run that is at its end already is not shown again
 
     def say() -> None:
         for sender in senders:
@@ -213,9 +211,11 @@ def tracking(run: RunDirectory, names: Sequence[str], warn: Warn) -> Iterator[Ca
         senders[:] = [sender for sender in senders if not sender.problem]
 
     def covered(size: int) -> None:
+        while left:
+            senders.append(Sender(left.pop(0), _place_of(run), run.path / tensorboard.FILE))
         say()
         for sender in senders:
-            sender.covered(size)
+            sender.sizes.put(size)
 
     def close(failed: bool) -> None:
         for sender in senders:

@@ -44,7 +44,7 @@ class Recorder:
 
 @pytest.fixture
 def recorders(monkeypatch: pytest.MonkeyPatch) -> list[Recorder]:
-    monkeypatch.setitem(trackers.TRACKERS, "wandb", Recorder)
+    monkeypatch.setattr(trackers, "TRACKERS", {"wandb": Recorder, "mlflow": Recorder})
     monkeypatch.setattr("supple.experiments.settings.find_spec", lambda name: True)
     monkeypatch.setattr(Recorder, "made", made := [])
     return made
@@ -227,14 +227,14 @@ def test_a_tracker_that_is_slow_is_not_waited_for(
 def test_runs_of_a_sweep_are_grouped_by_study_and_called_after_arm_and_seed(
     tmp_path: Path, recorders: list[Recorder]
 ) -> None:
-    settings = {**SETTINGS, "log_to": ["wandb"]}
+    settings = {**SETTINGS, "log_to": ["wandb", "mlflow"]}
     study = Study("lin", "linear", settings=settings, arms=("none", "snp"), seeds=(3,), fork_at_task=1)
     jobs = Sweep([study]).begin(tmp_path / "out")
     work_off(jobs, lambda job, held: job.attempt(held, lambda step, end: None, silent))
     assert not any(job.failed for job in jobs)
     assert [(each.place.group, each.place.name) for each in recorders] == [
-        ("lin", "trunk seed-3"), ("lin", "none seed-3"), ("lin", "snp seed-3"),
-    ]  # fmt: skip
+        ("lin", name) for name in ("trunk seed-3", "none seed-3", "snp seed-3") for _ in range(2)
+    ]
     assert {each.place.folder for each in recorders} == {tmp_path / "out/trackers"}
     assert len({each.place.id for each in recorders}) == 3
 
