@@ -1,4 +1,4 @@
-"""Whole runs and comparisons by one call, for scripts and notebooks."""
+"""Whole runs, comparisons and sweeps by one call, for scripts and notebooks."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from . import comparison as comparisons
-from . import runs, workers
+from . import runs, sweep, workers
 from .errors import RunError, UsageError
 from .fields import Fields, preset_of, settings_with, value_of
 from .jobs import Job, jobs_of, work_off
@@ -111,14 +111,15 @@ def compare(
 
 
 def resume(path: str | Path, *, jobs: int = 1, progress: Step = lambda step: None, warn: Warn = print) -> Results:
-    """Bring what lies in a folder, a run or a comparison, to its end from its newest checkpoints; return its results.
+    """Bring what lies in a folder, a run, a comparison or a sweep, to its end from its newest checkpoints; return its
+    results.
 
-    Runs of a comparison that failed are left as they are. Arguments, and what is raised, are as in `compare`.
+    Runs of several that failed are left as they are. Arguments, and what is raised, are as in `compare`.
     """
     path = Path(path)
     with _threads_kept():
-        if (path / "comparison.json").is_file():
-            _finish(jobs_of(path, comparisons.open_comparison(path, jobs, warn)), jobs, warn)
+        if (path / sweep.FILE).is_file() or (path / comparisons.FILE).is_file():
+            _finish(sweep.open_queue(path, jobs, warn), jobs, warn)
         else:
             runs.train(path, progress, warn)
     return load(path)
@@ -138,7 +139,7 @@ def _asked(name: str, preset: str | None, settings: Fields | RunSettings | None)
 
 
 def _finish(jobs: Sequence[Job], processes: int, warn: Warn) -> None:
-    """Run what is left of a comparison. Raises RunError, when all others are at their end, if runs failed."""
+    """Run what is left of several runs. Raises RunError, when all others are at their end, if runs failed."""
     if processes > 1:
         workers.run_jobs(jobs, processes, lambda job, step, end: None, warn)
     else:

@@ -52,6 +52,7 @@ class Loop:
     start: int
     end: int
     warn: Warn
+    covered: Callable[[int], None] = lambda size: None  # takes the bytes of TensorBoard's log that a checkpoint covers
     step: int = 0
     number: int = 0  # of states saved so far
     best: float = -inf  # the largest number that `Work.merit` gave
@@ -202,6 +203,7 @@ class Loop:
             return
         if self.run.claim:
             self.run.claim.check()
+        logs = self.run.log_lengths(self.step)
         tree = {
             "step": self.step,
             "number": self.number,
@@ -209,7 +211,7 @@ class Loop:
             "work": self.work.state(),
             "hooks": self.hooks.state_dict(),
             "torch": _global_generators(),
-            "logs": self.run.log_lengths(self.step),
+            "logs": logs,
             "seconds": self.run.seconds(),
         }
         where = self.run.path / folder if folder else self.run.checkpoints
@@ -218,6 +220,7 @@ class Loop:
             self.saved = written
             checkpoint.prune(where, self.work.settings.keep_checkpoints, self.step)
             checkpoint.prune(self.run.path / BEST, 1, self.step)
+            self.covered(logs["tensorboard"])
 
     def _restore(self) -> None:
         torch.manual_seed(derive(self.run.config["seed"], "torch"))
@@ -227,7 +230,7 @@ class Loop:
             self._forget_later(0)
             if self.start:
                 raise RunError(f"{self.run.checkpoints}: a fork without its checkpoint cannot begin")
-            self.run.start_logs({}, 0.0, self.work.logs)
+            self._start_logs({}, 0.0)
             return
         with checkpoint.taken_up(self.run.checkpoints):
             state: State = typed.fitted(tree, State, "state")
@@ -237,7 +240,12 @@ class Loop:
         if distributed.first():
             checkpoint.prune(self.run.checkpoints, self.work.settings.keep_checkpoints, self.step)
         if self.step < self.end:  # a finished run is left untouched
-            self.run.start_logs(state["logs"], state["seconds"], self.work.logs)
+            self._start_logs(state["logs"], state["seconds"])
+
+    def _start_logs(self, lengths: dict[str, int], seconds: float) -> None:
+        self.run.start_logs(lengths, seconds, self.work.logs)
+        if distributed.first():
+            self.covered(lengths.get("tensorboard", 0))
 
     def take_up(self, state: State) -> None:
         self.step, self.number = state["step"], state["number"]

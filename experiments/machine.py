@@ -16,6 +16,7 @@ from ..interventions import Learner
 from .errors import UsageError
 
 CGROUP = Path("/sys/fs/cgroup")  # of this process as a container sees it, version 2
+VISIBLE = "CUDA_VISIBLE_DEVICES"  # the variable with the names of the GPUs that a process is given
 LOOKED_AT = 2**26  # bytes of a tensor from which on it is asked whether they are there
 
 
@@ -38,6 +39,13 @@ def description() -> str:
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     gpu = [torch.cuda.get_device_name()] if torch.cuda.is_available() else []
     return ", ".join([f"{cpus()} × {names[0] if names else platform.processor() or platform.machine()}", *gpu])
+
+
+def gpus() -> list[str]:
+    """Return the GPUs that this process may use, by their names in CUDA_VISIBLE_DEVICES."""
+    count = torch.cuda.device_count()
+    given = os.environ.get(VISIBLE)
+    return [str(i) for i in range(count)] if given is None else given.split(",")[:count]
 
 
 def free_memory() -> int:

@@ -1,6 +1,6 @@
 """What runs left on the disk, as data frames."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from .kinds import find_kind
 from .report.collect import ComparisonData, RunData
 from .report.collect import load as collect
+from .sweep import FILE, folders_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -16,18 +17,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Results:
-    """Hold a run, or a comparison of arms, as it stands on the disk.
+    """Hold a run, a comparison of arms, or a sweep, as it stands on the disk.
 
         results = load("runs/demo")
         results.metrics.groupby(["arm", "step"])["agent/weight_norm"].mean()
 
     Every frame has the columns `arm` and `seed` in front; an arm's rows begin with those of the trunk from which it was
-    forked. A run that is no part of a comparison is one arm, called by its hooks. pandas is imported when a frame is
-    asked for.
+    forked. A run that is no part of a comparison is one arm, called by its hooks. Of a sweep they have the column
+    `study` before these. pandas is imported when a frame is asked for.
+
+    studies: what was read, by its place in a sweep; under "" where the folder is none.
     """
 
     path: Path
-    data: ComparisonData
+    studies: Mapping[str, ComparisonData]
 
     @cached_property
     def metrics(self) -> "DataFrame":
@@ -60,23 +63,39 @@ class Results:
 
     @cached_property
     def scores(self) -> dict[str, Any]:
-        """Return the scores of the report, as scores.json has them."""
-        return find_kind(self.data.first.kind).reports().compose([self.path]).scores
+        """Return the scores of the report, as scores.json has them; of a sweep, by study."""
+        found = {
+            name: find_kind(data.first.kind).reports().compose([self.path / name]).scores
+            for name, data in self.studies.items()
+        }
+        return found.get("", found)
 
     def _frame(self, rows: Callable[[RunData], Iterable[dict[str, Any]]]) -> "DataFrame":
         from pandas import DataFrame
 
+        alone = "" in self.studies
         found = [
-            {"arm": arm, "seed": run.seed, **row}
-            for arm, runs in self.data.arms.items()
+            {**({} if alone else {"study": study}), "arm": arm, "seed": run.seed, **row}
+            for study, data in self.studies.items()
+            for arm, runs in data.arms.items()
             for run in runs
             for row in rows(run)
         ]
-        return DataFrame(found, columns=None if found else ["arm", "seed"])
+        return DataFrame(found, columns=None if found else ["study", "arm", "seed"][alone:])
 
 
 def load(path: str | Path) -> Results:
-    """Return the results of a run or of a comparison, as far as they have come.
+    """Return the results of a run, a comparison or a sweep, as far as they have come; studies of which no arm has begun
+    are left out.
 
-    Raises ValueError, in one line, for a folder that is neither, and for a damaged file in it."""
-    return Results(Path(path), collect(Path(path)))
+    Raises ValueError, in one line, for a folder that is none of these, and for a damaged file in it."""
+    path = Path(path)
+    if not (path / FILE).is_file():
+        return Results(path, {"": collect(path)})
+    begun = [folder for folder in folders_of(path) if _has_begun(folder)]
+    return Results(path, {str(folder.relative_to(path)): collect(folder) for folder in begun})
+
+
+def _has_begun(comparison: Path) -> bool:
+    runs = [*comparison.glob("seed*/*/config.json"), *comparison.glob("seed*/*/*/config.json")]
+    return any(file.parent.name != "trunk" for file in runs)

@@ -147,10 +147,12 @@ class RunDirectory:
         self._scalars(step, {f"task/{name}": value for name, value in numbers.items()}, labels)
 
     def event(self, **fields: Any) -> None:
-        """Append one event to events.jsonl, where others can read it at once."""
+        """Append one event to events.jsonl, where others can read it at once, and to TensorBoard in words."""
         self._write("events", fields)
         if "events" in self._files:
             self._files["events"].flush()
+        if "tensorboard" in self._files:
+            self._files["tensorboard"].write(tensorboard.text(fields["step"], "event", _words(fields)))
 
     def _scalars(self, step: int, values: Mapping[str, float], labels: Mapping[str, int]) -> None:
         series = "".join(f"{label}-{number}/" for label, number in labels.items())
@@ -192,6 +194,12 @@ class RunDirectory:
 def identity_of(config: Mapping[str, Any]) -> str:
     """Return a sum over all in a run's config.json that its state depends on."""
     return hashlib.sha256(json.dumps([config[key] for key in STATE]).encode()).hexdigest()
+
+
+def _words(event: Mapping[str, Any]) -> str:
+    """Return an event in words: `intervention: hook fire@task, learner actor`."""
+    more = {name: value for name, value in event.items() if name not in ("event", "step")}
+    return f"{event['event']}: " + ", ".join(f"{name} {v}" for name, v in more.items() if isinstance(v, int | str))
 
 
 def _strict(value: Any) -> Any:

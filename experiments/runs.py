@@ -21,6 +21,7 @@ from .machine import Allocations
 from .read_hooks import read_hooks
 from .rundir import RunDirectory
 from .settings import RunSettings
+from .trackers import tracking
 from .work import Work
 
 EXPORT = "model"  # folder of the model that a finished run leaves, where its kind exports one
@@ -152,9 +153,11 @@ def train(path: Path, progress: Progress, warn: Warn, held: Claim | None = None)
 def _go_on(run: RunDirectory, work: Work, progress: Progress, warn: Warn) -> None:
     _check(run, work)
     config, start = run.config, run.config["start_step"]
-    loop = Loop(run, work, drive(work, work.settings.hook, start, run), start, run.end, warn)
+    hooks = drive(work, work.settings.hook, start, run)
     try:
-        loop.train(progress)
+        with tracking(run, work.settings.log_to, warn) as covered:
+            loop = Loop(run, work, hooks, start, run.end, warn, covered)
+            loop.train(progress)
     except Diverged as error:
         arm = f", arm {config['arm']}" if config["arm"] else ""
         seeds = ", ".join(map(str, work.settings.members))

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from math import isfinite
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -67,6 +68,10 @@ class RunSettings:
     """Keep the state that did best in the evaluations so far, in the run's folder best/."""
     keep_at: Annotated[tuple[int, ...], tyro.conf.arg(aliases=["--kept"], metavar="STEPS")] = ()
     """Steps after which the state is kept for good, in the run's folder kept/."""
+    log_to: Annotated[
+        tuple[Literal["wandb", "mlflow", "trackio"], ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="TRACKER")
+    ] = ()
+    """A tracker that shows the run too, beside TensorBoard: wandb, mlflow or trackio. May be given several times."""
 
     # settings that are numbers of steps, updates or passes: what `--scale` shrinks, in this order
     shrinks: ClassVar[tuple[str, ...]] = (
@@ -119,6 +124,9 @@ class RunSettings:
         yield from out_of_range(**vars(self))
         if self.threads > MOST_THREADS:
             yield f"--threads must be {MOST_THREADS} at most, got {self.threads}"
+        for tracker in self.log_to:
+            if not find_spec(tracker):
+                yield f"--log-to {tracker} needs a package that is not installed: pip install 'supple[{tracker}]'"
         for name, value in (
             ("--seed", self.seed),
             ("--eval-every", self.eval_every),

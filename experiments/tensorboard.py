@@ -1,16 +1,32 @@
-"""Scalars in TensorBoard's event format, as lines of a log.
+"""Scalars and texts in TensorBoard's event format, as records of a log.
 
 PyTorch's SummaryWriter writes from a thread of its own, under a new name at every start. Here the records are
 made where they are logged: a full disk is met in one place, and the file can be cut back with the other logs
 when a run is resumed, so that a curve never shows the same steps twice.
 """
 
+import struct
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from io import BytesIO
-from typing import Any
+from typing import Any, BinaryIO
+
+import numpy as np
 
 FILE = "tensorboard/events.out.tfevents"  # TensorBoard looks for "tfevents" in a name
+HEAD = struct.Struct("<QI")  # of a record: its length and a checksum of that; behind the record is one of itself
+
+
+@dataclass(frozen=True)
+class Row:
+    """Hold one record: its place among all, from 0, the step, when it was logged (seconds since 1970), and the numbers,
+    or the text of an event."""
+
+    number: int
+    step: int
+    time: float
+    values: Mapping[str, float | str]
 
 
 def header() -> bytes:
@@ -24,6 +40,37 @@ def scalars(step: int, values: Mapping[str, float]) -> bytes:
 
     named = [Summary.Value(tag=name, simple_value=value) for name, value in values.items()]
     return _record(step=step, summary=Summary(value=named))
+
+
+def text(step: int, name: str, value: str) -> bytes:
+    """Return one record with a named text at a step."""
+    from tensorboard.compat.proto.summary_pb2 import Summary, SummaryMetadata
+    from tensorboard.compat.proto.tensor_pb2 import TensorProto
+    from tensorboard.compat.proto.types_pb2 import DT_STRING
+
+    kind = SummaryMetadata(plugin_data=SummaryMetadata.PluginData(plugin_name="text"))
+    tensor = TensorProto(dtype=DT_STRING, string_val=[value.encode()])
+    return _record(step=step, summary=Summary(value=[Summary.Value(tag=name, metadata=kind, tensor=tensor)]))
+
+
+def rows(stream: BinaryIO, end: int, number: int = 0) -> Iterator[Row]:
+    """Yield the records, but for the header, from where a stream stands up to a byte at which one ends; the first of
+    them has this number."""
+    from tensorboard.compat.proto.event_pb2 import Event
+
+    while stream.tell() < end:
+        length, _ = HEAD.unpack(stream.read(HEAD.size))
+        event = Event.FromString(stream.read(length))
+        stream.read(4)
+        if event.HasField("summary"):
+            values = {
+                value.tag: value.tensor.string_val[0].decode()
+                if value.HasField("tensor")
+                else float(str(np.float32(value.simple_value)))  # the shortest number that reads the same
+                for value in event.summary.value
+            }
+            yield Row(number, event.step, event.wall_time, values)
+            number += 1
 
 
 def _record(**fields: Any) -> bytes:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import cycle
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
@@ -20,6 +21,7 @@ from .errors import DiskError, RunError, UsageError, in_words
 from .interruption import undo
 from .jobs import Job, work_off
 from .loop import Warn
+from .machine import VISIBLE, gpus
 
 Watch = Callable[[Job, int, int], None]  # step, last step
 
@@ -27,20 +29,23 @@ Watch = Callable[[Job, int, int], None]  # step, last step
 @dataclass
 class Worker:
     """A process that takes job after job, the way to it, and the job that it said it would begin (its place in the
-    list). The way is its lifeline too: where it ends the process does."""
+    list). The way is its lifeline too: where it ends the process does. gpu: the only one that it sees; None: all."""
 
     process: BaseProcess
     way: Connection
+    gpu: str | None = None
     job: int | None = None
 
 
 def run_jobs(jobs: Sequence[Job], workers: int, watch: Watch, warn: Warn) -> None:
     """Bring every job to its end in so many processes; what is finished already is left as it is.
 
+    Where there are GPUs, each process sees one of them only, over which they are spread evenly.
     A job that fails, or whose process is killed, is set aside with its reason, and the others go on.
     Raises RunError if no job can: the disk is full, say.
     """
-    busy = {worker.way: worker for worker in (_hire(jobs) for _ in range(min(workers, _open(jobs))))}
+    seen = cycle(gpus() or [None])
+    busy = {worker.way: worker for worker in (_hire(jobs, next(seen)) for _ in range(min(workers, _open(jobs))))}
     try:
         while busy:
             for way in wait(list(busy)):
@@ -51,7 +56,7 @@ def run_jobs(jobs: Sequence[Job], workers: int, watch: Watch, warn: Warn) -> Non
                     del busy[worker.way]
                     _bury(worker, jobs)
                     if _open(jobs) > len(busy):
-                        fresh = _hire(jobs)
+                        fresh = _hire(jobs, worker.gpu)
                         busy[fresh.way] = fresh
                     continue
                 if what == "begins":
@@ -73,15 +78,15 @@ def _open(jobs: Sequence[Job]) -> int:
     return sum(job.open for job in jobs)
 
 
-def _hire(jobs: Sequence[Job]) -> Worker:
+def _hire(jobs: Sequence[Job], gpu: str | None) -> Worker:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
-    with _deaf(), theirs:
+    with _deaf(), _seeing(gpu), theirs:
         process = context.Process(target=_work, args=(theirs, plugins.sources()))
         process.start()
     with suppress(OSError):  # it is gone already, and will be buried
         ours.send(list(jobs))
-    return Worker(process, ours)
+    return Worker(process, ours, gpu)
 
 
 def _bury(worker: Worker, jobs: Sequence[Job]) -> None:
@@ -106,6 +111,21 @@ def _deaf() -> Iterator[None]:
     finally:
         for number, handler in zip(numbers, before, strict=True):
             signal.signal(number, handler)
+
+
+@contextmanager
+def _seeing(gpu: str | None) -> Iterator[None]:
+    """Let a process that begins in this block see this GPU only: as its environment has it from the beginning, since
+    PyTorch looks there once."""
+    before = os.environ.get(VISIBLE)
+    if gpu is not None:
+        os.environ[VISIBLE] = gpu
+    try:
+        yield
+    finally:
+        if gpu is not None:
+            os.environ.pop(VISIBLE)
+            os.environ.update({} if before is None else {VISIBLE: before})
 
 
 def _work(way: Connection, sources: dict[str, str]) -> None:

@@ -2,6 +2,7 @@
 
   supple sweep rates.toml --out runs/rates --dry-run      what would be trained, and how long it would take
   supple sweep rates.toml --out runs/rates --jobs 2
+  supple sweep rates.toml --out runs/rates --per-gpu 4    four on each GPU of this machine
   supple worker runs/rates                                another process, or machine, takes a share
   supple sweep rates.toml --out runs/rates                again, after values or seeds were added to the file
   supple sweep permuted-mnist --scale small --out runs/mnist      a table of a paper: supple list suites
@@ -58,8 +59,8 @@ class Options:
     """Where runs are trained: here, as jobs of Slurm (extra slurm), or as tasks of a Ray cluster (extra ray)."""
     workers: int = 1
     """Jobs of Slurm, or tasks of Ray; each takes run after run."""
-    per_gpu: int = 1
-    """Runs at a time in each of them, which share what it was given, such as a GPU."""
+    per_gpu: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
+    """Runs at a time on each GPU of this machine; elsewhere in each job or task, which share what it was given (1)."""
     given: Annotated[tuple[str, ...], tyro.conf.arg(name="with", metavar="NAME=VALUE …")] = ()
     """What a worker is given: options of submitit's update_parameters, or of Ray's tasks, and a cluster's address."""
     dry_run: bool = False
@@ -85,7 +86,7 @@ def main(args: Sequence[str]) -> None:
     from supple.experiments.sweep_file import read_sweep  # PyTorch, which help texts do without
 
     file = options.file if options.file.suffix or options.file.exists() else find_suite(str(options.file))
-    sweep, jobs = read_sweep(file, options.scale, options.search), resume.workers(options.jobs)
+    sweep, jobs = read_sweep(file, options.scale, options.search), processes(options)
     if options.dry_run:
         foretell(sweep.planned(options.out, jobs, warn), jobs)
         return
@@ -106,13 +107,26 @@ def main(args: Sequence[str]) -> None:
     resume.report(options.out, every)
 
 
+def processes(o: Options) -> int:
+    """Return how many runs go on at a time on this machine. Raises UsageError."""
+    if o.on != "local" or o.per_gpu is None:
+        return resume.workers(o.jobs)
+    positive(**{"--per-gpu": o.per_gpu})
+    if o.jobs:
+        raise UsageError("--jobs and --per-gpu both say how many runs go on at a time here: give one of them")
+    from supple.experiments.machine import gpus
+
+    if not (found := gpus()):
+        raise UsageError("--per-gpu: PyTorch finds no CUDA GPU here; --jobs says how many runs go on at a time")
+    return o.per_gpu * len(found)
+
+
 def starter(o: Options) -> "Starter | None":
     """Return what starts workers on other machines; None where this one does the work. Raises UsageError."""
     if o.on == "local":
-        if named := next(
-            (name for name in ("workers", "per_gpu") if getattr(o, name) != 1), "with" if o.given else None
-        ):
-            raise UsageError(f"--{named.replace('_', '-')} is for --on slurm and --on ray; here it is --jobs")
+        if o.workers != 1 or o.given:
+            named = "workers" if o.workers != 1 else "with"
+            raise UsageError(f"--{named} is for --on slurm and --on ray; here it is --jobs")
         return None
     positive(**{"--workers": o.workers, "--per-gpu": o.per_gpu})
     given = dict(map(_option, o.given))
@@ -127,7 +141,7 @@ def elsewhere(o: Options, every: "Sequence[Job]", start: "Starter", watch: "Watc
     from supple.experiments.starters import Workers, watch_over
 
     if any(job.open for job in every):
-        watch_over(every, start(Workers(str(o.out.absolute()), o.per_gpu)), watch, warn)
+        watch_over(every, start(Workers(str(o.out.absolute()), o.per_gpu or 1)), watch, warn)
 
 
 def _option(text: str) -> tuple[str, object]:

@@ -30,6 +30,9 @@ LIBRARIES: dict[str, set[str]] = {
             "submitit",
             "optuna",
             "ray",
+            "wandb",
+            "mlflow",
+            "trackio",
         )
     },
     "agents": {"torch", "numpy", "gymnasium", "tyro", "matplotlib"},

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from supple.agents.ppo import PPOSettings
-from supple.experiments import compare, load, resume, train
+from supple.experiments import Space, Study, Sweep, compare, load, resume, train
 from supple.experiments.claim import claim
 from supple.experiments.errors import RunError, UsageError
 from supple.scripts.main import dispatch
@@ -65,7 +65,7 @@ def test_what_a_preset_says_holds_where_the_call_says_nothing(tmp_path: Path) ->
     small |= {"cycles": 2, "steps_per_task": 40, "eval_episodes": 0}
     results = compare("ppo", small, ["none"], preset="gym-control-small", seeds=[5], fork_at=0, out=tmp_path / "c")
     assert set(results.episodes["arm"]) == {"none", "fresh"}  # the reference is the preset's
-    assert results.data.first.config["settings"]["env"] == "CartPole-v1"
+    assert results.studies[""].first.config["settings"]["env"] == "CartPole-v1"
 
 
 def test_what_was_broken_off_is_resumed_by_one_call(tmp_path: Path) -> None:
@@ -85,6 +85,24 @@ def test_what_was_broken_off_is_resumed_by_one_call(tmp_path: Path) -> None:
         weights(tmp_path / "run")["checkpoints/000000000040/state.safetensors"]
         == (weights(tmp_path / "whole")["checkpoints/000000000040/state.safetensors"])
     )
+
+
+def test_a_sweep_is_trained_and_read_by_the_same_calls(tmp_path: Path) -> None:
+    rates = Study("rates", "linear", settings=LINEAR, arms=("none",), space=Space({"learning_rate": [0.01, 0.02]}))
+    arms = Study("arms", "linear", settings=LINEAR, arms=("none", "snp@task"), seeds=(0, 1))
+    Sweep([rates, arms]).begin(tmp_path / "out")
+    empty = load(tmp_path / "out")
+    assert empty.metrics.columns.tolist() == ["study", "arm", "seed"]
+    results = resume(tmp_path / "out")
+    assert results.tasks.columns[:3].tolist() == ["study", "arm", "seed"]
+    assert set(results.tasks.groupby(["study", "arm", "seed"]).groups) == {
+        ("rates", "learning_rate=0.01 · none", 0), ("rates", "learning_rate=0.02 · none", 0),
+        *(("arms", arm, seed) for arm in ("none", "snp@task") for seed in (0, 1)),
+    }  # fmt: skip
+    alone = load(tmp_path / "out/arms")
+    own = results.metrics[results.metrics["study"] == "arms"].drop(columns="study").reset_index(drop=True)
+    assert own.equals(alone.metrics)
+    assert results.scores["arms"] == alone.scores
 
 
 def test_a_run_that_fails_is_named_when_the_others_are_at_their_end(tmp_path: Path) -> None:

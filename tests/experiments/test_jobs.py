@@ -2,12 +2,15 @@
 
 import json
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
+from supple.experiments import machine, workers
 from supple.experiments.claim import FILE, claim
 from supple.experiments.comparison import Comparison, create
 from supple.experiments.errors import RunError
@@ -113,6 +116,28 @@ def test_eight_workers_on_one_queue_share_no_run(tmp_path: Path, worked: Worked)
     taken = [line for number in range(8) for line in (tmp_path / str(number)).read_text().splitlines()]
     assert sorted(taken) == sorted(job.label for job in jobs)
     assert all(job.outcome == {"outcome": FINISHED} for job in jobs)
+
+
+def test_processes_are_spread_over_the_gpus_and_each_sees_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen, hire = [], workers._hire
+
+    def hired(*asked: Any) -> workers.Worker:
+        """A real one, which ends at once."""
+        worker, until = hire(*asked), time.monotonic() + 10
+        process = psutil.Process(worker.process.pid)
+        while machine.VISIBLE not in process.environ() and time.monotonic() < until:
+            time.sleep(0.001)  # it is still a copy of this one
+        seen.append(process.environ()[machine.VISIBLE])
+        process.kill()
+        return worker
+
+    monkeypatch.setattr(workers, "_hire", hired)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    monkeypatch.setenv(machine.VISIBLE, "4,GPU-7a")
+    with pytest.raises(RunError, match="died before it began a run"):
+        run_jobs(plan(tmp_path / "out"), 3, lambda *_: None, pytest.fail)
+    assert seen == ["4", "GPU-7a", "4"]
+    assert os.environ[machine.VISIBLE] == "4,GPU-7a"
 
 
 def test_a_full_disk_stops_everything_since_no_run_could_go_on(tmp_path: Path) -> None:

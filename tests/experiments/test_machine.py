@@ -31,6 +31,19 @@ def test_processors_are_those_that_this_process_may_use(
     assert machine.cpus() == wanted
 
 
+@pytest.mark.parametrize(
+    ("given", "count", "wanted"), [(None, 2, ["0", "1"]), ("3,5", 2, ["3", "5"]), ("", 0, []), (None, 0, [])]
+)
+def test_gpus_have_the_names_by_which_a_process_is_given_them(
+    given: str | None, count: int, wanted: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.device_count", lambda: count)
+    monkeypatch.delenv(machine.VISIBLE, raising=False)
+    if given is not None:
+        monkeypatch.setenv(machine.VISIBLE, given)
+    assert machine.gpus() == wanted
+
+
 def test_a_tensor_that_does_not_fit_is_refused_before_it_is_made() -> None:
     with (
         pytest.raises(UsageError, match=r"^--hidden 99999999999: a tensor of shape \(9+, 4\) needs 1\.6 TB, but "),
