@@ -82,7 +82,7 @@ def test_a_suite_says_what_it_shows_and_what_its_small_form_does_not(name: str) 
 
 
 def test_suites_have_titles_of_their_own_and_are_installed() -> None:
-    assert sorted(suites()) == sorted(file.stem for file in (ROOT / "experiments/suites").glob("*.toml"))
+    assert list(suites()) == sorted(file.stem for file in (ROOT / "experiments/suites").glob("*.toml"))
     titles = [read_sweep(file).about["title"] for file in suites().values()]
     assert len(set(titles)) == len(titles)
 
