@@ -59,7 +59,7 @@ def _speed(job: Job, settings: RunSettings, seconds: float) -> float:
 
     def watch(step: int) -> None:
         seen.append((time.monotonic(), step))
-        if seen[-1][0] - seen[0][0] > seconds:
+        if len(seen) > 1 and seen[-1][0] - seen[1][0] > seconds:  # between the first two something may be compiled
             raise _Enough
 
     began = time.monotonic()
@@ -69,6 +69,6 @@ def _speed(job: Job, settings: RunSettings, seconds: float) -> float:
         try:
             train(path, watch, lambda line: None)
         except _Enough:
-            (first, before), (last, after) = seen[0], seen[-1]
+            (first, before), (last, after) = seen[1], seen[-1]
             return (after - before) / (last - first)
     return seen[-1][1] / (time.monotonic() - began)

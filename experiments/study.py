@@ -87,7 +87,9 @@ class Study:
             settings = replace(settings, **dict[str, Any](seeds=self.seeds))
         seeds = settings.members if stacked else self.seeds or (given.seeds if given else (0,))
         arms = self.arms or (given.arms if given else None) or kind.arms
-        own = points_of(arms, vary_of(given, settings))
+        pointed = {name for point in points for name in point}
+        vary = {name: values for name, values in vary_of(given, settings).items() if name not in pointed}
+        own = points_of(arms, vary)
         texts = {name: value for name, value in self.settings.items() if holes(value)}
         in_texts = {hole for text in (*arms, *texts.values()) for hole in holes(text)}
         filled: list[Point] = []

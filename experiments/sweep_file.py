@@ -27,6 +27,8 @@ from typing import Any, Literal, TypedDict
 from ..registry import did_you_mean
 from . import typed
 from .errors import UsageError
+from .fields import as_json, value_in_text
+from .kinds import find_kind
 from .points import Choice, Random, Range, Space
 from .search import Method, Search
 from .settings import Seeds, seeds_of
@@ -41,7 +43,7 @@ STUDY: dict[str, Any] = {
     "points": list[dict[str, Any]], "random": dict[str, Any], "search": dict[str, Any], "small": dict[str, Any],
     "published": Published,
 }  # fmt: skip
-TABLES = ("settings", "grid")  # whose entries `small` changes one by one
+TABLES = ("settings", "grid", "search")  # whose entries `small` changes one by one
 
 
 class About(TypedDict, total=False):
@@ -53,11 +55,14 @@ class About(TypedDict, total=False):
     machine: str
 
 
-def read_sweep(path: Path, scale: Scale = "paper", method: Method | None = None) -> Sweep:
+def read_sweep(
+    path: Path, scale: Scale = "paper", method: Method | None = None, settings: Mapping[str, str] | None = None
+) -> Sweep:
     """Return the sweep that a file describes. Raises UsageError with the place in the file of what is wrong.
 
     scale: "small" for the studies as their entry `small` changes them, and without those that have none. method: by
-    which arms are tuned, in place of what the file says."""
+    which arms are tuned, in place of what the file says. settings: more of them for every study, as texts: where data
+    and models are, which a file of others cannot know."""
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -84,7 +89,7 @@ def read_sweep(path: Path, scale: Scale = "paper", method: Method | None = None)
                 raise UsageError("no study has an entry small = { … }: what would it be on a small scale?")
         if method and not any("search" in table for table in tables.values()):
             raise UsageError(f"--search {method}: no study has an entry search = {{ … }}: what is searched?")
-        return Sweep([_study(name, table, method) for name, table in tables.items()], about)
+        return Sweep([_study(name, table, method, settings or {}) for name, table in tables.items()], about)
     except ValueError as error:
         raise UsageError(f"{path}: {error}") from error
 
@@ -106,7 +111,7 @@ def _table(name: str, table: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _merged(table: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the entries of a table with those of another over them; of settings and grids one by one."""
+    """Return the entries of a table with those of another over them; of settings, grids and searches one by one."""
     found = {**table, **over}
     for key in TABLES:
         if key in table and key in over:
@@ -116,10 +121,12 @@ def _merged(table: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]
     return found
 
 
-def _study(name: str, table: dict[str, Any], method: Method | None) -> Study:
+def _study(name: str, table: dict[str, Any], method: Method | None, settings: Mapping[str, str]) -> Study:
     if "kind" not in table:
         raise UsageError(f"[{name}] has no kind: which kind of run is it of? (`supple list kinds`)")
-    own = {key: value for key, value in table.items() if key != "small"}
+    kind = find_kind(table["kind"])
+    given = {key: as_json(value_in_text(kind, key, value)) for key, value in settings.items()}
+    own = {key: value for key, value in _merged(table, {"settings": given}).items() if key != "small"}
     seeds, random, search = (own.pop(key, None) for key in ("seeds", "random", "search"))
     space = Space(own.pop("grid", {}), own.pop("points", ()), _random(name, random) if random else None)
     if search is not None:

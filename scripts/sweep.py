@@ -6,6 +6,7 @@
   supple worker runs/rates                                another process, or machine, takes a share
   supple sweep rates.toml --out runs/rates                again, after values or seeds were added to the file
   supple sweep permuted-mnist --scale small --out runs/mnist      a table of a paper: supple list suites
+  supple sweep random-label-cifar --setting data=DIR --out runs/cifar      with settings that the file cannot know
   supple sweep rates.toml --out runs/rates --on slurm --workers 20 --with timeout_min=240 slurm_partition=cpu
   supple sweep rates.toml --out runs/rates --on ray --workers 8 --with address=auto num_gpus=1 --per-gpu 4
 
@@ -69,6 +70,8 @@ class Options:
     """How arms are tuned whose studies have an entry search: at random, or by Optuna's estimator (extra search)."""
     scale: Literal["small", "paper"] = "paper"
     """small: the studies as their entry small changes them; paper: as they stand in the file."""
+    setting: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE …")] = ()
+    """Settings that all studies have besides those of the file: data=DIR, model=runs/base/model."""
     retry_failed: bool = False
     """Try those runs again that failed; without it they are left aside."""
     plugin: Plugins = ()
@@ -86,7 +89,8 @@ def main(args: Sequence[str]) -> None:
     from supple.experiments.sweep_file import read_sweep  # PyTorch, which help texts do without
 
     file = options.file if options.file.suffix or options.file.exists() else find_suite(str(options.file))
-    sweep, jobs = read_sweep(file, options.scale, options.search), processes(options)
+    settings = dict(_named("setting", text, "data=DIR") for text in options.setting)
+    sweep, jobs = read_sweep(file, options.scale, options.search, settings), processes(options)
     if options.dry_run:
         foretell(sweep.planned(options.out, jobs, warn), jobs)
         return
@@ -146,13 +150,19 @@ def elsewhere(o: Options, every: "Sequence[Job]", start: "Starter", watch: "Watc
 
 def _option(text: str) -> tuple[str, object]:
     """Return an option and its value: a number, true or false, a dictionary as in JSON, or else a text."""
-    name, equals, value = text.partition("=")
-    if not equals or not name.isidentifier():
-        raise UsageError(f"--with {text}: give NAME=VALUE, such as timeout_min=240")
+    name, value = _named("with", text, "timeout_min=240")
     try:
         return name, json.loads(value)
     except ValueError:
         return name, value
+
+
+def _named(option: str, text: str, such: str) -> tuple[str, str]:
+    """Return `NAME=VALUE` in two. Raises UsageError."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier():
+        raise UsageError(f"--{option} {text}: give NAME=VALUE, such as {such}")
+    return name, value
 
 
 def foretell(every: "Sequence[Job]", jobs: int) -> None:

@@ -11,7 +11,7 @@ FOLDER = Path(__file__).parent
 
 def suites() -> dict[str, Path]:
     """Return the sweep files by their names, in alphabetical order."""
-    return {file.stem: file for file in sorted(FOLDER.glob("*.toml"))}
+    return {file.stem: file for file in sorted(FOLDER.glob("*.toml"), key=lambda file: file.stem)}
 
 
 def find_suite(name: str) -> Path:

@@ -10,6 +10,7 @@ import pytest
 from supple.experiments.errors import UsageError
 from supple.experiments.jobs import Job
 from supple.experiments.points import Choice, Random, Range, Space
+from supple.experiments.search import Search
 from supple.experiments.study import Study
 from supple.experiments.sweep import Sweep, open_sweep
 from supple.experiments.sweep_file import read_sweep
@@ -88,6 +89,12 @@ def test_a_preset_can_vary_as_well(tmp_path: Path) -> None:
         f"worlds/{preset}/seed-0/{arm}" for preset in space.grid["preset"] for arm in ("none", "fresh")
     }
     assert {job.settings.env for job in jobs} == {"CartPole-v1", "NineRooms-v0"}  # type: ignore[attr-defined]
+
+
+def test_a_point_takes_the_place_of_what_a_preset_varies() -> None:
+    space = Space(listed=[{"replay_ratio": 4.0}, {"replay_ratio": 8.0}])
+    (found,) = Study("ratios", "sac", "replay-ratio-small", arms=("none",), space=space).asked(lambda *_: 0.0).values()
+    assert found.points == [("none", {"replay_ratio": 4.0}), ("none", {"replay_ratio": 8.0})]
 
 
 @pytest.mark.parametrize(
@@ -240,6 +247,26 @@ def test_a_wrong_file_is_told_with_the_place(write: Write, text: str, says: str)
         read_sweep(write(text))
     assert "\n" not in str(found.value)
     assert "sweep.toml" in str(found.value)
+
+
+def test_what_is_small_changes_settings_grid_and_search_one_by_one(write: Write) -> None:
+    file = write(
+        """
+        [lin]
+        kind = "linear"
+        settings = { tasks = "random,random", updates_per_task = 50 }
+        arms = ["none", "snp(lam={lam})"]
+        search = { points = 3, lam = { low = 0.1, high = 0.9 } }
+        grid = { n_in = [4], n_hidden = [4, 8] }
+        small = { settings = { updates_per_task = 5 }, grid = { n_hidden = [4] }, search = { points = 2 } }
+        [left-out]
+        kind = "linear"
+        """
+    )
+    (small,) = read_sweep(file, "small", settings={"learning_rate": "1e-2"}).studies
+    assert small.settings == {"tasks": "random,random", "updates_per_task": 5, "learning_rate": 1e-2}
+    assert small.space == Space({"n_in": [4], "n_hidden": [4]})
+    assert small.search == Search({"lam": Range(0.1, 0.9)}, points=2)
 
 
 def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
