@@ -23,6 +23,7 @@ LIBRARIES: dict[str, set[str]] = {
             "tensorboard",
             "psutil",
             "pandas",
+            "orjson",
             "tyro",
             "rich",
             "matplotlib",

@@ -9,7 +9,7 @@ from ...experiments.report.collect import ComparisonData, load
 from ...experiments.report.differences import verdict
 from ...experiments.report.kind import Content, Report
 from ...experiments.report.side_by_side import alone
-from .scores import ArmScores, Scores, score, to_json
+from .scores import ArmScores, Scores, score, shares_by_seed, to_json
 from .tables import tables
 
 if TYPE_CHECKING:
@@ -30,6 +30,9 @@ def compose(paths: Sequence[Path]) -> Content:
         lambda: _plots(data, scores),
         partial(render, data, scores),
         verdict(scores.differences),
+        scores.measures,
+        shares_by_seed(data, scores),
+        [run for runs in data.arms.values() for run in runs],
     )
 
 
