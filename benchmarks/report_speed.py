@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import tyro
 
 from supple.experiments.jobs import FINISHED, Job
@@ -135,6 +136,15 @@ def floor(folder: Path) -> tuple[float, int, int]:
     return time.perf_counter() - started, lines, size
 
 
+def memory(pid: int) -> float:
+    """Return MiB that a process and those that it started take, what they share counted once."""
+    try:
+        root = psutil.Process(pid)
+        return sum(each.memory_full_info().pss for each in (root, *root.children(recursive=True))) / 2**20
+    except psutil.Error:  # it came to its end
+        return 0.0
+
+
 def main(o: Options) -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = o.folder or Path(temporary)
@@ -142,13 +152,19 @@ def main(o: Options) -> None:
             make(folder, o)
         seconds, lines, size = floor(folder / "sweep")
         print(f"floor: {lines:,} lines, {size / 1e6:.0f} MB: {seconds:.1f} s")
-        started = time.perf_counter()
         call = "from supple.scripts.main import main; main()"
-        subprocess.run([sys.executable, "-c", call, "report", str(folder / "sweep")], check=True, stdout=sys.stderr)
-        peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-        taken = time.perf_counter() - started
+        started = time.perf_counter()
+        process = subprocess.Popen(
+            [sys.executable, "-c", call, "report", str(folder / "sweep")], stdout=subprocess.DEVNULL
+        )
+        peak = 0.0
+        while process.poll() is None:
+            peak = max(peak, memory(process.pid))
+            time.sleep(0.1)
+        taken, used = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
+        busy = used.ru_utime + used.ru_stime
         page = (folder / "sweep/report/index.html").stat().st_size / 1e6
-        print(f"supple report: {taken:.1f} s, {peak:,.0f} MiB at most; the page {page:.2f} MB")
+        print(f"supple report: {taken:.1f} s, {busy:.1f} s of a core, {peak:,.0f} MiB at most; the page {page:.2f} MB")
 
 
 if __name__ == "__main__":

@@ -28,6 +28,8 @@ LIBRARIES: dict[str, set[str]] = {
             "rich",
             "matplotlib",
             "jinja2",
+            "markupsafe",
+            "rliable",
             "submitit",
             "ray",
         )

@@ -18,7 +18,7 @@ class Content:
 
     scores: for scores.json. lines: what the terminal has below the tables. measures: the numbers in which arms are
     compared, the one that matters most first. shares: of a fresh agent, one for each variant. runs: every run, one a
-    seed; those that were trained as one have one path."""
+    seed; those that were trained as one have one path. more: tables that only the page has."""
 
     tables: "list[Table]"
     scores: dict[str, Any]
@@ -28,6 +28,7 @@ class Content:
     measures: "Sequence[Measure]" = ()
     shares: "Sequence[Measure]" = ()
     runs: "Sequence[RunData]" = ()
+    more: "Sequence[Table]" = ()
 
 
 @dataclass(frozen=True)

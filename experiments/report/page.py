@@ -8,6 +8,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from ..fork import FRESH
 from .collect import ComparisonData, RunData
+from .exports import named
 from .side_by_side import differing
 from .style import Plot
 from .tables import Table, contracts, event_rows
@@ -63,6 +64,7 @@ def template(name: str) -> Template:
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
+    environment.globals["named"] = named
     return environment.get_template(name)
 
 

@@ -1,11 +1,17 @@
 """How the figures look: one colour per arm everywhere, light grids, readable type. No pyplot, no global state."""
 
+import io
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib import rc_context
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
@@ -24,6 +30,7 @@ BASELINE = "#3c3c3c"
 INK, FAINT, SHADE = "#222222", "#8a8a8a", "#f1f0ec"
 FORK: dict[str, Any] = {"color": "#555555", "linewidth": 1.1, "linestyle": (0, (4, 3))}
 MOST_SWITCHES = 60
+MOST_POINTS = 200  # of a line: more cannot be told apart in a panel, and cost time
 WIDTH = 11.0  # inches; the page shows figures at about this width
 
 
@@ -35,6 +42,27 @@ class Plot:
     title: str
     caption: str
     figure: Figure
+
+    @property
+    def width(self) -> int:
+        """Pixels of the page that it is shown at."""
+        return int(self.figure.get_figwidth() * 92)
+
+    def save(self, folder: Path) -> None:
+        """Write the figure as NAME.png and NAME.svg."""
+        # draws once, where savefig draws twice, and packs half as long for a tenth more bytes
+        FigureCanvasAgg(self.figure).print_png(folder / f"{self.name}.png", pil_kwargs={"compress_level": 3})
+        self.figure.set_layout_engine("none")  # it has been laid out
+        text = io.StringIO()
+        with rc_context({"svg.hashsalt": "supple"}):  # or the same figure would be another file each time
+            FigureCanvasSVG(self.figure).print_svg(text, metadata={"Date": None})
+        (folder / f"{self.name}.svg").write_text(_shortened(text.getvalue()), encoding="utf-8")
+
+
+def _shortened(svg: str) -> str:
+    """Return a figure without comments, and its paths to a hundredth of a point."""
+    bare = re.sub(r"<!--.*?-->\s*", "", svg, flags=re.DOTALL)
+    return re.sub(r'(?<= d=")[^"]*', lambda path: re.sub(r"(\.\d\d)\d+", r"\1", path[0]), bare)
 
 
 def arm_styles(labels: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -120,6 +148,9 @@ def draw_band(axes: Axes, steps: Array, values: Array, style: dict[str, Any], do
     line joins."""
     if not steps.size:
         return
+    if len(steps) > MOST_POINTS:
+        shown = np.linspace(0, len(steps) - 1, MOST_POINTS).astype(int)
+        steps, values = steps[shown], values[:, shown]
     middle, low, high = mean_and_interval(values)
     if len(values) == 2:
         lines = [np.column_stack([steps, seed]) for seed in values]
