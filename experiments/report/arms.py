@@ -75,12 +75,12 @@ def arms_table(measures: Sequence[Measure], shares: Sequence[Measure] = (), besi
     varied = dict.fromkeys(name for _, variant in points for name in variant)
     first = measures[0]
     columns: dict[str, list[str]] = {
-        **{name.replace("_", " "): [_value(variant.get(name)) for _, variant in points] for name in varied},
         "arm": [arm for arm, _ in points],
+        **{name.replace("_", " "): [_value(variant.get(name)) for _, variant in points] for name in varied},
         "seeds": [str(scores_of(*cell).size) for cell in cells],
         "mean [95 %]": [_mean(scores_of(*cell)) for cell in cells],
         "IQM [95 %]": [_iqm(scores_of(*cell)) for cell in cells],
-        f"P(better than {first.baselines[0]})": [_against(*cell) for cell in cells],
+        f"P(better than {first.baselines[0]}) [95 %]": [_against(*cell) for cell in cells],
         "share of a fresh agent": [_share(shares, *cell) for cell in cells],
         **({"published": [_published(beside, point) for point in points]} if beside else {}),
     }

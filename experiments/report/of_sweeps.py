@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ..jobs import FAILED, FINISHED, OUTCOME
 from . import compose, summary, write
 from .arms import Beside, arms_table, by_family, by_name, overall_table, pairs_table
-from .collect import RunData, read_object
+from .collect import RunData, failures, read_object
 from .exports import named
 from .kind import Content
 from .page import template
@@ -58,11 +58,12 @@ class RunLine:
 
 @dataclass(frozen=True)
 class Section:
-    """Hold what the page says of one study; what took long to make of it is in the study's own report. first: its
-    tables that are seen at once; others: those of its other numbers."""
+    """Hold what the page says of one study. told: its verdict and notes. failed: its runs that did, with their reasons.
+    first: its tables that are seen at once; others: those of its other numbers."""
 
     name: str
     told: list[str]
+    failed: list[str]
     first: list[Table]
     others: list[Table]
     tuned: list[Table]
@@ -140,7 +141,7 @@ def section(name: str, folder: Path, content: Content, plots: Sequence[Plot], be
         return [replace(table, title=f"{name}: {table.title}") for table in tables]
 
     return Section(
-        name, content.lines, called(first), called(others), called(tuning(folder)), figures,
+        name, content.lines, failures(folder), called(first), called(others), called(tuning(folder)), figures,
         _runs(folder, content.runs), content.scores,
     )  # fmt: skip
 
@@ -173,7 +174,7 @@ def overview(path: Path, sections: Sequence[Section], planned: Mapping[str, int]
         return template("sweep.html").render(
             what="sweep", numbers="scores.json", title=", ".join(planned), path=path.resolve().name,
             facts=[
-                (f"{len(planned):,}", "studies"),
+                (f"{len(planned):,}", "study" if len(planned) == 1 else "studies"),
                 (f"{sum(planned.values()):,}", "runs"),
                 (f"{sum(count[FAILED] for count in ended.values()):,}", "failed"),
             ],

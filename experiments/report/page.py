@@ -13,6 +13,8 @@ from .side_by_side import differing
 from .style import Plot
 from .tables import Table, contracts, event_rows
 
+MOST_EVENTS = 2_000  # on one page; the pages of the runs have those of each
+
 
 def page(
     data: ComparisonData,
@@ -48,7 +50,8 @@ def page(
         terms=list(dict.fromkeys(name for contract in resets for name in contract.terms)),
         idle=idle,
         hooks={label: ", ".join(runs[0].config.get("hooks", [])) for label, runs in data.arms.items()},
-        events=event_rows(data),
+        events=(events := event_rows(data))[:MOST_EVENTS],
+        every_event=len(events),
         settings=settings,
         versions=flat(config.get("versions", {})),
         command=command,

@@ -26,10 +26,12 @@ MOST_PANELS = 9
 
 @dataclass(eq=False)
 class Panel:
-    """Hold the lines of one panel: label → number → scores of its seeds. level: what arms without the number have.
+    """Hold the lines of one panel: label → number → scores of its seeds. place, rest: the environment and the other
+    settings, in words. level: what arms without the number have.
     cloud: other settings vary too, so that points are not joined."""
 
-    title: str
+    place: str
+    rest: str
     lines: dict[str, dict[float, Array]] = field(default_factory=lambda: defaultdict(dict))
     level: dict[str, Array] = field(default_factory=dict)
     cloud: bool = False
@@ -41,9 +43,7 @@ def sensitivity(measures: Sequence[Measure]) -> list[Plot]:
     for measure in measures:
         for arm in measure.arms:
             for name, value, label, rest in _places(measure, arm):
-                panel = found[name].setdefault(
-                    (measure.place, rest), Panel(", ".join(filter(None, [measure.place, rest])))
-                )
+                panel = found[name].setdefault((measure.place, rest), Panel(measure.place, rest))
                 panel.lines[label][value] = scores_of(measure, arm)
                 if BLANK in label:
                     panel.level |= {each: scores_of(measure, each) for each in (NONE, FRESH) if each in measure.arms}
@@ -80,7 +80,7 @@ def _joined(panels: Sequence[Panel]) -> list[Panel]:
     values = {value for panel in panels for line in panel.lines.values() for value in line}
     if curves or len(values) < FEW:
         return curves
-    cloud = Panel("", cloud=True)
+    cloud = Panel("", "", cloud=True)
     for panel in panels:
         for label, line in panel.lines.items():
             cloud.lines[label] |= line
@@ -94,10 +94,11 @@ def _figure(name: str, panels: Sequence[Panel], measure: Measure) -> Plot:
     columns = min(3, len(shown))
     rows = -(-len(shown) // columns)
     figure = new_figure(0.5 + 2.8 * rows, width=min(11.0, 3.0 + 4.0 * columns))
-    grid = list(figure.subplots(rows, columns, squeeze=False).ravel())
+    one = len({panel.place for panel in shown}) == 1  # what is of one environment has one scale
+    grid = list(figure.subplots(rows, columns, squeeze=False, sharey=one).ravel())
     values = [value for panel in shown for line in panel.lines.values() for value in line]
     for axes, panel in zip(grid, shown, strict=False):
-        tidy(axes, panel.title)
+        tidy(axes, ", ".join(filter(None, [panel.place, panel.rest])))
         _scale(axes, values)
         for label, scores in panel.level.items():
             if scores.size:
