@@ -72,6 +72,7 @@ def metrics_over_time(data: ComparisonData, only: Sequence[str] = ()) -> Plot | 
         tidy(axes, title if metrics.count(metric) == 1 else f"{learner}: {title}")
         mark_stream(axes, data.first, divisor, data.fork_step)
         axes.set_xlim(0, data.total_steps / divisor)
+        axes.locator_params(nbins=5)  # of small panels; every tick takes time too
         drawn = []
         for style, series in _pieces(data, name, styles):
             steps, values = on_common_steps(series)

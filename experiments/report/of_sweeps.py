@@ -30,7 +30,10 @@ if TYPE_CHECKING:
 
 LIMITS = "Each study says what its own runs cannot show; scores of different studies do not compare with each other."
 MOST_EMBEDDED = 3_000_000  # bytes of figures in the page; it refers to the files of those beyond
-OF_OVERVIEW = ("sensitivity_", "performance_profiles")  # figures of a study that the page shows besides its first
+OF_OVERVIEW = (
+    "sensitivity_",
+    "performance_profiles",
+)  # figures of a study that the page shows besides its first, which each variant may have
 
 
 @dataclass(frozen=True)
@@ -133,8 +136,8 @@ def section(name: str, folder: Path, content: Content, plots: Sequence[Plot], be
         first = content.tables[:1]
     figures = [
         Shown(plot.name, plot.title, plot.caption, plot.width, folder / "report" / f"{plot.name}.svg")
-        for i, plot in enumerate(plots)
-        if i == 0 or plot.name.startswith(OF_OVERVIEW)
+        for plot in plots
+        if plot.title.split(":")[0] == plots[0].title.split(":")[0] or plot.name.startswith(OF_OVERVIEW)
     ]
 
     def called(tables: Sequence[Table]) -> list[Table]:
