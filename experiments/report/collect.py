@@ -4,6 +4,8 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
+from math import isfinite
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -268,13 +270,10 @@ def _segment(config: Row, i: int, task: Row) -> Segment:
 
 
 def _episodes(rows: list[Row]) -> Episodes:
-    def column(name: str, otherwise: Any, kind: Any) -> NDArray[Any]:
-        return np.fromiter((row.get(name, otherwise) for row in rows), kind, len(rows))
-
-    return Episodes(
-        column("step", 0, np.float64), column("task", 0, np.int64), column("return", 0.0, np.float64),
-        column("exploded", False, np.bool_),
-    )  # fmt: skip
+    count = len(rows)
+    steps, returns = (np.fromiter(map(itemgetter(name), rows), np.float64, count) for name in ("step", "return"))
+    tasks = np.fromiter([row.get("task", 0) for row in rows], np.int64, count)
+    return Episodes(steps, tasks, returns, np.array([row.get("exploded", False) for row in rows], dtype=np.bool_))
 
 
 def read_object(file: Path) -> Row:
@@ -302,4 +301,4 @@ def _check_types(found: Row, types: Mapping[str, Any], where: str) -> None:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and bool(np.isfinite(value))
+    return type(value) in (int, float) and isfinite(value)  # type: ignore[arg-type]

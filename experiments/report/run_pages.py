@@ -15,7 +15,7 @@ from ..fork import FRESH, NONE
 from ..kinds import find_kind
 from .collect import Row, RunData
 from .page import command_text, flat, template
-from .sketch import drawing
+from .sketch import drawing, marked
 from .tables import number
 
 Array = NDArray[np.float64]
@@ -71,7 +71,7 @@ def page(name: str, runs: Sequence[RunData]) -> str:
 def _curves(runs: Sequence[RunData]) -> dict[str, Markup]:
     """Title → drawing: what episodes returned, what was logged as a whole, what became of tasks."""
     end = max(run.total_steps for run in runs)
-    marks = [float(event["step"]) for event in runs[0].of_kind("intervention")][:MOST_EVENTS]
+    marks = marked([event["step"] for event in runs[0].of_kind("intervention")][:MOST_EVENTS], end)
     found: dict[str, list[tuple[Array, Array]]] = {}
     if any(run.episodes.steps.size for run in runs):
         found["episode return"] = [_sorted(run.episodes.steps, run.episodes.returns) for run in runs]

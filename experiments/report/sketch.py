@@ -9,31 +9,35 @@ from numpy.typing import NDArray
 from .tables import number
 
 Array = NDArray[np.float64]
-POINTS = 150  # of a curve; the mean of those that fall together
-WIDTH, HEIGHT = 300, 110
+POINTS = 120  # of a curve; the mean of those that fall together
+WIDTH, HEIGHT = 600, 220
 CURVE = Markup('<polyline points="{}"/>')
 MARK = Markup('<line class="mark" x1="{0}" x2="{0}" y1="0" y2="{1}"/>')
 DRAWING = Markup(
-    '<svg viewBox="-4 -14 {w} {h}" role="img" aria-label="{title}">{marks}{curves}'
-    '<text x="0" y="-4">{high}</text><text x="0" y="{bottom}">{low}</text>'
+    '<svg viewBox="-8 -28 {w} {h}" role="img" aria-label="{title}">{marks}{curves}'
+    '<text x="0" y="-8">{high}</text><text x="0" y="{bottom}">{low}</text>'
     '<text class="end" x="{right}" y="{bottom}">{end}</text></svg>'
 )
 
 
-def drawing(title: str, curves: Sequence[tuple[Array, Array]], end: int, marks: Sequence[float] = ()) -> Markup:
+def drawing(title: str, curves: Sequence[tuple[Array, Array]], end: int, marks: str = "") -> Markup:
     """Return curves over steps 0 to `end` as an SVG element, which takes its colours from the page.
 
-    curves: (steps, values) each, finite and sorted. marks: steps at which something happened."""
+    curves: (steps, values) each, finite and sorted. marks: as `marked` made them."""
     curves = [thinned(*curve) for curve in curves if curve[0].size]
     every = np.concatenate([values for _, values in curves]) if curves else np.zeros(1)
     low, high = float(every.min()), float(every.max())
     across, up = WIDTH / max(end, 1), HEIGHT / ((high - low) or 1.0)
     lines = [_points(steps * across, HEIGHT - (values - low) * up) for steps, values in curves]
     return DRAWING.format(
-        w=WIDTH + 8, h=HEIGHT + 32, title=title, high=number(high), low=number(low), end=f"{end:,}", right=WIDTH,
-        bottom=HEIGHT + 13, curves=Markup("").join(CURVE.format(line) for line in lines),
-        marks=Markup("").join(MARK.format(round(at * across), HEIGHT) for at in marks),
+        w=WIDTH + 16, h=HEIGHT + 64, title=title, high=number(high), low=number(low), end=f"{end:,}", right=WIDTH,
+        bottom=HEIGHT + 26, curves=Markup("").join(CURVE.format(line) for line in lines), marks=marks,
     )  # fmt: skip
+
+
+def marked(steps: Sequence[float], end: int) -> Markup:
+    """Return the marks of drawings over as many steps: of those at which something happened."""
+    return Markup("").join(MARK.format(round(at * WIDTH / max(end, 1)), HEIGHT) for at in steps)
 
 
 def thinned(steps: Array, values: Array) -> tuple[Array, Array]:
@@ -47,5 +51,5 @@ def thinned(steps: Array, values: Array) -> tuple[Array, Array]:
 
 def _points(x: Array, y: Array) -> str:
     if len(x) == 1:
-        x, y = np.array([x[0] - 2, x[0] + 2]), np.array([y[0], y[0]])  # a line of one point would be nothing
-    return " ".join(f"{a},{b}" for a, b in zip(np.rint(x).astype(int).tolist(), y.round(1).tolist(), strict=True))
+        x, y = np.array([x[0] - 4, x[0] + 4]), np.array([y[0], y[0]])  # a line of one point would be nothing
+    return " ".join(map(str, np.rint(np.column_stack([x, y])).astype(int).ravel().tolist()))
