@@ -3,9 +3,9 @@
   supple report runs/demo
   supple report runs/relu runs/leaky runs/tanh --out runs/table
 
-Writes DIR/report/index.html, PNG figures and scores.json, and prints the summary. Several runs of `supple vision` go
-side by side: activations and hooks down, benchmarks across; so do runs of `supple language` of one kind, and runs of
-`supple linear`. Runs that differ only in their seeds are joined.
+Writes DIR/report/index.html, figures (PNG, SVG), tables (CSV, LaTeX) and scores.json, and prints the summary. Several
+runs of `supple vision` go side by side: activations and hooks down, benchmarks across; so do runs of `supple language`
+of one kind, and runs of `supple linear`. Runs that differ only in their seeds are joined.
 """
 
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Reports: from run directories, or a comparison of arms, to a page, figures and a table of scores."""
+"""Reports: from run directories, or a comparison of arms, to pages, figures, tables and scores."""
 
 import json
 import shutil
