@@ -105,7 +105,8 @@ def legend(figure: Figure, labels: Sequence[str], fork: bool = False, among: Seq
         trunk = Line2D([], [], color=FAINT, linewidth=2.2, label="before the fork")
         handles = [trunk, *handles, Line2D([], [], label="fork", **FORK)]
     words = [len(str(handle.get_label())) + 7 for handle in handles]
-    columns = len(handles) if sum(words) <= 120 else max(1, 120 // max(words))
+    room = int(120 * figure.get_figwidth() / WIDTH)
+    columns = len(handles) if sum(words) <= room else max(1, room // max(words))
     figure.set_figheight(figure.get_figheight() + 0.2 * -(-len(handles) // columns))
     figure.legend(
         handles=handles, loc="outside upper left", ncols=columns, frameon=False, fontsize=10, handlelength=2.2
