@@ -2,19 +2,15 @@
 other file."""
 
 import base64
-import os
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from importlib import metadata
-from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..jobs import FAILED, FINISHED, OUTCOME
-from . import compose, summary, write
+from . import compose, processes, summary, write
 from .arms import Beside, arms_table, by_family, by_name, overall_table, pairs_table
 from .collect import RunData, failures, read_object
 from .exports import named
@@ -91,24 +87,19 @@ class Reported:
 
 
 def reported(folders: Mapping[str, Path], beside: Mapping[str, Beside]) -> Iterator[Reported]:
-    """Write the report of each study of a sweep, and yield what became of it, in their order: as many at a time as
-    there are cores, each in a process of its own.
+    """Write the report of each study of a sweep, and yield what became of it, in their order: several at a time, each
+    in a process of its own.
 
     folders: study → its folder. beside: study → published numbers. Raises ValueError for a damaged file."""
-    asked = [(name, folder, beside.get(name) or beside.get(name.split("/")[0])) for name, folder in folders.items()]
-    cores = min(len(os.sched_getaffinity(0)), len(asked)) if sys.platform == "linux" else 1
-    if cores < 2:
-        yield from (_report(*each) for each in asked)
-        return
     import rliable.metrics  # noqa: F401  (once, not in each process)
     import scipy.stats  # noqa: F401
 
-    # forked, for a new interpreter would take seconds to import what this one has, and know of no plug-in
-    with ProcessPoolExecutor(cores, get_context("fork")) as pool:
-        yield from pool.map(_report, *zip(*asked, strict=True))
+    asked = [(name, folder, beside.get(name) or beside.get(name.split("/")[0])) for name, folder in folders.items()]
+    return processes.each(_report, asked)
 
 
-def _report(name: str, folder: Path, beside: Beside | None) -> Reported:
+def _report(asked: tuple[str, Path, Beside | None]) -> Reported:
+    name, folder, beside = asked
     try:
         content = compose(folder)
     except ValueError as error:  # no run of it has begun
