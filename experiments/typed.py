@@ -18,7 +18,7 @@ def parse(text: str | bytes) -> Any:
         value = json.loads(text)
     except RecursionError:
         raise ValueError("nested too deeply") from None
-    if _deeper(value, LEVELS):
+    if too_deep(value):
         raise ValueError("nested too deeply")
     return value
 
@@ -85,9 +85,10 @@ def shown(value: Any) -> str:
     return text if len(text) <= 40 else f"{text[:40]} …"
 
 
-def _deeper(value: Any, levels: int) -> bool:
+def too_deep(value: Any, levels: int = LEVELS) -> bool:
+    """Return whether lists and objects lie in each other deeper than so many levels."""
     inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return levels < 0 or any(_deeper(item, levels - 1) for item in inside)
+    return levels < 0 or any(too_deep(item, levels - 1) for item in inside)
 
 
 def _required(wanted: Any) -> set[str]:

@@ -39,6 +39,7 @@ from .gradients import (
     small_gradient_fraction,
 )
 from .human import ATARI_SCORES, human_normalized, human_normalized_score
+from .improvement import Improvement, Profile, performance_profile, probability_of_improvement
 from .probe import CHEAP_METRICS, METRICS, Metric, measure, measure_members, metrics
 from .saturation import (
     accuracy_recovery_time,
@@ -74,8 +75,10 @@ __all__ = [
     "Condition",
     "Diagnosis",
     "GeneralizationGap",
+    "Improvement",
     "Metric",
     "Paired",
+    "Profile",
     "Score",
     "Trainability",
     "Units",
@@ -128,8 +131,10 @@ __all__ = [
     "pareto_front",
     "peak_saturation",
     "per_sample_gradients",
+    "performance_profile",
     "plasticity_score",
     "policy_churn",
+    "probability_of_improvement",
     "record",
     "saturation_area",
     "saturation_fraction",

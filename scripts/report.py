@@ -3,24 +3,22 @@
   supple report runs/demo
   supple report runs/relu runs/leaky runs/tanh --out runs/table
 
-Writes DIR/report/index.html, PNG figures and scores.json, and prints the summary. Several runs of `supple vision` go
-side by side: activations and hooks down, benchmarks across; so do runs of `supple language` of one kind, and runs of
-`supple linear`. Runs that differ only in their seeds are joined.
+Writes DIR/report/index.html, figures (PNG, SVG), tables (CSV, LaTeX) and scores.json, and prints the summary. Several
+runs of `supple vision` go side by side: activations and hooks down, benchmarks across; so do runs of `supple language`
+of one kind, and runs of `supple linear`. Runs that differ only in their seeds are joined.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import tyro
 
 from supple.experiments.errors import UsageError
 from supple.scripts.asked import Plugins, load_plugins
 from supple.scripts.console import parse, run, screen, warn
-
-if TYPE_CHECKING:
-    from supple.experiments.report import ReportPaths
 
 
 @dataclass(kw_only=True)
@@ -54,37 +52,35 @@ def show(*directories: Path, out: Path | None = None) -> None:
     except ValueError as error:
         raise UsageError(str(error)) from error
     screen.print(reports.summary(content, str(directories[0]) if len(directories) == 1 else None))
-    say_where(paths)
+    screen.print(str(paths))
 
 
 def show_sweep(path: Path) -> None:
     """Build the reports of a sweep's studies, of those that have begun, and the page over all of them."""
     from supple.experiments import report as reports
-    from supple.experiments.report.of_sweeps import overview
+    from supple.experiments.report.of_sweeps import overview, reported
+    from supple.experiments.report.published import published
     from supple.experiments.sweep import open_sweep
 
-    jobs: dict[Path, int] = {}
-    for job in open_sweep(path, warn=warn):
-        jobs[job.path] = jobs.get(job.path, 0) + 1
-    studies = {}
-    for folder in jobs:
-        try:
-            studies[folder] = reports.compose(folder)
-        except ValueError as error:  # no run of it has begun
-            warn(str(error))
-            continue
-        screen.print(reports.summary(studies[folder], str(folder)))
-        say_where(reports.write(studies[folder], folder))
-    names = {folder: str(folder.relative_to(path)) for folder in jobs}
-    content = overview(
-        path, {names[folder]: content for folder, content in studies.items()}, {names[f]: n for f, n in jobs.items()}
-    )
-    screen.print(reports.summary(content, str(path)))
-    say_where(reports.write(content, path))
-
-
-def say_where(paths: "ReportPaths") -> None:
-    screen.print(f"report: {paths.html}\nscores: {paths.scores}")
+    every = open_sweep(path, warn=warn)
+    jobs = Counter(job.path for job in every)
+    # what arms are tuned by is told in a table of its study's: it is no result
+    tuning = {job.path for job in every if job.comparison.stop_step}
+    names = {str(folder.relative_to(path)): folder for folder in jobs if folder not in tuning}
+    sections = []
+    try:
+        for each in reported(names, published(path)):
+            if each.section is None:
+                warn(each.problem)
+                continue
+            screen.print(each.said)
+            screen.print(each.where)
+            sections.append(each.section)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    whole = overview(path, sections, {str(folder.relative_to(path)): count for folder, count in jobs.items()})
+    screen.print(reports.summary(whole, str(path)))
+    screen.print(str(reports.write(whole, path)))
 
 
 if __name__ == "__main__":

@@ -1,19 +1,23 @@
 """Reports of agents: returns along the stream and from cycle to cycle, plasticity and human-normalised scores."""
 
+import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...experiments.report.collect import ComparisonData, load
-from ...experiments.report.differences import verdict
+from ...experiments.report.differences import variants_of, verdict
 from ...experiments.report.kind import Content, Report
 from ...experiments.report.side_by_side import alone
-from .scores import ArmScores, Scores, score, to_json
+from .scores import ArmScores, Scores, score, shares_by_seed, to_json
 from .tables import tables
 
 if TYPE_CHECKING:
     from ...experiments.report.style import Plot
+
+MOST_LINES = 8  # of one panel of learning curves, whose bands cover each other
 
 __all__ = ["AGENTS", "ArmScores", "Scores", "score"]
 
@@ -30,6 +34,9 @@ def compose(paths: Sequence[Path]) -> Content:
         lambda: _plots(data, scores),
         partial(render, data, scores),
         verdict(scores.differences),
+        scores.measures,
+        shares_by_seed(data, scores),
+        [run for runs in data.arms.values() for run in runs],
     )
 
 
@@ -40,13 +47,35 @@ def _plots(data: ComparisonData, scores: Scores) -> list["Plot"]:
     from .gaps import gap_heatmap
     from .returns import by_cycle, evaluation_curves, final_returns, learning_curves
 
+    curves = (learning_curves, evaluation_curves)
     makers: list[Callable[[], Plot | None]] = [
-        *(partial(make, data, scores) for make in (learning_curves, evaluation_curves, plasticity, human)),
-        *(partial(make, data, scores) for make in (final_returns, by_cycle)),
+        *(partial(_of_variant, make, words, part, scores) for make in curves for words, part in _parts(data)),
+        *(partial(make, data, scores) for make in (plasticity, human, final_returns, by_cycle)),
         *(partial(make, data) for make in (metrics_over_time, before_and_after)),
         partial(gap_heatmap, data, scores),
     ]
     return [plot for make in makers if (plot := make()) is not None]
+
+
+def _parts(data: ComparisonData) -> list[tuple[str, ComparisonData]]:
+    """Return (variant in words, its arms): all in one where there are no more lines than can be told apart."""
+    variants = variants_of(data)
+    if len(data.arms) <= MOST_LINES or len(variants) == 1:
+        return [("", data)]
+    return [
+        (words, replace(data, arms={arm: data.arms[label] for arm, label in labels.items()}))
+        for words, labels in variants.items()
+    ]
+
+
+def _of_variant(
+    make: "Callable[[ComparisonData, Scores], Plot | None]", words: str, data: ComparisonData, scores: Scores
+) -> "Plot | None":
+    plot = make(data, scores)
+    if plot is None or not words:
+        return plot
+    short = re.sub(r"[^a-z0-9]+", "_", f"_{words}".lower()).rstrip("_")
+    return replace(plot, name=plot.name + short, title=f"{plot.title}: {words}")
 
 
 AGENTS = Report(compose)

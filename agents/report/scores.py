@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...experiments.report.collect import ComparisonData, RunData, Segment
-from ...experiments.report.differences import Difference, Measure, differences, variants_of
+from ...experiments.report.differences import Difference, Measure, differences, points_of, variants_of
 from ...experiments.report.differences import to_json as differences_json
 from ...experiments.report.numbers import Spread, mean, means_at_events, spread_json, strict
 from ...metrics import (
@@ -73,13 +73,15 @@ class Scores:
     """The scores of all arms of a report. environments: one label for each position in the sequence.
 
     human_from: what the human-normalised scores were taken from, "evaluation" or "training"; None without any.
-    differences: between arms with the same seeds. end: in words, the steps that final returns are of.
+    measures: the numbers in which arms are compared. differences: between arms with the same seeds.
+    end: in words, the steps that final returns are of.
     """
 
     environments: tuple[str, ...]
     cycles: int
     arms: dict[str, ArmScores]
     notes: list[str] = field(default_factory=list)
+    measures: list[Measure] = field(default_factory=list)
     differences: list[Difference] = field(default_factory=list)
     human_from: str | None = None
 
@@ -112,7 +114,8 @@ def score(data: ComparisonData) -> Scores:
     for label, share in found.items():
         arms[label].share = share
     scores = Scores(labels, cycles, arms, [*data.notes, *_unfinished(data), *notes])
-    scores.differences = differences(_measures(data, scores))
+    scores.measures = _measures(data, scores)
+    scores.differences = differences(scores.measures)
     finished = {label: _finished(runs) for label, runs in data.arms.items()}
     _add_plasticity(scores, data, finished)
     _add_human(scores, data, finished)
@@ -138,7 +141,24 @@ def _measures(data: ComparisonData, scores: Scores) -> list[Measure]:
                     arm: dict(zip(scores.arms[label].seeds, of_arm(scores.arms[label])[:, i].tolist(), strict=True))
                     for arm, label in labels.items()
                 }
-                found.append(Measure(name + where, by_seed, variant=variant))
+                place = environment if where else ""
+                points = points_of(data, labels)
+                found.append(Measure(name + where, by_seed, False, variant, points, name, place))
+    return found
+
+
+def shares_by_seed(data: ComparisonData, scores: Scores) -> list[Measure]:
+    """Return the share of a fresh agent in all tasks of every arm that has one, one measure a variant."""
+    found = []
+    for variant, labels in variants_of(data).items():
+        own = {arm: share for arm, label in labels.items() if (share := scores.arms[label].share) is not None}
+        by_seed = {
+            arm: dict(zip(scores.arms[labels[arm]].seeds, share.in_all.values.tolist(), strict=True))
+            for arm, share in own.items()
+        }
+        if own:
+            points = points_of(data, {arm: labels[arm] for arm in own})
+            found.append(Measure("share of a fresh agent", by_seed, variant=variant, points=points))
     return found
 
 

@@ -1,14 +1,17 @@
-"""Reports: from run directories, or a comparison of arms, to a page, figures and a table of scores."""
+"""Reports: from run directories, or a comparison of arms, to pages, figures, tables and scores."""
 
+import gc
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .. import files
 from ..kinds import find_kind
+from . import exports, run_pages
 from .collect import ComparisonData, RunData, kind_of, load
 from .kind import Content
 from .lines import read_jsonl
@@ -23,15 +26,29 @@ __all__ = ["ComparisonData", "ReportPaths", "RunData", "build_report", "load", "
 
 @dataclass(frozen=True)
 class ReportPaths:
-    """Name the files of a report."""
+    """Name the files of a report. plots: its figures, as they were drawn."""
 
-    html: Path
-    figures: tuple[Path, ...]
-    scores: Path
+    folder: Path
+    plots: tuple[Plot, ...]
+
+    @property
+    def html(self) -> Path:
+        return self.folder / "index.html"
+
+    @property
+    def scores(self) -> Path:
+        return self.folder / "scores.json"
+
+    def __str__(self) -> str:
+        return f"report: {self.html}\nscores: {self.scores}"
+
+    @property
+    def figures(self) -> tuple[Path, ...]:
+        return tuple(self.folder / f"{plot.name}.png" for plot in self.plots)
 
 
 def build_report(*directories: Path, out: Path | None = None) -> ReportPaths:
-    """Write `out/report/`: index.html, the figures it shows, and scores.json.
+    """Write `out/report/`: index.html, the figures it shows (PNG and SVG), its tables (CSV and LaTeX), scores.json.
 
     directories: a run directory, or a comparison directory of `supple compare`, or several runs of one kind, other than
         agents, to show side by side; unfinished ones are reported as far as they came.
@@ -58,11 +75,9 @@ def place_of(directories: Sequence[Path], out: Path | None) -> Path:
 def write(report: Content, place: Path) -> ReportPaths:
     """Write what a report says to `place/report/`."""
     place.mkdir(parents=True, exist_ok=True)
-    with files.in_turn(place):  # two that finish one comparison both write its report
+    with _uncollected(), files.in_turn(place):  # two that finish one comparison both write its report
         plots = _write(report, place)
-    target = place / "report"
-    figures = tuple(target / f"{plot.name}.png" for plot in plots)
-    return ReportPaths(target / "index.html", figures, target / "scores.json")
+    return ReportPaths(place / "report", tuple(plots))
 
 
 def _write(report: Content, place: Path) -> list[Plot]:
@@ -72,9 +87,10 @@ def _write(report: Content, place: Path) -> list[Plot]:
         shutil.rmtree(leftover, ignore_errors=True)
     temporary.mkdir()
     try:
-        plots = report.plots()
-        for plot in plots:
-            plot.figure.savefig(temporary / f"{plot.name}.png")
+        plots = [*report.plots(), *_over_measures(report)]
+        exports.write(temporary, [*report.tables, *report.more], plots)
+        if len({run.path for run in report.runs}) > 1:
+            run_pages.write(temporary, report.runs)
         body = json.dumps(report.scores, indent=2, allow_nan=False, ensure_ascii=False)
         (temporary / "scores.json").write_text(body + "\n", encoding="utf-8")
         (temporary / "index.html").write_text(report.page(plots), encoding="utf-8")
@@ -86,6 +102,16 @@ def _write(report: Content, place: Path) -> list[Plot]:
         raise
     shutil.rmtree(old, ignore_errors=True)
     return plots
+
+
+def _over_measures(report: Content) -> list[Plot]:
+    """Return the figures of the numbers in which arms are compared: against what varies, and as profiles."""
+    from .arms import by_family
+    from .profiles import profiles
+    from .sensitivity import sensitivity
+
+    first = next(iter(by_family(report.measures).values()), [])
+    return [*sensitivity(first), *filter(None, [profiles(first)])] if first else []
 
 
 def summary_table(*directories: Path) -> "Group":
@@ -106,4 +132,18 @@ def summary(report: Content, title: str | None = None) -> "Group":
 def compose(*directories: Path) -> Content:
     """Return what the report of these directories says. Raises ValueError as `build_report`."""
     paths = [Path(directory) for directory in directories]
-    return find_kind(kind_of(paths[0])).reports().compose(paths)
+    with _uncollected():
+        return find_kind(kind_of(paths[0])).reports().compose(paths)
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Keep the collector of reference cycles from looking for them, again and again, in all that was read: of long logs
+    that takes as long as a fifth of the report."""
+    on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if on:
+            gc.enable()

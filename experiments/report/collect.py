@@ -1,8 +1,11 @@
 """Reading what runs left on the disk: one run directory, or a comparison of arms forked from common trunks."""
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property, partial
+from math import isfinite
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -16,6 +19,7 @@ from ..rundir import Config
 from .lines import FIELDS, LARGEST, Row, read_log
 
 Array = NDArray[np.float64]
+Logs = dict[str, list[Row]]
 # What a report reads in config.json, comparison.json and outcome.json; versions before now wrote a text for "data", and
 # "supple" for "versions".
 PLAN = {"fork_step": int, "arms": list[str], "seeds": list[int], "variants": list[dict[str, Any]]}
@@ -23,6 +27,7 @@ OLDER = {"data": dict[str, str] | str, "supple": str}
 OUTCOME = {"outcome": str, "reason": str}
 ENTRIES = get_type_hints(Config) | PLAN | OLDER | OUTCOME
 
+NOTHING = (np.empty(0), np.empty(0), np.empty(0))
 RUN_FILES = "config.json, episodes.jsonl (or tasks.jsonl), metrics.jsonl and events.jsonl"
 
 
@@ -106,10 +111,20 @@ class RunData:
     def series(self, name: str, task: int | None = None) -> tuple[Array, Array]:
         """Return (steps, values) of a metric, where it was logged as a finite number;
         only those of one task, if named."""
-        rows = self.metrics if task is None else [row for row in self.metrics if row.get("task") == task]
-        pairs = [(row["step"], row[name]) for row in rows if _is_number(row.get(name))]
-        steps, values = np.array(pairs, dtype=np.float64).reshape(-1, 2).T
-        return steps, values
+        steps, tasks, values = self._columns.get(name, NOTHING)
+        own = slice(None) if task is None else tasks == task
+        return steps[own], values[own]
+
+    @cached_property
+    def _columns(self) -> dict[str, tuple[Array, Array, Array]]:
+        """Name → (steps, tasks, values) where it was logged as a finite number."""
+        found: dict[str, list[tuple[int, int, float]]] = defaultdict(list)
+        for row in self.metrics:
+            step, task = row["step"], row.get("task", -1)
+            for name, value in row.items():
+                if _is_number(value):
+                    found[name].append((step, task, value))
+        return {name: tuple(np.array(cells, dtype=np.float64).T) for name, cells in found.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,10 +200,12 @@ def _load_comparison(path: Path) -> ComparisonData:
 
     variants, labels = plan.get("variants") or [{}], plan.get("arms", [])
     arms: dict[str, list[RunData]] = {_label(variant, arm): [] for variant in variants for arm in labels}
+    begun = cache(lambda trunk, tasks: _before(trunk, tasks, fork))  # every arm goes on from the trunk of its seed
     for folder, config in configs.items():
         if config.get("arm") is not None:
             label = _label(config.get("variant", {}), config["arm"])
-            arms.setdefault(label, []).extend(load_runs(folder, trunks.get(folder.parent), fork))
+            trunk = trunks.get(folder.parent)
+            arms.setdefault(label, []).extend(load_runs(folder, partial(begun, trunk) if trunk else None))
     planned = plan.get("seeds", [])
     notes = []
     for label, runs in arms.items():
@@ -218,10 +235,11 @@ def _label(variant: Row, arm: str) -> str:
     return " · ".join(filter(None, [", ".join(f"{name}={value}" for name, value in variant.items()), str(arm)]))
 
 
-def load_runs(path: Path, trunk: Path | None = None, fork: int = 0) -> list[RunData]:
+def load_runs(path: Path, before: Callable[[int], Logs] | None = None) -> list[RunData]:
     """Return the run in a directory, or those of its seeds where it trains several at once.
 
-    trunk: the run that it was forked from at step `fork`. Raises ValueError, in one line, for a damaged file.
+    before: the logs of the run that it was forked from, up to the fork; takes how many tasks there are. Raises
+    ValueError, in one line, for a damaged file.
     """
     config = read_object(path / "config.json")
     if not config.get("tasks"):
@@ -230,13 +248,15 @@ def load_runs(path: Path, trunk: Path | None = None, fork: int = 0) -> list[RunD
         tasks = tuple(_segment(config, i, task) for i, task in enumerate(config["tasks"]))
     except ValueError as error:
         raise ValueError(f"{path / 'config.json'}: {error}") from error
-    logs = {}
-    for name in FIELDS:
-        # Beyond the fork a trunk is another history than the arm's.
-        shared = [row for row in read_log(trunk, name, len(tasks)) if row["step"] <= fork] if trunk else []
-        logs[name] = shared + read_log(path, name, len(tasks))
+    shared = before(len(tasks)) if before else {}
+    logs = {name: shared.get(name, []) + read_log(path, name, len(tasks)) for name in FIELDS}
     run = RunData(path, config, tasks, _episodes(logs["episodes"]), logs["metrics"], logs["events"], logs["tasks"])
     return find_kind(run.kind).reports().split(run)
+
+
+def _before(trunk: Path, tasks: int, fork: int) -> Logs:
+    """Return the logs of a trunk; beyond the fork it is another history than its arms'."""
+    return {name: [row for row in read_log(trunk, name, tasks) if row["step"] <= fork] for name in FIELDS}
 
 
 def _segment(config: Row, i: int, task: Row) -> Segment:
@@ -250,9 +270,10 @@ def _segment(config: Row, i: int, task: Row) -> Segment:
 
 
 def _episodes(rows: list[Row]) -> Episodes:
-    cells = [(row["step"], row.get("task", 0), row["return"], row.get("exploded", False)) for row in rows]
-    table = np.array(cells, dtype=np.float64).reshape(-1, 4)
-    return Episodes(table[:, 0], table[:, 1].astype(np.int64), table[:, 2], table[:, 3].astype(bool))
+    count = len(rows)
+    steps, returns = (np.fromiter(map(itemgetter(name), rows), np.float64, count) for name in ("step", "return"))
+    tasks = np.fromiter([row.get("task", 0) for row in rows], np.int64, count)
+    return Episodes(steps, tasks, returns, np.array([row.get("exploded", False) for row in rows], dtype=np.bool_))
 
 
 def read_object(file: Path) -> Row:
@@ -280,4 +301,4 @@ def _check_types(found: Row, types: Mapping[str, Any], where: str) -> None:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and bool(np.isfinite(value))
+    return type(value) in (int, float) and isfinite(value)  # type: ignore[arg-type]

@@ -50,6 +50,7 @@ INJECTED = (
     "After plasticity injection the layers and units measured are those of the new head, while the weight norm counts "
     "the frozen heads too, so what comes after does not compare with what was before. "
 )
+MOST_BANDS = 8  # arms whose intervals do not yet cover each other
 MOST_ROWS = 24  # of the before/after figure; more are averaged per arm
 
 
@@ -66,16 +67,19 @@ def metrics_over_time(data: ComparisonData, only: Sequence[str] = ()) -> Plot | 
     figure = new_figure(0.45 + 2.05 * rows)
     grid = figure.subplots(rows, columns, squeeze=False, sharex=True).ravel()
     metrics = [name.split("/", 1)[1] for name in names]
+    banded = len(data.arms) <= MOST_BANDS
     for name, axes in zip(names, grid, strict=False):
         learner, metric = name.split("/", 1)
         title = TITLES.get(metric, metric.replace("_", " "))
         tidy(axes, title if metrics.count(metric) == 1 else f"{learner}: {title}")
         mark_stream(axes, data.first, divisor, data.fork_step)
         axes.set_xlim(0, data.total_steps / divisor)
+        axes.locator_params(nbins=5)  # of small panels; every tick takes time too
         drawn = []
         for style, series in _pieces(data, name, styles):
             steps, values = on_common_steps(series)
-            draw_band(axes, steps / divisor, values, style)
+            lines = values if banded or not steps.size else values.mean(axis=0, keepdims=True)
+            draw_band(axes, steps / divisor, lines, style)
             drawn.append(values.ravel())
         shown = np.concatenate(drawn)
         if shown.size and shown.min() > 0 and shown.max() > 200 * shown.min():
@@ -90,7 +94,8 @@ def metrics_over_time(data: ComparisonData, only: Sequence[str] = ()) -> Plot | 
     switches = "; hairlines are task switches, where the data change too" if hairlines else ""
     caption = (
         f"Measured on recent data while training{switches}. They describe the network and are not performance: none "
-        "of them alone proves a loss of plasticity. " + _of_injection(data) + seeds_phrase(data.seeds)
+        f"of them alone proves a loss of plasticity. {_of_injection(data)}"
+        f"{seeds_phrase(data.seeds) if banded or data.seeds == 1 else f'Means over {data.seeds} seeds.'}"
     )
     return Plot("metrics", "Inside the network", caption, figure)
 

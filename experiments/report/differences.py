@@ -1,7 +1,7 @@
 """Differences between arms that share their seeds: who is compared, the tables, the verdict, and scores.json."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,8 @@ from .collect import ComparisonData
 from .tables import MISSING, Table, estimate, number
 
 LEVEL = 0.05
+LOWER = ("loss", "forgetting", "bwt", "perplexity")  # in the names of numbers of which less is better
+Point = tuple[str, Mapping[str, Any]]  # an arm, in one variant of the settings
 ABOUT = (
     "Each arm minus {baseline}, seed by seed, which cancels what a seed shares; [ ]: 95 % Student-t interval of the "
     "mean. p: of its t test, corrected by Holm over the arms of a measure. {signs}Seeds needed: for such a p in 8 of "
@@ -26,12 +28,21 @@ class Measure:
     """Hold one number of every arm that is compared, by seed.
 
     name: such as `final return, Hopper`. arms: arm → seed → number, NaN where there is none (yet); the first is the
-    baseline where none is called `none`. percent: they are shares, shown in %. variant: of the settings, in words."""
+    baseline where none is called `none`. percent: they are shares, shown in %. variant: of the settings, in words.
+    points: arm → the arm as it was asked for, and its variant of the settings. family, place: of a number of several
+    environments, what it is called in all of them, and which one it is of."""
 
     name: str
     arms: Mapping[str, Mapping[int, float]]
     percent: bool = False
     variant: str = ""
+    points: Mapping[str, Point] = field(default_factory=dict)
+    family: str = ""
+    place: str = ""
+
+    @property
+    def lower_is_better(self) -> bool:
+        return any(word in self.name.lower() for word in LOWER)
 
     @property
     def baselines(self) -> list[str]:
@@ -84,6 +95,12 @@ def variants_of(data: ComparisonData) -> dict[str, dict[str, str]]:
         found.setdefault(words, {})[str(config.get("arm") or label)] = label
     alone = all(len(arms) == 1 for arms in found.values())
     return {"": {label: label for label in data.arms}} if alone else found
+
+
+def points_of(data: ComparisonData, labels: Mapping[str, str]) -> dict[str, Point]:
+    """Return arm → its point, by what its runs say. labels: arm → its label in the data."""
+    configs = {arm: data.arms[label][0].config for arm, label in labels.items()}
+    return {arm: (str(config.get("arm") or arm), config.get("variant", {})) for arm, config in configs.items()}
 
 
 def differences(measures: Sequence[Measure]) -> list[Difference]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ...metrics import Condition, Diagnosis
 from ...metrics.diagnosis import State
 from .. import files
+from . import exports
 from .numbers import strict
 from .page import template
 from .style import Plot, new_figure, tidy
@@ -132,8 +133,7 @@ def write(findings: Findings, folder: Path) -> None:
         version=metadata.version("supple"),
     )
     with files.appearing(folder) as temporary:
-        for plot in plots:
-            plot.figure.savefig(temporary / f"{plot.name}.png")
+        exports.write(temporary, findings.tables, plots)
         body = json.dumps(strict(findings.to_json()), indent=2, allow_nan=False, ensure_ascii=False)
         (temporary / "doctor.json").write_text(f"{body}\n", encoding="utf-8")
         (temporary / "index.html").write_text(page, encoding="utf-8")

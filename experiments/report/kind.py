@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .collect import RunData
+    from .differences import Measure
     from .style import Plot
     from .tables import Table
 
@@ -15,13 +16,19 @@ if TYPE_CHECKING:
 class Content:
     """Hold what a report says; figures and page, which take longer, are made when asked for.
 
-    scores: for scores.json. lines: what the terminal has below the tables."""
+    scores: for scores.json. lines: what the terminal has below the tables. measures: the numbers in which arms are
+    compared, the one that matters most first. shares: of a fresh agent, one for each variant. runs: every run, one a
+    seed; those that were trained as one have one path. more: tables that only the page has."""
 
     tables: "list[Table]"
     scores: dict[str, Any]
     plots: "Callable[[], list[Plot]]"
     page: "Callable[[list[Plot]], str]"
     lines: list[str] = field(default_factory=list)
+    measures: "Sequence[Measure]" = ()
+    shares: "Sequence[Measure]" = ()
+    runs: "Sequence[RunData]" = ()
+    more: "Sequence[Table]" = ()
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,13 @@
 """The logs of a run, line by line: every field has a type here, so that a line that was edited is named by number."""
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
 from types import NoneType
 from typing import Any
+
+import orjson
 
 from .. import files, typed
 
@@ -44,12 +48,15 @@ def read_log(run: Path, name: str, tasks: int) -> list[Row]:
     """
     file = run / f"{name}.jsonl"
     try:
-        rows = read_jsonl(file)
+        lines = _lines(file)
     except FileNotFoundError:
         return []
-    for number, row in enumerate(rows, 1):
-        if problem := _problem(row, name, tasks):
-            raise ValueError(f"{file}, line {number}: {problem}")
+    rows = _at_once(lines)
+    if rows is None or not _sound(rows, name, tasks):  # then line by line, to name the first that is wrong
+        rows = _one_by_one(lines, file)
+        for number, row in enumerate(rows, 1):
+            if problem := _problem(row, name, tasks):
+                raise ValueError(f"{file}, line {number}: {problem}")
     return rows
 
 
@@ -59,9 +66,25 @@ def read_jsonl(path: Path) -> list[Row]:
     A last line that is broken was torn by a crash, and is dropped. Raises ValueError with file and line number
     for a broken line before it, and FileNotFoundError if there is no such file.
     """
+    return _one_by_one(_lines(path), path)
+
+
+def _lines(path: Path) -> list[bytes]:
     lines = files.contents(path).splitlines()
     while lines and not lines[-1].strip():
         lines.pop()
+    return lines
+
+
+def _at_once(lines: Sequence[bytes]) -> list[Row] | None:
+    """Return the objects of these lines, read ten times as fast as one by one; None where any of them is no JSON."""
+    try:
+        return [orjson.loads(line) for line in lines]
+    except orjson.JSONDecodeError:
+        return None
+
+
+def _one_by_one(lines: Sequence[bytes], path: Path) -> list[Row]:
     rows: list[Row] = []
     for number, line in enumerate(lines, 1):
         try:
@@ -74,6 +97,29 @@ def read_jsonl(path: Path) -> list[Row]:
             raise ValueError(f"{path}, line {number}: broken JSON ({error}); expected one object") from error
         rows.append(row)
     return rows
+
+
+def _sound(rows: Sequence[Row], log: str, tasks: int) -> bool:
+    """Return whether no line of a log has a problem: what types are concerned, one line tells of all that have the same
+    fields of the same types."""
+    alike: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
+    for row in rows:
+        if type(row) is not dict:
+            return False
+        alike[*row, *map(type, row.values())].append(row)
+    for group in alike.values():
+        first = group[0]
+        nested = any(type(value) in (dict, list) for value in first.values())
+        if any(_problem(row, log, tasks) for row in (group if nested else group[:1])):
+            return False
+        if nested and any(map(typed.too_deep, group)):
+            return False
+        for name in (name for name, value in first.items() if type(value) is int):
+            low, high = min(map(itemgetter(name), group)), max(map(itemgetter(name), group))
+            least, most = {"step": (0, LARGEST), "task": (0, tasks - 1)}.get(name, (-LARGEST, LARGEST))
+            if low < least or high > most:
+                return False
+    return True
 
 
 def _problem(row: Row, log: str, tasks: int) -> str:

@@ -48,7 +48,8 @@ def of_studies(
         cells = score(study)
         said = say(study, cells)
         compared = finals(cells, evaluated_in(cells)) if said.compared is None else said.compared
-        found = differences(_measures(study, cells, compared))
+        measures = _measures(study, cells, compared)
+        found = differences(measures)
         every = [*said.tables, *tables(found)]
         lines, told = [line for line in said.lines if line], verdict(found)
         return Content(
@@ -57,6 +58,8 @@ def of_studies(
             lambda: _plots(study, said, apart),
             lambda plots: render(study, title, every, lines, told, plots),
             [*told, *lines, *study.notes],
+            measures,
+            runs=[run for runs in study.arms.values() for run in runs],
         )
 
     return Report(compose, beside=Beside(named))
@@ -80,12 +83,13 @@ def _measures(study: Study, cells: Sequence[Cell], compared: Mapping[str, Sequen
     found = []
     for name, spreads in compared.items():
         for variant in variants:
-            arms = {
-                study.name(cell.group, cell.arm) if alone else cell.arm: dict(zip(cell.seeds, values, strict=True))
-                for cell, values in zip(cells, (spread.values.tolist() for spread in spreads), strict=True)
-                if alone or cell.group.words == variant
-            }
-            found.append(Measure(name.removesuffix(PERCENT), arms, name.endswith(PERCENT), variant))
+            arms, points = {}, {}
+            for cell, spread in zip(cells, spreads, strict=True):
+                if alone or cell.group.words == variant:
+                    arm = study.name(cell.group, cell.arm) if alone else cell.arm
+                    arms[arm] = dict(zip(cell.seeds, spread.values.tolist(), strict=True))
+                    points[arm] = (cell.arm, cell.group.variant)
+            found.append(Measure(name.removesuffix(PERCENT), arms, name.endswith(PERCENT), variant, points))
     return found
 
 

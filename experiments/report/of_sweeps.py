@@ -1,26 +1,149 @@
-"""The report over a sweep: what became of its runs, and every study's summary, on one page with links to theirs."""
+"""The report over a sweep: what became of its runs, and every study's arms, figures and runs, on one page that needs no
+other file."""
 
+import base64
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from ..jobs import FAILED, FINISHED, OUTCOME
-from .collect import read_object
+from . import compose, processes, summary, write
+from .arms import Beside, arms_table, by_family, by_name, overall_table, pairs_table
+from .collect import RunData, failures, read_object
+from .exports import named
 from .kind import Content
 from .page import template
+from .published import tuning
+from .run_pages import names_of
 from .style import Plot
 from .tables import Table
 
+if TYPE_CHECKING:
+    from rich.console import Group
+
 LIMITS = "Each study says what its own runs cannot show; scores of different studies do not compare with each other."
+MOST_EMBEDDED = 3_000_000  # bytes of figures in the page; it refers to the files of those beyond
+OF_OVERVIEW = (
+    "sensitivity_",
+    "performance_profiles",
+)  # figures of a study that the page shows besides its first, which each variant may have
 
 
-def overview(path: Path, studies: Mapping[str, Content], planned: Mapping[str, int]) -> Content:
+@dataclass(frozen=True)
+class Shown:
+    """A figure of a study's own report. file: its SVG."""
+
+    name: str
+    title: str
+    caption: str
+    width: int
+    file: Path
+
+
+@dataclass(frozen=True)
+class RunLine:
+    """A run in the list of a study. page: the name of its page."""
+
+    page: str
+    arm: str
+    variant: str
+    seeds: str
+    steps: str
+    outcome: str
+
+
+@dataclass(frozen=True)
+class Section:
+    """Hold what the page says of one study. told: its verdict and notes. failed: its runs that did, with their reasons.
+    first: its tables that are seen at once; others: those of its other numbers."""
+
+    name: str
+    told: list[str]
+    failed: list[str]
+    first: list[Table]
+    others: list[Table]
+    tuned: list[Table]
+    figures: list[Shown]
+    runs: list[RunLine]
+    scores: dict[str, Any]
+
+    @property
+    def tables(self) -> list[Table]:
+        return [*self.first, *self.others, *self.tuned]
+
+
+@dataclass(frozen=True)
+class Reported:
+    """Hold what became of a study's own report. said, where: for the terminal. problem: why there is none."""
+
+    name: str
+    said: "Group | None" = None
+    where: str = ""
+    section: Section | None = None
+    problem: str = ""
+
+
+def reported(folders: Mapping[str, Path], beside: Mapping[str, Beside]) -> Iterator[Reported]:
+    """Write the report of each study of a sweep, and yield what became of it, in their order: several at a time, each
+    in a process of its own.
+
+    folders: study → its folder. beside: study → published numbers. Raises ValueError for a damaged file."""
+    import rliable.metrics  # noqa: F401  (once, not in each process)
+    import scipy.stats  # noqa: F401
+
+    asked = [(name, folder, beside.get(name) or beside.get(name.split("/")[0])) for name, folder in folders.items()]
+    return processes.each(_report, asked)
+
+
+def _report(asked: tuple[str, Path, Beside | None]) -> Reported:
+    name, folder, beside = asked
+    try:
+        content = compose(folder)
+    except ValueError as error:  # no run of it has begun
+        return Reported(name, problem=str(error))
+    paths = write(content, folder)
+    return Reported(
+        name, summary(content, str(folder)), str(paths), section(name, folder, content, paths.plots, beside)
+    )
+
+
+def section(name: str, folder: Path, content: Content, plots: Sequence[Plot], beside: Beside | None) -> Section:
+    """Return what the page over a sweep says of a study whose own report has been written in `folder`.
+
+    name: the study's. plots: of its own report. beside: what others have published of it. Raises ValueError for a
+    damaged tuned.json."""
+    groups = by_name(content.measures)
+    at = next((measured for measured in groups if beside and measured.lower() == beside.measure.lower()), None)
+    at = at or next(iter(groups), "")
+    tables = [arms_table(own, content.shares, beside if each == at else None) for each, own in groups.items()]
+    families = by_family(content.measures)
+    over = [table for each, own in families.items() if (table := overall_table(each, own))]
+    pairs = [table for each, own in families.items() if (table := pairs_table(each, own))]
+    first, others = [*over[:1], *tables[:1], *pairs[:1]], [*over[1:], *tables[1:], *pairs[1:]]
+    if not groups:
+        first = content.tables[:1]
+    figures = [
+        Shown(plot.name, plot.title, plot.caption, plot.width, folder / "report" / f"{plot.name}.svg")
+        for plot in plots
+        if plot.title.split(":")[0] == plots[0].title.split(":")[0] or plot.name.startswith(OF_OVERVIEW)
+    ]
+
+    def called(tables: Sequence[Table]) -> list[Table]:
+        return [replace(table, title=f"{name}: {table.title}") for table in tables]
+
+    return Section(
+        name, content.lines, failures(folder), called(first), called(others), called(tuning(folder)), figures,
+        _runs(folder, content.runs), content.scores,
+    )  # fmt: skip
+
+
+def overview(path: Path, sections: Sequence[Section], planned: Mapping[str, int]) -> Content:
     """Return the page over a sweep.
 
-    studies: what each study's own report says, by its folder in the sweep, of those that have begun. planned: how many
-    runs there are in all, by the same names.
+    sections: what it says of the studies that have begun. planned: study → how many runs there are in all.
     """
     ended = {name: Counter(_outcomes(path / name)) for name in planned}
     counts = Table(
@@ -37,27 +160,60 @@ def overview(path: Path, studies: Mapping[str, Content], planned: Mapping[str, i
         ],
         turns=False,
     )
-    tables = [counts, *(replace(content.tables[0], title=name) for name, content in studies.items())]
-    lines = [f"{name}: {line}" for name, content in studies.items() for line in content.lines]
-    scores = {"studies": {name: content.scores for name, content in studies.items()}}
+    tables = [table for each in sections for table in each.tables]
+    scores = {"studies": {each.name: each.scores for each in sections}}
 
     def page(plots: list[Plot]) -> str:
+        names = {id(table): name for name, table in named([counts, *tables])}
         return template("sweep.html").render(
             what="sweep", numbers="scores.json", title=", ".join(planned), path=path.resolve().name,
             facts=[
-                (f"{len(planned):,}", "studies"),
+                (f"{len(planned):,}", "study" if len(planned) == 1 else "studies"),
                 (f"{sum(planned.values()):,}", "runs"),
                 (f"{sum(count[FAILED] for count in ended.values()):,}", "failed"),
             ],
-            limits=LIMITS, verdict=lines, notes=[], tables=tables, plots=plots, studies=list(studies),
-            version=metadata.version("supple"),
+            limits=LIMITS, verdict=[], notes=[], tables=[counts], plots=plots, sections=sections,
+            file_of=lambda table: names[id(table)], images=_images(sections), version=metadata.version("supple"),
         )  # fmt: skip
 
-    return Content([counts], scores, list, page)
+    return Content([counts], scores, list, page, more=tables)
+
+
+def _images(sections: Sequence[Section]) -> dict[Path, str]:
+    """Figure → its address: itself, as far as the page has room for it, or its file."""
+    found, left = {}, MOST_EMBEDDED
+    for i in range(max((len(each.figures) for each in sections), default=0)):
+        for each in sections:  # the first figure of every study before the second of any
+            if i < len(each.figures):
+                figure = each.figures[i]
+                data = base64.b64encode(figure.file.read_bytes()).decode()
+                left -= len(data)
+                found[figure.file] = f"data:image/svg+xml;base64,{data}" if left >= 0 else beside_page(each, figure)
+    return found
+
+
+def beside_page(section: Section, figure: Shown) -> str:
+    """Return the address of a figure's file, from the page over the sweep."""
+    return f"../{section.name}/report/{figure.name}.svg"
+
+
+def _runs(folder: Path, runs: Sequence[RunData]) -> list[RunLine]:
+    names = names_of(runs)
+    lines = {}
+    for run in runs:
+        variant = ", ".join(
+            f"{name.replace('_', ' ')} {value}" for name, value in run.config.get("variant", {}).items()
+        )
+        steps = f"{run.last_step:,} of {run.total_steps:,}"
+        ended = ", ".join(_outcomes(run.path)) or "left"
+        arm = str(run.config.get("arm") or "")
+        lines[run.path] = RunLine(names[run.path], arm, variant, run.whose_events, steps, ended)
+    return list(lines.values())
 
 
 def _outcomes(folder: Path) -> list[str]:
-    return [str(read_object(file).get("outcome")) for file in folder.glob(f"seed*/**/{OUTCOME}")]
+    files = [file] if (file := folder / OUTCOME).is_file() else folder.glob(f"seed*/**/{OUTCOME}")
+    return [str(read_object(file).get("outcome")) for file in files]
 
 
 def _left(runs: int, ended: Counter[str]) -> int:

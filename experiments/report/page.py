@@ -8,9 +8,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from ..fork import FRESH
 from .collect import ComparisonData, RunData
+from .exports import named
 from .side_by_side import differing
 from .style import Plot
 from .tables import Table, contracts, event_rows
+
+MOST_EVENTS = 2_000  # on one page; the pages of the runs have those of each
 
 
 def page(
@@ -47,7 +50,8 @@ def page(
         terms=list(dict.fromkeys(name for contract in resets for name in contract.terms)),
         idle=idle,
         hooks={label: ", ".join(runs[0].config.get("hooks", [])) for label, runs in data.arms.items()},
-        events=event_rows(data),
+        events=(events := event_rows(data))[:MOST_EVENTS],
+        every_event=len(events),
         settings=settings,
         versions=flat(config.get("versions", {})),
         command=command,
@@ -63,6 +67,7 @@ def template(name: str) -> Template:
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
+    environment.globals["named"] = named
     return environment.get_template(name)
 
 

@@ -1,11 +1,17 @@
 """How the figures look: one colour per arm everywhere, light grids, readable type. No pyplot, no global state."""
 
+import io
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib import rc_context
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
@@ -24,6 +30,7 @@ BASELINE = "#3c3c3c"
 INK, FAINT, SHADE = "#222222", "#8a8a8a", "#f1f0ec"
 FORK: dict[str, Any] = {"color": "#555555", "linewidth": 1.1, "linestyle": (0, (4, 3))}
 MOST_SWITCHES = 60
+MOST_POINTS = 200  # of a line: more cannot be told apart in a panel, and cost time
 WIDTH = 11.0  # inches; the page shows figures at about this width
 
 
@@ -35,6 +42,27 @@ class Plot:
     title: str
     caption: str
     figure: Figure
+
+    @property
+    def width(self) -> int:
+        """Pixels of the page that it is shown at."""
+        return int(self.figure.get_figwidth() * 92)
+
+    def save(self, folder: Path) -> None:
+        """Write the figure as NAME.png and NAME.svg."""
+        # draws once, where savefig draws twice, and packs half as long for a tenth more bytes
+        FigureCanvasAgg(self.figure).print_png(folder / f"{self.name}.png", pil_kwargs={"compress_level": 3})
+        self.figure.set_layout_engine("none")  # it has been laid out
+        text = io.StringIO()
+        with rc_context({"svg.hashsalt": "supple"}):  # or the same figure would be another file each time
+            FigureCanvasSVG(self.figure).print_svg(text, metadata={"Date": None})
+        (folder / f"{self.name}.svg").write_text(_shortened(text.getvalue()), encoding="utf-8")
+
+
+def _shortened(svg: str) -> str:
+    """Return a figure without comments, and its paths to a hundredth of a point."""
+    bare = re.sub(r"<!--.*?-->\s*", "", svg, flags=re.DOTALL)
+    return re.sub(r'(?<= d=")[^"]*', lambda path: re.sub(r"(\.\d\d)\d+", r"\1", path[0]), bare)
 
 
 def arm_styles(labels: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -77,7 +105,8 @@ def legend(figure: Figure, labels: Sequence[str], fork: bool = False, among: Seq
         trunk = Line2D([], [], color=FAINT, linewidth=2.2, label="before the fork")
         handles = [trunk, *handles, Line2D([], [], label="fork", **FORK)]
     words = [len(str(handle.get_label())) + 7 for handle in handles]
-    columns = len(handles) if sum(words) <= 120 else max(1, 120 // max(words))
+    room = int(120 * figure.get_figwidth() / WIDTH)
+    columns = len(handles) if sum(words) <= room else max(1, room // max(words))
     figure.set_figheight(figure.get_figheight() + 0.2 * -(-len(handles) // columns))
     figure.legend(
         handles=handles, loc="outside upper left", ncols=columns, frameon=False, fontsize=10, handlelength=2.2
@@ -120,6 +149,9 @@ def draw_band(axes: Axes, steps: Array, values: Array, style: dict[str, Any], do
     line joins."""
     if not steps.size:
         return
+    if len(steps) > MOST_POINTS:
+        shown = np.linspace(0, len(steps) - 1, MOST_POINTS).astype(int)
+        steps, values = steps[shown], values[:, shown]
     middle, low, high = mean_and_interval(values)
     if len(values) == 2:
         lines = [np.column_stack([steps, seed]) for seed in values]
@@ -136,8 +168,11 @@ def draw_band(axes: Axes, steps: Array, values: Array, style: dict[str, Any], do
 
 def mark_stream(axes: Axes, run: RunData, divisor: float, fork: int | None) -> None:
     """Mark task switches as thin lines, unless they are too many, and the fork as a dashed line."""
-    for task in run.tasks[1:] if len(run.tasks) <= MOST_SWITCHES else ():
-        axes.axvline(task.start / divisor, color="#c2c2c2", linewidth=0.9, zorder=0)
+    if 1 < len(run.tasks) <= MOST_SWITCHES:
+        lines = [[(task.start / divisor, 0), (task.start / divisor, 1)] for task in run.tasks[1:]]
+        place = axes.get_xaxis_transform()
+        marks = LineCollection(lines, colors="#c2c2c2", linewidths=0.9, zorder=0, transform=place)
+        axes.add_collection(marks, autolim=False)
     if fork:
         axes.axvline(fork / divisor, zorder=1, **FORK)
     axes.set_xlim(0, run.total_steps / divisor)

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
 MISSING = "–"
+DIGITS = "0123456789−–"  # a number begins with one of them
 WORD = 12  # characters; longer words may be broken where the terminal is narrow
 
 
@@ -24,6 +25,12 @@ class Table:
     rows: list[list[str]]
     words: str = ""
     turns: bool = True
+
+    @property
+    def left(self) -> set[int]:
+        """Return the places of the columns after the first that hold words, not numbers."""
+        columns = list(zip(*self.rows, strict=True))
+        return {i for i, texts in enumerate(columns) if i and not any(text[:1] in DIGITS for text in texts if text)}
 
 
 def printable(plain: Table) -> "RichTable":
@@ -63,6 +70,7 @@ def estimate(mean: float, ends: tuple[float, float] | None) -> str:
     if half == 0 or not 1e-3 <= largest < 1e7:
         return f"{number(mean)} [{number(low)}, {number(high)}]"
     digits = min(6, max(0, 1 - int(np.floor(np.log10(half)))))
+    mean, low, high = (round(value, digits) + 0.0 for value in (mean, low, high))  # no −0
     text = f"{mean:,.{digits}f} [{low:,.{digits}f}, {high:,.{digits}f}]"
     return text.replace("-", "−")
 

@@ -10,11 +10,13 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 
 from supple.experiments.errors import RunError
 from supple.experiments.jobs import Job
+from supple.experiments.sealed import read_json, write_json
 from supple.experiments.sweep import open_sweep
 from supple.scripts.main import dispatch
 
@@ -191,6 +193,10 @@ def test_the_report_over_a_sweep_counts_its_runs_and_leads_to_each_study(
     file.write_text(file.read_text() + FILE.replace("[lin]", "[not-begun]"))
     begun(file, tmp_path / "out")
     capsys.readouterr()
+    file_of_sweep = tmp_path / "out/sweep.json"
+    beside = {"source": "<b>Table 2</b>", "measure": "final excess loss", "rows": {"learning_rate=0.01/none": 0.125}}
+    sweep = read_json(file_of_sweep, "")
+    write_json(file_of_sweep, sweep | {"published": {"lin": beside}})
     dispatch(["report", str(tmp_path / "out")])
     said = capsys.readouterr()
     assert "not-begun: no arm has begun yet" in said.err
@@ -201,6 +207,19 @@ def test_the_report_over_a_sweep_counts_its_runs_and_leads_to_each_study(
     cells = [re.findall(r"<td>([^<]*)</td>", row) for row in rows]
     assert ["lin", "8", "4", "1", "3"] in cells  # of the trunk that diverged, three arms cannot begin
     assert ["not-begun", "16", "0", "0", "16"] in cells
+    assert ["none", "0.01", "1"] in [each[:3] for each in cells]
+    assert "0.125" in page
+    assert "&lt;b&gt;Table 2" in page
+    assert "<h3>Sensitivity to lam</h3>" in page
+    assert not re.findall(r'src="(?!data:)', page)  # it needs no other file
+    links = [unquote(link) for link in re.findall(r'href="([^"#]+)"', page)]
+    assert len([link for link in links if "/runs/" in link]) == 3
+    assert "learning_rate=1e_30/trunk failed: " in page
+    assert all((tmp_path / "out/report" / link).is_file() for link in links), links
+    own = tmp_path / "out/lin/report"
+    links = re.findall(r'(?:href|src)="([^"#]+)"', (own / "index.html").read_text())
+    assert {".csv", ".tex", ".svg", ".png"} <= {Path(link).suffix for link in links}
+    assert all((own / link).is_file() for link in links), links
     scores = json.loads((tmp_path / "out/report/scores.json").read_text())
     assert scores["studies"]["lin"] == json.loads((tmp_path / "out/lin/report/scores.json").read_text())
 

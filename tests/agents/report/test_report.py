@@ -358,3 +358,23 @@ def test_every_arm_keeps_its_own_look_and_none_is_grey():
     styles = arm_styles(labels)
     assert len({tuple(styles[label].values()) for label in labels}) == len(labels)
     assert arm_styles(["arm 0", "none"])["none"] == styles["none"]
+
+
+def test_learning_curves_of_many_arms_are_a_figure_for_each_variant(tmp_path):
+    folder, variants = tmp_path / "c", [{"activation": "relu"}, {"activation": "tanh"}]
+    arms = ["none", *(f"l2_init(strength={value})" for value in (1, 2, 3, 4))]
+    folder.mkdir()
+    plan = {"algorithm": "ppo", "arms": arms, "seeds": [0], "fork_step": 0, "variants": variants}
+    (folder / "comparison.json").write_text(json.dumps(plan))
+    for variant in variants:
+        for i, arm in enumerate(arms):
+            run = folder / "seed-0" / f"activation={variant['activation']}" / str(i)
+            write_run(run, arm=arm, envs=("Hopper-v5",), cycles=1, per_task=12_000)
+            config = json.loads((run / "config.json").read_text())
+            (run / "config.json").write_text(json.dumps(config | {"variant": variant}))
+    paths = build_report(folder)
+    names = {figure.stem for figure in paths.figures}
+    assert {"learning_curves_activation_relu", "learning_curves_activation_tanh", "sensitivity_strength"} <= names
+    assert "learning_curves" not in names
+    assert all(figure.with_suffix(".svg").is_file() for figure in paths.figures)
+    assert len(list((paths.folder / "runs").iterdir())) == 10

@@ -29,6 +29,8 @@ def compose(paths: Sequence[Path]) -> Content:
         lambda: _plots(studies),
         partial(render, studies, scores),
         sentences(scores),
+        [measure for each in scores.values() for measure in each.measures],
+        runs=[run for data in studies.values() for runs in data.arms.values() for run in runs],
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....experiments.report.collect import ComparisonData, Row, RunData, Segment
-from ....experiments.report.differences import Difference, Measure, differences, variants_of
+from ....experiments.report.differences import Difference, Measure, differences, points_of, variants_of
 from ....experiments.report.differences import to_json as differences_json
 from ....experiments.report.numbers import NAN, Spread, mean_of_known, means_at_events, spread_json, strict
 from ....metrics import (
@@ -47,6 +47,7 @@ class ClassifierScores:
 
     arms: dict[str, ClassifierArm]
     notes: list[str] = field(default_factory=list)
+    measures: list[Measure] = field(default_factory=list)
     differences: list[Difference] = field(default_factory=list)
 
 
@@ -54,7 +55,8 @@ def score(data: ComparisonData) -> ClassifierScores:
     """Score every arm on what it has finished; in a comparison, on the tasks that ended after the fork."""
     fork = data.fork_step or 0
     arms = {label: _score_arm(runs, fork) for label, runs in data.arms.items()}
-    scores = ClassifierScores(arms, list(data.notes), differences(_compared(data, arms)))
+    measures = _compared(data, arms)
+    scores = ClassifierScores(arms, list(data.notes), measures, differences(measures))
     for label, runs in data.arms.items():
         scores.notes += [f"{label}: {words}" for words in dict.fromkeys(filter(None, map(_unfinished, runs)))]
     if len({len(run.tasks) for runs in data.arms.values() for run in runs}) > 1:
@@ -79,7 +81,7 @@ def _compared(data: ComparisonData, arms: Mapping[str, ClassifierArm]) -> list[M
                 arm: dict(zip(arms[label].seeds, arms[label].measures[name].values.tolist(), strict=True))
                 for arm, label in labels.items()
             }
-            found.append(Measure(words, by_seed, percent=True, variant=variant))
+            found.append(Measure(words, by_seed, True, variant, points_of(data, labels)))
     return found
 
 

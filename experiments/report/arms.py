@@ -1,0 +1,213 @@
+"""Every arm in every variant of the settings: means, interquartile means, and how often it beats the others."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...metrics import (
+    bootstrap_coverage,
+    bootstrap_interval,
+    iqm,
+    plasticity_score,
+    probability_of_improvement,
+    t_interval,
+)
+from ..comparison import folder_of_arm
+from ..fork import FRESH
+from .differences import Measure, Point
+from .tables import MISSING, Table, estimate
+
+Array = NDArray[np.float64]
+MOST_PAIRS = 12  # arms of the table of pairs: more make it unreadable
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Hold published numbers: folder of an arm below that of its seed → number. source: where they stand. measure: what
+    they measure, in words."""
+
+    source: str
+    measure: str
+    rows: Mapping[str, float]
+
+
+def by_name(measures: Iterable[Measure]) -> dict[str, list[Measure]]:
+    """Return name → its measures, one for each variant of the settings."""
+    found: dict[str, list[Measure]] = {}
+    for measure in measures:
+        found.setdefault(measure.name, []).append(measure)
+    return found
+
+
+def by_family(measures: Iterable[Measure]) -> dict[str, list[Measure]]:
+    """Return family → its measures: of all environments and all variants."""
+    found: dict[str, list[Measure]] = {}
+    for measure in measures:
+        found.setdefault(measure.family or measure.name, []).append(measure)
+    return found
+
+
+def scores_of(measure: Measure, arm: str) -> Array:
+    """Return the known numbers of an arm, (seeds,), shares in %."""
+    values = np.array(list(measure.arms[arm].values()), dtype=np.float64)
+    return values[np.isfinite(values)] * (100.0 if measure.percent else 1.0)
+
+
+def better(measure: Measure, arm: str) -> Array:
+    """Return its numbers, (seeds,), turned so that larger is better."""
+    return scores_of(measure, arm) * (-1.0 if measure.lower_is_better else 1.0)
+
+
+def point_of(measure: Measure, arm: str) -> Point:
+    return measure.points.get(arm, (arm, {}))
+
+
+def arms_table(measures: Sequence[Measure], shares: Sequence[Measure] = (), beside: Beside | None = None) -> Table:
+    """Return one row for each arm in each variant: its mean, its interquartile mean, how often it beats the baseline,
+    its share of a fresh agent, and the published number, as far as there are any.
+
+    measures: of one name, one for each variant. shares: as of `Content`."""
+    cells = [(measure, arm) for measure in measures for arm in measure.arms]
+    points = [point_of(measure, arm) for measure, arm in cells]
+    varied = dict.fromkeys(name for _, variant in points for name in variant)
+    first = measures[0]
+    columns: dict[str, list[str]] = {
+        "arm": [arm for arm, _ in points],
+        **{name.replace("_", " "): [_value(variant.get(name)) for _, variant in points] for name in varied},
+        "seeds": [str(scores_of(*cell).size) for cell in cells],
+        "mean [95 %]": [_mean(scores_of(*cell)) for cell in cells],
+        "IQM [95 %]": [_iqm(scores_of(*cell)) for cell in cells],
+        f"P(better than {first.baselines[0]}) [95 %]": [_against(*cell) for cell in cells],
+        "share of a fresh agent": [_share(shares, *cell) for cell in cells],
+        **({"published": [_published(beside, point) for point in points]} if beside else {}),
+    }
+    shown = {name: texts for name, texts in columns.items() if set(texts) - {MISSING, ""}}
+    words = [_words(first, [scores_of(*cell).size for cell in cells])]
+    if "published" in shown and beside:
+        words.append(f"Published: {beside.measure}, {beside.source}.")
+    rows = [list(row) for row in zip(*shown.values(), strict=True)]
+    return Table(first.name + (" (%)" if first.percent else ""), list(shown), rows, " ".join(words), turns=False)
+
+
+def overall_table(family: str, measures: Sequence[Measure]) -> Table | None:
+    """Return the interquartile mean of every arm over several environments, each scaled to the runs there are; None
+    for a single one."""
+    places = list(dict.fromkeys(measure.place for measure in measures))
+    if len(places) < 2:
+        return None
+    whole: dict[tuple[str, str], Array] = {}
+    points: dict[tuple[str, str], Point] = {}
+    for variant in dict.fromkeys(measure.variant for measure in measures):
+        own = [measure for measure in measures if measure.variant == variant]
+        for arm in own[0].arms:
+            matrix = np.array(
+                [[measure.arms[arm].get(seed, np.nan) for measure in own] for seed in own[0].arms[arm]], dtype=float
+            ).reshape(-1, len(own))
+            matrix = matrix[np.isfinite(matrix).all(axis=1)] * (-1.0 if own[0].lower_is_better else 1.0)
+            if matrix.size:
+                whole[variant, arm], points[variant, arm] = matrix, point_of(own[0], arm)
+    if not whole:
+        return None
+    found = plasticity_score({str(key): matrix for key, matrix in whole.items()}, floor=-np.inf)
+    rows = []
+    for key, matrix in whole.items():
+        score = found[str(key)]
+        text = estimate(score.iqm, (score.low, score.high) if len(matrix) > 1 else None)
+        rows.append([", ".join(filter(None, [key[0], points[key][0]])), str(len(matrix)), text])
+    words = (
+        f"Interquartile mean over seeds and {len(places)} environments, each scaled so that 0 and 1 are the 5th and "
+        "95th percentile of the runs of this study; [ ]: 95 % stratified bootstrap."
+    )
+    return Table(f"{family}, all environments", ["arm", "seeds", "IQM [95 %]"], rows, words, turns=False)
+
+
+def pairs_table(family: str, measures: Sequence[Measure]) -> Table | None:
+    """Return how often the arm of a row beats that of a column, over all variants and environments that have both; None
+    for fewer than three arms, whose pairs the other table has, and for more than can be read."""
+    arms = list(dict.fromkeys(arm for measure in measures for arm in measure.arms if arm != FRESH))
+    if not 2 < len(arms) <= MOST_PAIRS:
+        return None
+    rows = [[row, *(_pair(measures, row, column) for column in arms)] for row in arms]
+    words = (
+        "Probability that a run of the row ends better than one of the column, the mean over "
+        f"{_count(measures)}; a tie counts half. [ ]: 95 % stratified bootstrap over seeds, which are drawn "
+        "independently: what a seed shares between arms does not enter, as it does in paired differences."
+    )
+    return Table(f"Probability of improvement in {family}", ["better than →", *arms], rows, words, turns=False)
+
+
+def _pair(measures: Sequence[Measure], row: str, column: str) -> str:
+    if row == column:
+        return MISSING
+    both = [measure for measure in measures if row in measure.arms and column in measure.arms]
+    return _improvement([(better(measure, row), better(measure, column)) for measure in both])
+
+
+def _improvement(tasks: Sequence[tuple[Array, Array]]) -> str:
+    known = [(x, y) for x, y in tasks if x.size and y.size]
+    if not known:
+        return MISSING
+    found = probability_of_improvement(padded([x for x, _ in known]), padded([y for _, y in known]))
+    return estimate(found.mean, None if found.low is None or found.high is None else (found.low, found.high))
+
+
+def padded(columns: Sequence[Array]) -> Array:
+    """Return columns of different lengths as one array, (runs, tasks), NaN where there is no run."""
+    whole = np.full((max(map(len, columns)), len(columns)), np.nan)
+    for i, column in enumerate(columns):
+        whole[: len(column), i] = column
+    return whole
+
+
+def _against(measure: Measure, arm: str) -> str:
+    """How often an arm beats the baseline of its variant."""
+    baseline = measure.baselines[0]
+    return MISSING if arm == baseline else _improvement([(better(measure, arm), better(measure, baseline))])
+
+
+def _share(shares: Sequence[Measure], measure: Measure, arm: str) -> str:
+    own = next((each for each in shares if each.variant == measure.variant and arm in each.arms), None)
+    return MISSING if own is None else _mean(scores_of(own, arm))
+
+
+def _published(beside: Beside, point: Point) -> str:
+    value = beside.rows.get(folder_of_arm(*point))
+    return MISSING if value is None else f"{value:g}".replace("-", "−")
+
+
+def _mean(values: Array) -> str:
+    ends = t_interval(values)
+    return estimate(float(values.mean()), ends and (float(ends[0]), float(ends[1]))) if values.size else MISSING
+
+
+def _iqm(values: Array) -> str:
+    if not values.size:
+        return MISSING
+    return estimate(iqm(values), bootstrap_interval(values[:, None]) if values.size > 1 else None)
+
+
+def _value(value: Any) -> str:
+    return MISSING if value is None else str(value)
+
+
+def _count(measures: Sequence[Measure]) -> str:
+    variants = len({measure.variant for measure in measures})
+    places = len({measure.place for measure in measures})
+    words = [f"{variants} variants" if variants > 1 else "", f"{places} environments" if places > 1 else ""]
+    return " and ".join(filter(None, words)) or "their seeds"
+
+
+def _words(measure: Measure, seeds: Sequence[int]) -> str:
+    """What the columns mean, and how far the intervals of so few seeds are right."""
+    least = min((n for n in seeds if n > 1), default=1)
+    if least == 1:
+        return "1 seed: no interval; differences may be chance."
+    less = " Less is better." if measure.lower_is_better else ""
+    return (
+        "Mean: with Student's interval over seeds. IQM: interquartile mean, stratified bootstrap, which with "
+        f"{least} seeds covers in about {100 * bootstrap_coverage(least, 1):.0f} % of cases. P: probability that a run "
+        f"ends better than one of {measure.baselines[0]}, ties half (rliable).{less}"
+    )

@@ -1,0 +1,142 @@
+"""A page for each run of a report: its curves, its events, its settings, and the commands that go on with it."""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING as NO_DEFAULT
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+from numpy.typing import NDArray
+
+from ..fork import FRESH, NONE
+from ..kinds import find_kind
+from .collect import Row, RunData
+from .page import command_text, flat, template
+from .sketch import drawing, marked
+from .tables import number
+
+Array = NDArray[np.float64]
+FOLDER = "runs"
+PLACE = {"step", "time", "task", "cycle", "seed"}
+MOST_CURVES, MOST_EVENTS = 36, 2_000
+LIMITS = "One run: it shows what happened, not what usually happens, and compares with nothing."
+
+
+def write(folder: Path, runs: Sequence[RunData]) -> None:
+    """Write FOLDER/runs/NAME.html for each run; those of seeds that were trained as one share a page."""
+    (folder / FOLDER).mkdir()
+    for path, name in names_of(runs).items():
+        text = page(name, [run for run in runs if run.path == path])
+        (folder / FOLDER / f"{name}.html").write_text(text, encoding="utf-8")
+
+
+def names_of(runs: Sequence[RunData]) -> dict[Path, str]:
+    """Return folder of a run → the name of its page: its folders below that of its comparison, `seed-0.lr=0.1.fire`,
+    numbered where runs of several places are called the same."""
+    found: dict[str, Path] = {}
+    for path in dict.fromkeys(run.path for run in runs):
+        parts = path.parts[-3:]
+        first = next((i for i, part in enumerate(parts) if part.startswith("seed")), len(parts) - 1)
+        name = ".".join(parts[first:])
+        found[name if name not in found else f"{name}.{len(found)}"] = path
+    return {path: name for name, path in found.items()}
+
+
+def page(name: str, runs: Sequence[RunData]) -> str:
+    """Return the page of one run, or of those of the seeds that it trains, as text."""
+    run, config = runs[0], runs[0].config
+    variant = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in config.get("variant", {}).items())
+    arm = str(config.get("arm") or ", ".join(config.get("hooks", [])) or NONE)
+    facts = [
+        (f"{run.last_step:,}", f"of {run.total_steps:,} {find_kind(run.kind).unit}"),
+        (str(len(run.of_kind("intervention"))), "interventions"),
+        (run.whose_events, "seed"),
+    ]
+    events = [_event(event) for event in run.events[:MOST_EVENTS]]
+    return template("run.html").render(
+        what="run", numbers="../scores.json", title=", ".join(filter(None, [arm, variant])), path=name,
+        facts=facts, limits=LIMITS, verdict=[], notes=[], tables=[], plots=[], version=run.supple or "",
+        curves=list(_curves(runs).items()), unit=find_kind(run.kind).unit, commands=_commands(run),
+        lists=[
+            (_events_title(run), ("step", "event", "what it says"), events),
+            ("Settings", ("setting", "value"), flat(config.get("settings", {}))),
+            ("Versions", ("of", "version"), flat(config.get("versions", {}))),
+        ],
+    )  # fmt: skip
+
+
+def _curves(runs: Sequence[RunData]) -> dict[str, Markup]:
+    """Title → drawing: what episodes returned, what was logged as a whole, what became of tasks."""
+    end = max(run.total_steps for run in runs)
+    marks = marked([event["step"] for event in runs[0].of_kind("intervention")][:MOST_EVENTS], end)
+    found: dict[str, list[tuple[Array, Array]]] = {}
+    if any(run.episodes.steps.size for run in runs):
+        found["episode return"] = [_sorted(run.episodes.steps, run.episodes.returns) for run in runs]
+    logged = dict.fromkeys(name for run in runs for row in run.metrics[:1] + run.metrics[-20:] for name in row)
+    for name in (name for name in logged if name not in PLACE and name.count("/") < 2):
+        found[name] = [run.series(name) for run in runs]
+    for name in dict.fromkeys(name for run in runs for row in run.outcomes[:1] for name in row if name not in PLACE):
+        found[f"{name}, by task"] = [_by_task(run.outcomes, name) for run in runs]
+    shown = {name: curves for name, curves in found.items() if any(curve[0].size for curve in curves)}
+    return {
+        name.replace("_", " "): drawing(name, curves, end, marks) for name, curves in list(shown.items())[:MOST_CURVES]
+    }
+
+
+def _sorted(steps: Array, values: Array) -> tuple[Array, Array]:
+    order = np.argsort(steps, kind="stable")
+    return steps[order], values[order]
+
+
+def _by_task(rows: Sequence[Row], name: str) -> tuple[Array, Array]:
+    known = [(row["step"], row[name]) for row in rows if type(row.get(name)) in (int, float)]
+    steps, values = np.array(known, dtype=np.float64).reshape(-1, 2).T
+    return _sorted(steps, values)
+
+
+def _events_title(run: RunData) -> str:
+    return "Events" if len(run.events) <= MOST_EVENTS else f"The first of {len(run.events):,} events"
+
+
+def _event(event: Row) -> tuple[str, str, str]:
+    rest = {name: value for name, value in event.items() if name not in ("event", "step", "contract")}
+    return f"{event['step']:,}", str(event["event"]), "; ".join(f"{name}: {_short(v)}" for name, v in rest.items())
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_short(item)}" for name, item in value.items())
+    if isinstance(value, list):
+        return " ".join(map(_short, value))
+    return number(value) if isinstance(value, float) else str(value)
+
+
+def _commands(run: RunData) -> list[tuple[str, str]]:
+    """(what it does, command): to go on with this run, to train it by itself again, and what it was trained with."""
+    found = [("It goes on, where it is not at its end, by", shlex.join(["supple", "resume", str(run.path)]))]
+    if again := _again(run):
+        found.append(("The same run by itself", again))
+    typed = command_text(run.config.get("command"))
+    return [*found, *([("It was begun by", typed)] if typed else [])]
+
+
+def _again(run: RunData) -> str:
+    """Return the command that trains such a run; "" where no single command does: it has a trunk, is the reference, or
+    is of a benchmark, whose name it does not say."""
+    kind, config = find_kind(run.kind), run.config
+    if config.get("start_step") or config.get("arm") == FRESH or kind.benchmark or config.get("plugins"):
+        return ""
+    words = ["supple", "train", kind.name]
+    settings = config.get("settings", {})
+    for each in fields(kind.settings_class()):
+        default = each.default if each.default is not NO_DEFAULT else None
+        value = settings.get(each.name, default)
+        if each.name == "hook":
+            words += [word for hook in value or () if hook != NONE for word in ("--hook", hook)]
+        elif (tuple(value) if isinstance(value, list) else value) != default:
+            values = value if isinstance(value, list) else [value]
+            words += [f"--{each.name.replace('_', '-')}", *map(str, values)]
+    return shlex.join([*words, "--out", "again"])

@@ -1,0 +1,101 @@
+"""How often one method beats another, and how many of its runs reach a score (Agarwal et al. 2021, `rliable`).
+
+Both are computed here: rliable's bootstrap asks scipy for one statistic after another, and takes a second for each
+pair of arms; point estimates are rliable's to the last digit.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Improvement:
+    """Hold the probability of improvement and its interval; low and high are None where a single run gives none."""
+
+    mean: float
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Profile:
+    """Hold the share of scores above each threshold, (thresholds,), and its interval, each end (thresholds,)."""
+
+    share: Array
+    low: Array
+    high: Array
+
+
+def probability_of_improvement(
+    x: ArrayLike, y: ArrayLike, reps: int = 2000, confidence: float = 0.95, seed: int = 0
+) -> Improvement:
+    """Return the probability that a run of X scores above one of Y on the same task, the mean over tasks; a tie counts
+    half. .5: neither is better; 1: every run of X beats every run of Y. It says how often, not by how much.
+
+    x, y: (runs, tasks) scores, larger is better, as many tasks for both but not as many runs; NaN is no score and left
+    out. The interval is the percentile one of a stratified bootstrap, in which every task draws the runs of X and those
+    of Y anew, with replacement and independently: that they share seeds does not enter. Raises ValueError where numbers
+    of tasks differ, a task has no score of X or of Y, or reps or confidence are out of range.
+    """
+    first, second = _columns("probability_of_improvement", x), _columns("probability_of_improvement", y)
+    if len(first) != len(second):
+        raise ValueError(f"probability_of_improvement: {len(first)} tasks of x and {len(second)} of y")
+    _check("probability_of_improvement", reps, confidence)
+    draw = np.random.default_rng(seed)
+    means, drawn = np.empty(len(first)), np.zeros(reps)
+    for task, (a, b) in enumerate(zip(first, second, strict=True)):
+        wins = (np.sign(a[:, None] - b[None, :]) + 1) / 2  # (runs of X, runs of Y): 1, .5 or 0
+        means[task] = wins.mean()
+        drawn += ((_shares(draw, len(a), reps) @ wins) * _shares(draw, len(b), reps)).sum(axis=1) / len(first)
+    if any(len(column) < 2 for column in (*first, *second)):
+        return Improvement(float(means.mean()))
+    low, high = np.percentile(drawn, _tails(confidence))
+    return Improvement(float(means.mean()), float(low), float(high))
+
+
+def performance_profile(
+    scores: ArrayLike, thresholds: ArrayLike, reps: int = 2000, confidence: float = 0.95, seed: int = 0
+) -> Profile:
+    """Return which share of all scores lies above each threshold, the mean over tasks, with its point-wise interval.
+
+    scores: (runs, tasks), NaN left out; of several tasks they need one scale. thresholds: (thresholds,). The interval
+    is that of a stratified bootstrap over runs. A curve above another everywhere is that of the better method, whatever
+    score one asks for. Raises ValueError for a task without a score, and for reps or confidence out of range.
+    """
+    columns, at = _columns("performance_profile", scores), np.asarray(thresholds, dtype=np.float64)
+    _check("performance_profile", reps, confidence)
+    draw = np.random.default_rng(seed)
+    share, drawn = np.zeros(len(at)), np.zeros((reps, len(at)))
+    for column in columns:
+        above = (column[:, None] > at[None, :]).astype(np.float64)  # (runs, thresholds)
+        share += above.mean(axis=0) / len(columns)
+        drawn += _shares(draw, len(column), reps) @ above / len(columns)
+    low, high = np.percentile(drawn, _tails(confidence), axis=0)
+    return Profile(share, low, high)
+
+
+def _columns(who: str, scores: ArrayLike) -> list[Array]:
+    """The scores of each task, without NaN."""
+    values = np.asarray(scores, dtype=np.float64)
+    if values.ndim != 2 or not values.size or not np.isfinite(values).any(axis=0).all():
+        raise ValueError(f"{who}: needs scores (runs, tasks) with one or more in each task; got shape {values.shape}")
+    return [column[np.isfinite(column)] for column in values.T]
+
+
+def _shares(draw: np.random.Generator, runs: int, reps: int) -> Array:
+    """Which share each run has of a draw of as many runs with replacement, (reps, runs)."""
+    return draw.multinomial(runs, np.full(runs, 1 / runs), reps) / runs
+
+
+def _tails(confidence: float) -> tuple[float, float]:
+    tail = 50 * (1 - confidence)
+    return tail, 100 - tail
+
+
+def _check(who: str, reps: int, confidence: float) -> None:
+    if reps < 1 or not 0 < confidence < 1:
+        raise ValueError(f"{who}: needs reps >= 1 and 0 < confidence < 1; got {reps} and {confidence}")
