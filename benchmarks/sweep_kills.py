@@ -107,6 +107,8 @@ class Trial:
         ]
         counts = Counter(line for line in self.notes.read_text().splitlines() if line.startswith("finished"))
         self.wrong += [f"{count} times {line}" for line, count in counts.items() if count > 1]
+        if len(counts) < len(list(self.out.rglob("outcome.json"))) - len(self.kills):  # one may fall between
+            self.wrong.append(f"only {len(counts)} runs were seen to end")
 
 
 def killed_sweep(trial: Trial, seconds: float) -> None:

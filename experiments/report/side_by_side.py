@@ -13,7 +13,7 @@ Entry = list[RunData]  # the runs of one directory, one a seed
 # Settings that change no result, or only how often one looks.
 INCIDENTAL = {
     "seed", "seeds", "threads", "device", "compile", "data", "checkpoint_every", "keep_checkpoints", "measure_every",
-    "eval_every", "eval_epochs", "curvature", "trainability_every", "keep_best", "keep_at",
+    "eval_every", "eval_epochs", "curvature", "trainability_every", "keep_best", "keep_at", "log_to",
 }  # fmt: skip
 
 

@@ -168,11 +168,8 @@ def draw_band(axes: Axes, steps: Array, values: Array, style: dict[str, Any], do
 
 def mark_stream(axes: Axes, run: RunData, divisor: float, fork: int | None) -> None:
     """Mark task switches as thin lines, unless they are too many, and the fork as a dashed line."""
-    if 1 < len(run.tasks) <= MOST_SWITCHES:
-        lines = [[(task.start / divisor, 0), (task.start / divisor, 1)] for task in run.tasks[1:]]
-        place = axes.get_xaxis_transform()
-        marks = LineCollection(lines, colors="#c2c2c2", linewidths=0.9, zorder=0, transform=place)
-        axes.add_collection(marks, autolim=False)
+    for task in run.tasks[1:] if len(run.tasks) <= MOST_SWITCHES else ():
+        axes.axvline(task.start / divisor, color="#c2c2c2", linewidth=0.9, zorder=0)
     if fork:
         axes.axvline(fork / divisor, zorder=1, **FORK)
     axes.set_xlim(0, run.total_steps / divisor)

@@ -9,7 +9,6 @@ import math
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.integrate import solve_ivp
 
 from .checks import in_units_of, network
 from .weights import Array
@@ -25,6 +24,8 @@ def gradient_flow(
     that many times smaller than the weights. Raises ValueError for other times, for shapes that do not fit and numbers
     that are not finite; RuntimeError if it cannot go on.
     """
+    from scipy.integrate import solve_ivp  # with which linear runs would begin later, and which they do not need
+
     w1, w2, sigma = network(first, second, sigma_yx)
     times, place = np.unique(np.ravel(in_units_of(tau, times)), return_inverse=True)
     if not len(times):

@@ -7,7 +7,6 @@ convergence, where the loss without noise is the constant c of eq. 171, and W₂
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq
 
 from .weights import Array, singular_pair
 
@@ -55,6 +54,8 @@ def most_robust_lambda(sigma_yx: Array) -> float:
     N_i = N_o, > 0 for N_o > N_i. Eq. 176 has the other sign on the right, from the norms it exchanges. Where Σyx has
     less than full rank the loss has a kink at 0, which may be its minimum.
     """
+    from scipy.optimize import brentq  # which linear runs do not need
+
     n_out, n_in = sigma_yx.shape
     singular = np.linalg.svd(sigma_yx, compute_uv=False)
     unit = float(singular[0]) or 1.0
