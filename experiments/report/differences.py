@@ -48,7 +48,8 @@ class Measure:
     def baselines(self) -> list[str]:
         """The arms that others are compared with: `none` or the first, and the fresh agent."""
         methods = [arm for arm in self.arms if arm != FRESH]
-        plain = NONE if NONE in methods else next(iter(methods), FRESH)
+        untouched = [arm for arm in methods if arm.split(" + ")[0] == NONE]  # with settings of its own, if tuned
+        plain = NONE if NONE in methods else next(iter([*untouched, *methods]), FRESH)
         return [arm for arm in dict.fromkeys((plain, FRESH)) if arm in self.arms]
 
 

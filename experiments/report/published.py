@@ -5,25 +5,19 @@ from typing import Any, TypedDict
 
 from .. import sealed, typed
 from ..errors import RunError
+from ..study import Published
 from .arms import Beside
 from .tables import MISSING, Table, number
 
 TUNED = "tuned.json"
 
 
-class Published(TypedDict):
-    """The numbers of one study in a sweep's "published". rows: the folder of an arm below that of its seed → number."""
-
-    source: str
-    measure: str
-    rows: dict[str, float]
-
-
 class Tried(TypedDict):
-    """One point that tuning tried; score: None where its runs failed."""
+    """One point that tuning tried; score: None where its runs failed. seconds: of their training."""
 
     arm: str
     score: float | None
+    seconds: float
 
 
 class Tuned(TypedDict):
@@ -44,7 +38,7 @@ def published(sweep: Path) -> dict[str, Beside]:
     """Return study → its published numbers, of those that have any. Raises ValueError, in one line."""
     file = sweep / "sweep.json"
     found = _entry(_read(file).get("published", {}), dict[str, Published], "published", file)
-    return {study: Beside(**entry) for study, entry in found.items()}
+    return {study: Beside(**vars(entry)) for study, entry in found.items()}
 
 
 def tuning(study: Path) -> list[Table]:

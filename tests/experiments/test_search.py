@@ -14,6 +14,7 @@ from supple.experiments.errors import UsageError
 from supple.experiments.jobs import Job
 from supple.experiments.points import Choice, Range, Values
 from supple.experiments.report.collect import Episodes, RunData, Segment
+from supple.experiments.report.published import tuning
 from supple.experiments.search import WORST, Method, Search, score
 from supple.experiments.study import Study
 from supple.experiments.sweep import Sweep
@@ -141,7 +142,9 @@ def test_arms_are_tuned_on_other_seeds_for_a_share_of_the_steps_and_trained_at_t
         config = json.loads((job.folder / "config.json").read_text())
         assert config["stop_step"] == (None if job.seeds == (0,) else 28)
         assert f"learning_rate={config['settings']['learning_rate']}" in job.arm
-    assert "none + learning_rate=" in str(sorted(results))
+    chosen, tried = tuning(path / "lin")
+    assert [row[1] for row in chosen.rows] == list(told["chosen"].values())
+    assert len(tried.rows) == 10
 
 
 def test_failed_points_are_not_chosen(tmp_path: Path, worked: Worked) -> None:
