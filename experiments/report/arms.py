@@ -1,7 +1,6 @@
 """Every arm in every variant of the settings: means, interquartile means, and how often it beats the others."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,21 +16,12 @@ from ...metrics import (
 )
 from ..comparison import folder_of_arm
 from ..fork import FRESH
+from ..study import Published
 from .differences import Measure, Point
 from .tables import MISSING, Table, estimate
 
 Array = NDArray[np.float64]
 MOST_PAIRS = 12  # arms of the table of pairs: more make it unreadable
-
-
-@dataclass(frozen=True)
-class Beside:
-    """Hold published numbers: folder of an arm below that of its seed → number. source: where they stand. measure: what
-    they measure, in words."""
-
-    source: str
-    measure: str
-    rows: Mapping[str, float]
 
 
 def by_name(measures: Iterable[Measure]) -> dict[str, list[Measure]]:
@@ -65,7 +55,7 @@ def point_of(measure: Measure, arm: str) -> Point:
     return measure.points.get(arm, (arm, {}))
 
 
-def arms_table(measures: Sequence[Measure], shares: Sequence[Measure] = (), beside: Beside | None = None) -> Table:
+def arms_table(measures: Sequence[Measure], shares: Sequence[Measure] = (), beside: Published | None = None) -> Table:
     """Return one row for each arm in each variant: its mean, its interquartile mean, how often it beats the baseline,
     its share of a fresh agent, and the published number, as far as there are any.
 
@@ -173,7 +163,7 @@ def _share(shares: Sequence[Measure], measure: Measure, arm: str) -> str:
     return MISSING if own is None else _mean(scores_of(own, arm))
 
 
-def _published(beside: Beside, point: Point) -> str:
+def _published(beside: Published, point: Point) -> str:
     value = beside.rows.get(folder_of_arm(*point))
     return MISSING if value is None else f"{value:g}".replace("-", "−")
 

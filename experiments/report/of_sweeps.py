@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..jobs import FAILED, FINISHED, OUTCOME
+from ..study import Published
 from . import compose, processes, summary, write
-from .arms import Beside, arms_table, by_family, by_name, overall_table, pairs_table
+from .arms import arms_table, by_family, by_name, overall_table, pairs_table
 from .collect import RunData, failures, read_object
 from .exports import named
 from .kind import Content
@@ -86,7 +87,7 @@ class Reported:
     problem: str = ""
 
 
-def reported(folders: Mapping[str, Path], beside: Mapping[str, Beside]) -> Iterator[Reported]:
+def reported(folders: Mapping[str, Path], beside: Mapping[str, Published]) -> Iterator[Reported]:
     """Write the report of each study of a sweep, and yield what became of it, in their order: several at a time, each
     in a process of its own.
 
@@ -98,7 +99,7 @@ def reported(folders: Mapping[str, Path], beside: Mapping[str, Beside]) -> Itera
     return processes.each(_report, asked)
 
 
-def _report(asked: tuple[str, Path, Beside | None]) -> Reported:
+def _report(asked: tuple[str, Path, Published | None]) -> Reported:
     name, folder, beside = asked
     try:
         content = compose(folder)
@@ -110,7 +111,7 @@ def _report(asked: tuple[str, Path, Beside | None]) -> Reported:
     )
 
 
-def section(name: str, folder: Path, content: Content, plots: Sequence[Plot], beside: Beside | None) -> Section:
+def section(name: str, folder: Path, content: Content, plots: Sequence[Plot], beside: Published | None) -> Section:
     """Return what the page over a sweep says of a study whose own report has been written in `folder`.
 
     name: the study's. plots: of its own report. beside: what others have published of it. Raises ValueError for a

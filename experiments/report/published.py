@@ -6,7 +6,6 @@ from typing import Any, TypedDict
 from .. import sealed, typed
 from ..errors import RunError
 from ..study import Published
-from .arms import Beside
 from .tables import MISSING, Table, number
 
 TUNED = "tuned.json"
@@ -34,11 +33,11 @@ class Tuned(TypedDict):
     hours: float
 
 
-def published(sweep: Path) -> dict[str, Beside]:
+def published(sweep: Path) -> dict[str, Published]:
     """Return study → its published numbers, of those that have any. Raises ValueError, in one line."""
     file = sweep / "sweep.json"
-    found = _entry(_read(file).get("published", {}), dict[str, Published], "published", file)
-    return {study: Beside(**vars(entry)) for study, entry in found.items()}
+    found: dict[str, Published] = _entry(_read(file).get("published", {}), dict[str, Published], "published", file)
+    return found
 
 
 def tuning(study: Path) -> list[Table]:

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from supple.experiments.report.arms import Beside, arms_table, by_family, overall_table, pairs_table
+from supple.experiments.report.arms import arms_table, by_family, overall_table, pairs_table
 from supple.experiments.report.differences import Measure
+from supple.experiments.study import Published
 from supple.metrics import iqm, probability_of_improvement, t_interval
 
 NONE, FIRE = [1.0, 2.0, 3.0, 4.0], [2.0, 3.0, 5.0, 9.0]
@@ -40,7 +41,7 @@ def test_better_is_higher_but_of_losses_lower(name: str, sign: float) -> None:
 
 
 def test_published_numbers_and_shares_of_a_fresh_agent_stand_in_the_row_of_their_arm() -> None:
-    beside = Beside("Table 2", "final return", {"activation=relu/fire": 7.5})
+    beside = Published("Table 2", "final return", {"activation=relu/fire": 7.5})
     shares = [measure("share of a fresh agent", "activation relu", fire=[0.5])]
     table = arms_table([measure(variant="activation relu", none=NONE, fire=FIRE)], shares, beside)
     found = {cells[0]: dict(zip(table.header, cells, strict=True)) for cells in table.rows}

@@ -14,7 +14,8 @@ GOOD = {"source": "Table 2", "measure": "final return", "rows": {"activation=rel
 TUNED: dict[str, Any] = {
     "method": "tpe", "points": 2, "seeds": [100, 101], "share": 0.2, "measure": "final return", "hours": 1.5,
     "arms": {"l2(strength={s})": [
-        {"arm": "l2(strength=1)", "score": 3.0, "seconds": 1.0}, {"arm": "l2(strength=9)", "score": None, "seconds": 0.0},
+        {"arm": "l2(strength=1)", "score": 3.0, "seconds": 1.0},
+        {"arm": "l2(strength=9)", "score": None, "seconds": 0.0},
     ]},
     "chosen": {"l2(strength={s})": "l2(strength=1)"},
 }  # fmt: skip
