@@ -59,7 +59,8 @@ class Scores:
         if not (file := self._file(folder)).exists():
             return {}
         arms = sealed.read_json(file, str(file))["arms"]
-        return {row["arm"]: Row(row["score"], row["seconds"]) for rows in arms.values() for row in rows}
+        rows = [row for own in arms.values() for row in own if row["score"] is not None]  # what failed may be retried
+        return {row["arm"]: Row(row["score"], row["seconds"]) for row in rows}
 
     def write(self, folder: str, tuned: Tuned) -> None:
         """Write tuned.json: the rule, how good each point is that has been trained, and which were chosen."""
