@@ -84,7 +84,9 @@ def read_sweep(
             raise UsageError("there is no study: begin one with a line such as [rates]")
         tables = {name: _merged(defaults, _table(name, table)) for name, table in data.items()}
         if scale == "small":
-            tables = {name: _merged(table, table["small"]) for name, table in tables.items() if "small" in table}
+            # others' numbers are of the whole, and say nothing beside a smaller one
+            whole = {name: {k: v for k, v in table.items() if k != "published"} for name, table in tables.items()}
+            tables = {name: _merged(table, table["small"]) for name, table in whole.items() if "small" in table}
             if not tables:
                 raise UsageError("no study has an entry small = { … }: what would it be on a small scale?")
         if method and not any("search" in table for table in tables.values()):

@@ -125,7 +125,9 @@ def table(found: "Sequence[Standing]", studies: Sequence[str]) -> "Table":
 
     from supple.experiments.board.page import cells, header
 
-    made = Table(*header(studies), title="the board", title_justify="left")
+    made = Table(title="the board", title_justify="left")
+    for column in header(studies):
+        made.add_column(column, overflow="fold")
     for standing in found:
         made.add_row(*cells(standing, studies))
     return made

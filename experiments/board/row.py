@@ -54,7 +54,7 @@ def read_row(path: Path) -> Row:
     """Return the row in a folder. Raises UsageError for what is no row."""
     file = path / FILE
     try:
-        data = typed.parse(files.contents(file))
+        data = typed.parse(file.read_bytes())
         return Row(**typed.entries(data, get_type_hints(Row), "", get_type_hints(Row).keys()))
     except FileNotFoundError:
         raise UsageError(f"{path} is no row of the board: it has no {FILE}") from None

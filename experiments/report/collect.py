@@ -22,7 +22,10 @@ Array = NDArray[np.float64]
 Logs = dict[str, list[Row]]
 # What a report reads in config.json, comparison.json and outcome.json; versions before now wrote a text for "data", and
 # "supple" for "versions".
-PLAN = {"fork_step": int, "arms": list[str], "seeds": list[int], "variants": list[dict[str, Any]]}
+PLAN = {
+    "fork_step": int, "arms": list[str], "seeds": list[int], "variants": list[dict[str, Any]],
+    "only": list[tuple[str, int]],
+}  # fmt: skip
 OLDER = {"data": dict[str, str] | str, "supple": str}
 OUTCOME = {"outcome": str, "reason": str}
 ENTRIES = get_type_hints(Config) | PLAN | OLDER | OUTCOME
@@ -198,8 +201,7 @@ def _load_comparison(path: Path) -> ComparisonData:
     configs = {file.parent: read_object(file) for file in files}
     trunks = {folder.parent: folder for folder, config in configs.items() if config.get("arm") is None}
 
-    variants, labels = plan.get("variants") or [{}], plan.get("arms", [])
-    arms: dict[str, list[RunData]] = {_label(variant, arm): [] for variant in variants for arm in labels}
+    arms: dict[str, list[RunData]] = {_label(variant, arm): [] for variant, arm in planned_points(plan)}
     begun = cache(lambda trunk, tasks: _before(trunk, tasks, fork))  # every arm goes on from the trunk of its seed
     for folder, config in configs.items():
         if config.get("arm") is not None:
@@ -217,6 +219,13 @@ def _load_comparison(path: Path) -> ComparisonData:
     if not arms:
         raise ValueError(f"{path}: no arm has begun yet; expected run directories such as seed-0/<arm>/config.json")
     return ComparisonData(path, arms, fork, notes)
+
+
+def planned_points(plan: Row) -> list[tuple[Row, str]]:
+    """Return the variants and arms that a comparison has: every arm in each variant, or the pairs that `only` names."""
+    variants, arms, only = plan.get("variants") or [{}], plan.get("arms", []), plan.get("only") or []
+    places = [(i, str(arm)) for i in range(len(variants)) for arm in arms]
+    return [(variants[i], arm) for i, arm in places if not only or [arm, i] in only]
 
 
 def failures(path: Path) -> list[str]:

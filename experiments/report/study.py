@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from .collect import ComparisonData, Row, RunData, failures, load_runs, read_object
+from .collect import ComparisonData, Row, RunData, failures, load_runs, planned_points, read_object
 from .side_by_side import gather
 
 Variant = Mapping[str, Any]  # fields of the settings → values
@@ -88,10 +88,10 @@ def read_study(paths: Sequence[Path]) -> Study:
 
 def _of_comparison(path: Path) -> Study:
     plan = read_object(path / "comparison.json")
-    variants: list[Row] = list(plan.get("variants", [{}]))
+    variants: list[Row] = list(plan.get("variants") or [{}])
     files = sorted([*path.glob("seed*/*/config.json"), *path.glob("seed*/*/*/config.json")])
     cells: dict[tuple[int, str], list[RunData]] = {
-        (i, str(arm)): [] for i in range(len(variants)) for arm in plan.get("arms", [])
+        (variants.index(variant), arm): [] for variant, arm in planned_points(plan)
     }
     trunks: dict[int, RunData] = {}
     for file in files:

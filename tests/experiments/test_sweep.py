@@ -10,8 +10,10 @@ import pytest
 from supple.experiments.errors import UsageError
 from supple.experiments.jobs import Job
 from supple.experiments.points import Choice, Random, Range, Space
+from supple.experiments.report.collect import load
+from supple.experiments.report.study import read_study
 from supple.experiments.search import Search
-from supple.experiments.study import Study
+from supple.experiments.study import Published, Study
 from supple.experiments.sweep import Sweep, open_sweep
 from supple.experiments.sweep_file import read_sweep
 
@@ -272,3 +274,22 @@ def test_what_is_small_changes_settings_grid_and_search_one_by_one(write: Write)
 def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="there is no sweep file"):
         read_sweep(tmp_path / "none.toml")
+
+
+def test_what_a_study_does_not_ask_for_is_not_missing_in_its_report(tmp_path: Path, worked: Worked) -> None:
+    """Two points, of two settings and one arm each: no report waits for the other two pairs."""
+    points = [{"lam": 2, "learning_rate": 0.1}, {"lam": 5, "learning_rate": 0.2}]
+    arms = ("rebalance(lam={lam})@task",)
+    jobs = Sweep([study(arms=arms, space=Space(listed=points))]).begin(tmp_path)
+    worked(jobs)
+    assert len(jobs) == 2
+    assert read_study([tmp_path / "lin"]).notes == []
+    assert load(tmp_path / "lin").notes == []
+
+
+def test_numbers_of_others_do_not_stand_beside_a_smaller_study(write: Write) -> None:
+    published = 'published = { source = "a", measure = "b", rows = { none = 1 } }'
+    file = write(f'[lin]\nkind = "linear"\n{published}\nsmall = {{ seeds = "0" }}')
+    whole, small = (read_sweep(file, scale).studies[0].published for scale in ("paper", "small"))
+    assert whole == Published("a", "b", {"none": 1})
+    assert small is None
