@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..envs import Shifts, make_env, parse_sequence, parse_shifts, resolve_env
+from ..envs import Shifts, is_batched, make_env, parse_sequence, parse_shifts, resolve_env
 from ..experiments.errors import RunError, UsageError
 from ..experiments.work import Task
 from .settings import AgentSettings
@@ -63,6 +63,17 @@ def tasks_of(settings: AgentSettings) -> tuple[EnvTask, ...]:
         raise UsageError(str(error)) from error
     except ImportError as error:
         raise RunError(str(error)) from error
+
+
+def steps_batched(settings: AgentSettings) -> bool:
+    """Return whether copies of one of the environments, or of more, can be stepped together.
+
+    Raises UsageError and RunError as `tasks_of` does."""
+    if settings.stride != settings.num_envs:  # a decision lasts several steps, of which each copy may take fewer
+        return False
+    shifts = shifts_of(settings)
+    names = dict.fromkeys(task.env for task in tasks_of(replace(settings, shift=None)))
+    return any(is_batched(name, shifts) for name in names)
 
 
 def shifts_of(settings: AgentSettings) -> Shifts | None:
