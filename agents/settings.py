@@ -35,7 +35,7 @@ class AgentSettings(RunSettings):
     env_workers: int = 0
     """Processes in which the copies run, with the same results; 0: in this one. Pays on idle cores, for slow steps."""
     physics: Annotated[Literal["auto", "batched", "single"], tyro.conf.arg(metavar="auto|batched|single")] = "auto"
-    """Step the copies of a MuJoCo task together, or one by one: the same results; auto: together where that fits."""
+    """Step the copies of a MuJoCo task together, or one by one: the same results; auto: together where it fits."""
     threads: int = 1
     """Threads of PyTorch, of Atari's emulators and of batched physics. Small networks are fastest with one."""
     checkpoint_every: int = 250_000

@@ -69,7 +69,7 @@ def steps_batched(settings: AgentSettings) -> bool:
     """Return whether copies of one of the environments, or of more, can be stepped together.
 
     Raises UsageError and RunError as `tasks_of` does."""
-    if settings.stride != settings.num_envs:  # a decision lasts several steps, of which each copy may take fewer
+    if settings.num_envs == 1 or settings.stride != settings.num_envs:  # a decision of several steps is not batched
         return False
     shifts = shifts_of(settings)
     names = dict.fromkeys(task.env for task in tasks_of(replace(settings, shift=None)))

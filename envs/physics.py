@@ -36,11 +36,13 @@ PROOF = 3  # steps that have to come out as Gymnasium's before copies are steppe
 
 def side_by_side(make: Callable[[], gym.Env], copies: int, *, batched: bool = True, threads: int = 1) -> Vector:
     """Return copies of an environment: stepped together where that gives the same and `batched` allows it, else one
-    after the other. threads: in which they are stepped together; the results are the same in any number.
+    after the other, as a single one is, which gains nothing.
+
+    threads: in which they are stepped together; the results are the same in any number.
 
     Raises what `Vector` raises."""
     one_by_one = Vector(make, copies)
-    if not (batched and all(map(steps_together, one_by_one.envs))):
+    if copies == 1 or not (batched and all(map(steps_together, one_by_one.envs))):
         return one_by_one
     together = Batched(one_by_one.envs, threads)
     return together if together.is_proven() else one_by_one
@@ -49,10 +51,10 @@ def side_by_side(make: Callable[[], gym.Env], copies: int, *, batched: bool = Tr
 def is_batched(name: str, shifts: Shifts | None = None) -> bool:
     """Return whether `side_by_side` steps copies of this environment together here, under these shifts.
 
-    Makes one to see, if its name is that of a task that could be. Raises ValueError for an unknown name."""
+    Makes two to see, if its name is that of a task that could be. Raises ValueError for an unknown name."""
     if resolve_env(name) not in TASKS or not _carries(shifts):
         return False
-    envs = side_by_side(lambda: make_env(name), 1)
+    envs = side_by_side(lambda: make_env(name), 2)
     envs.close()
     return isinstance(envs, Batched)
 
@@ -132,11 +134,9 @@ class Batched(Vector):
         reward, terminated = self._task.judge(before, now, actions)
         self._lengths += 1
         truncated: NDArray[np.bool_] = self._lengths >= self._limit
-        exploded = self._exploded(obs, reward)
         explosions: dict[int, float | str] = {}
-        for i in exploded:  # as `Guard` does it
-            explosions[int(i)] = float(reward[i]) if isfinite(reward[i]) else str(float(reward[i]))
-        if explosions:
+        if exploded := self._exploded(obs, reward):  # what `Guard` makes of it
+            explosions = {i: float(reward[i]) if isfinite(reward[i]) else str(float(reward[i])) for i in exploded}
             obs[exploded] = self._task.observe(before[exploded])
             reward[exploded], terminated[exploded], truncated[exploded] = 0.0, True, False
         self._returns += reward
@@ -202,15 +202,14 @@ class Batched(Vector):
         """Return what the task reads of every copy's simulation, (n, width)."""
         return np.concatenate(self._views).reshape(self.num_envs, -1)
 
-    def _exploded(self, obs: Array, reward: Array) -> NDArray[np.intp]:
+    def _exploded(self, obs: Array, reward: Array) -> list[int]:
         """Return the copies whose physics exploded, by the questions of `Guard`."""
-        sound = (reward >= REWARD_FLOOR) & (reward < np.inf)  # written so that NaN fails it
-        if not isfinite(np.vdot(obs, obs)):
-            sound &= np.isfinite(obs).all(axis=1)
         diverged = np.concatenate(self._divergences)
-        if diverged.any():
-            sound &= ~diverged.reshape(self.num_envs, -1).any(axis=1)
-        return np.flatnonzero(~sound)
+        # Products that are small keep every single number small, and every NaN fails: nearly all steps end here.
+        if np.vdot(reward, reward) < REWARD_FLOOR**2 and isfinite(np.vdot(obs, obs)) and not diverged.any():
+            return []
+        sound = (reward >= REWARD_FLOOR) & (reward < np.inf) & np.isfinite(obs).all(axis=1)
+        return np.flatnonzero(~sound | diverged.reshape(self.num_envs, -1).any(axis=1)).tolist()
 
 
 def _wrappers(env: gym.Env) -> Iterator[gym.Wrapper]:

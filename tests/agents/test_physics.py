@@ -35,8 +35,9 @@ def test_runs_are_the_same_together_and_one_by_one(tmp_path: Path, same: Any) ->
         (PPOSettings(env="cartpole", steps=8), "single", False),
         (PPOSettings(env="cartpole", steps=8, physics="batched"), "single", True),
         (PPOSettings(env="swimmer", steps=8, shift="offset"), "single", False),
-        (SACSettings(env="swimmer", steps=8, action_repeat=1), "batched", False),
-        (SACSettings(env="swimmer", steps=8, action_repeat=4), "single", False),
+        (SACSettings(env="swimmer", steps=8, action_repeat=1, num_envs=2), "batched", False),
+        (SACSettings(env="swimmer", steps=8, action_repeat=1, num_envs=1), "single", False),
+        (SACSettings(env="swimmer", steps=8, action_repeat=4, num_envs=2), "single", False),
         (DQNSettings(env="cartpole", steps=8), "single", False),
     ],
 )

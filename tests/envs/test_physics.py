@@ -112,12 +112,13 @@ def test_failing_physics_is_the_environments_fault() -> None:
 def test_what_does_not_fit_is_stepped_one_by_one(make: Callable[[], gym.Env]) -> None:
     gym.register("NoisyHopper-v5", "gymnasium.envs.mujoco.hopper_v5:HopperEnv", kwargs={"reset_noise_scale": 0.1})
     try:
-        assert type(side_by_side(make, 1)) is Vector
+        assert type(side_by_side(make, 2)) is Vector
     finally:
         del gym.registry["NoisyHopper-v5"]
 
 
-def test_who_does_not_want_it_has_copies_stepped_one_by_one() -> None:
+def test_a_single_copy_and_who_does_not_want_it_have_copies_stepped_one_by_one() -> None:
+    assert type(side_by_side(lambda: make_env("hopper"), 1)) is Vector
     assert type(side_by_side(lambda: make_env("hopper"), 2, batched=False)) is Vector
 
 
