@@ -4,9 +4,8 @@
 
 Copies stepped one by one choose the actions; copies stepped together, on one thread and on two, have to show the same
 observations (before resets and after), rewards, ends and episodes, to the last bit. The trained policy is PPO's after
-`train` steps, with noise on its actions: it comes to states that random actions do not. Friction is perturbed in one
-copy of the comparison after the other (`shift`), so that models differ between tasks of a stream and change in a task.
-Exits with 1 if anything differs.
+`train` steps, with noise on its actions: it comes to states that random actions do not. Half of the steps are taken
+under `shift`, which changes the physics while they are. Exits with 1 if anything differs.
 """
 
 import sys

@@ -106,6 +106,7 @@ class Batched(Vector):
         threads = min(threads, len(envs))
         ends = [len(envs) * number // threads for number in range(threads + 1)]
         self._shares = [slice(*pair) for pair in pairwise(ends)]
+        # Threads begin with the first step, and so round denormal numbers as the thread that they are begun by.
         self._pool = ThreadPoolExecutor(threads - 1) if threads > 1 else None
         self._now = self._look()
 
@@ -173,7 +174,7 @@ class Batched(Vector):
             obs, reward, terminated, _, _ = env.step(actions[0])
             theirs = self._look()[0]
             mujoco.mj_setState(model, data, state, mujoco.mjtState.mjSTATE_INTEGRATION)
-            self._advance(actions)
+            self._take(slice(1), actions)
             now = self._look()
             rewards, ends = self._task.judge(before, now, actions)
             ours = (now[0], self._task.observe(now)[0], rewards[0], ends[0])
