@@ -73,7 +73,10 @@ def steps_batched(settings: AgentSettings) -> bool:
         return False
     shifts = shifts_of(settings)
     names = dict.fromkeys(task.env for task in tasks_of(replace(settings, shift=None)))
-    return any(is_batched(name, shifts) for name in names)
+    try:
+        return any(is_batched(name, shifts) for name in names)
+    except ImportError as error:
+        raise RunError(str(error)) from error
 
 
 def shifts_of(settings: AgentSettings) -> Shifts | None:
