@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import tyro
 
@@ -34,8 +34,10 @@ class AgentSettings(RunSettings):
     """Parallel copies of the environment."""
     env_workers: int = 0
     """Processes in which the copies run, with the same results; 0: in this one. Pays on idle cores, for slow steps."""
+    physics: Annotated[Literal["auto", "batched", "single"], tyro.conf.arg(metavar="auto|batched|single")] = "auto"
+    """Step the copies of a MuJoCo task together, or one by one: the same results; auto: together where it fits."""
     threads: int = 1
-    """Threads of PyTorch, and of Atari's emulators. Small networks are fastest with one."""
+    """Threads of PyTorch, of Atari's emulators and of batched physics. Small networks are fastest with one."""
     checkpoint_every: int = 250_000
     """Environment steps between checkpoints. A checkpoint ends the running episodes, in every run alike."""
     measure_every: int = 20_000
@@ -68,6 +70,11 @@ class AgentSettings(RunSettings):
         """Environment steps that pass between two decisions of the agent."""
         return self.num_envs
 
+    @property
+    def stepping(self) -> dict[str, Any]:
+        """Return what `side_by_side` is told of how copies are stepped; workers are threads enough."""
+        return {"batched": self.physics == "batched", "threads": 1 if self.env_workers else self.threads}
+
     def stream(self) -> tuple[str, int]:
         """Return (sequence text, steps per task), from --env and --steps or --sequence and --steps-per-task."""
         if (self.env is None) == (self.sequence is None):
@@ -93,6 +100,18 @@ class AgentSettings(RunSettings):
         if steps <= self.steps:
             raise UsageError(f"--steps {steps}: the run was planned for {self.steps} steps already: give more")
         return replace(self, steps=steps)
+
+    def resolve(self) -> str | None:
+        if self.physics != "single":
+            from .stream import steps_batched  # Gymnasium, which help lines do without
+
+            batched = steps_batched(self)
+            asked, self.physics = self.physics, "batched" if batched else "single"
+            if asked == "batched" and not batched:
+                return (
+                    "--physics batched: no environment of this run can be stepped so here: single, and the same results"
+                )
+        return super().resolve()
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()

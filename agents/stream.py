@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..envs import Shifts, make_env, parse_sequence, parse_shifts, resolve_env
+from ..envs import Shifts, is_batched, make_env, parse_sequence, parse_shifts, resolve_env
 from ..experiments.errors import RunError, UsageError
 from ..experiments.work import Task
 from .settings import AgentSettings
@@ -61,6 +61,20 @@ def tasks_of(settings: AgentSettings) -> tuple[EnvTask, ...]:
         return shifted(tasks, shifts, settings.seed) if (shifts := shifts_of(settings)) else tasks
     except ValueError as error:
         raise UsageError(str(error)) from error
+    except ImportError as error:
+        raise RunError(str(error)) from error
+
+
+def steps_batched(settings: AgentSettings) -> bool:
+    """Return whether copies of one of the environments, or of more, can be stepped together.
+
+    Raises UsageError and RunError as `tasks_of` does."""
+    if settings.num_envs == 1 or settings.stride != settings.num_envs:  # a decision of several steps is not batched
+        return False
+    shifts = shifts_of(settings)
+    names = dict.fromkeys(task.env for task in tasks_of(replace(settings, shift=None)))
+    try:
+        return any(is_batched(name, shifts) for name in names)
     except ImportError as error:
         raise RunError(str(error)) from error
 

@@ -8,6 +8,7 @@ from .h1 import register_h1
 from .lake import register_lake
 from .make import environment_names, games, has_friction, make_env, resolve_env
 from .nine_rooms import register_nine_rooms
+from .physics import Batched, is_batched, side_by_side
 from .repeat import Repeat
 from .sequence import SEQUENCES, parse_sequence
 from .shifts import Shift, Shifted, Shifts, parse_shifts, shifts
@@ -23,6 +24,7 @@ __all__ = [
     "SEQUENCES",
     "Apart",
     "AtariVector",
+    "Batched",
     "ClipActions",
     "EnvironmentFault",
     "Envs",
@@ -40,10 +42,12 @@ __all__ = [
     "flat",
     "games",
     "has_friction",
+    "is_batched",
     "make_env",
     "make_pixels",
     "parse_sequence",
     "parse_shifts",
     "resolve_env",
     "shifts",
+    "side_by_side",
 ]

@@ -104,7 +104,7 @@ class Vector:
         self._shape = (num_envs, *(self.single_observation_space.shape or ()))
         self._dtype = self.single_observation_space.dtype
         self._returns = np.zeros(num_envs)
-        self._lengths = [0] * num_envs
+        self._lengths = np.zeros(num_envs, np.int64)
         found = [shifted(env) for env in self.envs]
         self._gradual = [env for env in found if env is not None and env.shifts.is_gradual]
 
@@ -119,7 +119,7 @@ class Vector:
         for index, (env, seed) in enumerate(zip(self.envs, seeds, strict=True)):
             obs[index] = env.reset(seed=int(seed))[0]
         self._returns[:] = 0.0
-        self._lengths = [0] * self.num_envs
+        self._lengths[:] = 0
         return obs
 
     def step(self, actions: np.ndarray) -> StepResult:
@@ -134,19 +134,20 @@ class Vector:
         terminated = np.zeros(self.num_envs, bool)
         truncated = np.zeros(self.num_envs, bool)
         final_info: dict[int, dict[str, Any]] = {}
-        lengths = self._lengths
+        taken = [1] * self.num_envs
         for i, env in enumerate(self.envs):
             obs[i], reward[i], terminates, truncates, info = env.step(actions[i])
-            lengths[i] += info.get("repeated", 1)  # more where an action is repeated
+            taken[i] = info.get("repeated", 1)  # more where an action is repeated
             if terminates or truncates:
                 terminated[i], truncated[i] = terminates, truncates
                 final_info[i] = info
         self._returns += reward
+        self._lengths += taken
         final_obs = obs.copy() if final_info else obs
         episodes = []
         for i, info in final_info.items():
-            episodes.append(Episode(i, float(self._returns[i]), lengths[i], info.get("explosion")))
-            self._returns[i], lengths[i] = 0.0, 0
+            episodes.append(Episode(i, float(self._returns[i]), int(self._lengths[i]), info.get("explosion")))
+            self._returns[i], self._lengths[i] = 0.0, 0
             obs[i] = self.envs[i].reset()[0]
         return StepResult(obs, reward, terminated, truncated, final_obs, episodes)
 
@@ -155,12 +156,12 @@ class Vector:
 
         Returns the first observations, (n, *shape), and the episodes that were broken off after at least one step."""
         begun = [i for i in range(self.num_envs) if self._lengths[i]]
-        episodes = [Episode(i, float(self._returns[i]), self._lengths[i], broken_off=True) for i in begun]
+        episodes = [Episode(i, float(self._returns[i]), int(self._lengths[i]), broken_off=True) for i in begun]
         obs = np.empty(self._shape, self._dtype)
         for i, env in enumerate(self.envs):
             obs[i] = env.reset()[0]
         self._returns[:] = 0.0
-        self._lengths = [0] * self.num_envs
+        self._lengths[:] = 0
         return obs, episodes
 
     def progress(self, steps: int) -> None:

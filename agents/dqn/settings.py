@@ -118,4 +118,4 @@ class DQNSettings(AgentSettings):
 
     def resolve(self) -> str | None:
         self.device = device_here(self.device)
-        return None
+        return super().resolve()

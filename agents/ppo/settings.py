@@ -133,6 +133,7 @@ class PPOSettings(AgentSettings):
             )
 
     def resolve(self) -> str | None:
+        note = super().resolve()
         self.device = device_here(self.device)
         if self.compile == "auto":
             _, steps = self.stream()
@@ -141,7 +142,7 @@ class PPOSettings(AgentSettings):
             from ...experiments.compile import can_compile  # PyTorch, which help lines do without
 
             if can_compile():
-                return None
+                return note
             self.compile = "off"
             return "torch.compile does not work here (is a C++ compiler installed?): updates run eagerly, and slower"
-        return None
+        return note

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ...envs import Apart, Envs, Vector, flat, has_friction, make_env
+from ...envs import Apart, Envs, Vector, flat, has_friction, make_env, side_by_side
 from ...experiments.hooks import HookDriver
 from ...experiments.rundir import RunDirectory
 from ..spaces import vector_space
@@ -30,7 +30,8 @@ class PPOWork(AgentWork):
 
     @staticmethod
     def envs(settings: PPOSettings, env: str, copies: int, **world: Any) -> Envs:
-        return Vector(lambda: flat(make_env(env, clip_actions=settings.clip_actions, **world)), copies)
+        world |= {"clip_actions": settings.clip_actions}
+        return side_by_side(lambda: flat(make_env(env, **world)), copies, **settings.stepping)
 
     def advance(self, task: EnvTask, step: int, until: int, hooks: HookDriver, run: RunDirectory) -> int:
         """Collect a rollout and learn from it, at the step size that its first step has."""
@@ -54,4 +55,4 @@ class PPOWork(AgentWork):
         if not has_friction(env):
             return None
         world |= {"friction": s.eval_friction, "clip_actions": s.clip_actions}
-        return Vector(lambda: flat(make_env(env, **world)), copies)
+        return side_by_side(lambda: flat(make_env(env, **world)), copies, **s.stepping)

@@ -115,6 +115,7 @@ class SACSettings(AgentSettings):
             yield f"--replay-size {self.replay_size} holds less than one batch of {self.batch_size}"
 
     def resolve(self) -> str | None:
+        note = super().resolve()
         self.device = device_here(self.device)
         if self.compile == "auto":
             _, steps = self.stream()
@@ -124,7 +125,7 @@ class SACSettings(AgentSettings):
             from ...experiments.compile import can_compile  # PyTorch, which help lines do without
 
             if can_compile():
-                return None
+                return note
             self.compile = "off"
             return "torch.compile does not work here (is a C++ compiler installed?): updates run eagerly, and slower"
-        return None
+        return note

@@ -5,7 +5,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from ...envs import Envs, Repeat, Vector, flat, make_env
+from ...envs import Envs, Repeat, flat, make_env, side_by_side
 from ..spaces import vector_space
 from ..work import AgentWork
 from .agent import SAC, Control
@@ -31,4 +31,8 @@ class SACWork(AgentWork):
 
     @staticmethod
     def envs(settings: SACSettings, env: str, copies: int, **world: Any) -> Envs:
-        return Vector(lambda: Repeat(flat(make_env(env, **world)), settings.action_repeat), copies)
+        def make() -> gym.Env:
+            one = flat(make_env(env, **world))
+            return one if settings.action_repeat == 1 else Repeat(one, settings.action_repeat)
+
+        return side_by_side(make, copies, **settings.stepping)

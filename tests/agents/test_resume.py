@@ -40,7 +40,9 @@ def reference(nursery: Any, folder: Path) -> Path:
 
 
 def test_reference_run_is_one_that_could_go_wrong(reference: Path) -> None:
-    """Every hook fired, episodes ended, checkpoints lie within tasks, and there are fewer of them than were made."""
+    """Every hook fired, episodes ended, copies were stepped together, checkpoints lie within tasks, and there are fewer
+    of them than were made."""
+    assert json.loads((reference / "config.json").read_text())["settings"]["physics"] == "batched"
     events = [json.loads(line) for line in (reference / "events.jsonl").read_text().splitlines()]
     fired = {event["hook"].split("@")[1].split(":")[0] for event in events if event["event"] == "intervention"}
     assert fired == {"task", "0.6", "when"}

@@ -1,0 +1,219 @@
+"""Copies of one of Gymnasium's MuJoCo tasks, stepped together: `Vector`'s results bit for bit, in less time.
+
+Each copy keeps Gymnasium's own environment with its model and simulation. It draws the starts of episodes; a step
+leaves out its Python: one call into MuJoCo for each copy, without Python's lock and so on several threads, then
+observations, rewards, ends, the guard's questions and the time limit for all copies at once.
+
+MuJoCo's own `rollout` is not what steps here: it returns states without the constraint solver's warm start, which the
+next step needs to come out the same to the last bit, and without what some rewards read (docs/benchmarks.md).
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from math import isfinite
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.wrappers import OrderEnforcing, TimeLimit
+from numpy.typing import NDArray
+
+from .fault import BLAMED, EnvironmentFault, raised
+from .guard import REWARD_FLOOR, ClipActions, Guard
+from .make import make_env, resolve_env
+from .physics_tasks import TASKS, Array, Task
+from .shifts.base import name_of
+from .shifts.none import Unshifted
+from .shifts.physics import PhysicsFactor
+from .shifts.several import Shifts
+from .shifts.shifted import Shifted
+from .vector import Episode, StepResult, Vector
+
+PLAIN = (ClipActions, Guard, TimeLimit, OrderEnforcing)  # wrappers whose work is done here for all copies
+PROOF = 3  # steps that have to come out as Gymnasium's before copies are stepped together
+
+
+def side_by_side(make: Callable[[], gym.Env], copies: int, *, batched: bool = True, threads: int = 1) -> Vector:
+    """Return copies of an environment: stepped together where that gives the same and `batched` allows it, else one
+    after the other, as a single one is, which gains nothing.
+
+    threads: in which they are stepped together; the results are the same in any number.
+
+    Raises what `Vector` raises."""
+    one_by_one = Vector(make, copies)
+    if copies == 1 or not (batched and all(map(steps_together, one_by_one.envs))):
+        return one_by_one
+    together = Batched(one_by_one.envs, threads)
+    return together if together.is_proven() else one_by_one
+
+
+def is_batched(name: str, shifts: Shifts | None = None) -> bool:
+    """Return whether `side_by_side` steps copies of this environment together here, under these shifts.
+
+    Makes two to see, if its name is that of a task that could be. Raises ValueError for an unknown name."""
+    if resolve_env(name) not in TASKS or not _carries(shifts):
+        return False
+    envs = side_by_side(lambda: make_env(name), 2)
+    envs.close()
+    return isinstance(envs, Batched)
+
+
+def _carries(shifts: Shifts | None) -> bool:
+    """Return whether shifts change nothing but the numbers in a MuJoCo model."""
+    return shifts is None or all(isinstance(part, PhysicsFactor | Unshifted) for part in shifts.parts)
+
+
+def steps_together(env: gym.Env) -> bool:
+    """Return whether `Batched` knows this task, and all that is wrapped around it."""
+    spec = env.spec
+    while isinstance(env, gym.Wrapper):
+        if isinstance(env, Shifted):
+            if not _carries(env.shifts):
+                return False
+        elif type(env) not in PLAIN:
+            return False
+        env = env.env
+    return spec is not None and spec.id in TASKS and not spec.kwargs and env.render_mode is None
+
+
+class Batched(Vector):
+    """`Vector`, for copies of an environment that `steps_together` says yes to.
+
+    Which wrappers there are is asked of the first copy. Environments are not stepped themselves, but reset: between two
+    resets their wrappers know nothing of what happens.
+    """
+
+    def __init__(self, envs: Sequence[gym.Env], threads: int = 1) -> None:
+        super().__init__(iter(envs).__next__, len(envs))
+        from mujoco import mj_rnePostConstraint, mj_step, mjtWarning
+
+        self._mj_step, self._mj_forces = mj_step, mj_rnePostConstraint
+        first: Any = envs[0].unwrapped
+        space: Any = self.single_action_space
+        self._low, self._high = space.low, space.high
+        self._name = name_of(envs[0])
+        self._clips = any(isinstance(wrapper, ClipActions) for wrapper in _wrappers(envs[0]))
+        limit = envs[0].spec.max_episode_steps  # type: ignore[union-attr]
+        self._limit = np.inf if limit is None else limit
+        self._substeps = first.frame_skip
+        self._task: Task = TASKS[envs[0].spec.id](first)  # type: ignore[union-attr]
+        simulations = [(env.unwrapped.model, env.unwrapped.data) for env in envs]  # type: ignore[attr-defined]
+        self._simulations = [(model, data, data.ctrl) for model, data in simulations]
+        self._views = [view for _, data in simulations for view in (data.qpos, data.qvel, *self._task.also(data))]
+        bad = slice(int(mjtWarning.mjWARN_BADQPOS), int(mjtWarning.mjWARN_BADCTRL) + 1)
+        self._divergences = [data.warning.number[bad] for _, data in simulations]  # positions to controls
+        threads = min(threads, len(envs))
+        ends = [len(envs) * number // threads for number in range(threads + 1)]
+        self._shares = [slice(*pair) for pair in pairwise(ends)]
+        # Threads begin with the first step, and so round denormal numbers as the thread that they are begun by.
+        self._pool = ThreadPoolExecutor(threads - 1) if threads > 1 else None
+        self._now = self._look()
+
+    def reset(self, seeds: Sequence[int]) -> np.ndarray:
+        obs = super().reset(seeds)
+        self._now = self._look()
+        return obs
+
+    def restart(self) -> tuple[np.ndarray, list[Episode]]:
+        found = super().restart()
+        self._now = self._look()
+        return found
+
+    def step(self, actions: np.ndarray) -> StepResult:
+        if len(actions) != self.num_envs:
+            raise ValueError(f"{self.num_envs} environments need as many actions, got {len(actions)}")
+        if self._clips:
+            actions = np.minimum(np.maximum(actions, self._low), self._high)
+        before = self._now
+        try:
+            self._advance(actions)
+        except BLAMED as error:
+            raise EnvironmentFault(self._name, raised("step()", error)) from error
+        now = self._now = self._look()
+        obs = self._task.observe(now)
+        reward, terminated = self._task.judge(before, now, actions)
+        self._lengths += 1
+        truncated: NDArray[np.bool_] = self._lengths >= self._limit
+        explosions: dict[int, float | str] = {}
+        if exploded := self._exploded(obs, reward):  # what `Guard` makes of it
+            explosions = {i: float(reward[i]) if isfinite(reward[i]) else str(float(reward[i])) for i in exploded}
+            obs[exploded] = self._task.observe(before[exploded])
+            reward[exploded], terminated[exploded], truncated[exploded] = 0.0, True, False
+        self._returns += reward
+        ended = np.flatnonzero(terminated | truncated).tolist()
+        if not ended:
+            return StepResult(obs, reward, terminated, truncated, obs, [])
+        final_obs, episodes = obs.copy(), []
+        for i in ended:
+            episodes.append(Episode(i, float(self._returns[i]), int(self._lengths[i]), explosions.get(i)))
+            self._returns[i], self._lengths[i] = 0.0, 0
+            obs[i] = self.envs[i].reset()[0]
+        self._now = self._look()
+        return StepResult(obs, reward, terminated, truncated, final_obs, episodes)
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
+        super().close()
+
+    def is_proven(self) -> bool:
+        """Return whether some steps of the first copy come out as those that its environment takes itself, whose code
+        another version of Gymnasium may have changed. The episode that they are taken in is to be reset."""
+        import mujoco
+
+        env: Any = self.envs[0].unwrapped
+        model, data, _ = self._simulations[0]
+        state = np.empty(mujoco.mj_stateSize(model, mujoco.mjtState.mjSTATE_INTEGRATION))
+        random, shape = np.random.default_rng(0), (self.num_envs, model.nu)
+        env.reset(seed=0)
+        for _ in range(PROOF):
+            actions = random.uniform(self._low, self._high, shape).astype(np.float32)
+            mujoco.mj_getState(model, data, state, mujoco.mjtState.mjSTATE_INTEGRATION)
+            before = self._look()
+            obs, reward, terminated, _, _ = env.step(actions[0])
+            theirs = self._look()[0]
+            mujoco.mj_setState(model, data, state, mujoco.mjtState.mjSTATE_INTEGRATION)
+            self._take(slice(1), actions)
+            now = self._look()
+            rewards, ends = self._task.judge(before, now, actions)
+            ours = (now[0], self._task.observe(now)[0], rewards[0], ends[0])
+            if not all(map(np.array_equal, ours, (theirs, obs, reward, terminated))):
+                return False
+        return True
+
+    def _advance(self, actions: np.ndarray) -> None:
+        """Take one step of the physics of every copy."""
+        if self._pool is None:
+            self._take(self._shares[0], actions)
+            return
+        others = [self._pool.submit(self._take, share, actions) for share in self._shares[1:]]
+        self._take(self._shares[0], actions)
+        for other in others:
+            other.result()
+
+    def _take(self, share: slice, actions: np.ndarray) -> None:
+        for (model, data, controls), action in zip(self._simulations[share], actions[share], strict=True):
+            controls[:] = action
+            self._mj_step(model, data, self._substeps)
+            if self._task.feels:
+                self._mj_forces(model, data)
+
+    def _look(self) -> Array:
+        """Return what the task reads of every copy's simulation, (n, width)."""
+        return np.concatenate(self._views).reshape(self.num_envs, -1)
+
+    def _exploded(self, obs: Array, reward: Array) -> list[int]:
+        """Return the copies whose physics exploded, by the questions of `Guard`."""
+        diverged = np.concatenate(self._divergences)
+        # Products that are small keep every single number small, and every NaN fails: nearly all steps end here.
+        if np.vdot(reward, reward) < REWARD_FLOOR**2 and isfinite(np.vdot(obs, obs)) and not diverged.any():
+            return []
+        sound = (reward >= REWARD_FLOOR) & (reward < np.inf) & np.isfinite(obs).all(axis=1)
+        return np.flatnonzero(~sound | diverged.reshape(self.num_envs, -1).any(axis=1)).tolist()
+
+
+def _wrappers(env: gym.Env) -> Iterator[gym.Wrapper]:
+    while isinstance(env, gym.Wrapper):
+        yield env
+        env = env.env

@@ -1,0 +1,187 @@
+"""What Gymnasium's MuJoCo tasks (v5) make of their physics, for many copies at once: observations, rewards, ends.
+
+The numbers and the order of the operations are those of Gymnasium's environments with their default arguments, so that
+results are equal to the last bit. Sums over an axis, sines and norms of many rows are; powers are not (see `_squares`).
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+class Task:
+    """One task. Each row of an array `now`, (n, width), is what one copy's simulation says after a step: positions,
+    velocities, then `also`.
+
+    feels: whether it needs contact forces, which MuJoCo computes when it is asked to.
+    """
+
+    feels = False
+
+    def __init__(self, env: Any) -> None:
+        """env: one of the copies, unwrapped."""
+        self.nq, self.nv, self.dt = env.model.nq, env.model.nv, env.dt
+
+    def also(self, data: Any) -> list[Array]:
+        """Return what is read of a simulation besides positions and velocities, as views."""
+        return []
+
+    def observe(self, now: Array) -> Array:
+        """Return the observations, (n, d), as an array of their own."""
+        return now.copy()
+
+    def judge(self, before: Array, now: Array, actions: np.ndarray) -> tuple[Array, NDArray[np.bool_]]:
+        """Return the rewards of a step and whether it ended the episodes, (n,) each."""
+        raise NotImplementedError
+
+    def forward(self, before: Array, now: Array) -> Array:
+        """Return the speeds along the first coordinate, (n,)."""
+        speed: Array = (now[:, 0] - before[:, 0]) / self.dt
+        return speed
+
+
+class HalfCheetah(Task):
+    def observe(self, now: Array) -> Array:
+        return now[:, 1:].copy()
+
+    def judge(self, before: Array, now: Array, actions: np.ndarray) -> tuple[Array, NDArray[np.bool_]]:
+        return self.forward(before, now) - 0.1 * _effort(actions), _none(now)
+
+
+class Swimmer(Task):
+    def observe(self, now: Array) -> Array:
+        return now[:, 2:].copy()
+
+    def judge(self, before: Array, now: Array, actions: np.ndarray) -> tuple[Array, NDArray[np.bool_]]:
+        return self.forward(before, now) - 1e-4 * _effort(actions), _none(now)
+
+
+class Walker2d(Task):
+    def observe(self, now: Array) -> Array:
+        observations = now[:, 1:].copy()
+        velocities = observations[:, self.nq - 1 :]
+        np.clip(velocities, -10, 10, out=velocities)
+        return observations
+
+    def judge(self, before: Array, now: Array, actions: np.ndarray) -> tuple[Array, NDArray[np.bool_]]:
+        healthy = self.healthy(now)
+        return self.forward(before, now) + healthy - 1e-3 * _effort(actions), ~healthy
+
+    def healthy(self, now: Array) -> NDArray[np.bool_]:
+        """Return which copies go on, (n,)."""
+        height, angle = now[:, 1], now[:, 2]
+        return (height > 0.8) & (height < 2.0) & (angle > -1.0) & (angle < 1.0)
+
+
+class Hopper(Walker2d):
+    def healthy(self, now: Array) -> NDArray[np.bool_]:
+        height, angle, state = now[:, 1], now[:, 2], now[:, 2:]
+        sound = ((state > -100.0) & (state < 100.0)).all(axis=1)
+        healthy: NDArray[np.bool_] = sound & (height > 0.7) & (height < np.inf) & (angle > -0.2) & (angle < 0.2)
+        return healthy
+
+
+class InvertedPendulum(Task):
+    def judge(self, before: Array, now: Array, actions: np.ndarray) -> tuple[Array, NDArray[np.bool_]]:
+        fallen = ~np.isfinite(now).all(axis=1) | (np.abs(now[:, 1]) > 0.2)
+        return (~fallen).astype(np.float64), fallen
+
+
+class InvertedDoublePendulum(Task):
+    def also(self, data: Any) -> list[Array]:
+        return [data.qfrc_constraint[:1], data.site_xpos[0]]
+
+    def observe(self, now: Array) -> Array:
+        angles = now[:, 1:3].copy()
+        return np.concatenate([now[:, :1], np.sin(angles), np.cos(angles), np.clip(now[:, 3:7], -10, 10)], axis=1)
+
+    def judge(self, before: Array, now: Array, actions: np.ndarray) -> tuple[Array, NDArray[np.bool_]]:
+        x, y = now[:, 7], now[:, 9]
+        fallen: NDArray[np.bool_] = y <= 1
+        distance = 0.01 * _squares(x) + _squares(y - 2)
+        velocity = 1e-3 * _squares(now[:, 4]) + 5e-3 * _squares(now[:, 5])
+        return 10.0 * ~fallen - distance - velocity, fallen
+
+
+class Reacher(Task):
+    def also(self, data: Any) -> list[Array]:
+        return [data.body("fingertip").xpos, data.body("target").xpos]
+
+    def observe(self, now: Array) -> Array:
+        angles = now[:, :2].copy()
+        parts = [np.cos(angles), np.sin(angles), now[:, 2:6], now[:, 8:10] - now[:, 11:13]]
+        return np.concatenate(parts, axis=1)
+
+    def judge(self, before: Array, now: Array, actions: np.ndarray) -> tuple[Array, NDArray[np.bool_]]:
+        return -_lengths(now[:, 8:11] - now[:, 11:14]) - _effort(actions), _none(now)
+
+
+class Pusher(Task):
+    def also(self, data: Any) -> list[Array]:
+        return [data.body(name).xpos for name in ("tips_arm", "object", "goal")]
+
+    def observe(self, now: Array) -> Array:
+        return np.concatenate([now[:, :7], now[:, 11:18], now[:, 22:31]], axis=1)
+
+    def judge(self, before: Array, now: Array, actions: np.ndarray) -> tuple[Array, NDArray[np.bool_]]:
+        tips, thing, goal = now[:, 22:25], now[:, 25:28], now[:, 28:31]
+        near, far = _lengths(thing - tips) * 0.5, _lengths(thing - goal)
+        return -far - _effort(actions) * 0.1 - near, _none(now)
+
+
+class Ant(Task):
+    feels = True
+
+    def also(self, data: Any) -> list[Array]:
+        return [data.body("torso").xpos[:1], data.cfrc_ext.reshape(-1)]
+
+    def observe(self, now: Array) -> Array:
+        at = self.nq + self.nv + 1
+        forces = np.clip(now[:, at + 6 :], -1.0, 1.0)  # of all bodies but the world
+        return np.concatenate([now[:, 2 : at - 1], forces], axis=1)
+
+    def judge(self, before: Array, now: Array, actions: np.ndarray) -> tuple[Array, NDArray[np.bool_]]:
+        at = self.nq + self.nv
+        speed = (now[:, at] - before[:, at]) / self.dt
+        contact = 5e-4 * np.square(np.clip(now[:, at + 1 :], -1.0, 1.0)).sum(axis=1)
+        healthy = np.isfinite(now[:, :at]).all(axis=1) & (now[:, 2] >= 0.2) & (now[:, 2] <= 1.0)
+        return speed + healthy - (0.5 * _effort(actions) + contact), ~healthy
+
+
+def _effort(actions: np.ndarray) -> np.ndarray:
+    """Return the sums of squares of the actions, (n,), in their own type."""
+    total: np.ndarray = np.square(actions).sum(axis=1)
+    return total
+
+
+def _lengths(vectors: Array) -> Array:
+    """Return the lengths of vectors, (n, 3), as np.linalg.norm has them of one: with BLAS's dot product."""
+    lengths: Array = np.sqrt(np.vecdot(vectors, vectors))
+    return lengths
+
+
+def _squares(numbers: Array) -> Array:
+    """Return x², (n,), as Python's operator has it of NumPy's scalars: with the C library's `pow`, not as x · x."""
+    return np.array([number**2 for number in numbers])
+
+
+def _none(now: Array) -> NDArray[np.bool_]:
+    return np.zeros(len(now), bool)
+
+
+TASKS: dict[str, Callable[[Any], Task]] = {
+    "HalfCheetah-v5": HalfCheetah,
+    "Hopper-v5": Hopper,
+    "Walker2d-v5": Walker2d,
+    "Swimmer-v5": Swimmer,
+    "InvertedPendulum-v5": InvertedPendulum,
+    "InvertedDoublePendulum-v5": InvertedDoublePendulum,
+    "Reacher-v5": Reacher,
+    "Pusher-v5": Pusher,
+    "Ant-v5": Ant,
+}
+"""Gymnasium id → its task."""

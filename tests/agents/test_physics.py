@@ -1,0 +1,48 @@
+"""`--physics`: a run is the same to the last byte however the copies of its environments are stepped."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from supple.agents.dqn import DQNSettings
+from supple.agents.ppo import PPOSettings
+from supple.agents.sac import SACSettings
+from supple.experiments.runs import create, train
+
+
+def test_runs_are_the_same_together_and_one_by_one(tmp_path: Path, same: Any) -> None:
+    for physics in ("single", "auto"):
+        settings = PPOSettings(
+            sequence="halfcheetah,hopper", steps_per_task=512, num_envs=4, rollout_steps=64, epochs=1, hidden=(8,),
+            adapter=8, checkpoint_every=256, measure_every=512, eval_episodes=1, max_episode_steps=100,
+            shift="friction(low=0.5,high=2,over=400)", restart_episodes=True, physics=physics,
+        )  # fmt: skip
+        create(tmp_path / physics, "ppo", settings, command="")
+        train(tmp_path / physics, lambda step: None, lambda line: None)
+    same.assert_runs(tmp_path / "auto", tmp_path / "single")
+    config = json.loads((tmp_path / "auto/config.json").read_text())
+    assert config["settings"]["physics"] == "batched"
+
+
+@pytest.mark.parametrize(
+    ("settings", "physics", "note"),
+    [
+        (PPOSettings(env="swimmer", steps=8), "batched", False),
+        (PPOSettings(env="swimmer", steps=8, physics="single"), "single", False),
+        (PPOSettings(sequence="humanoid,swimmer", steps_per_task=8), "batched", False),
+        (PPOSettings(env="cartpole", steps=8), "single", False),
+        (PPOSettings(env="cartpole", steps=8, physics="batched"), "single", True),
+        (PPOSettings(env="swimmer", steps=8, shift="offset"), "single", False),
+        (SACSettings(env="swimmer", steps=8, action_repeat=1, num_envs=2), "batched", False),
+        (SACSettings(env="swimmer", steps=8, action_repeat=1, num_envs=1), "single", False),
+        (SACSettings(env="swimmer", steps=8, action_repeat=4, num_envs=2), "single", False),
+        (DQNSettings(env="cartpole", steps=8), "single", False),
+    ],
+)
+def test_the_settings_are_resolved_into_what_is_done(settings: Any, physics: str, note: bool) -> None:
+    assert bool(settings.resolve()) == note
+    assert settings.physics == physics
+    assert not settings.resolve()
+    assert settings.physics == physics

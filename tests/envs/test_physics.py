@@ -1,0 +1,139 @@
+"""Copies of a MuJoCo task stepped together give what they give one by one, to the last bit, or are not stepped so."""
+
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from supple.envs import Batched, EnvironmentFault, Repeat, StepResult, Vector, is_batched, make_env, side_by_side
+from supple.envs import parse_shifts as parsed
+from supple.envs.physics_tasks import TASKS, HalfCheetah
+
+COPIES = 4
+
+
+def pair(name: str, threads: int, **world: Any) -> tuple[Vector, Vector]:
+    """Return copies one by one and together, all begun."""
+    make: Callable[[], gym.Env] = lambda: make_env(name, **world)  # noqa: E731
+    both = Vector(make, COPIES), side_by_side(make, COPIES, threads=threads)
+    assert isinstance(both[1], Batched)
+    np.testing.assert_array_equal(*(envs.reset(range(5, 5 + COPIES)) for envs in both))
+    return both
+
+
+def assert_same(one: StepResult, other: StepResult) -> None:
+    assert one.episodes == other.episodes
+    for ours, theirs in zip(one[:-1], other[:-1], strict=True):
+        assert ours.dtype == theirs.dtype
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def live(singly: Vector, together: Vector, steps: int, passed: int = 0) -> int:
+    """Take the same steps in both, with actions within the bounds and beyond; return how many episodes ended."""
+    random, space, ended = np.random.default_rng(1), singly.single_action_space, 0
+    for step in range(steps):
+        actions = random.uniform(-1.5, 1.5, (COPIES, *space.shape)) * space.high  # type: ignore[misc, attr-defined]
+        if step % 2:
+            actions = actions.astype(np.float32)
+        results = singly.step(actions), together.step(actions)
+        assert_same(*results)
+        ended += len(results[0].episodes)
+        for envs in (singly, together):
+            envs.progress(passed * step)
+    return ended
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("name", TASKS)
+def test_steps_are_those_of_gymnasium_to_the_last_bit(name: str, threads: int) -> None:
+    singly, together = pair(name, threads, max_episode_steps=60)
+    assert live(singly, together, 150) >= 2 * COPIES
+    (obs, episodes), theirs = singly.restart(), together.restart()
+    np.testing.assert_array_equal(obs, theirs[0])
+    assert episodes == theirs[1] != []
+    live(singly, together, 20)
+    together.close()
+
+
+@pytest.mark.parametrize("cause", ["control", "position", "reward", "velocity"])
+def test_explosions_are_found_as_by_the_guard(cause: str) -> None:
+    singly, together = pair("hopper", 2)
+    live(singly, together, 3)
+    actions = np.zeros((COPIES, 3), np.float32)
+    for envs in (singly, together):
+        data: Any = envs.envs[1].unwrapped.data  # type: ignore[attr-defined]
+        if cause == "position":
+            data.qpos[3] = 1e12
+        elif cause == "velocity":
+            data.qvel[:] = np.inf
+        elif cause == "reward":
+            data.qvel[0] = -1e9
+    if cause == "control":
+        actions[1] = np.nan
+    results = singly.step(actions), together.step(actions)
+    assert [(episode.index, episode.exploded) for episode in results[0].episodes] == [(1, True)]
+    assert_same(*results)
+    live(singly, together, 10)
+
+
+def test_perturbed_physics_is_stepped_together() -> None:
+    text = "friction(over=2000,from_task=0) + actuators(over=3000,from_task=0) + gravity(from_task=0) + none"
+    singly, together = pair("hopper", 2, shifts=text, friction=0.5)
+    assert live(singly, together, 200, passed=20) > 4
+    assert singly.envs[0].unwrapped.model.geom_friction[1, 0] != 1.0  # type: ignore[attr-defined]
+
+
+def test_actions_may_be_left_as_they_are() -> None:
+    live(*pair("halfcheetah", 1, clip_actions=False), 20)
+
+
+def test_failing_physics_is_the_environments_fault() -> None:
+    _, together = pair("swimmer", 2, clip_actions=False)
+    with pytest.raises(EnvironmentFault, match=r"Swimmer-v5: step\(\) raised ValueError"):
+        together.step(np.zeros((COPIES, 3)))
+    with pytest.raises(ValueError, match="4 environments need as many actions, got 3"):
+        together.step(np.zeros((COPIES - 1, 2)))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: make_env("humanoid"),
+        lambda: make_env("hopper", shifts="friction + offset"),
+        lambda: Repeat(make_env("hopper"), 2),
+        lambda: gym.make("Hopper-v5"),
+        lambda: make_env("cartpole"),
+        lambda: make_env("NoisyHopper-v5"),
+    ],
+    ids=["task", "shift", "wrapper", "checker", "physics", "arguments"],
+)
+def test_what_does_not_fit_is_stepped_one_by_one(make: Callable[[], gym.Env]) -> None:
+    gym.register("NoisyHopper-v5", "gymnasium.envs.mujoco.hopper_v5:HopperEnv", kwargs={"reset_noise_scale": 0.1})
+    try:
+        assert type(side_by_side(make, 2)) is Vector
+    finally:
+        del gym.registry["NoisyHopper-v5"]
+
+
+def test_a_single_copy_and_who_does_not_want_it_have_copies_stepped_one_by_one() -> None:
+    assert type(side_by_side(lambda: make_env("hopper"), 1)) is Vector
+    assert type(side_by_side(lambda: make_env("hopper"), 2, batched=False)) is Vector
+
+
+def test_a_task_that_comes_out_differently_is_stepped_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Generous(HalfCheetah):
+        def judge(self, before: np.ndarray, now: np.ndarray, actions: np.ndarray) -> Any:
+            reward, ends = super().judge(before, now, actions)
+            return np.nextafter(reward, np.inf), ends
+
+    assert is_batched("halfcheetah")
+    monkeypatch.setitem(TASKS, "HalfCheetah-v5", Generous)
+    assert not is_batched("halfcheetah")
+
+
+def test_names_and_shifts_say_what_is_stepped_together() -> None:
+    assert is_batched("hopper", parsed("gravity + none"))
+    assert not is_batched("hopper", parsed("gravity + delay"))
+    assert not is_batched("cartpole")
