@@ -100,7 +100,7 @@ def trained(options: Options, methods: Sequence[str], args: Sequence[str]) -> "l
     asked = {(study.name, arm) for study in sweep.studies for arm in study.arms}
     every = [job for job in every if (job.study, job.arm) in asked]
     if any(job.open for job in every):
-        resume.finish(options.out, every, jobs)
+        resume.go_on(options.out, every, jobs)
     for job in every:
         if job.failed:
             warn(f"failed: {job.label}: {(job.outcome or {}).get('reason')}")

@@ -75,9 +75,7 @@ def main(args: Sequence[str]) -> None:
 
     jobs = resume.workers(options.jobs)
     comparison = create(options.out, compared(what, options, typed("supple compare", args)), jobs, warn)
-    every = jobs_of(options.out, comparison)
-    resume.finish(options.out, every, jobs)
-    resume.report(options.out, every)
+    resume.finish(options.out, jobs_of(options.out, comparison), jobs)
 
 
 def read(what: Asked) -> Any:

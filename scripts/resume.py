@@ -54,9 +54,7 @@ def main(args: Sequence[str]) -> None:
         from supple.experiments.sweep import open_queue
 
         jobs = workers(options.jobs)
-        every = open_queue(path, jobs, warn)
-        finish(path, every, jobs, options.retry_failed)
-        report(path, every)
+        finish(path, open_queue(path, jobs, warn), jobs, options.retry_failed)
     elif options.jobs or options.retry_failed:
         raise UsageError(f"{'--jobs' if options.jobs else '--retry-failed'} is for several runs, and {path} is one")
     else:
@@ -112,7 +110,14 @@ def finish_run(path: Path) -> None:
     screen.print(f"done: {path}  (`supple report {path}{plugins.options()}` makes the report)")
 
 
-def finish(
+def finish(path: Path, jobs: "Sequence[Job]", processes: int, retry: bool = False) -> None:
+    """Bring what is left of the runs of a comparison or of a sweep to its end, and report. Arguments are those of
+    `go_on`. Raises RunError if runs failed, when all others are at their end."""
+    go_on(path, jobs, processes, retry)
+    report(path, jobs)
+
+
+def go_on(
     path: Path, jobs: "Sequence[Job]", processes: int, retry: bool = False, elsewhere: "Elsewhere | None" = None
 ) -> None:
     """Bring what is left of the runs of a comparison or of a sweep to its end, with a bar for each run.

@@ -106,8 +106,10 @@ def main(args: Sequence[str]) -> None:
         if not left and not (failed and retry):
             screen.print(f"nothing is left to train; `supple report {options.out}` makes the reports")
             return
-        resume.finish(options.out, every, jobs, retry, start and partial(elsewhere, options, every, start))
+        resume.go_on(options.out, every, jobs, retry, start and partial(elsewhere, options, every, start))
         retry, trained = False, True
+        if any(job.open for job in every):  # the workers elsewhere have stopped
+            break
     resume.report(options.out, every)
 
 

@@ -18,6 +18,7 @@ from supple.experiments.errors import RunError
 from supple.experiments.jobs import Job
 from supple.experiments.sealed import read_json, write_json
 from supple.experiments.sweep import open_sweep
+from supple.experiments.sweep_file import read_sweep
 from supple.scripts.main import dispatch
 
 FILE = """
@@ -71,9 +72,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory, here: Any) -> dict[str
 
 def begun(file: Path, out: Path) -> Path:
     """Make the folder of a sweep, and train nothing."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("supple.scripts.resume.finish", lambda *_: None)
-        dispatch(["sweep", str(file), "--out", str(out)])
+    read_sweep(file).begin(out)
     return out
 
 
