@@ -108,7 +108,7 @@ WITHOUT: dict[str, dict[str, Any]] = {  # the option itself left out, where othe
     "shocks": {"shock_every": 1},
     "keep_checkpoints": {"checkpoint_every": 7},
 }
-ELSEWHERE = {"dataset", "data", "compile", "threads", "device"}  # what is read, and how fast
+ELSEWHERE = {"dataset", "data", "compile", "threads", "device", "log_to"}  # what is read, how fast, who is shown it
 
 
 @pytest.fixture(scope="module")
