@@ -6,6 +6,7 @@ import re
 import signal
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,16 @@ def test_a_worker_that_slurm_preempts_is_queued_again_and_goes_on(
     assert "preempted" in started.stderr()
     assert weights(path) == undisturbed
     assert not list(path.rglob("claim.json"))
+
+
+def test_submitits_debug_executor_works_off_the_queue_where_it_is_asked(tmp_path: Path) -> None:
+    pytest.importorskip("submitit")
+    path = tmp_path / "out"
+    short = replace(STUDY, settings={**SETTINGS, "updates_per_task": 50}, arms=("none",))
+    jobs = Sweep([short]).begin(path)
+    started = on_slurm(Workers(str(path)), 1, {}, cluster="debug")
+    assert watched(jobs, started) == []
+    assert [job.outcome for job in jobs] == [{"outcome": "finished"}]
 
 
 @pytest.fixture
