@@ -1,8 +1,9 @@
 """`supple bench`: from a method to its row, on a suite of some hundred steps."""
 
 import json
+import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -42,6 +43,7 @@ class Halve(Intervention):
 '''
 Here = Callable[[], AbstractContextManager[None]]
 Bench = Callable[..., Path]
+Process = Callable[[Sequence[str], Path], int]
 
 
 @pytest.fixture
@@ -82,12 +84,13 @@ def test_a_method_gets_a_row_that_can_be_checked(
         bench("--check", str(file.parent))
 
 
-def test_a_file_with_a_method_of_ones_own_is_enough(
-    bench: Bench, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_with_a_method_of_ones_own_is_enough(bench: Bench, process: Process, here: Here, tmp_path: Path) -> None:
+    """In a process of its own, since what a plug-in registers stays."""
     (tmp_path / "halve.py").write_text(METHOD)
-    bench(str(tmp_path / "halve.py"), "--save", str(tmp_path / "rows" / "halve"))
-    assert "halve@task" in capsys.readouterr().out
+    words = ["bench", str(tmp_path / "halve.py"), "--save", str(tmp_path / "rows" / "halve")]
+    with here():
+        child = process([*words, "--out", str(tmp_path / "out"), "--jobs", "1"], tmp_path / "errors")
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     row = json.loads((tmp_path / "rows" / "halve" / "row.json").read_text())
     assert row["method"] == "halve@task"
     assert row["plugins"] == {"halve.py": sha256(METHOD.encode())}
