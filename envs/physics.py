@@ -85,7 +85,8 @@ class Batched(Vector):
     """
 
     def __init__(self, envs: Sequence[gym.Env], threads: int = 1) -> None:
-        super().__init__(iter(envs).__next__, len(envs))
+        made = iter(envs)
+        super().__init__(lambda: next(made), len(envs))
         from mujoco import mj_rnePostConstraint, mj_step, mjtWarning
 
         self._mj_step, self._mj_forces = mj_step, mj_rnePostConstraint

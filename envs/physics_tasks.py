@@ -4,6 +4,7 @@ The numbers and the order of the operations are those of Gymnasium's environment
 results are equal to the last bit. Sums over an axis, sines and norms of many rows are; powers are not (see `_squares`).
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 
-class Task:
+class Task(ABC):
     """One task. Each row of an array `now`, (n, width), is what one copy's simulation says after a step: positions,
     velocities, then `also`.
 
@@ -34,9 +35,9 @@ class Task:
         """Return the observations, (n, d), as an array of their own."""
         return now.copy()
 
+    @abstractmethod
     def judge(self, before: Array, now: Array, actions: np.ndarray) -> tuple[Array, NDArray[np.bool_]]:
         """Return the rewards of a step and whether it ended the episodes, (n,) each."""
-        raise NotImplementedError
 
     def forward(self, before: Array, now: Array) -> Array:
         """Return the speeds along the first coordinate, (n,)."""

@@ -172,8 +172,9 @@ def folder_of_arm(arm: str, variant: Variant) -> str:
 
 
 def label_of(arm: str, variant: Variant) -> str:
-    """Return what to call an arm in a variant of the settings: `start=best · fire`."""
-    return " · ".join(filter(None, (folder_of_variant(variant), arm)))
+    """Return the label of an arm in its variant of the settings, `learning_rate=0.001 · fire`; the arm where nothing
+    varies."""
+    return " · ".join(filter(None, (", ".join(f"{name}={value}" for name, value in variant.items()), arm)))
 
 
 def folder_of(seeds: Seeds) -> str:

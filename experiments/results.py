@@ -10,6 +10,7 @@ from .kinds import find_kind
 from .report.collect import ComparisonData, RunData
 from .report.collect import load as collect
 from .sweep import FILE, folders_of
+from .tuning import TUNING
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -86,13 +87,13 @@ class Results:
 
 def load(path: str | Path) -> Results:
     """Return the results of a run, a comparison or a sweep, as far as they have come; studies of which no arm has begun
-    are left out.
+    are left out, and so are the points that arms were tuned at.
 
     Raises ValueError, in one line, for a folder that is none of these, and for a damaged file in it."""
     path = Path(path)
     if not (path / FILE).is_file():
         return Results(path, {"": collect(path)})
-    begun = [folder for folder in folders_of(path) if _has_begun(folder)]
+    begun = [folder for folder in folders_of(path) if folder.name != TUNING and _has_begun(folder)]
     return Results(path, {str(folder.relative_to(path)): collect(folder) for folder in begun})
 
 

@@ -92,13 +92,13 @@ class Study:
         own = points_of(arms, vary)
         texts = {name: value for name, value in self.settings.items() if holes(value)}
         in_texts = {hole for text in (*arms, *texts.values()) for hole in holes(text)}
+        left = {name: f"{{{name}}}" for name in (self.search.values if self.search else ())}  # for the search to fill
         filled: list[Point] = []
         for point in points:
             fields = {name: value for name, value in point.items() if name not in in_texts and name != PRESET}
             _require_settings(kind, fields)
             fields |= {name: fill(text, point) for name, text in texts.items()}
             typed = {name: value_of(kind, name, value) for name, value in fields.items()}
-            left = {name: f"{{{name}}}" for name in (self.search.values if self.search else ())}
             filled += [(fill(arm, {**left, **point}), {**variant, **typed}) for arm, variant in own]
         return Asked(self, kind, given, settings, seeds, filled)
 

@@ -7,8 +7,8 @@
   supple bench "redo(tau=0.1)@every:8000" --save rows/redo
   supple bench --check rows/redo                   train it again, and compare
 
-Two small worlds, random labels and a warm start, five seeds each, beside none: half an hour to an hour on two cores for
-a method. A share of 0 is a network that goes on as it is, of 1 one that is new with every task. Choose a method's
+Two small worlds, random labels and a warm start, five seeds each, beside none: about twenty minutes on two cores for a
+method. A share of 0 is a network that goes on as it is, of 1 one that is new with every task. Choose a method's
 numbers on other runs (search in a sweep file): the board's seeds are for results.
 """
 

@@ -61,12 +61,11 @@ def show_sweep(path: Path) -> None:
     from supple.experiments.report.of_sweeps import overview, reported
     from supple.experiments.report.published import published
     from supple.experiments.sweep import open_sweep
+    from supple.experiments.tuning import TUNING
 
-    every = open_sweep(path, warn=warn)
-    jobs = Counter(job.path for job in every)
-    # what arms are tuned by is told in a table of its study's: it is no result
-    tuning = {job.path for job in every if job.comparison.stop_step}
-    names = {str(folder.relative_to(path)): folder for folder in jobs if folder not in tuning}
+    jobs = Counter(job.path for job in open_sweep(path, warn=warn))
+    # what arms are tuned by is no result: a table of its study tells of it
+    names = {str(folder.relative_to(path)): folder for folder in jobs if folder.name != TUNING}
     sections = []
     try:
         for each in reported(names, published(path)):

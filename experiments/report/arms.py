@@ -153,7 +153,7 @@ def padded(columns: Sequence[Array]) -> Array:
 
 
 def _against(measure: Measure, arm: str) -> str:
-    """How often an arm beats the baseline of its variant."""
+    """Say how often an arm beats the baseline of its variant."""
     baseline = measure.baselines[0]
     return MISSING if arm == baseline else _improvement([(better(measure, arm), better(measure, baseline))])
 
@@ -191,7 +191,7 @@ def _count(measures: Sequence[Measure]) -> str:
 
 
 def _words(measure: Measure, seeds: Sequence[int]) -> str:
-    """What the columns mean, and how far the intervals of so few seeds are right."""
+    """Say what the columns mean, and how far the intervals of so few seeds are right."""
     least = min((n for n in seeds if n > 1), default=1)
     if least == 1:
         return "1 seed: no interval; differences may be chance."

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import sealed, typed
+from ..comparison import label_of
 from ..errors import RunError
 from ..kinds import all_kinds, find_kind
 from ..rundir import Config
@@ -201,11 +202,11 @@ def _load_comparison(path: Path) -> ComparisonData:
     configs = {file.parent: read_object(file) for file in files}
     trunks = {folder.parent: folder for folder, config in configs.items() if config.get("arm") is None}
 
-    arms: dict[str, list[RunData]] = {_label(variant, arm): [] for variant, arm in planned_points(plan)}
+    arms: dict[str, list[RunData]] = {label_of(arm, variant): [] for variant, arm in planned_points(plan)}
     begun = cache(lambda trunk, tasks: _before(trunk, tasks, fork))  # every arm goes on from the trunk of its seed
     for folder, config in configs.items():
         if config.get("arm") is not None:
-            label = _label(config.get("variant", {}), config["arm"])
+            label = label_of(config["arm"], config.get("variant", {}))
             trunk = trunks.get(folder.parent)
             arms.setdefault(label, []).extend(load_runs(folder, partial(begun, trunk) if trunk else None))
     planned = plan.get("seeds", [])
@@ -236,12 +237,6 @@ def failures(path: Path) -> list[str]:
         for file, outcome in found
         if outcome.get("outcome") == "failed"
     ]
-
-
-def _label(variant: Row, arm: str) -> str:
-    """Return the label of an arm in its variant of the settings, `learning_rate=0.001 · fire`; by itself where nothing
-    varies."""
-    return " · ".join(filter(None, [", ".join(f"{name}={value}" for name, value in variant.items()), str(arm)]))
 
 
 def load_runs(path: Path, before: Callable[[int], Logs] | None = None) -> list[RunData]:

@@ -27,10 +27,8 @@ if TYPE_CHECKING:
 
 LIMITS = "Each study says what its own runs cannot show; scores of different studies do not compare with each other."
 MOST_EMBEDDED = 3_000_000  # bytes of figures in the page; it refers to the files of those beyond
-OF_OVERVIEW = (
-    "sensitivity_",
-    "performance_profiles",
-)  # figures of a study that the page shows besides its first, which each variant may have
+# figures of a study that the page shows besides its first one, of which each variant may have its own
+OF_OVERVIEW = ("sensitivity_", "performance_profiles")
 
 
 @dataclass(frozen=True)

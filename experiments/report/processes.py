@@ -1,6 +1,5 @@
 """Work that is divided among processes which begin as copies of this one."""
 
-import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -11,6 +10,7 @@ from typing import Any, TypeVar
 
 from ..errors import RunError
 from ..interruption import at_interruption
+from ..machine import cpus
 
 Item = TypeVar("Item")
 Made = TypeVar("Made")
@@ -21,7 +21,7 @@ def each(work: Callable[[Item], Made], items: Sequence[Item]) -> Iterator[Made]:
 
     They are copies of this process, for a new interpreter would take seconds to import what this one has, and know of
     no plug-in. Raises what `work` raises of ValueError, and RunError where a process dies."""
-    cores = min(len(os.sched_getaffinity(0)), len(items)) if sys.platform == "linux" else 1
+    cores = min(cpus(), len(items)) if sys.platform == "linux" else 1
     if cores < 2:
         yield from map(work, items)
         return

@@ -56,7 +56,7 @@ def sensitivity(measures: Sequence[Measure]) -> list[Plot]:
 
 
 def _places(measure: Measure, arm: str) -> list[tuple[str, float, str, str]]:
-    """Where an arm stands in lines: (number's name, its value, the line, the panel)."""
+    """Return where an arm stands: (name of a number, its value, the line, the panel) for each number that it has."""
     text, variant = point_of(measure, arm)
     places = []
     for match in NUMBER.finditer(text):
