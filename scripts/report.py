@@ -59,7 +59,7 @@ def show_sweep(path: Path) -> None:
     """Build the reports of a sweep's studies, of those that have begun, and the page over all of them."""
     from supple.experiments import report as reports
     from supple.experiments.report.of_sweeps import overview, reported
-    from supple.experiments.report.published import published
+    from supple.experiments.report.published import published, title
     from supple.experiments.sweep import open_sweep
     from supple.experiments.tuning import TUNING
 
@@ -77,7 +77,8 @@ def show_sweep(path: Path) -> None:
             sections.append(each.section)
     except ValueError as error:
         raise UsageError(str(error)) from error
-    whole = overview(path, sections, {str(folder.relative_to(path)): count for folder, count in jobs.items()})
+    planned = {str(folder.relative_to(path)): count for folder, count in jobs.items()}
+    whole = overview(path, sections, planned, title(path))
     screen.print(reports.summary(whole, str(path)))
     screen.print(str(reports.write(whole, path)))
 

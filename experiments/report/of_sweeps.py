@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..jobs import FAILED, FINISHED, OUTCOME
 from ..study import Published
+from ..tuning import TUNING
 from . import compose, processes, summary, write
 from .arms import arms_table, by_family, by_name, overall_table, pairs_table
 from .collect import RunData, failures, read_object
@@ -139,11 +140,13 @@ def section(name: str, folder: Path, content: Content, plots: Sequence[Plot], be
     )  # fmt: skip
 
 
-def overview(path: Path, sections: Sequence[Section], planned: Mapping[str, int]) -> Content:
+def overview(path: Path, sections: Sequence[Section], planned: Mapping[str, int], title: str = "") -> Content:
     """Return the page over a sweep.
 
-    sections: what it says of the studies that have begun. planned: study → how many runs there are in all.
+    sections: what it says of the studies that have begun. planned: study → how many runs there are in all. title: of
+    the sweep; "": the names of its studies.
     """
+    studies = [name for name in planned if Path(name).name != TUNING]
     ended = {name: Counter(_outcomes(path / name)) for name in planned}
     counts = Table(
         "Runs",
@@ -165,9 +168,9 @@ def overview(path: Path, sections: Sequence[Section], planned: Mapping[str, int]
     def page(plots: list[Plot]) -> str:
         names = {id(table): name for name, table in named([counts, *tables])}
         return template("sweep.html").render(
-            what="sweep", numbers="scores.json", title=", ".join(planned), path=path.resolve().name,
+            what="sweep", numbers="scores.json", title=title or ", ".join(studies), path=path.resolve().name,
             facts=[
-                (f"{len(planned):,}", "study" if len(planned) == 1 else "studies"),
+                (f"{len(studies):,}", "study" if len(studies) == 1 else "studies"),
                 (f"{sum(planned.values()):,}", "runs"),
                 (f"{sum(count[FAILED] for count in ended.values()):,}", "failed"),
             ],

@@ -40,6 +40,13 @@ def published(sweep: Path) -> dict[str, Published]:
     return found
 
 
+def title(sweep: Path) -> str:
+    """Return what a sweep's file calls it; "" where it does not. Raises ValueError, in one line."""
+    file = sweep / "sweep.json"
+    about: dict[str, Any] = _entry(_read(file).get("about", {}), dict[str, Any], "about", file)
+    return str(about.get("title", ""))
+
+
 def tuning(study: Path) -> list[Table]:
     """Return the tables of how a study's arms were tuned; none where they were not. Raises ValueError, in one line."""
     file = study / TUNED

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from supple.experiments.report.published import published, tuning
+from supple.experiments.report.published import published, title, tuning
 from supple.experiments.sealed import write_json
 
 GOOD = {"source": "Table 2", "measure": "final return", "rows": {"activation=relu/none": 7}}
@@ -22,8 +22,9 @@ TUNED: dict[str, Any] = {
 
 
 def test_a_sweep_without_published_numbers_has_none(tmp_path: Path) -> None:
-    write_json(tmp_path / "sweep.json", {"studies": {}})
+    write_json(tmp_path / "sweep.json", {"studies": {}, "about": {"title": "Table 2"}})
     assert published(tmp_path) == {}
+    assert title(tmp_path) == "Table 2"
     assert tuning(tmp_path) == []
 
 
