@@ -6,7 +6,7 @@ Each set of runs is drawn anew; an interval covers if the truth lies in it. Norm
 with 3 degrees of freedom. Bimodal: four in five from N(0, 1), one in five, the run that failed, from N(−8, 1). The
 paired difference is of two arms that share a part drawn once a seed and each have a part of their own drawn so; its
 truth is 0. The others are of one arm: the truth is the mean of the distribution, or its interquartile mean.
-The numbers of docs/statistics.md, and of `metrics.BOOTSTRAP_COVERAGE` (normal), are those of this program.
+The numbers of docs/concepts/statistics.md, and of `metrics.BOOTSTRAP_COVERAGE` (normal), are those of this program.
 """
 
 from collections.abc import Callable

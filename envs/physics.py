@@ -5,7 +5,7 @@ leaves out its Python: one call into MuJoCo for each copy, without Python's lock
 observations, rewards, ends, the guard's questions and the time limit for all copies at once.
 
 MuJoCo's own `rollout` is not what steps here: it returns states without the constraint solver's warm start, which the
-next step needs to come out the same to the last bit, and without what some rewards read (docs/benchmarks.md).
+next step needs to come out the same to the last bit, and without what some rewards read (docs/reference/benchmarks.md).
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,7 @@
 """Denormal numbers are taken for zero while networks train, on every thread.
 
 The optimizer's slots of dead units decay into numbers too small for full precision, and arithmetic on those is slower:
-a fused Adam step on nothing else took 2.7 times as long on an AMD EPYC (docs/benchmarks.md).
+a fused Adam step on nothing else took 2.7 times as long on an AMD EPYC (docs/reference/benchmarks.md).
 `torch.set_flush_denormal` sets the calling thread alone. OpenMP's threads inherit the flag when they are created, which
 is at the first parallel operation: so the flag is set before anything else runs.
 """

@@ -3,7 +3,7 @@
   supple check my_method.py
   supple check my_method.py "my_method(lam=0.5)"
 
-Each is tried on small networks: plain, with a target network, and a stack of three. docs/extending.md has the promises.
+Each is tried on small networks: plain, with a target network, and a stack of three. Promises: docs/howto/extending.md.
 """
 
 from collections.abc import Sequence

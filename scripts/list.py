@@ -59,7 +59,7 @@ def activations() -> Rows:
 
 
 def activation_properties() -> Table:
-    """Return properties as computed at the default parameters; docs/activations.md explains the columns."""
+    """Return properties as computed at the default parameters; docs/reference/activations.md explains the columns."""
     from supple.interventions import activation, activation_registry, properties
 
     table = Table(title="their properties at these parameters", title_justify="left", title_style="bold", box=None)

@@ -1,4 +1,4 @@
-"""The examples of docs/extending.md: plug-ins that are named, a package found by its entry points, in every command."""
+"""The examples of docs/howto/extending.md: named plug-ins, a package with entry points, in every command."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).parent.parent / "docs/extending.md"
+PAGE = Path(__file__).parent.parent / "docs/howto/extending.md"
 
 
 def blocks(language: str) -> list[str]:

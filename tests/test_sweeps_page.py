@@ -1,4 +1,4 @@
-"""What docs/sweeps.md shows: its sweep file, its Python, and the workers of Kubernetes and SkyPilot."""
+"""What docs/howto/sweeps.md shows: its sweep file, its Python, and the workers of Kubernetes and SkyPilot."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ from supple.experiments.sweep import open_sweep
 from supple.experiments.sweep_file import read_sweep
 from supple.scripts.main import dispatch
 
-PAGE = Path(__file__).parent.parent / "docs/sweeps.md"
+PAGE = Path(__file__).parent.parent / "docs/howto/sweeps.md"
 
 
 def blocks(language: str) -> list[str]:

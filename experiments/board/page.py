@@ -1,6 +1,6 @@
 """The board as a page of the documentation.
 
-python -m supple.experiments.board.page > docs/board.md
+python -m supple.experiments.board.page > docs/reference/board.md
 """
 
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ def _share(share: tuple[float, float, float] | None) -> str:
 
 
 def page() -> str:
-    """Return the text of docs/board.md."""
+    """Return the text of docs/reference/board.md."""
     studies = {study.name: study for study in suite()}
     names = list(studies)
     found = standings(rows(), [name for name in names if name not in CONTROLS])

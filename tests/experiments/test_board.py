@@ -130,4 +130,4 @@ def test_a_published_row_is_of_this_suite(published: Row) -> None:
 
 
 def test_the_page_is_made_of_the_rows() -> None:
-    assert (ROOT / "docs" / "board.md").read_text() == page()
+    assert (ROOT / "docs/reference/board.md").read_text() == page()

@@ -1,4 +1,4 @@
-"""The loop of docs/trainers.md: it runs as printed, and its hooks act."""
+"""The loop of docs/howto/trainers.md: it runs as printed, and its hooks act."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-PAGE = Path(__file__).parents[2] / "docs/trainers.md"
+PAGE = Path(__file__).parents[2] / "docs/howto/trainers.md"
 
 
 def test_the_loop_of_the_page_runs_as_printed() -> None:

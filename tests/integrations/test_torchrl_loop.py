@@ -1,4 +1,4 @@
-"""The loop of docs/trainers.md in the real TorchRL: it runs as printed, and goes on as if never killed."""
+"""The loop of docs/howto/trainers.md in the real TorchRL: it runs as printed, and goes on as if never killed."""
 
 import re
 from pathlib import Path
@@ -17,7 +17,7 @@ from torchrl.modules import OneHotCategorical, ProbabilisticActor, ValueOperator
 from torchrl.objectives import ClipPPOLoss
 from torchrl.objectives.value import GAE
 
-PAGE = Path(__file__).parents[2] / "docs/trainers.md"
+PAGE = Path(__file__).parents[2] / "docs/howto/trainers.md"
 FRAMES, BATCHES, EPOCHS, MINIBATCH = 32, 4, 2, 16
 PRINTED = "l2_init(strength=1e-3)"
 UPDATES = FRAMES * BATCHES * EPOCHS // MINIBATCH

@@ -10,7 +10,7 @@ from torch import nn
 from supple.interventions import Intervention, learner_for, make
 
 MOMENTS = ["attach", "penalty", "before_update", "after_update", "finish_task", "apply"]
-PAGE = Path(__file__).parents[2] / "docs" / "hooks.md"
+PAGE = Path(__file__).parents[2] / "docs/reference/hooks.md"
 
 
 def test_docstring_and_page_name_the_six_moments_in_their_order() -> None:

@@ -32,7 +32,7 @@ PAPER = {
     "rselu": "-x-x--xxx",
     "bo_prelu": "-x-----x-",
 }
-# Where the computation says otherwise, and why; docs/activations.md has the same list.
+# Where the computation says otherwise, and why; docs/reference/activations.md has the same list.
 EXCEPTIONS = {
     ("swish", "Sat−"): "φ′ → 0 to the left, as elu's, which has the mark",
     ("gelu", "Sat−"): "φ′ → 0 to the left, as elu's, which has the mark",

@@ -1,4 +1,4 @@
-"""docs/worlds.md: its examples run, its table names every shift as it is, with what is said of gradual changes."""
+"""The examples of docs/reference/worlds.md run; its table names every shift, with the parameters it has."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from supple.envs import shifts
 from supple.scripts.list import parameters
 
-PAGE = (Path(__file__).parents[3] / "docs/worlds.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs/reference/worlds.md").read_text()
 
 
 def test_every_example_runs(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
