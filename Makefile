@@ -1,12 +1,14 @@
 # make demo    train, fork, intervene, report: about three minutes on two idle cores, once installed
 # make test    format check, lint, types, tests: whole, in minutes
 # make quick   format check, lint and the fast tests, for every save
+# make dist    sdist and wheel in dist/, and the whole suite against the wheel, away from this folder
 PYTHON ?= python3
 BIN := .venv/bin
 ROOMS := registry networks interventions metrics experiments agents envs tracks integrations scripts
+EXTRAS := mujoco,atari,box2d,language,dev
 SPREAD := -n 2 --dist loadscope --no-loadscope-reorder  # files stay whole, so that what their tests share is made once
 
-.PHONY: demo test quick install clean
+.PHONY: demo test quick dist install clean
 
 demo: install
 	rm -rf runs/demo
@@ -24,6 +26,17 @@ quick: install
 	$(BIN)/ruff check .
 	$(BIN)/pytest $(SPREAD) --quick
 
+# The unpacked sdist holds the tests; `supple` itself comes from the wheel.
+dist: install
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist
+	away=$$(mktemp -d) && wheel=$$(realpath dist/*.whl) \
+	&& tar -xzf dist/*.tar.gz -C $$away --strip-components 1 \
+	&& $(PYTHON) -m venv $$away/.venv \
+	&& $$away/.venv/bin/pip install --quiet --constraint constraints.txt torch \
+	&& $$away/.venv/bin/pip install --quiet --constraint constraints.txt "supple[$(EXTRAS)] @ file://$$wheel" \
+	&& cd $$away && .venv/bin/pytest $(SPREAD) && rm -rf $$away
+
 install: .venv/installed
 
 # torch first: an unpinned one drags in gigabytes of CUDA. The strict editable install is what mypy can follow;
@@ -31,7 +44,7 @@ install: .venv/installed
 .venv/installed: pyproject.toml setup.py constraints.txt $(shell find $(ROOMS) -type d -not -name __pycache__)
 	test -d .venv || $(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --constraint constraints.txt torch
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[mujoco,atari,box2d,language,dev]' --config-settings editable_mode=strict
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[$(EXTRAS)]' --config-settings editable_mode=strict
 	touch $@
 
 clean:
