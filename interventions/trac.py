@@ -53,9 +53,10 @@ def _series(device: torch.device) -> tuple[Tensor, Tensor]:
 
 
 @cache
-def _betas(device: torch.device) -> Tensor:
-    """Return the β_j, (6,)."""
-    return torch.tensor(BETAS, dtype=torch.float64, device=device)
+def _betas(device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return the β_j and their squares, (6,)."""
+    betas = torch.tensor(BETAS, dtype=torch.float64, device=device)
+    return betas, betas.square()
 
 
 ERFI_OF_ONE = float(erfi(torch.tensor(0.5**0.5)))  # erfi(1/√2)
@@ -77,7 +78,7 @@ class TRAC(Intervention):
         self._scales: dict[str, dict[str, Tensor]] = {}  # v, σ: (members or 1, 6), S: (members or 1,), by learner
         self._reference: dict[str, dict[str, Tensor]] = {}  # θ_ref by learner and identity of parameter
         self._sum: dict[str, dict[str, Tensor]] = {}  # δ
-        self._before: dict[str, tuple[Tensor, list[str]]] = {}  # h and what moves, until an update's second half
+        self._before: dict[str, tuple[dict[str, Tensor], Tensor]] = {}  # what moves, and by which S, until it has moved
 
     def attach(self, learner: Learner) -> None:
         if learner.optimizer is None:
@@ -86,35 +87,36 @@ class TRAC(Intervention):
     @torch.no_grad()
     def before_update(self, learner: Learner) -> None:
         reference, sums = (each.setdefault(learner.name, {}) for each in (self._reference, self._sum))
-        scale, names = self._scales_of(learner)["scale"], []
-        shrunk, h = _with_mean(scale + self.epsilon), torch.zeros_like(scale)
-        for name, parameter in learner.module.named_parameters():
-            if parameter.grad is None:
-                continue
-            if (key := learner.identity(name)) not in reference:
+        moving: dict[str, Tensor] = {
+            learner.identity(n): p for n, p in learner.module.named_parameters() if p.grad is not None
+        }
+        for key, parameter in moving.items():
+            if key not in reference:
                 reference[key], sums[key] = parameter.clone(), torch.zeros_like(parameter)
-            total, own = sums[key], of_each(parameter, len(h))
-            if self.variant == "as_released":
-                torch.div(parameter - reference[key], _fitted(shrunk, parameter, own), out=total)
-            paid = total * parameter.grad
-            h += paid.flatten(1).sum(1) if own else paid.sum()
+        scale = self._scales_of(learner)["scale"]
+        if self.variant == "as_released":
+            shrunk = _Fitted(scale + self.epsilon)
+            for key, parameter in moving.items():
+                torch.div(parameter - reference[key], shrunk(parameter), out=sums[key])
+        paid = []
+        for key, parameter in moving.items():
+            assert parameter.grad is not None
+            total, own = sums[key], of_each(parameter, len(scale))
+            part = torch.linalg.vecdot(total.flatten(int(own)), parameter.grad.flatten(int(own)))
+            paid.append(part if own or len(scale) == 1 else part.expand(len(scale)))
             total.sub_(parameter)  # and + θ after the step is δ + Δ, without a copy of θ
-            names.append(name)
-        self._before[learner.name] = h, names
+        self._before[learner.name] = moving, self._rescaled(self._scales_of(learner), torch.stack(paid))
 
     @torch.no_grad()
     def after_update(self, learner: Learner) -> None:
         if (before := self._before.pop(learner.name, None)) is None:
             raise RuntimeError("trac: the training loop calls before_update(learner) before every optimizer step, too")
-        h, names = before
-        named = dict(learner.module.named_parameters())
+        moving, scale = before
         reference, sums = self._reference[learner.name], self._sum[learner.name]
-        scale = _with_mean(self._rescaled(self._scales_of(learner), h))
-        for name in names:
-            parameter, key = named[name], learner.identity(name)
+        fitted = _Fitted(scale)
+        for key, parameter in moving.items():
             total = sums[key].add_(parameter)
-            fitted = _fitted(scale, parameter, of_each(parameter, len(h)))
-            torch.addcmul(reference[key], total, fitted, out=parameter.data)
+            torch.addcmul(reference[key], total, fitted(parameter), out=parameter.data)
 
     def _scales_of(self, learner: Learner) -> dict[str, Tensor]:
         """Return v and σ, (networks, 6), and S, (networks,): one network, or the members of a stack."""
@@ -128,15 +130,15 @@ class TRAC(Intervention):
             }
         return self._scales[learner.name]
 
-    def _rescaled(self, scales: dict[str, Tensor], h: Tensor) -> Tensor:
-        """Take up h, (networks,), and return the new S, (networks,)."""
-        betas, h = _betas(h.device), h.unsqueeze(-1)
+    def _rescaled(self, scales: dict[str, Tensor], paid: Tensor) -> Tensor:
+        """Return the new S, (networks,), given the parts of h: (parameters, networks), or (parameters,) for one network."""
+        h = paid.sum(0, dtype=torch.float64).unsqueeze(-1)
+        betas, squares = _betas(h.device)
         variance, sigma = scales["variance"], scales["sigma"]
-        variance.mul_(betas.square()).addcmul_(h, h)
+        variance.mul_(squares).addcmul_(h, h)
         sigma.mul_(betas).sub_(h)
-        grown = erfi(sigma / (2**0.5 * variance.sqrt() + self.epsilon))
-        scales["scale"].copy_(self.epsilon * grown.sum(-1) / ERFI_OF_ONE).clamp_(min=0)
-        return scales["scale"]
+        grown = erfi(sigma / (2**0.5 * variance.sqrt() + self.epsilon)).sum(-1)
+        return torch.mul(grown, self.epsilon / ERFI_OF_ONE, out=scales["scale"]).clamp_(min=0)
 
     def numbers(self, learner: Learner) -> dict[str, Tensor]:
         """Return S, the scale of the way from where training began."""
@@ -155,13 +157,17 @@ class TRAC(Intervention):
         self._before = {}
 
 
-def _with_mean(scale: Tensor) -> tuple[Tensor, Tensor]:
-    """Return a number for each network, (networks,), and their mean, ()."""
-    return scale, scale.mean()
+class _Fitted:
+    """A number for each network, (networks,), broadcastable to a parameter of its type; their mean for a parameter that
+    members of a stack share."""
 
+    def __init__(self, each: Tensor) -> None:
+        self.each = each
+        self._known: dict[tuple[bool, torch.dtype], Tensor] = {}
 
-def _fitted(scale: tuple[Tensor, Tensor], parameter: Tensor, own: bool) -> Tensor:
-    """Return a number for each network broadcastable to a parameter; their mean for one that members of a stack
-    share."""
-    each, mean = scale
-    return (fit(each, parameter) if own else mean).to(parameter.dtype)
+    def __call__(self, parameter: Tensor) -> Tensor:
+        own = of_each(parameter, len(self.each))
+        if (own, parameter.dtype) not in self._known:
+            self._known[own, parameter.dtype] = (self.each if own else self.each.mean()).to(parameter.dtype)
+        value = self._known[own, parameter.dtype]
+        return fit(value, parameter) if own else value

@@ -140,9 +140,9 @@ class GradientStep:
     def __call__(self, loss: Loss, size: int, *rows: Tensor, before: Callable[[], None] | None = None) -> Tensor:
         """Take one step along the gradient of `loss(*minibatch)` for each minibatch of `size` rows, in order.
 
-        before: called before each step, when the gradients are in `.grad`.
-        Returns their statistics, (steps, 5). What is not `unroll` minibatches is done in eager mode, and so are steps
-        that something is called before.
+        before: called before each step, when the gradients are in `.grad`; then a call into compiled code ends with
+        each gradient.
+        Returns their statistics, (steps, 5). What is not `unroll` minibatches is done in eager mode.
         """
         count = len(rows[0]) // size
         if self.compiled and self.flat and count == self.unroll and before is None:
@@ -155,8 +155,9 @@ class GradientStep:
             state = (self.parameters, self.average, self.square, rates, roots)
             return _compiled()(loss, size, self.adam, self.max_norm, *state, *rows)
         statistics = []
+        gradient_of = _compiled_gradient() if self.compiled and before else _gradient
         for minibatch in zip(*(tensor.split(size) for tensor in rows), strict=True):
-            gradient, numbers = _gradient(loss, self.max_norm, self.parameters, *minibatch)
+            gradient, numbers = gradient_of(loss, self.max_norm, self.parameters, *minibatch)
             statistics.append(numbers)
             gradients = self._views(gradient)
             if self.flat and before is None:
@@ -170,7 +171,8 @@ class GradientStep:
                 self._adam(gradients)
             else:
                 self.optimizer.step()
-            self.optimizer.zero_grad()  # what the next environment does not train must have none
+            for parameter in self.parameters:
+                parameter.grad = None  # what the next environment does not train must have none
         return torch.stack(statistics)
 
     @torch.no_grad()
@@ -216,3 +218,9 @@ def _unrolled(
 def _compiled() -> Callable[..., Tensor]:
     """Return the compiled steps, for all agents of this process: one graph for each environment's shapes."""
     return compile_step(_unrolled)
+
+
+@cache
+def _compiled_gradient() -> Callable[..., tuple[Tensor, Tensor]]:
+    """Return `_gradient`, compiled, for steps that something comes between."""
+    return compile_step(_gradient)
