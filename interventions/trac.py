@@ -131,7 +131,7 @@ class TRAC(Intervention):
         return self._scales[learner.name]
 
     def _rescaled(self, scales: dict[str, Tensor], paid: Tensor) -> Tensor:
-        """Return the new S, (networks,). paid: the parts of h, (parameters, networks); (parameters,) for one network."""
+        """Return the new S, (networks,). paid: parts of h, (parameters, networks), or (parameters,) for one network."""
         h = paid.sum(0, dtype=torch.float64).unsqueeze(-1)
         betas, squares = _betas(h.device)
         variance, sigma = scales["variance"], scales["sigma"]
