@@ -1,6 +1,7 @@
 # make demo    train, fork, intervene, report: about three minutes on two idle cores, once installed
 # make test    format check, lint, types, tests: whole, in minutes
 # make quick   format check, lint and the fast tests, for every save
+# make bench   supple beside its peers; an hour or two on an idle machine
 # make dist    sdist and wheel in dist/, and the whole suite against the wheel, away from this folder
 PYTHON ?= python3
 BIN := .venv/bin
@@ -8,7 +9,7 @@ ROOMS := registry networks interventions metrics experiments agents envs tracks 
 EXTRAS := mujoco,atari,box2d,language,dev
 SPREAD := -n 2 --dist loadscope --no-loadscope-reorder  # files stay whole, so that what their tests share is made once
 
-.PHONY: demo test quick dist install clean
+.PHONY: demo test quick bench dist install clean
 
 demo: install
 	rm -rf runs/demo
@@ -25,6 +26,9 @@ quick: install
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/pytest $(SPREAD) --quick
+
+bench: install
+	$(BIN)/python benchmarks/beside/race.py
 
 # The unpacked sdist holds the tests; `supple` itself comes from the wheel.
 dist: install
