@@ -1,8 +1,8 @@
 """PPO by supple, Stable-Baselines3 and SBX, and the loops of CleanRL and LeanRL in our words; SB3's default settings.
 
 The two loops are those of CleanRL's `ppo_continuous_action.py`, without its wrappers that normalise (the others have
-none here), and of LeanRL's: the same with the policy and the loss compiled. LeanRL compiles the advantages too. Here they
-are eager, since a loop over 2,048 steps takes minutes to compile.
+none here), and of LeanRL's: the same with policy and loss compiled. LeanRL compiles the advantages too. Here they
+are eager, since compiling a loop over 2,048 steps takes minutes.
 """
 
 from collections.abc import Callable
