@@ -27,7 +27,7 @@ import torch
 import tyro
 from rich.console import Console
 from rich.table import Table
-from seeds_stacked import SEEDS, Stacked
+from seeds_stacked import SEEDS, Stacked, random_bytes
 from stepped import SteppedAgent
 from timing import Options, Rounds, begin, seconds
 from torch import Tensor
@@ -36,7 +36,6 @@ from supple.agents.ppo import PPOSettings
 from supple.experiments.hooks import HookDriver
 from supple.interventions import Learner, parse_hook
 from supple.networks.members import members_of
-from supple.tracks.vision.data import DataSet
 from supple.tracks.vision.update import Update
 
 BARS = {"trac": 1.3, "l2_init": 1.15, "parseval": 1.15, "spectral": 1.15, "wasserstein": 1.15, "chain": 1.15}
@@ -87,11 +86,7 @@ class OfClassifiers:
     """Five stacked classifiers with these hooks: milliseconds of a gradient step."""
 
     def __init__(self, hooks: Sequence[str], compiled: bool, updates: int = 60) -> None:
-        draws = torch.Generator().manual_seed(0)
-        images = torch.randint(256, (2000, 1, 28, 28), generator=draws, dtype=torch.uint8)
-        labels = torch.randint(10, (2000,), generator=draws)
-        data = DataSet("random bytes", "random bytes", images, labels, images[:10], labels[:10], 10)
-        self.stack = Stacked(data, compiled)
+        self.stack = Stacked(random_bytes(), compiled)
         self.learner = self.stack.work.model.learner
         self.stack.update = Update(self.stack.work.model, driver(hooks, self.learner), compiled)
         self.updates = updates

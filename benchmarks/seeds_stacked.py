@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count, pairwise
 from statistics import median
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -56,9 +57,17 @@ class Args(Options):
     compile: bool = True  # off: leave the compiled contestants out
 
 
-def settings_for(seeds: tuple[int, ...]) -> VisionSettings:
+def settings_for(seeds: tuple[int, ...], **own: Any) -> VisionSettings:
     preset = presets_of("vision")["random-label-mnist"].settings
-    return VisionSettings(**preset, seeds=seeds, device="cpu", compile="off")
+    return VisionSettings(**{**preset, **own}, seeds=seeds, device="cpu", compile="off")
+
+
+def random_bytes() -> DataSet:
+    """Return images of random bytes, which cost what MNIST's do."""
+    draws = torch.Generator().manual_seed(0)
+    images = torch.randint(256, (2000, 1, 28, 28), generator=draws, dtype=torch.uint8)
+    labels = torch.randint(10, (2000,), generator=draws)
+    return DataSet("random bytes", "random bytes", images, labels, images[:10], labels[:10], 10)
 
 
 def plain(data: DataSet, fused: bool | None) -> Iterator[Tensor]:
@@ -87,13 +96,13 @@ def plain(data: DataSet, fused: bool | None) -> Iterator[Tensor]:
 class Stacked(Stepped):
     """All seeds, stepped as in training."""
 
-    def __init__(self, data: DataSet, compiled: bool) -> None:
-        settings = settings_for(SEEDS)
+    def __init__(self, data: DataSet, compiled: bool, seeds: tuple[int, ...] = SEEDS, **own: Any) -> None:
+        settings = settings_for(seeds, **own)
         stream = Stream(settings, data)
         self.work = VisionWork(settings, stream, Model(settings, data, stream.classes, "cpu"))
         super().__init__(self.work)
         self.update, self.work.update = Update(self.work.model, NO_HOOKS, compiled), self._update
-        self.loss = torch.zeros(len(SEEDS))
+        self.loss = torch.zeros(len(seeds))
 
     def _update(self, images: Tensor, labels: Tensor, rate: float) -> tuple[Tensor, Tensor]:
         self.fed = time.perf_counter()

@@ -15,26 +15,18 @@ UPDATES, PASSES = 300, 20
 TOKENS, WIDTH, TASKS = 512, 2048, 10  # of MoRAM's race
 
 
-def _random_bytes() -> object:
-    from supple.tracks.vision.data import DataSet
-
-    draws = torch.Generator().manual_seed(0)
-    images = torch.randint(256, (2000, 1, 28, 28), generator=draws, dtype=torch.uint8)
-    labels = torch.randint(10, (2000,), generator=draws)
-    return DataSet("random bytes", "random bytes", images, labels, images[:10], labels[:10], 10)
-
-
 def stack(threads: int) -> Side:
-    from seeds_stacked import SEEDS, Stacked
+    from seeds_stacked import SEEDS, Stacked, random_bytes
 
-    stacked = Stacked(_random_bytes(), compiled=True)
+    stacked = Stacked(random_bytes(), compiled=True)
     return lambda: [stacked() for _ in range(UPDATES)], UPDATES * len(SEEDS)
 
 
 def plain(threads: int, fused: str = "") -> Side:
     from seeds_stacked import plain as made
+    from seeds_stacked import random_bytes
 
-    step = made(_random_bytes(), True if fused else None).__next__
+    step = made(random_bytes(), True if fused else None).__next__
     return lambda: [step() for _ in range(UPDATES)], UPDATES
 
 
