@@ -42,9 +42,11 @@ class AgentWork(Work):
     best_by, more_is_better = "eval/return", True
 
     def __init__(self, settings: AgentSettings) -> None:
-        """Raises:
-        UsageError, ValueError: The agent cannot act in an environment.
-        RunError: An environment cannot be made.
+        """Inspect the environments and make the agent.
+
+        Raises:
+            UsageError, ValueError: The agent cannot act in an environment.
+            RunError: An environment cannot be made.
         """
         self.settings = settings
         try:
