@@ -20,8 +20,7 @@ def returns(agent: Agent, env: str, envs: Envs, seeds: Sequence[int]) -> list[fl
     """Return the returns of the evaluation policy, one episode per seed, and close `envs`.
 
     All episodes run in parallel. Each seed counts once, because taking the first n episodes to finish would favour
-    short ones. An episode that has not ended after `LONGEST` decisions counts with its return so far, and a warning
-    is given.
+    short ones. An episode that has not ended after `LONGEST` decisions counts with its return so far, with a warning.
     """
     found: dict[int, float] = {}
     with agent.greedy(env) as policy:

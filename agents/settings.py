@@ -33,7 +33,7 @@ class AgentSettings(RunSettings):
     num_envs: int = 8
     """Number of parallel copies of the environment."""
     env_workers: int = 0
-    """Processes that step the copies (0: the main process), with the same results. Use them for slow environments."""
+    """Worker processes that step the copies, with the same results; 0: none. Use idle cores for slow environments."""
     physics: Annotated[Literal["auto", "batched", "single"], tyro.conf.arg(metavar="auto|batched|single")] = "auto"
     """Step the copies of a MuJoCo task in one batch or one by one, with the same results. auto: batched if possible."""
     threads: int = 1

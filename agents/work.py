@@ -71,7 +71,7 @@ class AgentWork(Work):
     def learners(self) -> dict[str, Learner]:
         return self.agent.learners
 
-    # -- what differs between agents --------------------------------------------------------------------------------
+    # -- implemented by each agent ----------------------------------------------------------------------------------
 
     @abstractmethod
     def space(self, env: str) -> Any:
@@ -205,7 +205,7 @@ class AgentWork(Work):
     def check(self, closely: bool = False) -> None:
         """Do nothing: agents check their losses when they log them."""
 
-    # -- how well it does ---------------------------------------------------------------------------------------------
+    # -- logging and evaluation ---------------------------------------------------------------------------------------
 
     def numbers(self) -> Numbers:
         return self.agent.numbers()

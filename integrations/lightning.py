@@ -49,7 +49,7 @@ class SuppleCallback(Updates, Callback):
                 the learner. By default, the learner is built from the module and `loss`.
 
         Raises:
-            ValueError: The text of a hook is invalid. Hooks that do not work with the module raise when training starts.
+            ValueError: The text of a hook is invalid. Hooks that do not suit the module raise when training starts.
         """
         super().__init__(hooks, measure_every, events, verbose, learner or _of_module(loss))
         self._saved: dict[str, Any] | None = None

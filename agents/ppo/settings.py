@@ -41,7 +41,7 @@ class PPOSettings(AgentSettings):
     clip: float = 0.2
     """Clipping range of the probability ratio and, with clip_value, of the change in value."""
     clip_value: bool = True
-    """Clip the value loss too."""
+    """Clip the change in value too, to the same range."""
     normalize_advantage: bool = True
     """Normalise advantages to mean 0 and standard deviation 1."""
     advantage_scope: Literal["minibatch", "batch"] = "minibatch"
@@ -90,7 +90,7 @@ class PPOSettings(AgentSettings):
     """Compile the update: 2 to 6 times faster, after about 30 s per environment once. auto: only for longer runs."""
 
     def least(self, name: str) -> tuple[int, int]:
-        """Return the least value of a setting and its multiple; a task is at least one whole rollout long."""
+        """Return the minimum of a setting and the number it must be a multiple of. A task has at least one rollout."""
         least, multiple = super().least(name)
         return (self.untrained_steps, multiple) if name in ("steps", "steps_per_task") else (least, multiple)
 
