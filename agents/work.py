@@ -242,9 +242,8 @@ class AgentWork(Work):
 
     def load_state(self, state: dict[str, Any]) -> None:
         self.agent.load_state_dict(state.get(self._of_task, state))
-        self.untrained = state.get(
-            "untrained"
-        )  # not in a trunk's state: an agent continued from it has learned already
+        # not in the state of a trunk: an agent that continues from it has learned already
+        self.untrained = state.get("untrained")
 
     @property
     def _of_task(self) -> str:

@@ -1,6 +1,6 @@
 """PPO on a stream of environments.
 
-Schulman et al. 2017 (arXiv 1707.06347). The loss is that of Stable-Baselines3. The defaults follow CleanRL
+Schulman et al. 2017 (arXiv 1707.06347). The loss is that of Stable-Baselines3. Everything else is set up like CleanRL
 (vwxyzjn/cleanrl, cleanrl/ppo_continuous_action.py), which in addition halves the value loss and decays the learning
 rate to 0 over the run: `value_coefficient=0.25`, `anneal="run"`. The network and the stream are those of the
 cycling-MuJoCo benchmark ("Activation Function Design Sustains Plasticity in Continual Learning", section 7). All

@@ -72,7 +72,7 @@ class SACSettings(AgentSettings):
     device: Annotated[Device, tyro.conf.arg(metavar="auto|cpu|cuda")] = "auto"
     """Device of the networks; auto: a CUDA GPU if there is one."""
     compile: Annotated[Literal["auto", "on", "off"], tyro.conf.arg(metavar="auto|on|off")] = "auto"
-    """Compile the update: faster, after about a minute once. auto: only for longer runs."""
+    """Compile the update: faster, after about a minute, once. auto: from 20,000 gradient steps on."""
     capture: bool = True
     """On a GPU, record the update as a CUDA graph and replay it, which is faster."""
 
