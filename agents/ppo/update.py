@@ -146,18 +146,11 @@ class GradientStep:
         return [part.view_as(parameter) for part, parameter in zip(parts, self.parameters, strict=True)]
 
     def __call__(self, loss: Loss, size: int, *rows: Tensor, before: Callable[[], None] | None = None) -> Tensor:
-        """Make one gradient step on `loss(*minibatch)` for each minibatch of `size` rows, in order.
+        """Take one step along the gradient of `loss(*minibatch)` for each minibatch of `size` rows, in order.
 
-        The steps are compiled if there are `unroll` minibatches and no `before`. Otherwise they run in eager mode.
-
-        Args:
-            loss: Returns the loss and the statistics of a minibatch.
-            size: Rows per minibatch.
-            rows: The tensors that are split into minibatches.
-            before: Called before each step, when the gradients are in `.grad`.
-
-        Returns:
-            The statistics of all steps, (steps, 5).
+        before: called before each step, when the gradients are in `.grad`.
+        Returns their statistics, (steps, 5). What is not `unroll` minibatches is done in eager mode, and so are steps
+        that something is called before.
         """
         count = len(rows[0]) // size
         if self.compiled and self.flat and count == self.unroll and before is None:
@@ -185,7 +178,7 @@ class GradientStep:
                 self._adam(gradients)
             else:
                 self.optimizer.step()
-            self.optimizer.zero_grad()  # parameters that the next environment does not train must have no gradient
+            self.optimizer.zero_grad()  # what the next environment does not train must have none
         return torch.stack(statistics)
 
     @torch.no_grad()
@@ -229,5 +222,5 @@ def _unrolled(
 
 @cache
 def _compiled() -> Callable[..., Tensor]:
-    """Return the compiled steps, shared by all agents of this process, with one graph for each set of shapes."""
+    """Return the compiled steps, for all agents of this process: one graph for each environment's shapes."""
     return compile_step(_unrolled)
