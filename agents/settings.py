@@ -119,7 +119,7 @@ class AgentSettings(RunSettings):
         yield from super().problems()
         for name, value, most in (("--num-envs", self.num_envs, MOST_ENVS), ("--cycles", self.cycles, MOST_TASKS)):
             if value > most:
-                yield f"{name} must be at most {most:,}, got {value}"
+                yield f"{name} must be {most:,} at most, got {value}"
         yield from not_positive(**{"--num-envs": self.num_envs, "--max-episode-steps": self.max_episode_steps})
         if not 0 <= self.env_workers <= self.num_envs:
             yield (f"--env-workers must be between 0 and --num-envs ({self.num_envs}), got {self.env_workers}")
