@@ -1,9 +1,9 @@
-"""The settings of Adam that every agent has."""
+"""A check of the settings of Adam that all agents share."""
 
 from collections.abc import Iterator
 
 
 def wrong_adam_betas(betas: tuple[float, float]) -> Iterator[str]:
-    """Yield a line unless both of Adam's β lie in [0, 1)."""
+    """Yield an error message unless both of Adam's β lie in [0, 1)."""
     if not all(0.0 <= beta < 1.0 for beta in betas):
         yield f"--adam-betas must both lie in [0, 1), got {betas[0]} {betas[1]}"

@@ -1,4 +1,4 @@
-"""What the interaction loop asks of an agent."""
+"""The protocol that agents implement for the interaction loop."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -15,7 +15,7 @@ Policy = Callable[[np.ndarray], np.ndarray]
 
 
 class Agent(Protocol):
-    """act → remember → update, and everything about it in `learners` and `state_dict`."""
+    """An agent: act → remember → update. Its networks are in `learners`, its complete state in `state_dict`."""
 
     learners: dict[str, Learner]
 
@@ -23,29 +23,32 @@ class Agent(Protocol):
         """Act in this environment from now on."""
 
     def begin_episodes(self, observations: NDArray[Any]) -> None:
-        """Begin with these first observations, (num_envs, …): all environments were reset."""
+        """Begin episodes: all environments were reset to these observations, (num_envs, …)."""
 
     def act(self) -> np.ndarray:
         """Return actions for the current observations, (num_envs, …)."""
 
     def remember(self, result: StepResult) -> None:
-        """Take in what the last actions led to."""
+        """Store the result of the last actions."""
 
     def update(self, hooks: HookDriver, last: bool) -> bool:
-        """Learn if it is time to; `last` says that the task ends here. Whether the run may be intervened in,
-        measured and saved now."""
+        """Update the networks if an update is due. `last`: this is the last step of the task.
+
+        Returns:
+            Whether interventions, measurements and checkpoints are possible now.
+        """
 
     def numbers(self) -> dict[str, float]:
-        """Return what there is to log about learning since the last call. Raises Diverged if it did."""
+        """Return the numbers to log about learning since the last call. Raises Diverged if a loss is not finite."""
 
     def check_memory(self, runs: int) -> None:
-        """Raise ValueError if so many runs at a time need more memory than there is."""
+        """Raise ValueError if `runs` simultaneous runs need more memory than is free."""
 
     def greedy(self, env: str) -> AbstractContextManager[Policy]:
-        """Return the policy of evaluations."""
+        """Return the policy for evaluations."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that training goes on from, as a tree for `experiments.checkpoint`."""
+        """Return the complete state of training, as a tree for `experiments.checkpoint`."""
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take up what `state_dict` gave."""
+        """Restore a state that `state_dict` returned."""

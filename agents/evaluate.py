@@ -1,4 +1,4 @@
-"""Evaluation without exploration, on environments of its own."""
+"""Evaluation of an agent on separate copies of an environment."""
 
 import warnings
 from collections.abc import Sequence
@@ -8,20 +8,19 @@ import numpy as np
 from ..envs import Envs
 from .agent import Agent
 
-LONGEST = 100_000  # decisions in an episode of an evaluation; those of Atari have 27,000 at most
+LONGEST = 100_000  # decisions in an evaluation episode; Atari's have at most 27,000
 
 
 def evaluate(agent: Agent, env: str, envs: Envs, seeds: Sequence[int]) -> float:
-    """Return the mean of `returns`."""
+    """Return the mean return of one episode per seed (see `returns`)."""
     return float(np.mean(returns(agent, env, envs, seeds)))
 
 
 def returns(agent: Agent, env: str, envs: Envs, seeds: Sequence[int]) -> list[float]:
-    """Return the returns of the policy of evaluations, of one episode per seed, all run side by side in `envs`.
+    """Return the returns of the evaluation policy, one episode per seed, and close `envs`.
 
-    Each seed counts once, however long its episode: taking the first n episodes to finish would favour short
-    ones. An episode that has not ended after `LONGEST` decisions counts as far as it came, with a warning. Closes
-    `envs`.
+    All episodes run in parallel. Each seed counts once, because taking the first n episodes to finish would favour
+    short ones. An episode that has not ended after `LONGEST` decisions counts with its return so far, with a warning.
     """
     found: dict[int, float] = {}
     with agent.greedy(env) as policy:
@@ -36,8 +35,8 @@ def returns(agent: Agent, env: str, envs: Envs, seeds: Sequence[int]) -> list[fl
                 break
         else:
             warnings.warn(
-                f"{env}: {len(seeds) - len(found)} of {len(seeds)} episodes of an evaluation had not ended after "
-                f"{LONGEST} steps and count as far as they came; --max-episode-steps gives them an end",
+                f"{env}: {len(seeds) - len(found)} of {len(seeds)} evaluation episodes had not ended after {LONGEST} "
+                f"decisions and count with their return so far; limit them with --max-episode-steps",
                 stacklevel=2,
             )
     envs.close()

@@ -1,7 +1,7 @@
-"""The agents' rows in the registry of kinds of runs."""
+"""The agents' entries in the registry of kinds."""
 
 from ..experiments.kinds import Kind, add
-from . import presets as presets  # files its rows too
+from . import presets as presets  # registers its presets
 from . import suites as suites
 
 ARMS = ("none", "fire", "snp", "reset")
@@ -21,9 +21,9 @@ add(
             counted_seeds=True,
         )
         for name, about in (
-            ("ppo", "an agent on streams of environments that show vectors (PPO)"),
-            ("dqn", "an agent on Atari games, other images and vectors (DQN)"),
-            ("sac", "an agent on bounded control: HumanoidBench, MuJoCo (SAC, SimBa networks)"),
+            ("ppo", "an agent for environments with vector observations (PPO)"),
+            ("dqn", "an agent for Atari games and other environments with discrete actions (DQN)"),
+            ("sac", "an agent for continuous control such as HumanoidBench and MuJoCo (SAC, SimBa networks)"),
         )
     )
 )

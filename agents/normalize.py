@@ -1,4 +1,4 @@
-"""Running statistics: observations and rewards brought to unit scale while the world is being seen."""
+"""Normalisation of observations and rewards by running statistics."""
 
 from typing import Any
 
@@ -11,9 +11,9 @@ Array = NDArray[np.float64]
 
 
 class RunningMeanStd:
-    """Mean and variance of a stream of vectors, in float64 (Welford's update, a batch at a time).
+    """The running mean and variance of vectors, by Welford's update for batches.
 
-    Float64 matters: with float32 sums the variance of long runs drifts.
+    They are float64, because the variance drifts in long runs with float32 sums.
     """
 
     def __init__(self, size: int, epsilon: float = 1e-8) -> None:
@@ -23,7 +23,7 @@ class RunningMeanStd:
         self.epsilon = epsilon
 
     def update(self, batch: NDArray[np.floating]) -> None:
-        """Take in a batch of shape (n, size), of any precision."""
+        """Update the statistics with a batch of shape (n, size) and any floating type."""
         n = len(batch)
         mean = batch.mean(0, dtype=np.float64)
         delta, total = mean - self.mean, self.count + n
@@ -43,17 +43,17 @@ class RunningMeanStd:
         return {"mean": self.mean.copy(), "variance": self.variance.copy(), "count": self.count}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take up what `state_dict` gave. Raises ValueError for statistics of other vectors."""
+        """Restore a state that `state_dict` returned. Raises ValueError if its vectors have another size."""
         alike(state, self.state_dict(), "running statistics")
         self.mean, self.variance, self.count = state["mean"].copy(), state["variance"].copy(), state["count"]
 
 
 class RewardScale:
-    """Rewards over the running standard deviation of the discounted return (VecNormalize of Stable-Baselines3).
+    """A scale for rewards: the running standard deviation of the discounted return (Stable-Baselines3's VecNormalize).
 
-    The return starts at 0 in every episode. Gymnasium's `NormalizeReward`, which CleanRL's PPO puts on each
-    environment, starts it anew after terminations alone: where episodes are truncated it spreads less, and rewards come
-    out larger, 3.8 times after 20 episodes of 1,000 steps with a reward of 1 each.
+    The return starts at 0 in every episode. Gymnasium's `NormalizeReward`, which CleanRL's PPO uses for each
+    environment, restarts it only after terminations. With truncated episodes its standard deviation is smaller and
+    the rewards are larger: 3.8 times after 20 episodes of 1,000 steps with a reward of 1 each.
     """
 
     def __init__(self, num_envs: int, gamma: float) -> None:
@@ -62,7 +62,7 @@ class RewardScale:
         self.gamma = gamma
 
     def __call__(self, rewards: Array, done: NDArray[np.bool_], clip: float) -> Array:
-        """Scale a vector of rewards, shape (num_envs,), clipped to ±clip."""
+        """Return the scaled rewards, (num_envs,), clipped to ±clip, and update the scale."""
         self.returns = self.returns * self.gamma + rewards
         self.statistics.update(self.returns[:, None])
         self.returns[done] = 0.0
@@ -70,7 +70,7 @@ class RewardScale:
         return np.minimum(np.maximum(scaled, -clip), clip)
 
     def cut(self) -> None:
-        """Forget the running returns: all episodes were broken off."""
+        """Set the running returns to 0, because all episodes were interrupted."""
         self.returns[:] = 0.0
 
     def state_dict(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Settings of whole experiments, by name."""
+"""The presets of agents: named settings of whole experiments."""
 
 from typing import Any
 
@@ -6,9 +6,9 @@ from ..experiments.kinds import Preset, add
 
 CLEANRL: dict[str, Any] = {
     # CleanRL's continuous PPO (cleanrl/ppo_continuous_action.py): 2048 steps, 10 epochs, 32 minibatches, a value loss
-    # of ½ · ½ of the mean squared error. The cycling-MuJoCo paper names no hyper-parameters but Adam and its step size.
-    # Its annealing is left out (`--anneal run` adds it): there one task has one run, while here the later tasks would
-    # be learned at a step size near 0, which no measure could tell from lost plasticity.
+    # of ½ · ½ of the mean squared error. The cycling-MuJoCo paper names no hyperparameters but Adam and its learning
+    # rate. CleanRL's annealing is left out (`--anneal run` adds it): CleanRL trains on one task, but here it would
+    # give later tasks a learning rate near 0, whose effect could not be told from a loss of plasticity.
     "num_envs": 1,
     "rollout_steps": 2048,
     "epochs": 10,
@@ -22,10 +22,10 @@ CYCLING = {**CLEANRL, "cycles": 3, "steps_per_task": 1_000_000, "activation": "r
 # of DQNSettings are the rest of that table.
 FIRE_ATARI: dict[str, Any] = {"env": "ALE/Asterix-v5", "steps": 2_500_000, "eval_episodes": 10}
 FIRE_ARMS = ("fire", "snp", "reset", "injection")
-# FIRE paper, Section 4.3.1 and Table 5: 1M environment steps, that is 500k decisions; evaluated by 10 episodes every
-# 10k decisions. The defaults of SACSettings are the rest of that table.
+# FIRE paper, Section 4.3.1 and Table 5: 1M environment steps (500k decisions), evaluated with 10 episodes every 10k
+# decisions. The defaults of SACSettings are the rest of that table.
 FIRE_HUMANOID: dict[str, Any] = {"env": "h1-walk-v0", "steps": 1_000_000, "eval_every": 20_000, "eval_episodes": 10}
-# Stable-Baselines3's SAC: plain networks, Adam without decay, a gradient step for every step of the environment.
+# Stable-Baselines3's SAC: MLPs, Adam without weight decay, one gradient step per environment step.
 SAC_MLP: dict[str, Any] = {
     "network": "mlp",
     "action_repeat": 1,
@@ -38,9 +38,9 @@ SAC_MLP: dict[str, Any] = {
     "learning_starts": 100,
 }
 
-# Continual Gym Control as C-CHAIN's code has it (Tang et al., ICML 2025; TRAC's notebook, Muppidi et al. 2024, has
-# width 128 and step size 1e-2): levels of 200 rollouts of 800 steps, in each of which every observation has another
-# constant offset; episodes of at most 400 steps that end with the rollout.
+# Continual Gym Control as in C-CHAIN's code (Tang et al., ICML 2025; the notebook of TRAC, Muppidi et al. 2024, has
+# width 128 and learning rate 1e-2): tasks of 200 rollouts of 800 steps, each with another constant offset of the
+# observations. Episodes have at most 400 steps and end with the rollout.
 GYM_CONTROL: dict[str, Any] = {
     "env": "CartPole-v1",
     "cycles": 10,
@@ -69,8 +69,8 @@ GYM_CONTROL: dict[str, Any] = {
     "normalize_rewards": False,
     "eval_episodes": 0,
 }
-# The demo: width and step size of TRAC's notebook, four levels of 25 rollouts. Sizes, step size and strengths were
-# fixed on seeds from 100 on.
+# The demo: width and learning rate of TRAC's notebook, four tasks of 25 rollouts. Sizes, learning rate and strengths
+# were chosen on seeds from 100 on.
 GYM_CONTROL_SMALL = {
     **GYM_CONTROL,
     "cycles": 4,
@@ -87,7 +87,7 @@ TASK_ARMS = ("none", "fire@task", "snp@task", "reset@task")
 add(
     Preset(
         "demo-mujoco",
-        "two short cycles through four MuJoCo tasks, four arms from the middle; minutes on two cores",
+        "two short cycles through four MuJoCo tasks, four arms from the midpoint; minutes on two cores",
         "ppo",
         {
             "sequence": "halfcheetah,hopper,walker2d,ant",
@@ -103,7 +103,7 @@ add(
     ),
     Preset(
         "gym-control",
-        "paper size: CartPole (or --env acrobot, lunarlander) whose observations shift nine times, 1.6M steps; "
+        "paper size: CartPole (or --env acrobot, lunarlander) with nine shifts of the observations, 1.6M steps; "
         "2 hours on two cores (extrapolated)",
         "ppo",
         GYM_CONTROL,
@@ -114,7 +114,7 @@ add(
     ),
     Preset(
         "gym-control-small",
-        "the demo: CartPole whose observations shift three times, 80k steps, four arms and a fresh agent; 2 minutes "
+        "the demo: CartPole with three shifts of the observations, 80k steps, four arms and a fresh agent; 2 minutes "
         "on two cores",
         "ppo",
         GYM_CONTROL_SMALL,
@@ -126,7 +126,7 @@ add(
     Preset(
         "cycling-mujoco",
         "paper size: HalfCheetah, Hopper, Walker2d, Ant; 3 cycles × 1M steps (the paper's text); "
-        "CleanRL's value loss, without its annealing, which would hide what later tasks can learn",
+        "CleanRL's value loss, but not its annealing, which would slow down learning in later tasks",
         "ppo",
         {**CYCLING, "sequence": "cycling-text"},
         arms=TASK_ARMS,
@@ -136,7 +136,7 @@ add(
     Preset(
         "cycling-mujoco-v5",
         "paper size: HalfCheetah, Humanoid, Ant, Hopper; 3 cycles × 1M steps (the paper's tables); "
-        "CleanRL's value loss, without its annealing",
+        "CleanRL's value loss, but not its annealing",
         "ppo",
         {**CYCLING, "sequence": "cycling-tables"},
         arms=TASK_ARMS,
@@ -146,7 +146,7 @@ add(
     Preset(
         "fire-atari",
         "paper size: DQN on Asterix (--env for BeamRider, DemonAttack), 2.5M steps; five arms from the midpoint, "
-        "which reset what the released code resets",
+        "with the reset contract of the released code",
         "dqn",
         FIRE_ATARI,
         arms=("none", *(f"{arm}(contract=as_released)" for arm in FIRE_ARMS)),
@@ -154,7 +154,8 @@ add(
     ),
     Preset(
         "fire-atari-small",
-        "80k steps, three seeds, a schedule scaled to it and the uniform contract; hours on two cores",
+        "small fire-atari: 80k steps, three seeds, a schedule in proportion, the uniform reset contract; hours on two "
+        "cores",
         "dqn",
         {
             **FIRE_ATARI,
@@ -173,7 +174,7 @@ add(
     Preset(
         "fire-humanoid",
         "paper size: SAC with SimBa on h1-walk (--env for h1-balance_simple, h1-run), 1M steps; five arms from the "
-        "midpoint, which reset what the released code resets (injection: none was released)",
+        "midpoint, with the reset contract of the released code (injection: no code was released)",
         "sac",
         FIRE_HUMANOID,
         arms=("none", *(f"{arm}(contract=as_released)" for arm in FIRE_ARMS[:3]), "injection"),
@@ -181,8 +182,8 @@ add(
     ),
     Preset(
         "fire-humanoid-small",
-        "60k steps of h1-walk, critics with a thirtieth of the parameters, three seeds, the uniform contract; an hour "
-        "or two on two cores",
+        "small fire-humanoid: 60k steps, critics with a thirtieth of the parameters, three seeds, the uniform reset "
+        "contract; an hour or two on two cores",
         "sac",
         {
             **FIRE_HUMANOID,
@@ -202,7 +203,8 @@ add(
     ),
     Preset(
         "sac-mlp",
-        "SAC as Stable-Baselines3 sets it up: two layers of 256, no repeat, no normalisation; give --env and --steps",
+        "SAC with the settings of Stable-Baselines3: two layers of 256, no action repeat, no normalisation; give --env "
+        "and --steps",
         "sac",
         SAC_MLP,
         arms=("none", *FIRE_ARMS),

@@ -1,4 +1,4 @@
-"""The callback for Stable-Baselines3 under its public name; it lives in `integrations.sb3`."""
+"""The public name of the callback for Stable-Baselines3, which is defined in `integrations.sb3`."""
 
 from ..integrations.sb3 import SuppleCallback, learners_of
 

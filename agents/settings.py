@@ -1,4 +1,4 @@
-"""Settings that every agent shares; each agent's settings extend them. A field's string is its help line."""
+"""The settings that all agents share, extended by each agent. The string under a field is its help line."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -15,39 +15,39 @@ MOST_ENVS = 65_536  # copies of an environment
 @dataclass(kw_only=True)
 class AgentSettings(RunSettings):
     env: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
-    """One environment: a short name (halfcheetah, asterix), any Gymnasium id (HalfCheetah-v5), or my_module:Mine-v0."""
+    """Environment to train on: a short name (halfcheetah, asterix), a Gymnasium id or my_module:Mine-v0."""
     sequence: Annotated[str | None, tyro.conf.arg(metavar="NAMES")] = None
-    """A stream of environments instead: names joined by commas, or a named sequence (see `supple list`)."""
+    """Train on several environments in turn: names separated by commas, or a named sequence (see `supple list`)."""
     cycles: int = 1
-    """How often the sequence, or the environment, is gone through."""
+    """Number of passes through the sequence. With --env, the number of tasks in that environment."""
     steps_per_task: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
-    """Environment steps on each environment, per cycle."""
+    """Environment steps per task, counted over all copies of the environment."""
     steps: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
-    """Environment steps in all, with --env and one task."""
+    """Environment steps of a run with one task (--env), counted over all copies of the environment."""
     max_episode_steps: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
-    """Steps after which an episode is cut off (default: the environment's own limit)."""
+    """Steps after which an episode is truncated (default: the environment's own limit)."""
     shift: Annotated[str | None, tyro.conf.arg(metavar="SHIFTS")] = None
-    """What changes between tasks: "offset(scale=2)", "friction + negate_reward" (see `supple list shifts`)."""
+    """Shifts between tasks, such as "offset(scale=2)" or "friction + negate_reward" (see `supple list shifts`)."""
     fresh: bool = False
-    """Begin every task with a new agent: the reference for how well a task can be learned at all."""
+    """Begin every task with a fresh agent, to measure how well the task can be learned without a past."""
     num_envs: int = 8
-    """Parallel copies of the environment."""
+    """Number of parallel copies of the environment."""
     env_workers: int = 0
-    """Processes in which the copies run, with the same results; 0: in this one. Pays on idle cores, for slow steps."""
+    """Worker processes that step the copies, with the same results; 0: none. Use idle cores for slow environments."""
     physics: Annotated[Literal["auto", "batched", "single"], tyro.conf.arg(metavar="auto|batched|single")] = "auto"
-    """Step the copies of a MuJoCo task together, or one by one: the same results; auto: together where it fits."""
+    """Step the copies of a MuJoCo task in one batch or one by one, with the same results. auto: batched if possible."""
     threads: int = 1
-    """Threads of PyTorch, of Atari's emulators and of batched physics. Small networks are fastest with one."""
+    """Threads of PyTorch, Atari emulators and batched physics. Small networks are fastest with one."""
     checkpoint_every: int = 250_000
-    """Environment steps between checkpoints. A checkpoint ends the running episodes, in every run alike."""
+    """Environment steps between checkpoints. Each checkpoint ends all running episodes, so this affects the results."""
     measure_every: int = 20_000
-    """Environment steps between two lines of measurements in metrics.jsonl."""
+    """Environment steps between measurements of the metrics."""
     trainability_every: int = 0
-    """Environment steps between two measurements of trainability, each as long as some 400 updates; 0: never."""
+    """Environment steps between measurements of trainability; 0: never. Each takes as long as about 400 updates."""
     eval_every: int = 0
-    """Environment steps between evaluations; 0: at the end of each task only."""
+    """Environment steps between evaluations; 0: only at the end of each task."""
     eval_episodes: int = 5
-    """Episodes of an evaluation, on environments of its own; 0: none."""
+    """Episodes per evaluation, on separate copies of the environment; 0: no evaluations."""
 
     shrinks: ClassVar[tuple[str, ...]] = ("steps", "steps_per_task", *RunSettings.shrinks, "shift")
 
@@ -56,49 +56,50 @@ class AgentSettings(RunSettings):
 
     @property
     def untrained_steps(self) -> int:
-        """Return the environment steps of a new agent before its first update; 0 where an agent does not say."""
+        """The environment steps of a new agent before its first update, or 0 if the agent does not define them."""
         return 0
 
     @property
     def life(self) -> int | None:
-        """Return the environment steps that one agent lives, where --steps or, for fresh agents, --steps-per-task says
-        it; None where it lives through several tasks."""
+        """The environment steps of one agent: --steps, or --steps-per-task for fresh agents.
+
+        None if the agent learns several tasks."""
         return self.steps_per_task if self.fresh and self.steps is None else self.steps
 
     @property
     def stride(self) -> int:
-        """Environment steps that pass between two decisions of the agent."""
+        """The environment steps between two decisions of the agent, over all copies."""
         return self.num_envs
 
     @property
     def stepping(self) -> dict[str, Any]:
-        """Return what `side_by_side` is told of how copies are stepped; workers are threads enough."""
+        """The arguments of `side_by_side` that say how copies are stepped. Worker processes use one thread each."""
         return {"batched": self.physics == "batched", "threads": 1 if self.env_workers else self.threads}
 
     def stream(self) -> tuple[str, int]:
-        """Return (sequence text, steps per task), from --env and --steps or --sequence and --steps-per-task."""
+        """Return (names of environments, steps per task). Raises UsageError if the options contradict each other."""
         if (self.env is None) == (self.sequence is None):
-            raise UsageError("give either --env NAME --steps N or --sequence NAMES --steps-per-task N")
+            raise UsageError("give either --env NAME with --steps N, or --sequence NAMES with --steps-per-task N")
         if self.steps is not None and self.steps_per_task is not None:
-            raise UsageError("--steps is for one task, --steps-per-task for several: give one of them")
+            raise UsageError("give either --steps (for one task) or --steps-per-task (for several), not both")
         if self.steps is not None and (self.sequence or self.cycles != 1):
             raise UsageError(
-                f"--steps does not go with {'--sequence' if self.sequence else '--cycles'}: use --steps-per-task"
+                f"--steps cannot be combined with {'--sequence' if self.sequence else '--cycles'}: use --steps-per-task"
             )
         steps = self.steps if self.steps is not None else self.steps_per_task
         if steps is None:
             wanted = "--steps-per-task" if self.sequence or self.cycles != 1 else "--steps"
-            raise UsageError(f"{wanted} is missing: how many environment steps?")
+            raise UsageError(f"{wanted} is missing: give the number of environment steps")
         positive(**{"--steps" if self.steps is not None else "--steps-per-task": steps, "--cycles": self.cycles})
         return self.env or self.sequence or "", steps
 
     def longer(self, steps: int) -> "AgentSettings":
         if self.steps is None:
             raise UsageError(
-                "--steps: a run of several tasks ends with its last: only runs with --steps go on for longer"
+                "--steps cannot extend a run of several tasks: only runs started with --steps can be extended"
             )
         if steps <= self.steps:
-            raise UsageError(f"--steps {steps}: the run was planned for {self.steps} steps already: give more")
+            raise UsageError(f"--steps is {steps}, but the run is already planned for {self.steps} steps: give more")
         return replace(self, steps=steps)
 
     def resolve(self) -> str | None:
@@ -109,7 +110,8 @@ class AgentSettings(RunSettings):
             asked, self.physics = self.physics, "batched" if batched else "single"
             if asked == "batched" and not batched:
                 return (
-                    "--physics batched: no environment of this run can be stepped so here: single, and the same results"
+                    "--physics batched is not available for the environments of this run: they are stepped one by one, "
+                    "with the same results"
                 )
         return super().resolve()
 
@@ -120,11 +122,8 @@ class AgentSettings(RunSettings):
                 yield f"{name} must be {most:,} at most, got {value}"
         yield from not_positive(**{"--num-envs": self.num_envs, "--max-episode-steps": self.max_episode_steps})
         if not 0 <= self.env_workers <= self.num_envs:
-            yield (
-                f"--env-workers must be 0 or more, and no more than the {self.num_envs} of --num-envs, "
-                f"got {self.env_workers}"
-            )
+            yield (f"--env-workers must be between 0 and --num-envs ({self.num_envs}), got {self.env_workers}")
         if self.fresh and set(self.hook) - {"none"}:
-            yield "--fresh True begins every task with a new agent: hooks have no place in it"
+            yield "--fresh True cannot be combined with --hook: it begins every task with a new agent"
         if self.eval_episodes < 0:
             yield f"--eval-episodes must be 0 or more, got {self.eval_episodes}"

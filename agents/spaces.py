@@ -1,4 +1,4 @@
-"""Which spaces of observations and actions each agent can serve, and what it must know of an environment."""
+"""The observation and action spaces that each agent supports."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -7,7 +7,7 @@ from gymnasium import spaces
 
 from ..envs import flat, make_env
 
-# What each agent's actions may be, of one kind; observations may be whatever `envs.flat` makes vectors of.
+# The action spaces that each agent supports. Observations may be anything that `envs.flat` turns into vectors.
 ACTIONS: Mapping[str, tuple[type[spaces.Space], ...]] = {
     "ppo": (spaces.Box, spaces.Discrete, spaces.MultiBinary),
     "dqn": (spaces.Discrete,),
@@ -16,17 +16,18 @@ ACTIONS: Mapping[str, tuple[type[spaces.Space], ...]] = {
 
 
 class VectorSpace(NamedTuple):
-    """The size of the vectors that an environment shows (those of `envs.flat`), and the space of its actions."""
+    """The length of an environment's observations as vectors (see `envs.flat`), and its action space."""
 
     observation: int
     action: spaces.Space
 
 
 def vector_space(name: str, agent: str) -> VectorSpace:
-    """Return what an agent (`ppo`, `dqn`, `sac`) must know of an environment that it reads as vectors.
+    """Return the sizes of an environment with vector observations, for an agent (`ppo`, `dqn`, `sac`).
 
-    Raises ValueError, in one line that names the environment, for observations that cannot be vectors, and for actions
-    that are not this agent's, with the agents whose they are."""
+    Raises:
+        ValueError: The observations cannot be turned into vectors, or the agent does not support the actions. The
+            message names the environment and the agents that support its actions."""
     env = make_env(name)
     try:
         shown = flat(env).observation_space
@@ -40,9 +41,9 @@ def vector_space(name: str, agent: str) -> VectorSpace:
         needs = f"{', '.join(most)} or {last}" if most else last
         others = [other for other, kinds in ACTIONS.items() if isinstance(action, kinds)]
         hint = f": use {' or '.join(others)}" if others else ""
-        raise ValueError(f"{name}: {agent} needs {needs} actions, not {action}{hint}")
+        raise ValueError(f"{name}: {agent} needs {needs} actions, but they are {action}{hint}")
     if isinstance(action, spaces.Box) and len(action.shape) != 1:
-        raise ValueError(f"{name}: {agent} needs vectors as actions, not {action}")
+        raise ValueError(f"{name}: {agent} needs actions that are vectors, but they are {action}")
     if isinstance(action, spaces.Discrete) and action.start != 0:
-        raise ValueError(f"{name}: {agent} needs actions numbered from 0, not {action}")
+        raise ValueError(f"{name}: {agent} needs actions numbered from 0, but they are {action}")
     return VectorSpace(spaces.flatdim(shown), action)

@@ -1,4 +1,4 @@
-"""The tasks of an agent: which environment it lives in at which step."""
+"""The tasks of an agent: the environment in which it acts at each step."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -12,10 +12,10 @@ from .settings import AgentSettings
 
 @dataclass(frozen=True)
 class EnvTask(Task):
-    """One stretch of a stream: the agent lives in `env` for the steps start ≤ step < end, of all copies together.
+    """A task of a stream: the agent acts in `env` for the steps start ≤ step < end, counted over all copies.
 
-    env: Gymnasium id. cycle: how often the sequence was completed before, from 0.
-    shift: what its shifts give this task, by the names of shift and value (see `Shifts.values`).
+    env: the Gymnasium id. cycle: the number of completed passes through the sequence, from 0.
+    shift: the values of this task's shifts, by the names of shift and value (see `Shifts.values`).
     """
 
     env: str
@@ -28,9 +28,10 @@ class EnvTask(Task):
 
 
 def task_stream(envs: Sequence[str], cycles: int, steps_per_task: int) -> tuple[EnvTask, ...]:
-    """Return the sequence `envs`, `cycles` times over, `steps_per_task` environment steps for each visit.
+    """Return the tasks of `cycles` passes through `envs`, each with `steps_per_task` environment steps.
 
-    Raises ValueError for an empty sequence, an unknown environment, or counts below 1.
+    Raises:
+        ValueError: The sequence is empty, an environment is unknown, or a count is below 1.
     """
     if not envs:
         raise ValueError("a task stream needs at least one environment")
@@ -46,16 +47,20 @@ def task_stream(envs: Sequence[str], cycles: int, steps_per_task: int) -> tuple[
 
 
 def tasks_of(settings: AgentSettings) -> tuple[EnvTask, ...]:
-    """Return the tasks that settings describe. Raises UsageError in one line for what cannot work, RunError where a
-    simulator is not installed."""
+    """Return the tasks that settings describe.
+
+    Raises:
+        UsageError: The settings contradict each other or do not fit the environments.
+        RunError: A simulator is not installed.
+    """
     text, steps = settings.stream()
     if spare := steps % (stride := settings.stride):
         near = " or ".join(str(n) for n in (steps - spare, steps - spare + stride) if n)
-        together = f"--num-envs {settings.num_envs}, which step together"
+        together = f"--num-envs {settings.num_envs}"
         if stride != settings.num_envs:
-            together = f"{stride}, the steps of one decision (--num-envs times --action-repeat)"
+            together = f"{stride}, the steps of one decision (--num-envs × --action-repeat)"
         name = "--steps-per-task" if settings.steps is None else "--steps"
-        raise UsageError(f"{name} {steps} is no multiple of {together}: {near} would be")
+        raise UsageError(f"{name} is {steps}, which is not a multiple of {together}: use {near}")
     try:
         tasks = task_stream(parse_sequence(text), settings.cycles, steps)
         return shifted(tasks, shifts, settings.seed) if (shifts := shifts_of(settings)) else tasks
@@ -66,9 +71,11 @@ def tasks_of(settings: AgentSettings) -> tuple[EnvTask, ...]:
 
 
 def steps_batched(settings: AgentSettings) -> bool:
-    """Return whether copies of one of the environments, or of more, can be stepped together.
+    """Return whether the copies of at least one of the environments can be stepped in one batch.
 
-    Raises UsageError and RunError as `tasks_of` does."""
+    Raises:
+        UsageError, RunError: As `tasks_of` does.
+    """
     if settings.num_envs == 1 or settings.stride != settings.num_envs:  # a decision of several steps is not batched
         return False
     shifts = shifts_of(settings)
@@ -80,7 +87,7 @@ def steps_batched(settings: AgentSettings) -> bool:
 
 
 def shifts_of(settings: AgentSettings) -> Shifts | None:
-    """Return the shifts between the tasks. Raises UsageError for a text that names none."""
+    """Return the shifts between the tasks. Raises UsageError if --shift cannot be parsed."""
     try:
         return None if settings.shift is None else parse_shifts(settings.shift)
     except ValueError as error:
@@ -88,15 +95,16 @@ def shifts_of(settings: AgentSettings) -> Shifts | None:
 
 
 def shifted(tasks: Sequence[EnvTask], shifts: Shifts, seed: int) -> tuple[EnvTask, ...]:
-    """Return the tasks with what their shifts give them, drawn from the seed and the task's number alone.
+    """Return the tasks with the values of their shifts, which depend only on the seed and the index of the task.
 
-    Raises UsageError for a shift that does not fit one of the environments, takes longer than a task, or never comes.
+    Raises:
+        UsageError: A shift does not fit one of the environments, lasts longer than a task, or never begins.
     """
     for shift in shifts.parts:
         if shift.from_task >= len(tasks) and shift.name != "none":
             raise UsageError(
-                f"--shift: {shift} never comes: it begins with task {shift.from_task}, and the last one is "
-                f"{len(tasks) - 1}, counted from 0; raise --cycles, or lower from_task"
+                f"--shift: {shift} never begins: its first task is {shift.from_task}, but the last task of the run is "
+                f"{len(tasks) - 1}, counted from 0. Increase --cycles or lower from_task"
             )
     values: dict[int, dict[str, Any]] = {}
     for name in dict.fromkeys(task.env for task in tasks):

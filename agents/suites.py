@@ -1,7 +1,7 @@
-"""Settings of worlds that change: presets for `supple compare`, named after the experiments they are taken from.
+"""Presets of changing environments for `supple compare`, named after the experiments that they reproduce.
 
-What came out of small runs of each, and what they do not show, stands in docs/results/worlds.md. Times are those of
-all arms and seeds on two idle cores; extrapolated ones were measured on the first steps and multiplied.
+Results of small runs and their limits are in docs/results/worlds.md. Times are for all arms and seeds on two idle
+cores. Extrapolated times were measured on the first steps and multiplied.
 """
 
 from typing import Any
@@ -11,8 +11,8 @@ from .presets import SAC_MLP
 
 # "It's Time to Move On: Primacy Bias and Why It Helps to Forget" (ICLR 2024 blog posts) and its notebook: the map SH/FG
 # in episodes 0 to 199 of 1000, then SF/HG; 4 → 256 → 64 → 4 with a softmax at the end, Adam 0.01, batch 16, replay
-# ratio 16, γ 1, greedy, the target copied after every step, a memory of 2000, learning from the 17th episode. A task
-# is 400 steps here: 200 episodes that reach the goal. 25 seeds there; the network is drawn anew every 100 episodes.
+# ratio 16, γ 1, greedy, the target copied after every step, a memory of 2000, learning from the 17th episode, 25 seeds,
+# the network reset every 100 episodes. A task here has 400 steps, or 200 episodes that reach the goal.
 FROZEN_LAKE: dict[str, Any] = {
     "env": "FrozenLake2x2-v0",
     "cycles": 5,
@@ -59,11 +59,11 @@ NINE_ROOMS: dict[str, Any] = {
     "eval_episodes": 0,
 }
 # Nikishin et al. 2022 (arXiv 2205.07802), heavy priming: SAC on quadruped-run, 100,000 gradient steps on the first 100
-# transitions, then ordinary training. HalfCheetah here. Hussing et al. 2024 (arXiv 2403.05996): look at q/mean, which
-# may have diverged.
+# transitions, then ordinary training. Here on HalfCheetah. Check q/mean, which may diverge (Hussing et al. 2024, arXiv
+# 2403.05996).
 PRIMING: dict[str, Any] = {**SAC_MLP, "env": "HalfCheetah-v5", "steps": 500_000, "measure_every": 10_000}
-# The same paper's other figure: SAC at 1 and at 32 gradient steps for each step of the environment, reset every 2.56M
-# gradient steps, that is 80,000 environment steps at 32; the same period in environment steps at 1.
+# The same paper's other figure: SAC with 1 and with 32 gradient steps per environment step, reset every 2.56M gradient
+# steps, which are 80,000 environment steps at 32. The period in environment steps is the same at 1.
 REPLAY_RATIO: dict[str, Any] = {**SAC_MLP, "env": "HalfCheetah-v5", "steps": 400_000, "measure_every": 10_000}
 # Dohare et al. 2024 (arXiv 2306.13812) and its released settings for SlipperyAnt: 25 frictions of 2M steps, PPO with
 # 2 × 256 ReLU for each of policy and value, Adam 1e-4, 2048 steps, 10 epochs of minibatches of 128, no normalisation of
@@ -89,7 +89,7 @@ SLIPPERY_ANT: dict[str, Any] = {
     "normalize_rewards": False,
     "eval_episodes": 0,
 }
-# No paper's own: the tasks forwards and backwards in turn, with the agent of Slippery Ant at CleanRL's step size.
+# Not from a paper: forwards and backwards in turn, with the agent of Slippery Ant and CleanRL's learning rate.
 CHEETAH_DIRECTION: dict[str, Any] = {
     **SLIPPERY_ANT,
     "env": "HalfCheetah-v5",
@@ -99,7 +99,7 @@ CHEETAH_DIRECTION: dict[str, Any] = {
     "learning_rate": 3e-4,
 }
 THREE = (0, 1, 2)
-# For PPO, which keeps nothing but its networks, a reset at every switch would be the fresh agent again.
+# PPO has no replay memory, so resetting it at every switch would be the same as the fresh agent.
 STREAM: dict[str, Any] = {
     "arms": ("none", "fire@task", "snp@task"), "fork_at": 0.0, "reference": "fresh", "seeds": THREE,
 }  # fmt: skip
@@ -110,7 +110,7 @@ PENDULUM: dict[str, Any] = {
 add(
     Preset(
         "frozen-lake",
-        "paper size: DQN on a lake of four fields, mirrored after a fifth of 2,000 steps; 3 minutes on two cores",
+        "paper size: DQN on a 2 × 2 FrozenLake that is mirrored after a fifth of 2,000 steps; 3 minutes on two cores",
         "dqn",
         FROZEN_LAKE,
         arms=("none", "reset(toward=fresh)@every:200", "fire@task:1"),
@@ -120,14 +120,14 @@ add(
     ),
     Preset(
         "nine-rooms",
-        "paper size: PPO looks for 20 hidden goals, 40,000 steps each; 20 minutes on two cores (extrapolated)",
+        "paper size: PPO on a gridworld, 20 hidden goals, 40,000 steps each; 20 minutes on two cores (extrapolated)",
         "ppo",
         NINE_ROOMS,
         **STREAM,
     ),
     Preset(
         "nine-rooms-small",
-        "five goals of 25,600 steps; 3 minutes on two cores",
+        "small nine-rooms: five goals, 25,600 steps each; 3 minutes on two cores",
         "ppo",
         {**NINE_ROOMS, "cycles": 5, "steps_per_task": 25_600},
         **STREAM,
@@ -145,8 +145,8 @@ add(
     ),
     Preset(
         "priming-small",
-        "Pendulum, 6,000 steps, with and without 10,000 gradient steps on the first 100 transitions; 4 minutes on two "
-        "cores",
+        "small priming: Pendulum, 6,000 steps, with and without 10,000 gradient steps on the first 100 transitions; "
+        "4 minutes on two cores",
         "sac",
         {**PRIMING, **PENDULUM, "steps": 6_000},
         vary={"priming_updates": (0, 10_000)},
@@ -156,8 +156,8 @@ add(
     ),
     Preset(
         "replay-ratio",
-        "paper size on another task: SAC on HalfCheetah, 400k steps at 1 and 32 gradient steps each; 6 days on two "
-        "cores (extrapolated)",
+        "paper size on another task: SAC on HalfCheetah, 400k steps with 1 and with 32 gradient steps each; 6 days on "
+        "two cores (extrapolated)",
         "sac",
         REPLAY_RATIO,
         vary={"replay_ratio": (1.0, 32.0)},
@@ -167,7 +167,7 @@ add(
     ),
     Preset(
         "replay-ratio-small",
-        "Pendulum, 2,000 steps at 1 and 16 gradient steps each; 5 minutes on two cores",
+        "small replay-ratio: Pendulum, 2,000 steps with 1 and with 16 gradient steps each; 5 minutes on two cores",
         "sac",
         {**REPLAY_RATIO, **PENDULUM, "steps": 2_000},
         vary={"replay_ratio": (1.0, 16.0)},
@@ -177,28 +177,30 @@ add(
     ),
     Preset(
         "slippery-ant",
-        "paper size: PPO on Ant, 25 frictions of 2M steps; 2 days on two cores (extrapolated)",
+        "paper size: PPO on Ant, 25 frictions, 2M steps each; 2 days on two cores (extrapolated)",
         "ppo",
         SLIPPERY_ANT,
         **STREAM,
     ),
     Preset(
         "slippery-ant-small",
-        "three frictions of 6,144 steps, to try the chain: far too few to lose anything; 2 minutes on two cores",
+        "small slippery-ant: three frictions, 6,144 steps each, far too few for a loss of plasticity; 2 minutes on two "
+        "cores",
         "ppo",
         {**SLIPPERY_ANT, "cycles": 3, "steps_per_task": 6_144},
         **STREAM,
     ),
     Preset(
         "cheetah-direction",
-        "PPO on HalfCheetah, forwards and backwards in turn, 10 × 500k steps; 5 hours on two cores (extrapolated)",
+        "PPO on HalfCheetah, forwards and backwards in turn, 10 tasks of 500k steps; 5 hours on two cores "
+        "(extrapolated)",
         "ppo",
         CHEETAH_DIRECTION,
         **STREAM,
     ),
     Preset(
         "cheetah-direction-small",
-        "three turns of 8,192 steps; 2 minutes on two cores",
+        "small cheetah-direction: three tasks of 8,192 steps; 2 minutes on two cores",
         "ppo",
         {**CHEETAH_DIRECTION, "cycles": 3, "steps_per_task": 8_192},
         **STREAM,

@@ -1,4 +1,4 @@
-"""An agent that a run has trained, to act with."""
+"""Use a trained agent: predict actions, and evaluate it."""
 
 from pathlib import Path
 from typing import Any
@@ -16,39 +16,46 @@ from .work import AgentWork
 
 
 class Trained:
-    """The agent of a run, at its newest checkpoint or another.
+    """The trained agent of a run, at one of its checkpoints.
 
         agent = Trained("runs/a")
         action = agent.predict(observation)
         agent.evaluate(episodes=10)
 
-    path: the run's folder. step: of a checkpoint; default: the newest. Raises RunError for a run that is no agent's,
-    or has no such checkpoint.
+    Args:
+        path: The run directory.
+        step: The step of the checkpoint. By default, the newest.
+        warn: Called with each warning.
 
-    Attributes
-    ----------
-    step: of the checkpoint.
-    env: the environment of the task that was trained on there.
+    Attributes:
+        step: The step of the checkpoint.
+        env: The environment of the task at that step.
+
+    Raises:
+        RunError: The run does not train an agent, or it has no such checkpoint.
     """
 
     def __init__(self, path: str | Path, step: int | None = None, warn: Warn = print) -> None:
         folders = steps_of(Path(path))
         self.step = max(folders) if step is None else step
         if self.step not in folders:
-            raise RunError(f"{path} has no checkpoint of step {step}: it has {', '.join(map(str, folders))}")
+            raise RunError(f"{path} has no checkpoint at step {step}, only at {', '.join(map(str, folders))}")
         for _, work in states(Path(path), {self.step: folders[self.step]}, warn):
             if not isinstance(work, AgentWork):
-                raise RunError(f"{path} is no agent's run: it has nothing that acts")
+                raise RunError(f"{path} does not train an agent, so it has no policy")
             self._work, self.env = work, work.task.env
         self._shown: dict[str, Any] = {}  # by environment, which makes vectors of its observations
 
     def predict(self, observation: Any, env: str | None = None) -> Any:
-        """Return the action of the policy of evaluations, for an observation as the environment shows it; for several,
-        as one array with them along its first axis, as many actions.
+        """Return the action of the evaluation policy for an observation, or the actions for a batch of them.
 
-        DQN on images is given what it was trained on: stacked frames, (frames, height, width).
-        env: one of those it was trained on, where it has a head for each; default: `env`. Raises UsageError for an
-        observation of another shape.
+        Args:
+            observation: An observation as the environment returns it, or a batch of n with n as the first axis. For DQN
+                on images, a stack of frames as in training, (frames, height, width).
+            env: An environment from training, for agents with one head per environment. By default, `self.env`.
+
+        Raises:
+            UsageError: The observation has the wrong shape, or the agent was not trained on `env`.
         """
         env = self._known(env)
         seen, single = self._seen(observation, env)
@@ -57,9 +64,9 @@ class Trained:
         return actions[0] if single else actions
 
     def evaluate(self, env: str | None = None, episodes: int = 10, seed: int = 0) -> list[float]:
-        """Return the returns of so many episodes, all run side by side, of the policy of evaluations.
+        """Return the returns of `episodes` episodes of the evaluation policy, with the shifts of the task.
 
-        env: as in `predict`. seed: of the first episode; the others follow it. Shifts are those of the task.
+        The episodes run in parallel, with the seeds seed, seed + 1, … env: as in `predict`.
         """
         env, work = self._known(env), self._work
         if episodes < 1:
@@ -70,11 +77,11 @@ class Trained:
 
     def _known(self, env: str | None) -> str:
         if env is not None and env not in self._work.spaces:
-            raise UsageError(f"{env}: this agent was trained on {', '.join(self._work.spaces)}")
+            raise UsageError(f"{env}: this agent was only trained on {', '.join(self._work.spaces)}")
         return env or self.env
 
     def _seen(self, observation: Any, env: str) -> tuple[NDArray[Any], bool]:
-        """Return observations as the agent reads them, (n, …), and whether it was a single one."""
+        """Return the observations in the form that the agent reads, (n, …), and whether there was a single one."""
         array = np.asarray(observation)
         if isinstance(self._work.spaces[env], Pixels):
             return (array[None], True) if array.ndim == 3 else (array, False)
@@ -83,7 +90,7 @@ class Trained:
         shown = self._shown[env]
         own = shown.unwrapped.observation_space.shape or ()
         if own not in (array.shape, array.shape[1:]):
-            raise UsageError(f"{env} shows observations of shape {own}, not {array.shape}")
+            raise UsageError(f"observations of {env} have shape {own}, got {array.shape}")
         single = array.shape == own
         rows = array[None] if single else array
         return np.stack([shown.observation(row) for row in rows]) if isinstance(shown, Flat) else rows, single

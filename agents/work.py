@@ -1,4 +1,4 @@
-"""An agent and its environments, as a `Work`: act → step → remember → update."""
+"""An agent with its environments as a `Work`: act → step → remember → update."""
 
 import gc
 import warnings
@@ -29,10 +29,10 @@ from .stream import EnvTask, shifts_of, tasks_of
 
 
 class AgentWork(Work):
-    """One agent through a stream of environments. A step is a step of one copy of an environment.
+    """An agent that is trained on a stream of environments. A step is a step of one copy of an environment.
 
-    Environments are not saved: a checkpoint ends all running episodes, in every run alike, and they start again from
-    seeds derived from (run seed, number of states saved so far).
+    Checkpoints do not contain the environments. Each checkpoint ends all running episodes, whether or not the run is
+    interrupted there, and the environments are reset with seeds derived from (run seed, number of checkpoints so far).
     """
 
     settings: AgentSettings
@@ -42,8 +42,12 @@ class AgentWork(Work):
     best_by, more_is_better = "eval/return", True
 
     def __init__(self, settings: AgentSettings) -> None:
-        """Raises UsageError or ValueError for environments in which this agent cannot live, RunError for one that
-        cannot be made."""
+        """Inspect the environments and make the agent.
+
+        Raises:
+            UsageError, ValueError: The agent cannot act in an environment.
+            RunError: An environment cannot be made.
+        """
         self.settings = settings
         try:
             self.tasks: tuple[EnvTask, ...] = tasks_of(settings)
@@ -55,42 +59,43 @@ class AgentWork(Work):
         self.task = self.tasks[0]
         self.now = 0  # the step of the run
         self.explosions = 0  # in training, since this process began
-        self.untrained: list[float] | None = None  # returns of a fresh agent in its task, until it has learned
-        self._envs: Envs | None = None  # those of the task at hand
-        self._workers: Workers | None = None  # in which they run, for all tasks
+        self.untrained: list[float] | None = None  # returns of a fresh agent before its first update
+        self._envs: Envs | None = None  # those of the current task
+        self._workers: Workers | None = None  # the processes in which they run, for all tasks
         if not settings.eval_episodes:
-            self.no_best = "there are no evaluations to choose it by: --eval-episodes 5"
+            self.no_best = "there are no evaluations to choose the best state by: use --eval-episodes 5"
         elif len({task.env for task in self.tasks}) > 1:
-            self.no_best = "returns in different environments do not compare: train on one"
+            self.no_best = "returns in different environments cannot be compared: train on one environment"
 
     @property
     def learners(self) -> dict[str, Learner]:
         return self.agent.learners
 
-    # -- what differs between agents --------------------------------------------------------------------------------
+    # -- implemented by each agent ----------------------------------------------------------------------------------
 
     @abstractmethod
     def space(self, env: str) -> Any:
-        """Return what the agent must know of an environment.
-        Raises ValueError, by name, for one that it cannot serve."""
+        """Return the sizes and action space of an environment that the agent needs.
+
+        Raises ValueError, which names the environment, if the agent cannot act in it."""
 
     @abstractmethod
     def new_agent(self, settings: Any, spaces: Mapping[str, Any]) -> Agent:
-        """Return the agent for these environments: name → what `space` says of it."""
+        """Return the agent for these environments. spaces: name → result of `space`."""
 
     @staticmethod
     @abstractmethod
     def envs(settings: Any, env: str, copies: int, **world: Any) -> Envs:
-        """Return copies of an environment, of which a worker process makes its own.
+        """Return copies of an environment. Each worker process calls this for its own copies.
 
-        world: further arguments of the function that makes it."""
+        world: further arguments of the function that makes the environment."""
 
     def held_out(self, env: str, copies: int, **world: Any) -> Envs | None:
-        """Return copies of its perturbed variant for evaluations, or None if it has none."""
+        """Return copies of the held-out variation of an environment for evaluations, or None if it has none."""
         return None
 
     def world(self, task: EnvTask) -> dict[str, Any]:
-        """Return what the settings ask of a task's environment."""
+        """Return the arguments of a task's environment that follow from the settings."""
         s = self.settings
         shifted = {} if self.shifts is None else {"shifts": self.shifts, "seed": s.seed, "task": task.index}
         return shifted | ({} if s.max_episode_steps is None else {"max_episode_steps": s.max_episode_steps})
@@ -107,8 +112,8 @@ class AgentWork(Work):
         self.agent.begin_task(task.env)
 
     def _begin_anew(self, seed: int) -> None:
-        # Before the next one is there, the agent at hand goes with its memory, which may be most of the machine's:
-        # whoever has its learners lets go of them, and its own references to itself are found.
+        # Free the old agent before making the new one: its replay memory may be most of the machine's memory. Others
+        # hold the dictionary of learners, so it is emptied, and the agent's reference cycles need a collection.
         self.learners.clear()
         del self.agent
         gc.collect()
@@ -134,19 +139,19 @@ class AgentWork(Work):
 
     @property
     def _passed(self) -> int:
-        """Return the steps that the task has had."""
+        """The steps of the current task so far."""
         return self.now - self.task.start
 
     @contextmanager
     def _blaming(self) -> Iterator[None]:
-        """Say how far the run had come when an environment misbehaved. Raises EnvironmentFailed where one does."""
+        """Turn a fault of an environment into EnvironmentFailed, with the step of the run."""
         try:
             yield
         except EnvironmentFault as fault:
             raise EnvironmentFailed(f"{fault.environment} after {self.now} steps of the run: {fault.what}") from fault
 
     def advance(self, task: EnvTask, step: int, until: int, hooks: HookDriver, run: RunDirectory) -> int:
-        """Let the agent decide up to the next place at which it can be stopped: one, or a rollout."""
+        """Let the agent act and learn until it can be stopped: for one decision, or for a rollout."""
         assert self._envs is not None
         agent, stride = self.agent, self.settings.stride
         gradual = self.shifts is not None and self.shifts.is_gradual
@@ -166,11 +171,10 @@ class AgentWork(Work):
                     return self.now - step
 
     def learned(self, run: RunDirectory, task: EnvTask, step: int) -> None:
-        """Do what the agent's environments need after it learned; nothing, unless it says otherwise."""
+        """Prepare the environments after an update. By default, do nothing."""
 
     def _log_untrained(self, run: RunDirectory, task: EnvTask, step: int) -> None:
-        """Log the mean return of the episodes before a fresh agent's first update; of the first ones to end, where
-        none did by then."""
+        """Log the mean return of a fresh agent's episodes before its first update, or of the first episodes to end."""
         assert self.untrained
         mean, n = fmean(self.untrained), len(self.untrained)
         run.event(event="untrained", step=step, task=task.index, **{"return": mean}, episodes=n)
@@ -188,20 +192,20 @@ class AgentWork(Work):
             self._say_explosion(episode.explosion)
 
     def _say_explosion(self, reward: float | str) -> None:
-        """Warn of the first explosion, the tenth, the hundredth and so on."""
+        """Warn at the first explosion, the tenth, the hundredth and so on."""
         self.explosions += 1
         if str(self.explosions).strip("0") == "1":
             warnings.warn(
-                f"{self.task.env} after {self.now} steps of the run: the physics exploded (reward {reward}; it, the "
-                f"observation or the simulation was not finite, or the reward below {REWARD_FLOOR:g}), which ends the "
-                f"episode; {self.explosions} so far, each in events.jsonl",
+                f"{self.task.env} after {self.now} steps of the run: the physics exploded, which ends the episode "
+                f"(reward {reward}; it was below {REWARD_FLOOR:g}, or it, the observation or the simulation was not "
+                f"finite). Explosions so far: {self.explosions}, all logged in events.jsonl",
                 stacklevel=2,
             )
 
     def check(self, closely: bool = False) -> None:
-        """Check nothing: agents look at their losses where these are logged."""
+        """Do nothing: agents check their losses when they log them."""
 
-    # -- how well it does ---------------------------------------------------------------------------------------------
+    # -- logging and evaluation ---------------------------------------------------------------------------------------
 
     def numbers(self) -> Numbers:
         return self.agent.numbers()
@@ -211,8 +215,9 @@ class AgentWork(Work):
         return previous < step and bool(s.eval_episodes) and (step >= task.end or crossed(previous, step, s.eval_every))
 
     def evaluate(self, task: EnvTask) -> Numbers:
-        """Return the mean returns of the policy of evaluations,
-        in new copies of the environment and of its held-out variant."""
+        """Return the mean returns of the evaluation policy, in new copies of the environment.
+
+        They are also measured in its held-out variation, if it has one."""
         s = self.settings
         seeds = [derive(s.seed, "evaluation", task.index, i) % 2**31 for i in range(s.eval_episodes)]
         world = self.world(task)
@@ -232,12 +237,13 @@ class AgentWork(Work):
 
     def state(self) -> dict[str, Any]:
         state = self.agent.state_dict()
-        # Under its task's own key: a checkpoint takes over rows of the one before, which are another memory's.
+        # One key per task: a checkpoint reuses rows of the one before, and those belong to another agent's memory.
         return {"untrained": self.untrained, self._of_task: state} if self.settings.fresh else state
 
     def load_state(self, state: dict[str, Any]) -> None:
         self.agent.load_state_dict(state.get(self._of_task, state))
-        self.untrained = state.get("untrained")  # a trunk's agent, with which an arm goes on, has learned already
+        # not in the state of a trunk: an agent that continues from it has learned already
+        self.untrained = state.get("untrained")
 
     @property
     def _of_task(self) -> str:
@@ -248,7 +254,7 @@ class AgentWork(Work):
         self.agent.check_memory(runs)
 
     def _leave(self) -> None:
-        """Close the environments of the task."""
+        """Close the environments of the current task."""
         if self._envs is not None:
             envs, self._envs = self._envs, None
             with self._blaming():
@@ -264,6 +270,6 @@ class AgentWork(Work):
 
 
 def _begin(flush: bool, sources: dict[str, str]) -> None:
-    """Make a worker process like the one that began it: it rounds as that does, and knows its plug-ins."""
+    """Give a worker process the floating-point mode and the plug-ins of its parent process."""
     torch.set_flush_denormal(flush)
     plugins.load_all(sources)

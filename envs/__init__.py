@@ -1,4 +1,4 @@
-"""Environments: tasks by name, guarded against exploding physics, stepped together, in sequences, and shifted."""
+"""Environments: made by name, guarded against explosions of physics, vectorised, in sequences, and with shifts."""
 
 from .atari import AtariVector, make_pixels
 from .fault import EnvironmentFault

@@ -1,7 +1,7 @@
-"""Atari games and other images, in the form that DQN sees: uint8 stacks of four grey frames.
+"""Atari games and other environments with images, as uint8 stacks of four grey frames for DQN.
 
-ALE's own vector (C++) plays and preprocesses; every one of its settings is given here, since its defaults are
-not ours. The result equals `gymnasium.wrappers.AtariPreprocessing` pixel for pixel (the tests compare them).
+ALE's vector environment (C++) plays and preprocesses the games. All its settings are given here, because its defaults
+differ. The result equals `gymnasium.wrappers.AtariPreprocessing` pixel for pixel (the tests compare them).
 """
 
 from collections.abc import Sequence
@@ -17,25 +17,29 @@ from .shifts import Shifted, Shifts
 from .vector import Envs, Episode, StepResult, Vector
 
 STACK = 4
-SMALLEST = 36  # pixels: below, the third convolution of the Nature CNN has nothing left to see
+SMALLEST = 36  # pixels per side, below which the third convolution of the Nature CNN has no input
 
 
 class AtariVector:
-    """`num_envs` copies of one Atari game, with the settings of the FIRE paper (Appendix E.3).
+    """A vector of `num_envs` copies of one Atari game, with the settings of the FIRE paper (Appendix E.3).
 
-    Each action is held for 4 frames; the last two are max-pooled, made grey and scaled to 84 × 84; 4 of these
-    are stacked, zeros before the first of an episode. An episode ends at game over, not with a life, and starts
-    without no-ops. Rewards and returns are the true ones: clipping is the agent's business.
+    Each action lasts for 4 frames. The last two are max-pooled, converted to grey and scaled to 84 × 84. An observation
+    is a stack of 4 such frames, with zeros before the first of an episode. An episode ends at game over, not at the
+    loss of a life, and starts without no-ops. Rewards and returns are not clipped; the agent may clip them. Seeds must
+    be in 0 … 2³¹ − 1.
 
-    env: an id such as "ALE/Asterix-v5", or the game's short name.
-    sticky: probability that the previous action is repeated instead of the chosen one.
-    sticky_per: "frame", a draw for each of the 4 frames, as Machado et al. (2018) define it and ALE does it; or
-        "step", one draw for each agent step, as the code released with FIRE does it.
-    max_frames: frames (a quarter as many agent steps) after which an episode is truncated.
-    threads: how many play. The trajectory does not depend on it.
+    Args:
+        env: An id such as "ALE/Asterix-v5", or the game's short name.
+        num_envs: Number of copies.
+        sticky: Probability that the previous action is repeated instead of the chosen one.
+        sticky_per: "frame" draws for each of the 4 frames, as Machado et al. (2018) define it and ALE does. "step"
+            draws once per agent step, as the released code of FIRE does.
+        max_frames: Frames after which an episode is truncated. One agent step is 4 frames.
+        threads: Number of threads. It does not change the trajectory.
 
-    Seeds must lie in 0 … 2³¹ − 1. Raises ValueError for anything out of range and for unknown games; ImportError,
-    in one line, if ale-py is not installed.
+    Raises:
+        ValueError: A setting is out of range, or the game is unknown.
+        ImportError: ale-py is not installed.
     """
 
     def __init__(
@@ -52,7 +56,7 @@ class AtariVector:
         env_id = resolve_env(env)
         short_names = {known: short for short, known in games().items()}
         if env_id not in short_names:
-            raise ValueError(f"{env_id} is no Atari game: `supple list games` names them")
+            raise ValueError(f"{env_id} is not an Atari game: see `supple list games`")
         self.num_envs = num_envs
         self._envs = ale().AtariVectorEnv(
             short_names[env_id],
@@ -87,13 +91,13 @@ class AtariVector:
         self._lengths = np.zeros(num_envs, int)
 
     def reset(self, seeds: Sequence[int]) -> np.ndarray:
-        """Seed and reset all games, one seed each; returns their observations, (n, 4, 84, 84) uint8.
+        """Reset all games with one seed each, and return their observations, (n, 4, 84, 84) uint8.
 
-        Unfinished episodes are dropped and not reported. Raises ValueError for seeds of the wrong number or size.
+        Unfinished episodes are not reported. Raises ValueError if the number of seeds is wrong or one is out of range.
         """
         if len(seeds) != self.num_envs:
             raise ValueError(f"{self.num_envs} environments need as many seeds, got {len(seeds)}")
-        if not all(0 <= seed < 2**31 for seed in seeds):  # ALE takes int32, and a negative one as "as you were"
+        if not all(0 <= seed < 2**31 for seed in seeds):  # ALE takes int32, and a negative seed changes nothing
             raise ValueError(f"Atari needs seeds from 0 to 2**31 - 1, got {list(seeds)}")
         self._generator = np.random.default_rng([*map(int, seeds)])
         self._previous = np.zeros(self.num_envs, np.int64)
@@ -103,14 +107,14 @@ class AtariVector:
         return obs
 
     def step(self, actions: np.ndarray) -> StepResult:
-        """Take one agent step (4 frames) of every game; `actions` is (n,), numbers of the game's minimal action set.
+        """Make one agent step (4 frames) in all games. actions: (n,), indices in the game's minimal action set.
 
-        Raises ValueError for actions of the wrong number or out of range.
+        Raises ValueError if the number of actions is wrong or an action is out of range.
         """
         actions = np.asarray(actions, np.int64)
         if actions.shape != (self.num_envs,):
             raise ValueError(f"{self.num_envs} environments need as many actions, got shape {actions.shape}")
-        if actions.min() < 0 or actions.max() >= self._actions:  # ALE would wait for ever
+        if actions.min() < 0 or actions.max() >= self._actions:  # ALE would wait forever
             raise ValueError(f"actions must be from 0 to {self._actions - 1}, got {actions.tolist()}")
         if self._sticky:
             actions = stick(actions, self._previous, self._generator.random(self.num_envs) < self._sticky)
@@ -123,18 +127,18 @@ class AtariVector:
         done = terminated | truncated
         if done.any():
             final_obs = obs.copy()
-            final_obs[done] = info["final_obs"][done]  # its other rows hold no observation
+            final_obs[done] = info["final_obs"][done]  # its other rows are no observations
             for i in np.flatnonzero(done).tolist():
                 episodes.append(Episode(i, float(self._returns[i]), int(self._lengths[i])))
             self._returns[done], self._lengths[done] = 0.0, 0
-            self._previous = np.where(done, 0, self._previous)  # an episode begins as if after a no-op
+            self._previous = np.where(done, 0, self._previous)  # before the first action of an episode: a no-op
         return StepResult(obs, reward, terminated, truncated, final_obs, episodes)
 
     def progress(self, steps: int) -> None:
-        """Do nothing: no shift comes gradually here (see `make_pixels`)."""
+        """Do nothing: this vector has no shifts (see `make_pixels`)."""
 
     def close(self) -> None:
-        """Stop the threads; the vector cannot be used afterwards."""
+        """Stop the threads. The vector cannot be used afterwards."""
         self._envs.close()
         del self._envs
 
@@ -144,13 +148,13 @@ def _check_settings(num_envs: int, sticky: float, sticky_per: str, max_frames: i
         if value < 1:
             raise ValueError(f"{name} must be at least 1, got {value}")
     if not 0.0 <= sticky <= 1.0:
-        raise ValueError(f"sticky is a probability, from 0 to 1, got {sticky}")
+        raise ValueError(f"sticky is a probability and must be in [0, 1], got {sticky}")
     if sticky_per not in ("frame", "step"):
         raise ValueError(f"sticky_per must be 'frame' or 'step', got {sticky_per!r}")
 
 
 def stick(actions: np.ndarray, previous: np.ndarray, repeat: np.ndarray) -> np.ndarray:
-    """Return the actions that reach the game: the previous one where `repeat`, the chosen one elsewhere; all (n,)."""
+    """Return the actions that the game receives: `previous` where `repeat` is true, else `actions`; all (n,)."""
     return np.where(repeat, previous, actions)
 
 
@@ -166,19 +170,20 @@ def make_pixels(
     seed: int = 0,
     task: int = 0,
 ) -> Envs:
-    """Return `num_envs` copies of an environment that shows (4, height, width) uint8 and takes numbered actions.
+    """Return `num_envs` copies of an environment with observations (4, height, width) uint8 and discrete actions.
 
-    An Atari game (see `AtariVector`, for the settings too), or any registered environment that shows one grey
-    frame, (height, width) uint8, of which four are stacked, zeros before the first of an episode. Only Atari has
-    stickiness, a cap on frames and threads: elsewhere these settings have no effect.
+    The environment is an Atari game (see `AtariVector`) or any registered environment that returns one grey frame,
+    (height, width) uint8. Four frames are stacked, with zeros before the first of an episode. sticky, sticky_per,
+    max_frames and threads only affect Atari games.
 
-    shifts, seed, task: what changes between the tasks of a stream, see `Shifted`. ALE's vector knows no modes, so
-    with shifts Gymnasium's own wrappers play an Atari game, in one thread: the same pixels and rules, sticky
-    actions from another generator, and about four fifths of the speed of one thread.
+    ALE's vector environment does not support modes. Therefore Atari games with shifts use Gymnasium's wrappers in one
+    thread: the pixels and rules are the same, sticky actions come from another generator, and the speed is about four
+    fifths of one thread's. shifts, seed, task: see `Shifted`.
 
-    Raises ValueError, by name, for an environment with other actions or observations, with images smaller
-    than 36 × 36, the smallest that the Nature CNN can take, or for a shift that does not fit; ImportError, in one
-    line, where Atari with shifts lacks OpenCV.
+    Raises:
+        ValueError: The environment has other actions or observations, its images are smaller than 36 × 36, which the
+            Nature CNN needs, or a shift does not fit. The message names the environment.
+        ImportError: Atari with shifts needs OpenCV, which is not installed.
     """
     env_id = resolve_env(env)
     if env_id.startswith("ALE/") and shifts is not None:
@@ -197,12 +202,12 @@ def make_pixels(
 
 
 def _game(env_id: str, sticky: float, sticky_per: str, max_frames: int) -> gym.Env:
-    """Return one Atari game that shows what `AtariVector` stacks, (84, 84) uint8."""
+    """Return an Atari game with the single frames that `AtariVector` stacks, (84, 84) uint8."""
     ale()
     env = gym.make(
         env_id,
         disable_env_checker=True,
-        frameskip=1,  # the wrapper skips
+        frameskip=1,  # the wrapper skips frames
         repeat_action_probability=sticky if sticky_per == "frame" else 0.0,
         max_num_frames_per_episode=max_frames,
     )
@@ -214,9 +219,10 @@ def _game(env_id: str, sticky: float, sticky_per: str, max_frames: int) -> gym.E
 
 
 class Sticky(gym.ActionWrapper):
-    """Repeats the previous action with a probability, one draw a step; an episode begins as if after a no-op.
+    """A wrapper that repeats the previous action with a probability, drawn once per step.
 
-    Gymnasium's `StickyAction` never repeats at an episode's first step, and takes no probability of 1.
+    The action before the first step of an episode is a no-op. Gymnasium's `StickyAction` never repeats at the first
+    step of an episode, and does not support a probability of 1.
     """
 
     def __init__(self, env: gym.Env, probability: float) -> None:
@@ -247,17 +253,17 @@ def _stacked(env_id: str, shifts: Shifts | str | None, seed: int, task: int) -> 
 def _check_spaces(env_id: str, observation: gym.Space, action: gym.Space) -> None:
     if not isinstance(action, gym.spaces.Discrete):
         other = ": use ppo" if isinstance(action, gym.spaces.Box) else ""
-        raise ValueError(f"DQN needs discrete actions; {env_id} has {action}{other}")
+        raise ValueError(f"DQN needs discrete actions, but {env_id} has {action}{other}")
     shape = observation.shape or ()
     if observation.dtype != np.uint8 or len(shape) != 2:
         colour = observation.dtype == np.uint8 and len(shape) == 3 and shape[-1] == 3
         wrappers = "GrayscaleObservation" if colour else "AddRenderObservation, then GrayscaleObservation,"
         raise ValueError(
-            f"DQN needs grey images, (height, width) uint8; {env_id} shows {observation}: register it with "
-            f"gymnasium.wrappers.{wrappers} around it"
+            f"DQN needs grey images, (height, width) uint8, but {env_id} has {observation}: register it with the "
+            f"wrapper gymnasium.wrappers.{wrappers} around it"
         )
     if min(shape) < SMALLEST:
         raise ValueError(
-            f"the Nature CNN needs images of at least {SMALLEST} × {SMALLEST}; {env_id} shows {shape[0]} × {shape[1]}: "
-            "register it with gymnasium.wrappers.ResizeObservation around it"
+            f"the Nature CNN needs images of at least {SMALLEST} × {SMALLEST}, but {env_id} has {shape[0]} × "
+            f"{shape[1]}: register it with the wrapper gymnasium.wrappers.ResizeObservation around it"
         )

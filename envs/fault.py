@@ -1,18 +1,18 @@
-"""What an environment does wrong, as one exception whose message is one line."""
+"""The exception for environments that misbehave, with a message of one line."""
 
 import reprlib
 from typing import Any
 
 import numpy as np
 
-BLAMED = (Exception, SystemExit)  # an environment's own; Ctrl-C is not its fault
-LONGEST = 300  # characters of an error's own words
+BLAMED = (Exception, SystemExit)  # for which the environment is to blame; Ctrl-C is not its fault
+LONGEST = 300  # characters of the original error message
 
 
 class EnvironmentFault(RuntimeError):
-    """An environment raised an exception, or did what Gymnasium's interface does not allow.
+    """An environment raised an exception or violated Gymnasium's interface.
 
-    environment: its name. what: what it did, one line.
+    environment: its name. what: a description in one line.
     """
 
     def __init__(self, environment: str, what: str) -> None:
@@ -24,22 +24,22 @@ class EnvironmentFault(RuntimeError):
 
 
 def raised(call: str, error: BaseException) -> str:
-    """Return what a call of an environment did that raised an error: `step() raised OSError: …`."""
+    """Return a description of a call that raised an error, such as `step() raised OSError: …`."""
     words = " ".join(str(error).split())[:LONGEST]
     return f"{call} raised {type(error).__name__}{words and f': {words}'}"
 
 
 def shown(value: Any) -> str:
-    """Return a value in a few words."""
+    """Return a short description of a value."""
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
         return f"an array of shape {value.shape}"
     return " ".join(reprlib.repr(value).split())
 
 
 def is_numbers(value: Any, shape: tuple[int, ...]) -> bool:
-    """Return whether a value is real numbers in this shape; () is a single number."""
+    """Return whether a value consists of real numbers in this shape. The shape () is a single number."""
     try:
         array = np.asarray(value)
-    except (TypeError, ValueError):  # a list with rows of different lengths, say
+    except (TypeError, ValueError):  # for instance, a list with rows of different lengths
         return False
     return array.shape == shape and array.dtype.kind in "biuf"

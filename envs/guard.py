@@ -1,9 +1,8 @@
-"""The two wrappers between an agent and a simulator: actions are clipped, explosions end the episode, and what an
-environment may not do is said in one line.
+"""Two wrappers between an agent and a simulator: one clips actions, the other detects explosions and faults.
 
-An unstable policy can drive MuJoCo to states that are not numbers. MuJoCo then resets its state silently, in
-the middle of a step, and goes on: the agent would learn from a jump to the start that it was never told of.
-Lillo & Cheney (2025, arXiv 2509.22562, Appendix F) count such runs as failures, so they must be seen and reported.
+An unstable policy can drive MuJoCo to states that are not finite. MuJoCo then silently resets its state in the middle
+of a step and continues, so that the agent would learn from an unreported jump to the start. Lillo & Cheney (2025, arXiv
+2509.22562, Appendix F) count such runs as failures, so they must be detected and reported.
 """
 
 import sys
@@ -18,15 +17,15 @@ from .fault import BLAMED, EnvironmentFault, is_numbers, raised, shown
 from .shifts.base import name_of
 
 REWARD_FLOOR = -1e6
-"""A reward of one step below this is an explosion (in the environment's own units). Sound physics and bounded
-actions stay far above it in all v5 tasks."""
+"""The reward of a step below which physics has exploded, in the environment's units. In all v5 tasks, rewards stay far
+above it without explosions and with bounded actions."""
 
 NUMBER = (float, int)
 WHOLE_NUMBERS = (gym.spaces.Discrete, gym.spaces.MultiDiscrete, gym.spaces.MultiBinary)
 
 
 class ClipActions(gym.Wrapper):
-    """Clips each action to the bounds of the (Box) action space; NaN stays NaN, for the guard to find.
+    """A wrapper that clips actions to the bounds of the Box action space. NaN stays NaN, so that the guard detects it.
 
     `gymnasium.wrappers.ClipAction` also widens `action_space` to infinity, which hides the bounds from agents
     that scale their actions to them, and uses `np.clip`, which takes twice as long.
@@ -35,7 +34,7 @@ class ClipActions(gym.Wrapper):
     def __init__(self, env: gym.Env) -> None:
         super().__init__(env)
         if not isinstance(env.action_space, gym.spaces.Box):
-            raise ValueError(f"actions of {env.action_space} cannot be clipped: a Box is needed")
+            raise ValueError(f"actions can only be clipped in a Box action space, got {env.action_space}")
         self._low, self._high = env.action_space.low, env.action_space.high
 
     def step(self, action: np.ndarray) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
@@ -43,24 +42,23 @@ class ClipActions(gym.Wrapper):
 
 
 class Guard(gym.Wrapper):
-    """Ends the episode when the physics explodes, and says so; refuses what is no step and no reset at all.
+    """A wrapper that ends the episode when the physics explodes, and checks the results of `reset` and `step`.
 
-    An explosion is a reward that is not finite or below `REWARD_FLOOR`, an observation that is not finite, or
-    a MuJoCo simulation that diverged and was reset by MuJoCo itself: it counts bad positions, velocities,
-    accelerations and controls in `data.warning` until the next reset of the environment. (Simulation time
-    running backwards would be a little cheaper to ask for, but misses a divergence in the first step of an
-    episode.)
+    An explosion is a reward that is not finite or below `REWARD_FLOOR`, an observation that is not finite, or a
+    simulation that diverged, so that MuJoCo reset it. MuJoCo counts bad positions, velocities, accelerations and
+    controls in `data.warning` until the next reset of the environment. (Checking whether simulation time runs backwards
+    would be a little cheaper, but would miss a divergence in the first step of an episode.)
 
-    At an explosion `step` returns the last sound observation, reward 0.0, terminated True, truncated False,
-    and an info with two more entries, both fit for JSON:
-    `explosion`: the reward in question, a float, or "nan", "inf", "-inf";
+    At an explosion, `step` returns the last finite observation, reward 0.0, terminated True, truncated False,
+    and an info with two more entries, both valid in JSON:
+    `explosion`: the original reward, a float, or "nan", "inf", "-inf";
     `explosion_cause`: "reward", "observation" or "simulation".
 
-    Raises EnvironmentFault where the environment raises an exception or exits, and for what it may not give:
-    observations of another shape or outside a space of whole numbers, first observations that are not finite, a
-    reward, `terminated` or `truncated` that is not a single number, an info that is no dictionary.
+    Raises EnvironmentFault if the environment raises an exception or exits, or if it returns invalid values:
+    observations with the wrong shape or outside a discrete space, first observations that are not finite, a reward,
+    `terminated` or `truncated` that is not a single number, an info that is not a dictionary.
 
-    Cost, measured on HalfCheetah: 1.5 µs (warm caches) to 4 µs (eight environments in turn) a step of 62 µs.
+    Cost, measured on HalfCheetah: 1.5 µs (warm caches) to 4 µs (eight environments in turn) per step of 62 µs.
     """
 
     def __init__(self, env: gym.Env) -> None:
@@ -68,7 +66,7 @@ class Guard(gym.Wrapper):
         self.name = name_of(env)
         for what in ("observation_space", "action_space"):
             if not isinstance(space := getattr(env, what, None), gym.Space):
-                raise EnvironmentFault(self.name, f"its {what} is {shown(space)}, not a gymnasium.Space")
+                raise EnvironmentFault(self.name, f"{what} is {shown(space)}, not a gymnasium.Space")
         space = self._space = env.observation_space
         self._real_valued = isinstance(space, gym.spaces.Box) and np.issubdtype(space.dtype, np.floating)
         self._shape, self._dtype = space.shape, space.dtype
@@ -77,7 +75,7 @@ class Guard(gym.Wrapper):
         self._divergences: tuple[Any, ...] = ()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_divergences": ()}  # MuJoCo's objects: a copy has its own
+        return {**self.__dict__, "_divergences": ()}  # these are MuJoCo's objects, and a copy has its own
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -93,7 +91,7 @@ class Guard(gym.Wrapper):
         observation, info = result
         self._require_sound("reset()", observation, info)
         if self._real_valued and not (isfinite(vdot(observation, observation)) or np.isfinite(observation).all()):
-            raise EnvironmentFault(self.name, "reset() gave an observation that is not finite")
+            raise EnvironmentFault(self.name, "reset() returned an observation that is not finite")
         self._last_observation = observation
         self._divergences = _divergence_counters(self.env)
         return observation, info
@@ -108,7 +106,7 @@ class Guard(gym.Wrapper):
         except (TypeError, ValueError):
             wanted = "(observation, reward, terminated, truncated, info)"
             raise self._returned("step()", result, wanted) from None
-        plain = (  # nearly all observations are, and it is quickly told
+        plain = (  # a fast check that nearly all observations pass
             observation.dtype is self._dtype and observation.shape == self._shape
             if type(observation) is ndarray
             else type(observation) is int and observation in self._range
@@ -125,8 +123,8 @@ class Guard(gym.Wrapper):
         cause = None
         if not (REWARD_FLOOR <= reward < inf):  # type: ignore[operator]  # written so that NaN fails it
             cause = "reward"
-        # One product is the cheapest reduction that keeps every NaN and infinity. It may overflow for numbers
-        # that are huge but finite, so only a product that is not finite is followed by the exact question.
+        # A dot product is the cheapest reduction that preserves NaN and infinity. It may overflow for huge finite
+        # numbers, so the exact check follows if the product is not finite.
         elif self._real_valued and not (isfinite(vdot(observation, observation)) or np.isfinite(observation).all()):
             cause = "observation"
         else:
@@ -141,7 +139,7 @@ class Guard(gym.Wrapper):
         return self._last_observation, 0.0, True, False, info
 
     def close(self) -> None:
-        under_way = sys.exception()  # which is then the one to be told
+        under_way = sys.exception()  # takes precedence over errors of close()
         try:
             self.env.close()
         except BLAMED as error:
@@ -153,7 +151,7 @@ class Guard(gym.Wrapper):
         if isinstance(space, gym.spaces.Box):
             shape = space.shape
             if isinstance(observation, ndarray) and observation.shape != shape:
-                what = f"{call} gave an observation of shape {observation.shape}, not {shape}"
+                what = f"{call} returned an observation of shape {observation.shape}, not {shape}"
                 raise EnvironmentFault(self.name, what)
             if not is_numbers(observation, shape):
                 raise self._gave(call, observation, "observation", f"{prod(shape)} numbers")
@@ -170,7 +168,7 @@ class Guard(gym.Wrapper):
                 raise self._gave("step()", value, what, "True or False")
 
     def _gave(self, call: str, value: Any, part: str, wanted: str) -> EnvironmentFault:
-        return EnvironmentFault(self.name, f"{call} gave {shown(value)} as {part}, not {wanted}")
+        return EnvironmentFault(self.name, f"{call} returned {shown(value)} as {part}, not {wanted}")
 
     def _returned(self, call: str, result: Any, wanted: str) -> EnvironmentFault:
         given = f"{len(result)} values" if isinstance(result, tuple) else shown(result)
@@ -178,7 +176,7 @@ class Guard(gym.Wrapper):
 
 
 def _divergence_counters(env: gym.Env) -> tuple[Any, ...]:
-    """MuJoCo's live counters of divergence (objects with `.number`), or () for other physics."""
+    """Return MuJoCo's live counters of divergence (objects with `.number`), or () for other physics."""
     warnings = getattr(getattr(env.unwrapped, "data", None), "warning", None)
     if warnings is None:
         return ()

@@ -1,11 +1,11 @@
-"""The names of HumanoidBench's h1 tasks: `import supple.envs` registers `h1-walk-v0` and the others.
+"""The names of HumanoidBench's h1 tasks. `import supple.envs` registers `h1-walk-v0` and the others.
 
-They are made in `humanoid_tasks.py`, which is imported, and MuJoCo with it, when one of them is.
+The tasks are defined in `humanoid_tasks.py`, which is only imported, with MuJoCo, when one of them is made.
 """
 
 import gymnasium as gym
 
-# Task, which is also the name of its scene → its class in humanoid_tasks.py, and what else it needs.
+# Task (also the name of its scene) → its class in humanoid_tasks.py, and further arguments.
 H1_TASKS: dict[str, tuple[str, dict[str, float]]] = {
     "walk": ("Walk", {"speed": 1.0}),
     "stand": ("Stand", {}),

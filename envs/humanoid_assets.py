@@ -1,4 +1,4 @@
-"""Where HumanoidBench's model files are on this machine. They are the authors' own, read unchanged."""
+"""The location of HumanoidBench's model files on this machine. They are the authors' own files, used unchanged."""
 
 import importlib.util
 import os
@@ -11,7 +11,7 @@ NAME = "humanoid-bench"
 
 
 def cache_folder() -> Path:
-    """Return where `supple fetch` puts what it downloads: `SUPPLE_CACHE`, or `supple` in the user's cache (XDG)."""
+    """Return the folder for downloads of `supple fetch`: `SUPPLE_CACHE`, or `supple` in the user's cache (XDG)."""
     if chosen := os.environ.get("SUPPLE_CACHE"):
         return Path(chosen).expanduser()
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "supple"
@@ -19,7 +19,7 @@ def cache_folder() -> Path:
 
 @cache
 def manifest() -> dict[str, str]:
-    """Return every file that the h1 tasks need: path below the assets' folder → SHA-256, in hexadecimal."""
+    """Return all files that the h1 tasks need: path in the assets folder → SHA-256 in hexadecimal."""
     text = resources.files(__package__).joinpath("humanoid_assets.sha256").read_text()
     return {path: digest for digest, path in (line.split("  ", 1) for line in text.splitlines())}
 
@@ -27,21 +27,23 @@ def manifest() -> dict[str, str]:
 def assets_folder() -> Path:
     """Return the folder with HumanoidBench's MJCF files and meshes (`envs/h1_pos_walk.xml`, …).
 
-    The first of: the `assets` folder of an installed `humanoid_bench` (which is found, not imported: it would
-    bring in JAX), the folder that `SUPPLE_HUMANOID_ASSETS` names, the cache that `supple fetch humanoid-bench`
-    fills. Raises FileNotFoundError, in one line, if there is none, or if the one there is lacks a file.
+    It is the first that exists of: the `assets` folder of an installed `humanoid_bench` (located without an import,
+    which would load JAX), the folder in `SUPPLE_HUMANOID_ASSETS`, the cache that `supple fetch humanoid-bench` fills.
+    Raises FileNotFoundError if there is none, or if a file is missing.
     """
     cached = cache_folder() / NAME
-    folder = (_installed() or _named() or cached).absolute()  # Gymnasium takes a relative path for one of its own
+    folder = (
+        _installed() or _named() or cached
+    ).absolute()  # Gymnasium would resolve a relative path in its own folder
     if not folder.is_dir():
         named = os.environ.get(VARIABLE)
         raise FileNotFoundError(
-            "HumanoidBench's model files are needed: `supple fetch humanoid-bench` downloads them, or install "
-            f"humanoid_bench, or let {VARIABLE} name its assets folder" + (f" ({named} is no folder)" if named else "")
+            "HumanoidBench's model files are missing: download them with `supple fetch humanoid-bench`, install "
+            f"humanoid_bench, or set {VARIABLE} to its assets folder" + (f" ({named} is not a folder)" if named else "")
         )
     for path in manifest():
         if not (folder / path).is_file():
-            remedy = f"`supple fetch {NAME}` downloads it" if folder == cached.absolute() else "is it complete?"
+            remedy = f"run `supple fetch {NAME}`" if folder == cached.absolute() else "is the folder complete?"
             raise FileNotFoundError(f"{folder} lacks HumanoidBench's {path}: {remedy}")
     return folder
 

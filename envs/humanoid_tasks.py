@@ -1,7 +1,6 @@
-"""HumanoidBench's h1 tasks: what each of them rewards, when it ends, and what it draws at reset.
+"""HumanoidBench's h1 tasks: their rewards, terminations and random starts.
 
-Where T appears in a formula it is `tolerance`. Lengths in metres, speeds in m/s. A term that is a product of
-others is named by what it asks for, as in the original's info.
+Lengths are in metres, speeds in m/s. The names of terms are those of the original's info.
 """
 
 import math
@@ -12,11 +11,11 @@ import numpy as np
 from .humanoid_bench import STAND_HEIGHT, H1Env
 from .tolerance import tolerance
 
-FLOOR = 0  # the number of its geom in every scene
+FLOOR = 0  # the index of its geom in every scene
 
 
 class Walk(H1Env):
-    """walk, run: stand upright and go forward at `speed`. Ends with a fall."""
+    """walk, run: stand upright and move forward at `speed`. Ends with a fall."""
 
     def __init__(self, speed: float, **scene: Any) -> None:
         super().__init__(**scene)
@@ -31,7 +30,7 @@ class Walk(H1Env):
 
 
 class Stand(H1Env):
-    """stand: upright and at rest. Ends with a fall."""
+    """stand: stand upright and at rest. Ends with a fall."""
 
     def reward(self) -> tuple[float, dict[str, float]]:
         control, stand, still = self.small_control(), self.stand(), self.still()
@@ -42,7 +41,7 @@ class Stand(H1Env):
 
 
 class Hurdle(H1Env):
-    """hurdle: run at 5 m/s over hurdles, and leave the walls at the sides and behind alone. Ends with a fall."""
+    """hurdle: run over hurdles at 5 m/s without touching the walls at the sides and behind. Ends with a fall."""
 
     camera = "cam_hurdle"
 
@@ -62,9 +61,9 @@ class Hurdle(H1Env):
 
 
 class Crawl(H1Env):
-    """crawl: through a tunnel on all fours, at 1 m/s; outside of it (|y| > 1) the reward is 0. Never ends."""
+    """crawl: crawl through a tunnel on all fours at 1 m/s. Outside of it (|y| > 1) the reward is 0. Never ends."""
 
-    QUATERNION = (0.75, 0.0, 0.65, 0.0)  # of the pelvis, on all fours; as given, not of norm 1
+    QUATERNION = (0.75, 0.0, 0.65, 0.0)  # of the pelvis when crawling, as in the original, without norm 1
 
     def look_up(self) -> None:
         super().look_up()
@@ -81,7 +80,7 @@ class Crawl(H1Env):
 
 
 class Climb(H1Env):
-    """stair, slide: walk over stairs, or slopes, with the head well above both feet. Ends with the torso down."""
+    """stair, slide: walk over stairs or slopes with the head well above both feet. Ends when the torso tips over."""
 
     def look_up(self) -> None:
         super().look_up()
@@ -97,7 +96,7 @@ class Climb(H1Env):
 
 
 class Pole(H1Env):
-    """pole: go forward at 0.5 m/s between poles without touching them. Ends with a fall."""
+    """pole: move forward at 0.5 m/s between poles without touching them. Ends with a fall."""
 
     def __init__(self, **scene: Any) -> None:
         super().__init__(**scene)
@@ -116,15 +115,15 @@ class Pole(H1Env):
 
 
 class Maze(H1Env):
-    """maze: from checkpoint to checkpoint at 2 m/s, without touching the walls. Ends with a fall.
+    """maze: move from checkpoint to checkpoint at 2 m/s without touching the walls. Ends with a fall.
 
-    `stage` counts the checkpoints that were reached in this episode. It goes on, by one a step, before the
-    reward is computed, which then is that of the new stage, and a bonus of 100 · stage.
+    `stage` is the number of checkpoints reached in this episode. It increases, by at most one per step, before the
+    reward is computed. The reward is then that of the new stage plus a bonus of 100 · stage.
     """
 
     camera = "cam_maze"
-    CHECKPOINTS = ((0.0, 0.0), (3.0, 0.0), (3.0, 6.0), (6.0, 6.0), (6.0, 6.0))  # to reach, by stage
-    VELOCITIES = ((2.0, 0.0), (2.0, 0.0), (0.0, 2.0), (2.0, 0.0))  # wanted, by stage; at the last, none in particular
+    CHECKPOINTS = ((0.0, 0.0), (3.0, 0.0), (3.0, 6.0), (6.0, 6.0), (6.0, 6.0))  # the next one, by stage
+    VELOCITIES = ((2.0, 0.0), (2.0, 0.0), (0.0, 2.0), (2.0, 0.0))  # target velocity, by stage; none at the last
 
     def __init__(self, **scene: Any) -> None:
         super().__init__(**scene)
@@ -151,7 +150,7 @@ class Maze(H1Env):
         return (0.2 * (stand * control) + 0.4 * move + 0.4 * near) * wall + bonus, terms
 
     def _distance(self, position: np.ndarray) -> float:
-        """To the checkpoint, seen from above."""
+        """Return the horizontal distance to the next checkpoint."""
         return math.dist(position.tolist()[:2], self.CHECKPOINTS[self.stage])
 
     def _heading(self) -> float:
@@ -165,7 +164,7 @@ class Maze(H1Env):
 
 
 class Sit(H1Env):
-    """sit_simple: sit down on the chair behind, upright and at rest. Ends when the pelvis is too low."""
+    """sit_simple: sit on the chair behind, upright and at rest. Ends when the pelvis is too low."""
 
     def look_up(self) -> None:
         super().look_up()
@@ -186,7 +185,7 @@ class Sit(H1Env):
 
 
 class SitAnywhere(Sit):
-    """sit_hard: as sit_simple, with a chair that can be pushed, from a random place and in a random direction."""
+    """sit_hard: as sit_simple, but with a chair that can be pushed and a random start position and direction."""
 
     def begin(self) -> None:
         qpos = self.data.qpos.copy()
@@ -196,10 +195,10 @@ class SitAnywhere(Sit):
 
 
 class Balance(H1Env):
-    """balance_simple, balance_hard: stand at rest on a board on a sphere, which in hard rolls.
+    """balance_simple, balance_hard: stand at rest on a board on a sphere, which rolls in balance_hard.
 
-    Ends when the pelvis is too low, the sphere touches anything but floor and board, or anything but the sphere
-    touches the floor.
+    Ends when the pelvis is too low, when the sphere touches anything but floor and board, or when anything but the
+    sphere touches the floor.
     """
 
     def __init__(self, **scene: Any) -> None:
@@ -221,7 +220,7 @@ class Balance(H1Env):
 
 
 class Reach(H1Env):
-    """reach: the left hand to `goal`, drawn at every reset, upright and without haste. Never ends.
+    """reach: move the left hand to `goal`, which is drawn at every reset, upright and slowly. Never ends.
 
     Observations, (57,): qpos (26), qvel (25), the left hand's position (3), the goal (3).
     """
@@ -248,7 +247,7 @@ class Reach(H1Env):
         return np.concatenate((self.data.qpos, self.data.qvel, self._hand, self.goal))
 
     def render(self) -> Any:
-        if self.render_mode is not None:  # without one, Gymnasium says what is missing
+        if self.render_mode is not None:  # if None, Gymnasium explains what is missing
             viewer = self.mujoco_renderer._get_viewer(self.render_mode)
             viewer.add_marker(pos=self.goal, size=np.full(3, 0.05), rgba=np.array([0.8, 0.3, 0.3, 1.0]))
         return super().render()

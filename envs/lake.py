@@ -1,5 +1,7 @@
-"""The frozen lake of two by two fields of a blog post on the primacy bias ("It's Time to Move On: Primacy Bias and Why
-It Helps to Forget", ICLR 2024): `import supple.envs` registers it as `FrozenLake2x2-v0`.
+"""The 2 × 2 frozen lake from a blog post on the primacy bias.
+
+"It's Time to Move On: Primacy Bias and Why It Helps to Forget", ICLR 2024. `import supple.envs` registers it as
+`FrozenLake2x2-v0`.
 """
 
 from typing import Any
@@ -7,15 +9,15 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.envs.toy_text.frozen_lake import FrozenLakeEnv
 
-LAKE = ("SH", "FG")  # start, hole; frozen, goal: down and then right
+LAKE = ("SH", "FG")  # start, hole; frozen, goal. The way is down, then right
 STEPS = 2
 
 
 class FrozenLake2x2(FrozenLakeEnv):
-    """Gymnasium's FrozenLake with the map SH/FG, not slippery, whose episodes end with their second step.
+    """Gymnasium's FrozenLake with the map SH/FG, not slippery, with episodes of at most two steps.
 
-    That is an end and no time limit: as in the post's code, nothing comes after it, so that with γ = 1 a step against
-    the wall is worth nothing.
+    The second step terminates an episode and does not truncate it. As in the post's code, nothing is bootstrapped, so
+    that with γ = 1 a step against the wall has no value.
     """
 
     def __init__(self, render_mode: str | None = None) -> None:

@@ -1,11 +1,11 @@
-"""Making one environment by name, the way every run of this toolkit sees it.
+"""Make an environment by its name, with the wrappers that all runs use.
 
-The stack, innermost first: the registered environment, Gymnasium's order check and time limit, the guard against
-physics explosions, the shifts of a stream's tasks, clipping of actions. So the guard judges the rewards that the
-physics gave, and shifted actions are within bounds. Gymnasium's passive checker, which costs time, is left out.
+The wrappers, innermost first: Gymnasium's order check and time limit, the guard against explosions of physics, the
+shifts of a stream's tasks, clipping of actions. So the guard checks the original rewards, and shifted actions are
+within bounds. Gymnasium's passive checker is left out, because it takes time.
 
-Terminations are those of the v5 tasks, which are the ones of Lillo & Cheney (2025, arXiv 2509.22562, section 7): a fall
-ends Hopper and Walker2d, an unhealthy height ends Ant and Humanoid, and HalfCheetah always runs its 1000 steps.
+Terminations are those of the v5 tasks, as in Lillo & Cheney (2025, arXiv 2509.22562, section 7): a fall ends Hopper and
+Walker2d, an unhealthy height ends Ant and Humanoid, and HalfCheetah always runs for 1000 steps.
 """
 
 import logging
@@ -48,25 +48,26 @@ _log = logging.getLogger("supple.envs.mujoco")
 
 
 def environment_names() -> tuple[str, ...]:
-    """Return the short names, in the order they are shown to people; every registered Gymnasium id works as well."""
+    """Return the short names of environments in display order. Every registered Gymnasium id works as well."""
     return tuple(SHORT_NAMES)
 
 
 def resolve_env(name: str) -> str:
-    """Return the Gymnasium id that `name` stands for: a short name (`hopper`), an Atari game, or a registered id.
+    """Return the Gymnasium id for a name: a short name (`hopper`), an Atari game, or a registered id.
 
-    `module:id` is the id alone, once that module was imported, which is not done here: the name may come out of a file.
-    Short names may be written in any case, games also with or without separators (`beam_rider`, `BeamRider`).
-    Of Atari's many ids only `ALE/<Game>-v5` count: the older ones differ in settings that are made here.
-    ale-py is imported only for a name that is nothing else.
+    For `module:id`, the module must already be imported. It is not imported here, because the name may come from a
+    file. Short names may have any case, and games any separators (`beam_rider`, `BeamRider`). Of Atari's ids, only
+    `ALE/<Game>-v5` are supported, because the older ones differ in settings that are chosen here. ale-py is only
+    imported for names that nothing else matches.
 
-    Raises ValueError, with the nearest names, for anything else; ImportError, while ale-py is missing, for
-    `ALE/…` and for a name that is near no other, since only ale-py knows which games there are.
+    Raises:
+        ValueError: The name is unknown. The message has the nearest names.
+        ImportError: ale-py is not installed, and the name is `ALE/…` or resembles no other name.
     """
     module, colon, own = name.rpartition(":")
     if colon:
         if module not in sys.modules:
-            raise ValueError(f"environment {name!r}: its module has to be named, --plugin {module}")
+            raise ValueError(f"environment {name!r}: its module is not loaded: add --plugin {module}")
         name = own
     if name.lower() in SHORT_NAMES:
         return SHORT_NAMES[name.lower()]
@@ -81,7 +82,7 @@ def resolve_env(name: str) -> str:
         if atari:
             raise
         if not near_names(name.lower(), others):
-            raise ImportError(f"no environment {name!r} is known here, and {error}") from error
+            raise ImportError(f"unknown environment {name!r}, and {error}") from error
         short = {}
     known = {_squash(known): env_id for known, env_id in short.items()}
     known |= {_squash(env_id): env_id for env_id in short.values()}
@@ -92,14 +93,14 @@ def resolve_env(name: str) -> str:
     if near:
         hint = f"did you mean {' or '.join(repr(shown[match]) for match in near)}?"
     else:
-        hint = f"use one of {', '.join(SHORT_NAMES)}, or a registered Gymnasium id"
+        hint = f"use one of {', '.join(SHORT_NAMES)} or a registered Gymnasium id"
     raise ValueError(f"unknown environment {name!r}: {hint} (Atari games: `supple list games`)")
 
 
 def games() -> dict[str, str]:
-    """Return the Atari games that ale-py brings: short name (the ROM's, `beam_rider`) → id (`ALE/BeamRider-v5`).
+    """Return the Atari games of ale-py: short name (the ROM's, `beam_rider`) → id (`ALE/BeamRider-v5`).
 
-    Raises ImportError, in one line, if ale-py is not installed.
+    Raises ImportError if ale-py is not installed.
     """
     ale()
     specs = [spec for spec in gym.registry.values() if spec.namespace == "ALE" and spec.version == 5]
@@ -107,15 +108,15 @@ def games() -> dict[str, str]:
 
 
 def ale() -> ModuleType:
-    """Return the module `ale_py`, which registers its environments when it is imported, and then keeps quiet.
+    """Import and return `ale_py`, which registers its environments, and make it log errors only.
 
-    It prints a banner at the first `gym.make`, unless told before to report errors only.
-    Raises ImportError, in one line, if it is not installed: it is under the GPL, so not among the dependencies.
+    Otherwise it would print a banner at the first `gym.make`. Raises ImportError if it is not installed. It is an
+    optional dependency because it is under the GPL.
     """
     try:
         import ale_py
     except ImportError as error:
-        raise ImportError("Atari needs ale-py (GPL-2.0, an extra of its own): pip install supple[atari]") from error
+        raise ImportError("Atari needs ale-py (GPL-2.0, a separate extra): pip install supple[atari]") from error
     ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
     return ale_py
 
@@ -138,22 +139,25 @@ def make_env(
     task: int = 0,
     max_episode_steps: int | None = None,
 ) -> gym.Env:
-    """Return one environment, ready for an agent.
+    """Return an environment with the wrappers that agents need.
 
-    name: a short name or a Gymnasium id, see `resolve_env`.
-    friction: factor on the sliding friction (first column of MuJoCo's `geom_friction`) of every geom;
-        torsional and rolling friction stay. The held-out variant of Lillo & Cheney's generalization gap, which
-        gives no factor.
-    clip_actions: clip each action to the bounds of the action space before the environment sees it, as
-        CleanRL and Stable-Baselines3 do. MuJoCo clips its motors in any case, but the control cost in the
-        reward is computed from the action as given: unclipped it grows without bound.
-    shifts, seed, task: what changes between the tasks of a stream, the seed of what is drawn for them (not of the
-        episodes), and the task: see `Shifted`.
-    max_episode_steps: steps after which an episode is truncated; None: the environment's own limit.
+    Args:
+        name: A short name or a Gymnasium id (see `resolve_env`).
+        friction: A factor on the sliding friction of every geom (first column of MuJoCo's `geom_friction`). Torsional
+            and rolling friction do not change. It makes the held-out variation for the generalization gap of Lillo &
+            Cheney, who do not state the factor.
+        clip_actions: Clip each action to the bounds of the action space, as CleanRL and Stable-Baselines3 do. MuJoCo
+            always clips its motors, but computes the control cost in the reward from the unclipped action.
+        shifts: The shifts between the tasks of a stream (see `Shifted`).
+        seed: The seed of the shifts' values, not of the episodes.
+        task: The index of the task.
+        max_episode_steps: Steps after which an episode is truncated. By default, the environment's own limit.
 
-    Raises ValueError for an unknown name, a friction that is not a positive finite number, a friction other than 1
-    without MuJoCo physics, a shift that does not fit, or a limit below 1; ImportError where MuJoCo or Box2D is
-    needed and missing; EnvironmentFault where the environment itself cannot be made.
+    Raises:
+        ValueError: The name is unknown, the friction is not positive and finite, the friction is not 1 but there is no
+            MuJoCo physics, a shift does not fit, or the limit is below 1.
+        ImportError: MuJoCo or Box2D is needed and not installed.
+        EnvironmentFault: The environment cannot be made.
     """
     env_id = resolve_env(name)
     if not 0.0 < friction < math.inf:
@@ -184,14 +188,14 @@ def _registered(env_id: str, max_episode_steps: int | None) -> gym.Env:
         if "box2d" in str(gym.spec(env_id).entry_point):
             raise ImportError("Box2D is not installed: pip install supple[box2d]") from error
         raise ImportError(f"{env_id}: {error}") from error
-    except ImportError:  # one line already, which says what to install
+    except ImportError:  # its message already says what to install
         raise
     except BLAMED as error:
         raise EnvironmentFault(env_id, raised("making it", error)) from error
 
 
 def has_friction(name: str) -> bool:
-    """Return whether `make_env` can vary the friction of this environment, which it makes once to see."""
+    """Return whether `make_env` can vary the friction of an environment. The environment is made to find out."""
     env = make_env(name)
     env.close()
     return model_of(env) is not None
@@ -200,10 +204,10 @@ def has_friction(name: str) -> bool:
 def quiet_mujoco(extra: str = "mujoco") -> None:
     """Send MuJoCo's warnings to the Python logger `supple.envs.mujoco` (level INFO), for the whole process.
 
-    By default MuJoCo prints them to the terminal and appends them to `MUJOCO_LOG.TXT` in the working folder:
-    one at every load of HalfCheetah, one for every diverged simulation (which the guard reports in any case).
-    A handler installed by the user is left in place. Errors are not touched: they are Python exceptions.
-    Raises ImportError, in one line that names the `extra` to install, if MuJoCo is not installed.
+    By default, MuJoCo prints them to the terminal and appends them to `MUJOCO_LOG.TXT` in the working folder: one
+    whenever HalfCheetah is loaded, and one for every diverged simulation (which the guard reports anyway). A handler
+    that the user installed stays in place. Errors are not affected, because they are Python exceptions.
+    Raises ImportError, with the `extra` to install, if MuJoCo is not installed.
     """
     try:
         import mujoco
@@ -216,5 +220,5 @@ def quiet_mujoco(extra: str = "mujoco") -> None:
 def _scale_friction(env: gym.Env, env_id: str, factor: float) -> None:
     model = model_of(env)
     if model is None:
-        raise ValueError(f"friction={factor} needs MuJoCo physics, and {env_id} has none: leave friction at 1")
+        raise ValueError(f"friction={factor} needs MuJoCo physics, but {env_id} has none: use friction=1")
     model.geom_friction[:, 0] *= factor

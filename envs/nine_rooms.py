@@ -1,11 +1,11 @@
 """Nine rooms with a hidden goal (Chung et al. 2024, "Parseval Regularization for Continual Reinforcement Learning").
 
-    A B C      15 × 15 cells; walls stand between the rooms, a door in the middle of each wall but those left and
-    D E F      right of the middle room E, in whose centre every episode begins
+    A B C      15 × 15 cells with walls between the rooms. Every wall has a door in the middle, except those to the left
+    D E F      and right of the middle room E, in whose centre all episodes begin.
     G H I
 
-The agent sees its cell and not the goal, which it must find by trying. Facts (sizes, doors, rewards, the goals that may
-be drawn) are those of the released code; `import supple.envs` registers `NineRooms-v0`, with its 100 steps.
+The agent observes its cell, not the goal, which it must find by exploration. Sizes, doors, rewards and possible goals
+are those of the released code. `import supple.envs` registers `NineRooms-v0`, with episodes of 100 steps.
 """
 
 from collections import deque
@@ -16,13 +16,13 @@ import gymnasium as gym
 SIDE = 15  # cells
 ROOM = 5  # cells on each side of a room
 GOAL_REWARD = 3.0
-STEP_COST = 0.01  # for each step that the goal is away
+STEP_COST = 0.01  # times the distance to the goal in steps
 MOVES = ((-1, 0), (1, 0), (0, -1), (0, 1))  # up, down, left, right: (rows, columns)
 START = SIDE * 7 + 7
 
 
 def _neighbour(cell: int, action: int) -> int:
-    """Return the cell that a move leads to: the same one at a wall."""
+    """Return the cell that a move leads to. At a wall, it is the same cell."""
     row, column = divmod(cell, SIDE)
     to_row, to_column = row + MOVES[action][0], column + MOVES[action][1]
     if not (0 <= to_row < SIDE and 0 <= to_column < SIDE):
@@ -35,7 +35,7 @@ def _neighbour(cell: int, action: int) -> int:
 
 
 def _may_be_goal(cell: int) -> bool:
-    """Return whether a cell lies outside the top rooms and the room of the start."""
+    """Return whether a cell is outside the top rooms and the middle room."""
     row, column = cell // SIDE // ROOM, cell % SIDE // ROOM
     return row > 0 and (row, column) != (1, 1)
 
@@ -45,12 +45,12 @@ GOALS = tuple(filter(_may_be_goal, range(SIDE**2)))
 
 
 def distances(goal: int) -> list[int]:
-    """Return the number of steps from each cell to the goal, by a breadth-first search."""
+    """Return the number of steps from each cell to the goal, by breadth-first search."""
     found = {goal: 0}
     queue = deque([goal])
     while queue:
         cell = queue.popleft()
-        for neighbour in NEIGHBOURS[cell]:  # every move has a move back
+        for neighbour in NEIGHBOURS[cell]:  # every move can be reversed
             if neighbour not in found:
                 found[neighbour] = found[cell] + 1
                 queue.append(neighbour)
@@ -58,12 +58,13 @@ def distances(goal: int) -> list[int]:
 
 
 class NineRooms(gym.Env):
-    """Shows the number of the agent's cell, 15 · row + column; takes up, down, left, right (0 to 3).
+    """A gridworld of nine rooms. Observations: the cell, 15 · row + column. Actions: up, down, left, right (0 to 3).
 
-    A step is rewarded for the cell that it leaves, as in the released code: −0.01 for each step that the goal is away,
-    and 3 in the goal, where any action ends the episode. A shortest path of d steps so returns 3 − 0.005·d·(d + 1).
+    As in the released code, the reward of a step belongs to the cell that it leaves: −0.01 times the distance to the
+    goal, and 3 in the goal, where any action ends the episode. The return of a shortest path of d steps is therefore
+    3 − 0.005·d·(d + 1).
 
-    goals: the cells that may be the goal. goal: the one that is. Raises ValueError for any other cell.
+    goals: the possible goal cells. goal: the current one. Raises ValueError for any other cell.
     """
 
     observation_space = gym.spaces.Discrete(SIDE**2)
@@ -81,7 +82,7 @@ class NineRooms(gym.Env):
     @goal.setter
     def goal(self, goal: int) -> None:
         if goal not in self.goals:
-            raise ValueError(f"the goal must be outside the top rooms and the middle one, cell {goal} is not")
+            raise ValueError(f"the goal must be outside the top rooms and the middle room, got cell {goal}")
         self._goal = goal
         self._rewards = [-STEP_COST * steps for steps in distances(goal)]
         self._rewards[goal] = GOAL_REWARD

@@ -1,11 +1,11 @@
-"""Copies of one of Gymnasium's MuJoCo tasks, stepped together: `Vector`'s results bit for bit, in less time.
+"""Batched steps of Gymnasium's MuJoCo tasks: the results of `Vector`, bit for bit, in less time.
 
-Each copy keeps Gymnasium's own environment with its model and simulation. It draws the starts of episodes; a step
-leaves out its Python: one call into MuJoCo for each copy, without Python's lock and so on several threads, then
-observations, rewards, ends, the guard's questions and the time limit for all copies at once.
+Each copy has Gymnasium's environment with its model and simulation, which draws the starts of episodes. A step bypasses
+its Python code. There is one call into MuJoCo per copy, without Python's lock and therefore on several threads. Then
+observations, rewards, terminations, the guard's checks and the time limit are computed for all copies at once.
 
-MuJoCo's own `rollout` is not what steps here: it returns states without the constraint solver's warm start, which the
-next step needs to come out the same to the last bit, and without what some rewards read (docs/reference/benchmarks.md).
+MuJoCo's own `rollout` is not used. It returns states without the constraint solver's warm start, which the next step
+needs for equal bits, and without quantities that some rewards read (docs/reference/benchmarks.md).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -30,15 +30,16 @@ from .shifts.several import Shifts
 from .shifts.shifted import Shifted
 from .vector import Episode, StepResult, Vector
 
-PLAIN = (ClipActions, Guard, TimeLimit, OrderEnforcing)  # wrappers whose work is done here for all copies
-PROOF = 3  # steps that have to come out as Gymnasium's before copies are stepped together
+PLAIN = (ClipActions, Guard, TimeLimit, OrderEnforcing)  # wrappers whose work `Batched` does for all copies
+PROOF = 3  # steps that must equal Gymnasium's before copies are stepped in one batch
 
 
 def side_by_side(make: Callable[[], gym.Env], copies: int, *, batched: bool = True, threads: int = 1) -> Vector:
-    """Return copies of an environment: stepped together where that gives the same and `batched` allows it, else one
-    after the other, as a single one is, which gains nothing.
+    """Return copies of an environment, stepped in one batch if possible, else one by one.
 
-    threads: in which they are stepped together; the results are the same in any number.
+    They are stepped in one batch if there are several, the results are the same and `batched` is set.
+
+    threads: number of threads that step the batch. It does not change the results.
 
     Raises what `Vector` raises."""
     one_by_one = Vector(make, copies)
@@ -49,9 +50,9 @@ def side_by_side(make: Callable[[], gym.Env], copies: int, *, batched: bool = Tr
 
 
 def is_batched(name: str, shifts: Shifts | None = None) -> bool:
-    """Return whether `side_by_side` steps copies of this environment together here, under these shifts.
+    """Return whether `side_by_side` steps copies of an environment in one batch, with these shifts.
 
-    Makes two to see, if its name is that of a task that could be. Raises ValueError for an unknown name."""
+    If the task is a candidate, two copies are made to find out. Raises ValueError if the name is unknown."""
     if resolve_env(name) not in TASKS or not _carries(shifts):
         return False
     envs = side_by_side(lambda: make_env(name), 2)
@@ -60,12 +61,12 @@ def is_batched(name: str, shifts: Shifts | None = None) -> bool:
 
 
 def _carries(shifts: Shifts | None) -> bool:
-    """Return whether shifts change nothing but the numbers in a MuJoCo model."""
+    """Return whether the shifts change only numbers in a MuJoCo model, which batched steps support."""
     return shifts is None or all(isinstance(part, PhysicsFactor | Unshifted) for part in shifts.parts)
 
 
 def steps_together(env: gym.Env) -> bool:
-    """Return whether `Batched` knows this task, and all that is wrapped around it."""
+    """Return whether `Batched` supports a task and all of its wrappers."""
     spec = env.spec
     while isinstance(env, gym.Wrapper):
         if isinstance(env, Shifted):
@@ -78,10 +79,10 @@ def steps_together(env: gym.Env) -> bool:
 
 
 class Batched(Vector):
-    """`Vector`, for copies of an environment that `steps_together` says yes to.
+    """A `Vector` that steps copies of an environment in one batch. `steps_together` must be true for them.
 
-    Which wrappers there are is asked of the first copy. Environments are not stepped themselves, but reset: between two
-    resets their wrappers know nothing of what happens.
+    The wrappers are determined from the first copy. The environments are reset but not stepped, so their wrappers do
+    not see what happens between two resets.
     """
 
     def __init__(self, envs: Sequence[gym.Env], threads: int = 1) -> None:
@@ -107,7 +108,7 @@ class Batched(Vector):
         threads = min(threads, len(envs))
         ends = [len(envs) * number // threads for number in range(threads + 1)]
         self._shares = [slice(*pair) for pair in pairwise(ends)]
-        # Threads begin with the first step, and so round denormal numbers as the thread that they are begun by.
+        # Threads start at the first step, so they inherit the treatment of denormal numbers from the calling thread.
         self._pool = ThreadPoolExecutor(threads - 1) if threads > 1 else None
         self._now = self._look()
 
@@ -137,7 +138,7 @@ class Batched(Vector):
         self._lengths += 1
         truncated: NDArray[np.bool_] = self._lengths >= self._limit
         explosions: dict[int, float | str] = {}
-        if exploded := self._exploded(obs, reward):  # what `Guard` makes of it
+        if exploded := self._exploded(obs, reward):  # handled as in `Guard`
             explosions = {i: float(reward[i]) if isfinite(reward[i]) else str(float(reward[i])) for i in exploded}
             obs[exploded] = self._task.observe(before[exploded])
             reward[exploded], terminated[exploded], truncated[exploded] = 0.0, True, False
@@ -159,8 +160,10 @@ class Batched(Vector):
         super().close()
 
     def is_proven(self) -> bool:
-        """Return whether some steps of the first copy come out as those that its environment takes itself, whose code
-        another version of Gymnasium may have changed. The episode that they are taken in is to be reset."""
+        """Return whether `PROOF` steps of the first copy equal those of its environment.
+
+        They may differ if another version of Gymnasium has changed its code. The first copy must be reset afterwards.
+        """
         import mujoco
 
         env: Any = self.envs[0].unwrapped
@@ -184,7 +187,7 @@ class Batched(Vector):
         return True
 
     def _advance(self, actions: np.ndarray) -> None:
-        """Take one step of the physics of every copy."""
+        """Step the physics of all copies."""
         if self._pool is None:
             self._take(self._shares[0], actions)
             return
@@ -201,13 +204,13 @@ class Batched(Vector):
                 self._mj_forces(model, data)
 
     def _look(self) -> Array:
-        """Return what the task reads of every copy's simulation, (n, width)."""
+        """Return the numbers that the task reads from the simulations, (n, width)."""
         return np.concatenate(self._views).reshape(self.num_envs, -1)
 
     def _exploded(self, obs: Array, reward: Array) -> list[int]:
-        """Return the copies whose physics exploded, by the questions of `Guard`."""
+        """Return the indices of the copies whose physics exploded, by the criteria of `Guard`."""
         diverged = np.concatenate(self._divergences)
-        # Products that are small keep every single number small, and every NaN fails: nearly all steps end here.
+        # If the dot products are small, all entries are, and NaN fails the comparison. Nearly all steps end here.
         if np.vdot(reward, reward) < REWARD_FLOOR**2 and isfinite(np.vdot(obs, obs)) and not diverged.any():
             return []
         sound = (reward >= REWARD_FLOOR) & (reward < np.inf) & np.isfinite(obs).all(axis=1)

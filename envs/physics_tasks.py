@@ -1,7 +1,7 @@
-"""What Gymnasium's MuJoCo tasks (v5) make of their physics, for many copies at once: observations, rewards, ends.
+"""Observations, rewards and terminations of Gymnasium's MuJoCo tasks (v5), for many copies at once.
 
-The numbers and the order of the operations are those of Gymnasium's environments with their default arguments, so that
-results are equal to the last bit. Sums over an axis, sines and norms of many rows are; powers are not (see `_squares`).
+Constants and the order of operations are those of Gymnasium's environments with their default arguments, so that the
+results are equal to the last bit. Vectorised sums over an axis, sines and norms are; powers are not (see `_squares`).
 """
 
 from abc import ABC, abstractmethod
@@ -15,10 +15,9 @@ Array = NDArray[np.float64]
 
 
 class Task(ABC):
-    """One task. Each row of an array `now`, (n, width), is what one copy's simulation says after a step: positions,
-    velocities, then `also`.
+    """A task. A row of `now`, (n, width), has the numbers of one copy after a step: positions, velocities, `also`.
 
-    feels: whether it needs contact forces, which MuJoCo computes when it is asked to.
+    feels: whether the task needs contact forces, which MuJoCo only computes on request.
     """
 
     feels = False
@@ -28,16 +27,16 @@ class Task(ABC):
         self.nq, self.nv, self.dt = env.model.nq, env.model.nv, env.dt
 
     def also(self, data: Any) -> list[Array]:
-        """Return what is read of a simulation besides positions and velocities, as views."""
+        """Return views of the simulation's other numbers that the task reads."""
         return []
 
     def observe(self, now: Array) -> Array:
-        """Return the observations, (n, d), as an array of their own."""
+        """Return the observations, (n, d), as a new array."""
         return now.copy()
 
     @abstractmethod
     def judge(self, before: Array, now: Array, actions: np.ndarray) -> tuple[Array, NDArray[np.bool_]]:
-        """Return the rewards of a step and whether it ended the episodes, (n,) each."""
+        """Return the rewards of a step and whether it terminated the episodes, (n,) each."""
 
     def forward(self, before: Array, now: Array) -> Array:
         """Return the speeds along the first coordinate, (n,)."""
@@ -73,7 +72,7 @@ class Walker2d(Task):
         return self.forward(before, now) + healthy - 1e-3 * _effort(actions), ~healthy
 
     def healthy(self, now: Array) -> NDArray[np.bool_]:
-        """Return which copies go on, (n,)."""
+        """Return a mask of the copies that have not fallen, (n,)."""
         height, angle = now[:, 1], now[:, 2]
         return (height > 0.8) & (height < 2.0) & (angle > -1.0) & (angle < 1.0)
 
@@ -160,13 +159,13 @@ def _effort(actions: np.ndarray) -> np.ndarray:
 
 
 def _lengths(vectors: Array) -> Array:
-    """Return the lengths of vectors, (n, 3), as np.linalg.norm has them of one: with BLAS's dot product."""
+    """Return the lengths of vectors (n, 3), with BLAS's dot product, as np.linalg.norm does for a single vector."""
     lengths: Array = np.sqrt(np.vecdot(vectors, vectors))
     return lengths
 
 
 def _squares(numbers: Array) -> Array:
-    """Return x², (n,), as Python's operator has it of NumPy's scalars: with the C library's `pow`, not as x · x."""
+    """Return x², (n,), with the C library's `pow`, as Python's operator does for NumPy scalars, and not as x · x."""
     return np.array([number**2 for number in numbers])
 
 

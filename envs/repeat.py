@@ -1,4 +1,4 @@
-"""Action repeat: one decision lasts several steps of the environment."""
+"""Action repeat: one decision lasts for several environment steps."""
 
 from typing import Any, SupportsFloat
 
@@ -7,16 +7,16 @@ import numpy as np
 
 
 class Repeat(gym.Wrapper):
-    """Takes each action `times` times, or until the episode ends; the reward is the sum.
+    """A wrapper that takes each action `times` times, or until the episode ends, and sums the rewards.
 
-    `info` is that of the last step, and `info["repeated"]` says how many there were.
-    Raises ValueError for `times` < 1.
+    `info` is that of the last step. `info["repeated"]` is the number of steps.
+    Raises ValueError if `times` < 1.
     """
 
     def __init__(self, env: gym.Env, times: int) -> None:
         super().__init__(env)
         if times < 1:
-            raise ValueError(f"an action is taken once at least, not {times} times")
+            raise ValueError(f"the action repeat must be at least 1, got {times}")
         self.times = times
 
     def step(self, action: np.ndarray) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Sequences of environments, by name or as lists of names."""
+"""Sequences of environments, given by a name or as a list of environments."""
 
 from .make import resolve_env
 
@@ -11,16 +11,16 @@ SEQUENCES = {
 
 
 def parse_sequence(text: str) -> tuple[str, ...]:
-    """Return Gymnasium ids from a named sequence (`cycling-text`) or a comma list of environments (`hopper,ant`).
+    """Return the Gymnasium ids of a named sequence (`cycling-text`) or a comma-separated list (`hopper,ant`).
 
-    An environment may appear more than once. Raises ValueError for an empty item or an unknown name.
+    An environment may occur more than once. Raises ValueError if an item is empty or unknown.
     """
     if text.strip().lower() in SEQUENCES:
         return SEQUENCES[text.strip().lower()]
     names = [name.strip() for name in text.split(",")]
     if "" in names:
         raise ValueError(
-            f"empty item in sequence {text!r}: write environments with single commas between them, "
-            f"or one of {', '.join(SEQUENCES)}"
+            f"empty item in sequence {text!r}: separate the environments by single commas, "
+            f"or use one of {', '.join(SEQUENCES)}"
         )
     return tuple(resolve_env(name) for name in names)

@@ -1,4 +1,4 @@
-"""How well a number keeps to an interval, from 0 to 1: the bricks of HumanoidBench's rewards."""
+"""The function from which HumanoidBench's rewards are built: how close a number is to an interval, from 0 to 1."""
 
 import math
 from typing import Literal
@@ -13,14 +13,14 @@ def tolerance(
     margin: float = 0.0,
     sigmoid: Literal["gaussian", "linear", "quadratic"] = "gaussian",
 ) -> float:
-    """Return 1 where low ≤ x ≤ high, and less outside, by the distance to the interval in margins, d.
+    """Return 1 if low ≤ x ≤ high, and less outside, depending on d, the distance to the interval divided by the margin.
 
-    The function T of dm_control's `rewards.tolerance` (Tassa et al. 2018), with the three shapes, and their
-    values at the margin, that HumanoidBench uses:
-    gaussian, exp(−½ d² · −2 ln 0.1), 0.1 at the margin; linear, max(0, 1 − d); quadratic, max(0, 1 − d²).
-    With margin 0 it is 0 outside. x, low, high and margin have the same unit. NaN gives NaN.
+    This is the function T of dm_control's `rewards.tolerance` (Tassa et al. 2018), with the three shapes and their
+    values at the margin that HumanoidBench uses: gaussian, exp(−½ d² · −2 ln 0.1), 0.1 at the margin; linear,
+    max(0, 1 − d); quadratic, max(0, 1 − d²). With margin 0 it is 0 outside. x, low, high and margin have the same unit.
+    NaN gives NaN.
 
-    For single numbers: in plain floats it takes a twentieth of NumPy's time, and a step asks ten times.
+    It takes single numbers, because plain floats need a twentieth of NumPy's time and a step calls it ten times.
     """
     if low <= x <= high:
         return 1.0
@@ -35,6 +35,6 @@ def tolerance(
 
 
 def quietness(values: list[float], margin: float) -> float:
-    """Return the mean over x in `values` of tolerance(x, 0, 0, margin, "quadratic")."""
+    """Return the mean of tolerance(x, 0, 0, margin, "quadratic") over x in `values`."""
     inside = [x / margin for x in values if -margin < x < margin]
     return (len(inside) - sum(d * d for d in inside)) / len(values)

@@ -1,8 +1,8 @@
-"""Several environments in a row, with same-step autoreset: what the interaction loop steps.
+"""Vector environments with same-step autoreset, for the interaction loop.
 
-Not a subclass of `gymnasium.vector.VectorEnv`, though it keeps its words and its SAME_STEP convention: that
-interface passes final observations and episode ends through an `info` dictionary of object arrays, to be
-built and taken apart again, and a subclass that returned anything else would break the wrappers made for it.
+They use the names and the SAME_STEP convention of `gymnasium.vector.VectorEnv`, but are not subclasses of it. That
+interface passes final observations and episode ends in an `info` dictionary of object arrays, which would have to be
+built and parsed, and a subclass that returned something else would break the wrappers made for it.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,10 +19,10 @@ from .shifts import shifted
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """A finished episode of environment `index`: undiscounted return, length in steps, how it went wrong.
+    """A finished episode of environment `index`: undiscounted return and length in steps.
 
-    explosion: the reward at which the physics exploded, as the guard reports it, or None for a sound episode.
-    broken_off: whether the agent ended it, not the environment.
+    explosion: the reward at which the physics exploded, as the guard reports it, or None.
+    broken_off: whether the agent interrupted the episode.
     """
 
     index: int
@@ -37,13 +37,13 @@ class Episode:
 
 
 class StepResult(NamedTuple):
-    """One step of n environments. The arrays are fresh: the caller may keep them, nothing overwrites them.
+    """One step of n environments. The arrays are new, and nothing overwrites them.
 
-    obs: (n, *shape), what to act on next; for an environment that ended, the first of its next episode.
+    obs: (n, *shape), the current observations. After the end of an episode, the first of the next one.
     reward: (n,) float64.
-    terminated, truncated: (n,) bool; both may be true at once.
-    final_obs: (n, *shape), what the actions led to, before any reset: the s′ of the transition, valid in
-        every row. The same array as `obs` when nothing ended.
+    terminated, truncated: (n,) bool. Both may be true at once.
+    final_obs: (n, *shape), the observations before any reset. This is the s′ of the transition, valid in every row. It
+        is the same array as `obs` if no episode ended.
     episodes: the episodes that ended at this step.
     """
 
@@ -56,8 +56,7 @@ class StepResult(NamedTuple):
 
 
 class Envs(Protocol):
-    """The environments that the interaction loop steps: `Vector` and `AtariVector` are such.
-    The contract is `Vector`'s.
+    """The protocol of vector environments, such as `Vector` and `AtariVector`. The contract is `Vector`'s.
 
     single_observation_space, single_action_space: the `gymnasium.Space`s of one environment.
     """
@@ -76,15 +75,15 @@ class Envs(Protocol):
 
 
 class Vector:
-    """`num_envs` environments stepped one after the other in this thread.
+    """A vector of `num_envs` environments that are stepped one after the other in this thread.
 
-    An environment that ends is reset in the same step, so no transition exists whose action was ignored (the
-    dummy step of Gymnasium's default, NEXT_STEP) and none can enter a batch. These resets draw from the
-    environment's own generator, which `reset` seeded: same seeds and same actions, same trajectory.
-    Observations keep the dtype of the observation space (float64 for MuJoCo), unnormalised.
+    An environment is reset in the step that ends its episode. So there are no transitions whose action was ignored, as
+    with the dummy step of Gymnasium's default, NEXT_STEP. These resets draw from the environment's own generator, which
+    `reset` seeded: the same seeds and actions give the same trajectory. Observations have the dtype of the observation
+    space (float64 for MuJoCo) and are not normalised.
 
-    Raises ValueError for `num_envs` < 1, an observation space other than Box or Discrete, and environments
-    whose spaces differ.
+    Raises ValueError if `num_envs` < 1, if the observation space is not Box or Discrete, or if the spaces of the
+    environments differ.
     """
 
     def __init__(self, make: Callable[[], gym.Env], num_envs: int) -> None:
@@ -100,7 +99,7 @@ class Vector:
         spaces = (self.single_observation_space, self.single_action_space)
         for index, env in enumerate(self.envs):
             if (env.observation_space, env.action_space) != spaces:
-                raise ValueError(f"environment {index} has other spaces than environment 0: all must agree")
+                raise ValueError(f"environment {index} has other spaces than environment 0: all must be equal")
         self._shape = (num_envs, *(self.single_observation_space.shape or ()))
         self._dtype = self.single_observation_space.dtype
         self._returns = np.zeros(num_envs)
@@ -109,9 +108,9 @@ class Vector:
         self._gradual = [env for env in found if env is not None and env.shifts.is_gradual]
 
     def reset(self, seeds: Sequence[int]) -> np.ndarray:
-        """Seed and reset all environments, one seed each; returns their observations, (n, *shape).
+        """Reset all environments with one seed each, and return their observations, (n, *shape).
 
-        Unfinished episodes are dropped and not reported. Raises ValueError if there are not `num_envs` seeds.
+        Unfinished episodes are not reported. Raises ValueError unless there are `num_envs` seeds.
         """
         if len(seeds) != self.num_envs:
             raise ValueError(f"{self.num_envs} environments need as many seeds, got {len(seeds)}")
@@ -123,9 +122,9 @@ class Vector:
         return obs
 
     def step(self, actions: np.ndarray) -> StepResult:
-        """Take one step of every environment; `actions` is (n, *action shape).
+        """Step all environments with `actions`, (n, *action shape).
 
-        Raises ValueError if there are not `num_envs` actions.
+        Raises ValueError unless there are `num_envs` actions.
         """
         if len(actions) != self.num_envs:
             raise ValueError(f"{self.num_envs} environments need as many actions, got {len(actions)}")
@@ -137,7 +136,7 @@ class Vector:
         taken = [1] * self.num_envs
         for i, env in enumerate(self.envs):
             obs[i], reward[i], terminates, truncates, info = env.step(actions[i])
-            taken[i] = info.get("repeated", 1)  # more where an action is repeated
+            taken[i] = info.get("repeated", 1)  # more with action repeat
             if terminates or truncates:
                 terminated[i], truncated[i] = terminates, truncates
                 final_info[i] = info
@@ -152,9 +151,9 @@ class Vector:
         return StepResult(obs, reward, terminated, truncated, final_obs, episodes)
 
     def restart(self) -> tuple[np.ndarray, list[Episode]]:
-        """Break off all episodes and begin new ones, which draw from the environments' own generators.
+        """Interrupt all episodes and begin new ones with the environments' own generators.
 
-        Returns the first observations, (n, *shape), and the episodes that were broken off after at least one step."""
+        Returns the first observations, (n, *shape), and the interrupted episodes that had at least one step."""
         begun = [i for i in range(self.num_envs) if self._lengths[i]]
         episodes = [Episode(i, float(self._returns[i]), int(self._lengths[i]), broken_off=True) for i in begun]
         obs = np.empty(self._shape, self._dtype)
@@ -165,15 +164,15 @@ class Vector:
         return obs, episodes
 
     def progress(self, steps: int) -> None:
-        """Say how many steps the task has had in all environments together, for shifts that come gradually.
+        """Set the number of steps of the task so far, over all environments. Gradual shifts depend on it.
 
-        Raises ValueError for a negative number, where there are such shifts.
+        Raises ValueError if the number is negative and there are gradual shifts.
         """
         for env in self._gradual:
             env.progress(steps)
 
     def close(self) -> None:
-        """Close every environment, whatever one of them raises; the vector cannot be used afterwards."""
+        """Close all environments, even if one of them raises. The vector cannot be used afterwards."""
         with ExitStack() as stack:
             for env in self.envs:
                 stack.callback(env.close)

@@ -1,7 +1,7 @@
-"""Environments in processes of their own: the same results as in one process, bit for bit.
+"""Environments in worker processes, with the same results as in one process, bit for bit.
 
-Orders and answers go through pipes, what environments show and give through memory that both sides see. Actions go with
-their order: they are small, and arrive with the type that they have.
+Commands and replies are sent through pipes, observations and rewards through shared memory. Actions are sent with their
+commands, because they are small and keep their type.
 """
 
 import signal
@@ -24,14 +24,14 @@ import numpy as np
 from .fault import BLAMED, EnvironmentFault
 from .vector import Envs, Episode, StepResult
 
-Make = Callable[[int], Envs]  # a number of copies → these; sent to the workers, so no lambda
-PATIENCE = 1.0  # seconds that a worker is given to end
+Make = Callable[[int], Envs]  # number of copies → copies; it is sent to the workers, so it cannot be a lambda
+PATIENCE = 1.0  # seconds to wait for a worker to end
 
 
 class Workers:
-    """`count` processes in which copies of environments run; they end at `close`, or with this process however it ends.
+    """A pool of `count` processes that run copies of environments. They end at `close` or with this process.
 
-    begin: called first in each of them (it is sent there): what sets how numbers are rounded in this process, say.
+    begin: called first in each process, for instance to set its floating-point mode. It is sent there.
     """
 
     def __init__(self, count: int, begin: Callable[[], object]) -> None:
@@ -49,15 +49,15 @@ class Workers:
                 self._processes.append(process)
 
     def envs(self, env: str, make: Make, copies: int) -> "Apart":
-        """Return copies of an environment, each in one of the workers, in runs of equal length (or nearly so).
+        """Return copies of an environment, distributed evenly over the workers. Earlier copies must be closed.
 
-        Those of before must be closed. Raises what `make` raises there; ValueError for fewer copies than workers."""
+        Raises what `make` raises, and ValueError if there are fewer copies than workers."""
         return Apart(self, env, make, copies)
 
     def ask(self, env: str, orders: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """Give each worker its order, (method of `_Share`, *arguments), and return their answers.
+        """Send each worker its command, (method of `_Share`, *arguments), and return their results.
 
-        Raises what the first of them raised; EnvironmentFault where one is gone, after which all are."""
+        Raises the first exception that a worker raised. If a worker died, ends all and raises EnvironmentFault."""
         try:
             for pipe, order in zip(self._pipes, orders, strict=True):
                 pipe.send(order)
@@ -65,8 +65,8 @@ class Workers:
         except (EOFError, ConnectionError):
             ended = self._wait_for_end()
             self.close()
-            raise EnvironmentFault(env, f"a worker process that ran it {ended}") from None
-        except BaseException:  # whose answer the next one is, nobody could tell
+            raise EnvironmentFault(env, f"its worker process {ended}") from None
+        except BaseException:  # replies may still arrive, and could be taken for those of the next command
             self.close()
             raise
         for _, error in answers:
@@ -75,14 +75,14 @@ class Workers:
         return [answer for answer, _ in answers]
 
     def _wait_for_end(self) -> str:
-        """Return how the first worker to end did."""
+        """Return a description of how the first worker ended."""
         gone = connection.wait([process.sentinel for process in self._processes], PATIENCE)
         for process in self._processes:
             if process.sentinel in gone:
-                process.join(PATIENCE)  # its files are closed a moment before its status is known
+                process.join(PATIENCE)  # its files are closed shortly before its status is known
                 code = process.exitcode or 0
-                return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended itself with status {code}"
-        return "does not answer"
+                return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with status {code}"
+        return "does not respond"
 
     @property
     def closed(self) -> bool:
@@ -92,7 +92,7 @@ class Workers:
         return len(self._processes)
 
     def close(self) -> None:
-        """End the processes, busy or not."""
+        """End the processes, even if they are busy."""
         self._lifeline.close()
         for pipe in self._pipes:
             pipe.close()
@@ -104,7 +104,7 @@ class Workers:
 
 
 class Apart:
-    """Copies of an environment in worker processes: `Vector`'s contract, and its results bit for bit."""
+    """Copies of an environment in worker processes, with the contract and the results of `Vector`, bit for bit."""
 
     def __init__(self, workers: Workers, env: str, make: Make, copies: int) -> None:
         if copies < len(workers):
@@ -113,16 +113,16 @@ class Apart:
         self._workers, self._env = workers, env
         ends = [copies * number // len(workers) for number in range(len(workers) + 1)]
         self._rows = [slice(*pair) for pair in pairwise(ends)]
-        # What the user registered here, it may not be there; Atari registers itself.
+        # Workers may lack environments that the user registered in this process. Atari registers itself.
         spec = None if env.startswith("ALE/") else gym.spec(env)
         try:
             ForkingPickler.dumps((spec, make))
         except Exception as error:
-            what = f"it cannot be sent to a worker process ({error}): it can run in this one, without workers"
+            what = f"it cannot be sent to a worker process ({error}): use --env-workers 0"
             raise EnvironmentFault(env, what) from error
         found = self._ask("make", *((spec, make, rows.stop - rows.start) for rows in self._rows))
         if any(spaces != found[0] for spaces in found):
-            raise ValueError(f"copies of {env} have different spaces: all must agree")
+            raise ValueError(f"copies of {env} have different spaces: all must be equal")
         self.single_observation_space, self.single_action_space = found[0]
         layout = _layout(self.single_observation_space)
         self._memory = SharedMemory(create=True, size=copies * layout.itemsize)
@@ -130,21 +130,21 @@ class Apart:
             self._shared = np.ndarray(copies, layout, self._memory.buf)
             self._ask("share", *((self._memory.name, copies, rows) for rows in self._rows))
         finally:
-            self._memory.unlink()  # all who need it have it: nothing is left behind, however they end
+            self._memory.unlink()  # all processes have opened it, so nothing remains however they end
 
     def _ask(self, order: str, *arguments: tuple[Any, ...]) -> list[Any]:
         each = arguments or [()] * len(self._rows)
         return self._workers.ask(self._env, [(order, *own) for own in each])
 
     def reset(self, seeds: Sequence[int]) -> np.ndarray:
-        """Seed and reset all environments, one seed each; returns their observations, (n, *shape)."""
+        """Reset all environments with one seed each, and return their observations, (n, *shape)."""
         if len(seeds) != self.num_envs:
             raise ValueError(f"{self.num_envs} environments need as many seeds, got {len(seeds)}")
         self._ask("reset", *((seeds[rows],) for rows in self._rows))
         return self._shared["obs"].copy()
 
     def step(self, actions: np.ndarray) -> StepResult:
-        """Take one step of every environment; `actions` is (n, *action shape)."""
+        """Step all environments with `actions`, (n, *action shape)."""
         if len(actions) != self.num_envs:
             raise ValueError(f"{self.num_envs} environments need as many actions, got {len(actions)}")
         episodes = self._episodes(self._ask("step", *((actions[rows],) for rows in self._rows)))
@@ -158,7 +158,7 @@ class Apart:
         return StepResult(obs, reward, terminated, truncated, final_obs, episodes)
 
     def restart(self) -> tuple[np.ndarray, list[Episode]]:
-        """Break off all episodes and begin new ones, as `Vector` does."""
+        """Interrupt all episodes and begin new ones, as `Vector` does."""
         episodes = self._episodes(self._ask("restart"))
         return self._shared["obs"].copy(), episodes
 
@@ -170,14 +170,14 @@ class Apart:
         ]
 
     def progress(self, steps: int) -> None:
-        """Say how many steps the task has had in all environments together, for shifts that come gradually."""
+        """Set the number of steps of the task so far, over all environments. Gradual shifts depend on it."""
         self._ask("progress", *((steps,) for _ in self._rows))
 
     def close(self) -> None:
-        """Close every environment; the workers go on."""
+        """Close all environments. The workers keep running."""
         del self._shared
         self._memory.close()
-        under_way = sys.exception()  # which is then the one to be told
+        under_way = sys.exception()  # takes precedence over errors of close()
         if not self._workers.closed:
             try:
                 self._ask("close")
@@ -187,7 +187,7 @@ class Apart:
 
 
 class _Share:
-    """In a worker: its copies, and where they write what the others are to see."""
+    """The copies of one worker, and their rows in the shared memory."""
 
     def make(self, spec: Any, make: Make, copies: int) -> tuple[gym.Space, gym.Space]:
         if spec is not None:
@@ -224,20 +224,20 @@ class _Share:
 
 
 def _layout(space: gym.Space) -> np.dtype:
-    """Return one environment's row in the shared memory."""
+    """Return the dtype of one environment's row in the shared memory."""
     shape, numbers = space.shape or (), space.dtype
     fields = [("obs", numbers, shape), ("final_obs", numbers, shape), ("reward", np.float64)]
     return np.dtype([*fields, ("terminated", bool), ("truncated", bool)], align=True)
 
 
 def _serve(pipe: connection.Connection, alive: connection.Connection, begin: Callable[[], object]) -> None:
-    """Do what is ordered, until the other side lets go of the pipe or is gone."""
+    """Execute commands until the other side closes the pipe or dies."""
     threading.Thread(target=_end_with, args=(alive,), daemon=True).start()
-    warnings.simplefilter("ignore")  # what there is to warn of was said where the environment was looked at
+    warnings.simplefilter("ignore")  # the main process has already shown them when it inspected the environment
     begin()
     share = _Share()
     answer: tuple[Any, BaseException | None]
-    with suppress(EOFError, ConnectionError):  # of an environment, they are an EnvironmentFault by now
+    with suppress(EOFError, ConnectionError):  # of the pipe; those of environments have become EnvironmentFault
         while True:
             try:
                 order, *arguments = pipe.recv()
@@ -257,7 +257,7 @@ def _end_with(alive: connection.Connection) -> None:
 
 @contextmanager
 def _deaf_to_interrupts() -> Iterator[None]:
-    """Let processes that are begun in here never hear of Ctrl-C: it reaches them too, but their parent decides."""
+    """Block Ctrl-C in processes that are started in this context: it reaches them too, but their parent handles it."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

@@ -4,7 +4,7 @@
     trainer = lightning.Trainer(max_epochs=10, callbacks=[callback])
     trainer.fit(module, data)                               # the callback's state is in Lightning's checkpoints
 
-Lightning's loop stays as it is. Steps are its `global_step`: optimizer steps.
+Lightning's loop does not change. Steps are its `global_step`, the number of optimizer steps.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ from .updates import Build, Recent, Updates
 
 
 class SuppleCallback(Updates, Callback):
-    """Intervenes in a LightningModule with one optimizer while it is fitted, and measures it."""
+    """A callback that intervenes in a LightningModule with one optimizer during training, and measures it."""
 
     def __init__(
         self,
@@ -36,47 +36,52 @@ class SuppleCallback(Updates, Callback):
         loss: Callable[[Any, Any], Tensor] | None = None,
         learner: Build | None = None,
     ) -> None:
-        """hooks: texts such as "fire@0.5"; fractions are of all optimizer steps that are planned.
-        measure_every: steps between two measurements, which are logged as the module's; 0: none.
-        events: a file to which each event is appended as a line of JSON. verbose: 1 prints a line for each event.
-        loss: returns the training loss of (module, batch). With it, units and gradients are measured on the last batch,
-            of which the first part is the input; without it, weights are all that hooks and metrics see.
-        learner: builds what they see by itself: it is given the module, its optimizer, and what returns the last batch.
+        """Create the callback.
 
-        Raises ValueError, in one line, for a text that is no hook; for one that cannot work with the module, when
-        training starts.
+        Args:
+            hooks: Texts such as "fire@0.5". Fractions are of all planned optimizer steps.
+            measure_every: Steps between measurements, which the module logs. 0: no measurements.
+            events: A file to which each event is appended as a line of JSON.
+            verbose: 1 prints a line for each event.
+            loss: Returns the training loss for (module, batch). With it, hooks and metrics use the units and gradients
+                on the last batch, whose first part must be the input. By default, they only use the weights.
+            learner: A function of the module, its optimizer and a function that returns the last batch, which returns
+                the learner. By default, the learner is built from the module and `loss`.
+
+        Raises:
+            ValueError: The text of a hook is invalid. Hooks that do not suit the module raise when training starts.
         """
         super().__init__(hooks, measure_every, events, verbose, learner or _of_module(loss))
         self._saved: dict[str, Any] | None = None
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Take hold of module and optimizer, and of what was saved where training goes on."""
+        """Attach to module and optimizer, and restore the saved state if training is resumed."""
         if len(trainer.optimizers) != 1:
             raise ValueError(
-                f"SuppleCallback is for one optimizer; {type(pl_module).__name__} has {len(trainer.optimizers)}"
+                f"SuppleCallback needs one optimizer, but {type(pl_module).__name__} has {len(trainer.optimizers)}"
             )
         if trainer.world_size > 1:
-            raise ValueError("the model is spread over several processes: hooks need all of it in one place")
+            raise ValueError("hooks need the whole model in one process: train in one process (devices=1)")
         if trainer.precision == "16-mixed":
-            raise ValueError("16-mixed scales its gradients, which hooks would not know: use bf16-mixed or 32")
+            raise ValueError("hooks cannot handle the scaled gradients of precision 16-mixed: use bf16-mixed or 32")
         total = trainer.estimated_stepping_batches
         if not isfinite(total):
-            raise ValueError("hooks need the number of steps that are planned: Trainer(max_steps=…) or max_epochs")
+            raise ValueError("hooks need the number of planned steps: set max_steps or max_epochs of the Trainer")
         self.begin(pl_module, trainer.optimizers[0], int(total), trainer.global_step, self._saved)
         self._reached = trainer.global_step
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
-        """Keep the batch that is trained on."""
+        """Store the current training batch."""
         self._batch = batch
 
     def on_before_optimizer_step(self, trainer: Trainer, pl_module: LightningModule, optimizer: Any) -> None:
-        """Let hooks act on the gradients, before they are clipped."""
+        """Apply the hooks that act on the gradients, before these are clipped."""
         self.before_update()
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        """Let hooks act that follow an update, or are due between two, and measure."""
+        """Apply the hooks that follow an update or fire between two updates, and measure."""
         if trainer.global_step == self._reached:  # gradients are accumulated
             return
         self._reached = trainer.global_step
@@ -84,11 +89,11 @@ class SuppleCallback(Updates, Callback):
         pl_module.log_dict(self.reach(self._reached))
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what hooks remember, for Lightning's checkpoint."""
+        """Return the state of hooks and metrics, for Lightning's checkpoint."""
         return dict(self.state()) if hasattr(self, "learner") else {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take up what `state_dict` gave, when training starts."""
+        """Store a state that `state_dict` returned, to be restored when training starts."""
         self._saved = state or None
 
 

@@ -1,4 +1,4 @@
-"""What the callbacks for other people's training loops share: hooks read and checked, events kept, penalties added."""
+"""The parts that all callbacks share: parsing and checking hooks, recording events, adding penalties."""
 
 import json
 from collections.abc import Sequence
@@ -13,9 +13,9 @@ from ..interventions import Hook, Learner, When, parse_hook, parse_hook_text
 
 
 def read(hooks: Sequence[str]) -> list[Hook]:
-    """Return hooks by their texts. Raises ValueError, in one line, for a text that is none, or is given twice."""
+    """Return the hooks that the texts describe. Raises ValueError if a text is invalid or given twice."""
     if isinstance(hooks, str):
-        raise ValueError(f"hooks is a list of texts: hooks=[{hooks!r}]")
+        raise ValueError(f"hooks must be a list: use hooks=[{hooks!r}]")
     found: list[Hook] = []
     for hook in map(parse_hook, hooks):
         if hook is None:
@@ -27,22 +27,22 @@ def read(hooks: Sequence[str]) -> list[Hook]:
 
 
 def check(hooks: Sequence[Hook], total: int, start: int, measured: bool, begins: bool = True) -> None:
-    """Raise ValueError, in one line, for a hook that never acts in this run.
+    """Raise ValueError if a hook never fires in this run.
 
-    begins: whether it begins here: what a run that goes on has behind it is no mistake."""
+    begins: whether the run begins here. In a resumed run, hooks may already have fired."""
     for hook in hooks:
         if begins and (problem := parse_hook_text(hook.text).problem(total, start)):
             raise ValueError(problem)
         if isinstance(hook.schedule, When) and not measured:
-            raise ValueError(f"{hook.text} never fires: measure_every=0 measures nothing")
+            raise ValueError(f"{hook.text} never fires: its condition needs measurements, but measure_every is 0")
 
 
 def add_penalty(driver: HookDriver, learner: Learner) -> None:
-    """Add the gradient of the hooks' loss terms to `.grad`, as if they had been part of the loss."""
+    """Add the gradient of the hooks' penalties to `.grad`, as if they were part of the loss."""
     parameters = [p for p in learner.module.parameters() if p.requires_grad]
     with torch.enable_grad():
         penalty = driver.penalty(learner)
-    if not penalty.requires_grad:  # no hook has a term for this learner
+    if not penalty.requires_grad:  # no hook has a penalty for this learner
         return
     gradients: Sequence[Tensor | None] = torch.autograd.grad(penalty, parameters, allow_unused=True)
     for parameter, gradient in zip(parameters, gradients, strict=True):
@@ -51,9 +51,9 @@ def add_penalty(driver: HookDriver, learner: Learner) -> None:
 
 
 class Events(list[dict[str, Any]]):
-    """The events of a run in their order, as `events.jsonl` has them.
+    """The events of a run in order, with the contents of `events.jsonl`.
 
-    file: one to which each is appended as a line of JSON. verbose: print a line for each."""
+    file: each event is appended to it as a line of JSON. verbose: print a line for each event."""
 
     def __init__(self, file: str | Path | None = None, verbose: bool = False) -> None:
         super().__init__()
@@ -61,12 +61,12 @@ class Events(list[dict[str, Any]]):
         self.verbose = verbose
 
     def begin(self) -> None:
-        """Fail now, rather than at the first event, where the file cannot be written."""
+        """Raise OSError now, and not at the first event, if the file cannot be written."""
         if self.file is not None:
             self.file.open("a").close()
 
     def log(self, **fields: Any) -> None:
-        """Take up an event."""
+        """Record an event."""
         event = json.loads(json.dumps(fields), parse_constant=lambda _: None)  # JSON has no NaN and no infinity
         self.append(event)
         if self.file is not None:

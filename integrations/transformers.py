@@ -2,11 +2,11 @@
 
     trainer = Trainer(model, args, train_dataset=data, callbacks=[SuppleCallback(hooks=["fire@0.5"])])
     trainer.train()
-    trainer.train(resume_from_checkpoint=True)      # the callback goes on from what it saved beside the checkpoint
+    trainer.train(resume_from_checkpoint=True)      # the callback restores the state saved next to the checkpoint
 
-Trainer's loop stays as it is. It makes its optimizer after its callbacks are made, and gives it to them when training
-begins, wrapped by accelerate: there the callback takes it, and PyTorch's own optimizer inside. Batches are seen on
-their way into the model. Steps are the Trainer's: updates, whatever is accumulated for each.
+The Trainer's loop does not change. It passes its optimizer, wrapped by accelerate, to callbacks when training begins.
+The callback uses PyTorch's optimizer inside. A forward pre-hook of the model provides the batches. Steps are those of
+the Trainer: updates, regardless of gradient accumulation.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ FOLDER = "supple"  # in a checkpoint of the Trainer
 
 
 def of_causal(model: nn.Module, optimizer: torch.optim.Optimizer, recent: Recent) -> Learner:
-    """Return what hooks and metrics see of a causal language model. Raises ValueError for a model that is none."""
+    """Return the learner of a causal language model. Raises ValueError for other models."""
 
     def probe() -> tuple[Tensor, ...] | None:
         batch = recent()
@@ -45,7 +45,7 @@ def of_causal(model: nn.Module, optimizer: torch.optim.Optimizer, recent: Recent
 
 
 class SuppleCallback(Updates, TrainerCallback):
-    """Intervenes in a model while a Trainer trains it, and measures it."""
+    """A callback that intervenes in a model while a Trainer trains it, and measures it."""
 
     def __init__(
         self,
@@ -55,53 +55,57 @@ class SuppleCallback(Updates, TrainerCallback):
         verbose: int = 0,
         learner: Build = of_causal,
     ) -> None:
-        """hooks: texts such as "fire@0.5" or "l2_init(strength=1e-3)"; fractions are of all updates that are planned.
-        measure_every: updates between two measurements, which go to `state.log_history`; 0: none.
-        events: a file to which each event is appended as a line of JSON. verbose: 1 prints a line for each event.
-        learner: builds what hooks and metrics see of a model that is no causal language model: it is given the model,
-            its optimizer, and what returns the last batch as the model was given it.
+        """Create the callback.
 
-        Raises ValueError, in one line, for a text that is no hook; for one that cannot work with the model, when
-        training starts.
+        Args:
+            hooks: Texts such as "fire@0.5" or "l2_init(strength=1e-3)". Fractions are of all planned updates.
+            measure_every: Updates between measurements, which are added to `state.log_history`. 0: no measurements.
+            events: A file to which each event is appended as a line of JSON.
+            verbose: 1 prints a line for each event.
+            learner: A function of the model, its optimizer and a function that returns the model's last training
+                inputs, which returns the learner. The default is for causal language models.
+
+        Raises:
+            ValueError: The text of a hook is invalid. Hooks that do not work with the model raise when training starts.
         """
         super().__init__(hooks, measure_every, events, verbose, learner)
         self._taps: list[Any] = []
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **given: Any) -> None:
-        """Take hold of model and optimizer, and of what was saved where training goes on."""
+        """Attach to model and optimizer, and restore the saved state if training is resumed."""
         if args.fp16:
-            raise ValueError("fp16 scales its gradients, which hooks would not know: use bf16 or float32")
+            raise ValueError("hooks cannot handle the scaled gradients of fp16: use bf16 or float32")
         if getattr(args, "fsdp", None) or getattr(args, "deepspeed", None) or args.n_gpu > 1 or args.world_size > 1:
-            raise ValueError("the model is spread over several processes or GPUs: hooks need all of it in one place")
+            raise ValueError("hooks need the whole model in one process on one GPU: train without FSDP and DeepSpeed")
         step, model, optimizer = state.global_step, given["model"], given["optimizer"]
         saved = _saved(_beside(args, state)) if step else None
         self.begin(model, getattr(optimizer, "optimizer", optimizer), state.max_steps, step, saved)
         self._taps = [model.register_forward_pre_hook(self._see, with_kwargs=True)]
 
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **given: Any) -> None:
-        """Let hooks act on the gradients, clipped as they are."""
+        """Apply the hooks that act on the gradients, which are already clipped."""
         self.before_update()
 
     def on_optimizer_step(self, args: Any, state: Any, control: Any, **given: Any) -> None:
-        """Let hooks act that follow every update."""
+        """Apply the hooks that follow every update."""
         self.after_update()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **given: Any) -> None:
-        """Let hooks act that are due between two updates, and measure."""
+        """Apply the hooks that fire between two updates, and measure."""
         if numbers := self.reach(state.global_step):
             state.log_history.append({"step": state.global_step, "epoch": state.epoch, **numbers})
 
     def on_save(self, args: Any, state: Any, control: Any, **given: Any) -> None:
-        """Save what hooks remember, beside the Trainer's checkpoint."""
+        """Save the state of hooks and metrics next to the Trainer's checkpoint."""
         checkpoint.save(_beside(args, state), state.global_step, dict(self.state()), FOLDER)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **given: Any) -> None:
-        """Let go of the model."""
+        """Remove the forward pre-hook from the model."""
         while self._taps:
             self._taps.pop().remove()
 
     def _see(self, module: nn.Module, args: tuple[Any, ...], given: dict[str, Any]) -> None:
-        """Keep the batch that is trained on."""
+        """Store the current training batch."""
         if module.training:
             self._batch = {name: value.detach() for name, value in given.items() if isinstance(value, Tensor)}
 
@@ -111,8 +115,8 @@ def _beside(args: Any, state: Any) -> Path:
 
 
 def _saved(folder: Path) -> dict[str, Any]:
-    """Return what was saved beside a checkpoint of the Trainer. Raises RunError where there is nothing."""
+    """Return the state saved next to a checkpoint of the Trainer. Raises RunError if there is none."""
     places = checkpoint.folders_of(folder)
     if not places:
-        raise RunError(f"{folder.parent} was saved without SuppleCallback, which has nothing to go on from")
+        raise RunError(f"{folder.parent} was saved without SuppleCallback, so its hooks cannot be resumed")
     return checkpoint.load(places[-1], FOLDER)

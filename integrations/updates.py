@@ -1,4 +1,4 @@
-"""Hooks and metrics of one network in a loop of somebody else's, which counts updates."""
+"""Hooks and metrics for one network in another library's training loop, whose steps are updates."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,12 +13,12 @@ from ..interventions import Learner
 from ..metrics import measure
 from .shared import Events, add_penalty, check, read
 
-Recent = Callable[[], Any]  # returns the last batch that was trained on; None before there is one
+Recent = Callable[[], Any]  # returns the last training batch, or None before the first
 Build = Callable[[nn.Module, torch.optim.Optimizer, Recent], Learner]
 
 
 class State(TypedDict):
-    """Name what is to be saved beside the loop's own checkpoint."""
+    """The state of hooks and metrics, which is saved next to the loop's own checkpoint."""
 
     initial: dict[str, Any]
     marked: dict[str, Any] | None
@@ -29,13 +29,12 @@ class State(TypedDict):
 
 
 class Updates:
-    """Hold what the callbacks for loops of updates share.
+    """The base class of callbacks for loops whose steps are updates.
 
-    Attributes
-    ----------
-    learner: what hooks act on and metrics look at; from the beginning of training on. Parameters "at step 0" are those
-        that the model had when training began, before any checkpoint.
-    events: what was done, in order, as `events.jsonl` of a run has it.
+    Attributes:
+        learner: The learner that hooks and metrics receive, from the start of training on. Its parameters "at step 0"
+            are those with which training began, before any checkpoint.
+        events: The events in order, with the contents of a run's `events.jsonl`.
     """
 
     learner: Learner
@@ -43,7 +42,7 @@ class Updates:
     def __init__(
         self, hooks: Sequence[str], measure_every: int, events: str | Path | None, verbose: int, learner: Build
     ) -> None:
-        """Arguments as the callbacks'. Raises ValueError, in one line, for a text that is no hook."""
+        """Set the arguments that the callbacks describe. Raises ValueError if the text of a hook is invalid."""
         if measure_every < 0:
             raise ValueError(f"measure_every must be 0 or more updates, got {measure_every}")
         self.hooks = read(hooks)
@@ -54,20 +53,20 @@ class Updates:
         self._switches, self._switching = 0, False
 
     def new_task(self) -> None:
-        """Say that the data are others from now on: hooks with @task act before they are learned from."""
+        """Announce a task switch: the data are different from now on. Hooks with @task fire before the next update."""
         self._switching = True
 
     def begin(
         self, model: nn.Module, optimizer: torch.optim.Optimizer, total: int, step: int = 0, saved: Any = None
     ) -> None:
-        """Take hold of a model before its first update, or where it goes on: at `step`, with what `state` gave there.
+        """Attach to a model before its first update, or resume at `step` with a state that `state` returned.
 
-        Raises ValueError, in one line, for a hook that cannot work here or never acts."""
+        Raises ValueError if a hook does not work here or never fires."""
         for hook in self.hooks:
             if hook.intervention.has("restructure"):
                 raise ValueError(
-                    f"{hook.text}: exchanges parts of the network or its optimizer, which the loop holds on its own: "
-                    f"change them before training"
+                    f"{hook.text} replaces parts of the network or its optimizer, but the training loop keeps its own "
+                    f"references to them: replace them before training"
                 )
         self.events.begin()
         check(self.hooks, total, 0, self.measure_every > 0, begins=saved is None)
@@ -81,17 +80,17 @@ class Updates:
             self._take_up(typed.fitted(saved, State, "state"))
 
     def before_update(self) -> None:
-        """Let hooks act before the optimizer's step: on its gradients."""
+        """Apply the hooks that act on the gradients, before the optimizer's step."""
         if self._driver.penalizes:
             add_penalty(self._driver, self.learner)
         self._driver.before_update(self.learner)
 
     def after_update(self) -> None:
-        """Let hooks act that follow every update."""
+        """Apply the hooks that follow every update."""
         self._driver.after_update(self.learner)
 
     def reach(self, step: int) -> dict[str, float]:
-        """Let hooks act that are due now that so many updates were made; return what was measured, if it was time."""
+        """Apply the hooks that fire at `step` updates, and return a measurement if it is due, else an empty dict."""
         previous, self._step = self._step, step
         if self._switching:
             self._switches, self._switching = self._switches + 1, False
@@ -106,7 +105,7 @@ class Updates:
         return {f"supple/{name}": value for name, value in numbers.items()}
 
     def state(self) -> State:
-        """Return all that hooks and metrics go on from."""
+        """Return the complete state of hooks and metrics."""
         learner = self.learner
         return State(
             initial=learner.initial, marked=learner.marked, generator=learner.generator.get_state(),

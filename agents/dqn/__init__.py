@@ -1,4 +1,4 @@
-"""DQN on images and vectors: `agent` acts and learns; its replay memory is that of `offpolicy`."""
+"""DQN on images and vectors: the `agent` acts and learns, with the replay memory of `offpolicy`."""
 
 from typing import TYPE_CHECKING
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> object:
-        """Import the agent once it is asked for: it needs PyTorch, while help lines need the settings alone."""
+        """Import the agent on first use: it needs PyTorch, but help lines only need the settings."""
         if name in {"DQN", "Pixels", "Vectors"}:
             from . import agent
 

@@ -2,9 +2,9 @@
 
     L = Huber(Q(s, a) − [sign(r) + γ·(1 − terminated)·max Q⁻(s′)]),   Q⁻ := Q every `target_period` steps
 
-(Mnih et al. 2015.) With `double_q` the value is that of the action which the online network would choose,
-Q⁻(s′, argmax Q(s′)) (van Hasselt et al. 2016, arXiv 1509.06461, Equation 4). Uniform replay. Where an episode is cut
-off (a time limit, a checkpoint) its last transition bootstraps from the true last observation.
+(Mnih et al. 2015.) With `double_q` the online network chooses the action at s′: Q⁻(s′, argmax Q(s′)) (van Hasselt et
+al. 2016, arXiv 1509.06461, Equation 4). Replay is uniform. If an episode is truncated by a time limit or a checkpoint,
+its last transition bootstraps from the true last observation.
 """
 
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ STATISTICS = ("loss/td", "q/mean")
 
 
 class Pixels(NamedTuple):
-    """The sizes of what an environment shows and takes: frames in an observation, their size, the number of actions."""
+    """The sizes of an environment with images: frames per observation, height and width, number of actions."""
 
     stack: int
     height: int
@@ -41,51 +41,54 @@ class Pixels(NamedTuple):
 
     @property
     def layout(self) -> Layout:
-        """Return what the memory keeps of it."""
+        """The layout of the replay memory."""
         return Layout((self.height, self.width), np.uint8, self.stack)
 
     def split(self, frames: Tensor) -> tuple[Tensor, Tensor]:
-        """Return s and s′ of a sample's frames, (n, stack, H, W) each."""
+        """Return s and s′ from the frames of a sample, (n, stack, H, W) each."""
         return frames[:, :-1], frames[:, 1:]
 
     def network(self, settings: DQNSettings, draws: torch.Generator) -> NatureCNN:
-        """Return a new network, drawn by a generator."""
+        """Return a new network, initialised by a generator."""
         s = settings
         return NatureCNN(*self, s.hidden, s.activation, draws, s.normalization, s.initialization)
 
 
 class Vectors(NamedTuple):
-    """The sizes of what an environment shows and takes: numbers in an observation, the number of actions."""
+    """The sizes of an environment with vectors: length of an observation, number of actions."""
 
     size: int
     actions: int
 
     @property
     def layout(self) -> Layout:
-        """Return what the memory keeps of it."""
+        """The layout of the replay memory."""
         return Layout((self.size,), np.float32)
 
     def split(self, frames: Tensor) -> tuple[Tensor, Tensor]:
-        """Return s and s′ of a sample's frames, (n, size) each."""
+        """Return s and s′ from the frames of a sample, (n, size) each."""
         s, after = frames.unbind(1)
         return s, after
 
     def network(self, settings: DQNSettings, draws: torch.Generator) -> MLP:
-        """Return a new network, drawn by a generator."""
+        """Return a new network, initialised by a generator."""
         s = settings
         return MLP(*self, s.widths, s.activation, draws, s.normalization, s.initialization, s.softmax_values)
 
 
 class DQN:
-    """The agent. The loop calls act → remember → update."""
+    """The DQN agent. The loop calls act → remember → update."""
 
     def __init__(self, settings: DQNSettings, spaces: Mapping[str, Pixels | Vectors]) -> None:
-        """spaces: environment id → what it shows and takes; all environments of a stream must agree."""
+        """spaces: environment id → its sizes. Raises ValueError unless all environments have the same."""
         s = self.settings = settings
         name, self.space = next(iter(spaces.items()))
         for other, space in spaces.items():
             if space != self.space:
-                raise ValueError(f"DQN has one network for all tasks, but {name} is {self.space}, {other} {space}")
+                raise ValueError(
+                    f"DQN has one network for all tasks and needs equal spaces, but {name} has {self.space} and "
+                    f"{other} has {space}"
+                )
         self.device = torch.device(s.device)
         self._draws = generator(s.seed, "initial parameters")
         self.network = self._new_network().to(self.device)
@@ -103,7 +106,7 @@ class DQN:
 
     @property
     def optimizer(self) -> torch.optim.Optimizer:
-        """Return the learner's optimizer, which an intervention may exchange."""
+        """The learner's optimizer, which an intervention may replace."""
         optimizer = self.learner.optimizer
         assert optimizer is not None
         return optimizer
@@ -152,7 +155,7 @@ class DQN:
         return self._td_loss(sample, self._targets(sample))[0]
 
     def _losses(self, sample: Sample) -> Tensor:
-        """Return the loss of each transition, (n,), in evaluation mode."""
+        """Return the loss of each transition, (n,), with the network in evaluation mode."""
         with evaluating(self.network):
             return self._td_loss(sample, self._targets(sample), reduction="none")[0]
 
@@ -162,29 +165,32 @@ class DQN:
     # -- interaction ---------------------------------------------------------------------------------------
 
     def begin_task(self, env: str) -> None:
-        """Change nothing: network and memory go on as they are, the stream's tasks share them."""
+        """Do nothing: all tasks share the network and the replay memory."""
 
     def begin_episodes(self, observations: np.ndarray) -> None:
-        """Begin episodes: every environment was reset to these observations, (num_envs, stack, H, W) or (num_envs,
-        size)."""
+        """Begin episodes: all environments were reset to these observations.
+
+        observations: (num_envs, stack, H, W) or (num_envs, size)."""
         self.experience.memory.begin(observations)
         self.current = observations
 
     @property
     def epsilon(self) -> float:
-        """Return ε of the next action: that of the start until learning starts, then falling linearly."""
+        """The ε of the next action: constant until learning starts, then decaying linearly."""
         s = self.settings
         progress = (self.experience.decisions - s.learning_starts) / s.exploration_steps
         return s.exploration_start - (s.exploration_start - s.exploration) * min(max(progress, 0.0), 1.0)
 
     def act(self) -> NDArray[np.int64]:
-        """Return an action for each current observation, (num_envs,); each environment draws for itself."""
+        """Return an ε-greedy action for each current observation, (num_envs,)."""
         self.actions = self.epsilon_greedy(self.current, self.epsilon, self.exploration)
         return self.actions
 
     @torch.no_grad()
     def epsilon_greedy(self, observations: np.ndarray, epsilon: float, draws: torch.Generator) -> NDArray[np.int64]:
-        """Return random actions with probability `epsilon`, else the best, of observations (n, …): (n,)."""
+        """Return actions, (n,), for observations (n, …): random with probability `epsilon`, else greedy.
+
+        Each row is drawn independently."""
         n = len(observations)
         actions = torch.randint(self.space.actions, (n,), generator=draws)
         greedy = torch.rand(n, generator=draws) >= epsilon
@@ -194,19 +200,19 @@ class DQN:
         return actions.numpy()
 
     def remember(self, result: StepResult) -> None:
-        """Store what the actions just drawn led to."""
+        """Store the result of the actions that `act` returned."""
         rewards = np.sign(result.reward) if self.settings.clip_rewards else result.reward
         self.experience.add(self.actions, rewards, result)
         self.current = result.obs
 
     def greedy(self, env: str) -> "Greedy":
-        """Return the nearly greedy policy of evaluations."""
+        """Return the ε-greedy policy for evaluations."""
         return Greedy(self)
 
     # -- learning ------------------------------------------------------------------------------------------
 
     def update(self, hooks: HookDriver, last: bool) -> bool:
-        """Take the gradient steps that the replay ratio asks for; always a place to stop at."""
+        """Make the gradient steps that the replay ratio requires. The agent can be saved after every call."""
         s, steps = self.settings, self.experience.decisions
         for sample in self.experience.due():
             if self.captured and not (hooks.penalizes or hooks.follows_updates):
@@ -218,10 +224,11 @@ class DQN:
         return True
 
     def _learn_from(self, sample: Sample, hooks: HookDriver | None = None) -> None:
-        """Take one gradient step on each batch in the sample, in order. No value is looked at from the CPU."""
+        """Make one gradient step on each batch in the sample, in order, without synchronising with the GPU."""
         s = self.settings
         batches = [Sample(*parts) for parts in zip(*(tensor.split(s.batch_size) for tensor in sample), strict=True)]
-        # The target network stays, so its values are those of all batches; which actions are best does not.
+        # The target network is fixed here, so all targets can be computed at once, unless the online network, which
+        # changes at every step, chooses the actions.
         targets = map(self._targets, batches) if s.double_q else self._targets(sample).split(s.batch_size)
         for batch, wanted in zip(batches, targets, strict=True):
             loss, value = self._td_loss(batch, wanted)
@@ -241,8 +248,8 @@ class DQN:
     def _targets(self, sample: Sample) -> Tensor:
         """Return r + γ·(1 − terminated)·max Q⁻(s′), (n,), or with double Q the value of the online network's choice.
 
-        Both networks are in evaluation mode: a random activation takes its mean slope, so that targets are not noisy
-        and measuring the loss draws nothing that training would miss."""
+        Both networks are in evaluation mode, so that random activations use their mean slope. Targets then have no
+        noise, and measuring the loss does not advance the generator of training."""
         self.target.eval()
         _, after = self.space.split(sample.frames)
         values = self.target(after)
@@ -255,15 +262,16 @@ class DQN:
         return sample.rewards + self.settings.gamma * value * ~sample.terminated
 
     def _td_loss(self, sample: Sample, targets: Tensor, reduction: str = "mean") -> tuple[Tensor, Tensor]:
-        """Return the loss of the temporal-difference errors (Huber's with threshold 1, or squares), its mean, and the
-        mean of Q(s, a). With reduction "none" the loss of each transition, (n,)."""
+        """Return the loss of the temporal-difference errors (Huber with threshold 1, or squared) and the mean Q(s, a).
+
+        The loss is the mean, or with reduction "none" that of each transition, (n,)."""
         states, _ = self.space.split(sample.frames)
         values = self.network(states).gather(1, sample.actions[:, None]).squeeze(1)
         loss = F.smooth_l1_loss if self.settings.loss == "huber" else F.mse_loss
         return loss(values, targets, reduction=reduction), values.mean()
 
     def numbers(self) -> dict[str, float]:
-        """Return the exploration rate, how full the memory is, and means since the last call."""
+        """Return ε, the size of the replay memory, and the means of the statistics since the last call."""
         return {"exploration/epsilon": self.epsilon, **self.experience.numbers()}
 
     # -- checkpoints ---------------------------------------------------------------------------------------
@@ -286,7 +294,7 @@ class DQN:
 
 
 class Greedy:
-    """The ε-greedy policy of evaluations, with draws of its own; the network in evaluation mode while it is used."""
+    """The ε-greedy policy for evaluations, with its own generator. A context with the network in evaluation mode."""
 
     def __init__(self, agent: DQN) -> None:
         self.agent, self.epsilon = agent, agent.settings.eval_epsilon

@@ -1,4 +1,4 @@
-"""DQN's networks: the Nature CNN (Mnih et al. 2015) for images, linear layers for vectors."""
+"""The networks of DQN: the Nature CNN (Mnih et al. 2015) for images, an MLP for vectors."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,8 +19,10 @@ CONVOLUTIONS = ((32, 8, 4), (64, 4, 2), (64, 3, 1))
 
 
 def draw_(layer: nn.Conv2d | nn.Linear, initialization: Initialization, generator: torch.Generator) -> nn.Module:
-    """Draw a layer's values: Xavier-uniform weights and a bias of zero (`xavier`: FIRE's and Dopamine's DQN), or both
-    from U(±1/√inputs) (`pytorch`: PyTorch's own, and so that of Stable-Baselines3's and CleanRL's DQN)."""
+    """Initialise a layer in place and return it.
+
+    `xavier`: Xavier-uniform weights and zero biases, as in FIRE's and Dopamine's DQN. `pytorch`: both from
+    U(±1/√inputs), PyTorch's default, as in Stable-Baselines3's and CleanRL's DQN."""
     if initialization == "pytorch":
         return uniform_(layer, generator)
     assert layer.bias is not None
@@ -37,14 +39,14 @@ def hidden_layer(
     initialization: Initialization,
     generator: torch.Generator,
 ) -> list[nn.Module]:
-    """Return a hidden layer: linear, what normalises it, activation."""
+    """Return a hidden layer: linear, normalisation if any, activation."""
     outputs = units.preactivations(width)
     linear = draw_(hidden_linear(d_in, outputs, normalization), initialization, generator)
     return [linear, *hidden_norm(outputs, normalization), units(width)]
 
 
 class MLP(nn.Module):
-    """Action values of vectors.
+    """An MLP that returns the action values of vectors.
 
         vectors (n, size) → encoder: a hidden layer
                           → mlp: the other hidden layers, linear → (n, actions)
@@ -63,7 +65,7 @@ class MLP(nn.Module):
         initialization: Initialization = "xavier",
         softmax: bool = False,
     ) -> None:
-        """softmax: action values are a softmax over the actions."""
+        """softmax: apply a softmax over the actions to the action values."""
         super().__init__()
         units = Units(activation)
         hidden: list[list[nn.Module]] = []
@@ -76,7 +78,7 @@ class MLP(nn.Module):
         self.mlp = nn.Sequential(*(part for parts in hidden[1:] for part in parts), *head)
 
     def forward(self, vectors: Tensor) -> Tensor:
-        """Return action values (n, actions) of vectors (n, size) of any floating type."""
+        """Return the action values, (n, actions), of vectors (n, size) of any floating type."""
         return self.mlp(self.encoder(vectors.float()))
 
     def layers(self) -> tuple[Layer, ...]:
@@ -84,19 +86,19 @@ class MLP(nn.Module):
         return chain(self)
 
     def units(self) -> tuple[str, ...]:
-        """Return names of the activations; the last one's outputs are called features."""
+        """Return the names of the activation modules. The outputs of the last are called features."""
         return unit_names(self)
 
 
 class NatureCNN(nn.Module):
-    """Action values of stacked grey frames.
+    """The Nature CNN, which returns the action values of stacked grey frames.
 
         frames (n, stack, H, W) uint8 → /255 → encoder: 3 × (convolution, activation), flatten
                                              → mlp: a hidden layer, linear → (n, actions)
 
-    Plasticity injection duplicates `mlp`. `normalization` is about its hidden layer; convolutions have none (to Gogianu
-    et al. 2021, arXiv 2105.05246, a single layer was enough). Weights and activations lie in memory channels last, in
-    which a forward and a backward pass together are 1.5 to 1.6 times faster on a CPU; shapes are as ever.
+    Plasticity injection duplicates `mlp`. `normalization` applies to its hidden layer only, not to the convolutions
+    (one layer was enough for Gogianu et al. 2021, arXiv 2105.05246). Weights and outputs have the memory format
+    channels_last, with which a forward and a backward pass together are 1.5 to 1.6 times faster on a CPU.
     """
 
     def __init__(
@@ -111,7 +113,7 @@ class NatureCNN(nn.Module):
         normalization: Normalization = "none",
         initialization: Initialization = "xavier",
     ) -> None:
-        """Raises ValueError for frames that the convolutions leave nothing of (less than 36 on a side)."""
+        """Raises ValueError if the frames are too small for the convolutions (less than 36 pixels on a side)."""
         super().__init__()
         units = Units(activation)
         encoder: list[nn.Module] = []
@@ -121,7 +123,7 @@ class NatureCNN(nn.Module):
             encoder += [draw_(convolution, initialization, generator), units(out, axis=-3)]
             channels, sides = units.features(out), [(side - kernel) // stride + 1 for side in sides]
         if min(sides) < 1:
-            raise ValueError(f"frames of {height} × {width} are too small for the Nature CNN: 36 × 36 at least")
+            raise ValueError(f"frames of {height} × {width} are too small for the Nature CNN: use at least 36 × 36")
         self.encoder = nn.Sequential(*encoder, nn.Flatten())
         inputs = channels * sides[0] * sides[1]
         self.mlp = nn.Sequential(
@@ -132,7 +134,7 @@ class NatureCNN(nn.Module):
             convolution.weight.data = convolution.weight.contiguous(memory_format=torch.channels_last)
 
     def forward(self, frames: Tensor) -> Tensor:
-        """Return action values (n, actions) of frames (n, stack, H, W) uint8."""
+        """Return the action values, (n, actions), of frames (n, stack, H, W) in uint8."""
         x = frames.contiguous(memory_format=torch.channels_last).float().mul_(1 / 255)
         return self.mlp(self.encoder(x))
 
@@ -142,5 +144,5 @@ class NatureCNN(nn.Module):
         return (*(replace(layer, role="encoder") for layer in encoder), hidden, head)
 
     def units(self) -> tuple[str, ...]:
-        """Return names of the activations; the last one's outputs are called features."""
+        """Return the names of the activation modules. The outputs of the last are called features."""
         return unit_names(self)

@@ -1,4 +1,4 @@
-"""Settings of DQN; the defaults are those of the FIRE paper on Atari (Table 4, Appendix E.3)."""
+"""The settings of DQN. The defaults are those of the FIRE paper for Atari (Table 4, Appendix E.3)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,73 +14,73 @@ from ..settings import AgentSettings
 @dataclass(kw_only=True)
 class DQNSettings(AgentSettings):
     num_envs: int = 4
-    """Parallel copies of the environment."""
+    """Number of parallel copies of the environment."""
     eval_every: int = 250_000
-    """Environment steps between evaluations; 0: at the end of each task only."""
+    """Environment steps between evaluations; 0: only at the end of each task."""
     sticky: float = 0.25
     """Probability that an Atari game repeats the previous action (sticky actions)."""
     sticky_per: Annotated[Literal["frame", "step"], tyro.conf.arg(metavar="frame|step")] = "frame"
-    """Draw stickiness for each frame (ALE's own) or for each agent step (as released with FIRE)."""
+    """Draw sticky actions per frame, as ALE does, or per agent step, as FIRE's released code does."""
     max_frames: int = 108_000
-    """Frames after which an Atari episode is cut off; 4 frames are one agent step."""
+    """Frames after which an Atari episode is truncated. One agent step is 4 frames."""
     replay_ratio: float = 1.0
-    """Gradient steps per environment step: 0.25 is DQN's own, 1 the FIRE paper's."""
+    """Gradient steps per environment step. The DQN paper uses 0.25, the FIRE paper 1."""
     batch_size: int = 32
-    """Transitions in one gradient step."""
+    """Transitions per gradient step."""
     replay_size: int = 1_000_000
-    """Transitions that the replay memory holds; 84 × 84 frames take 7.1 kB each."""
+    """Capacity of the replay memory in transitions. Each takes 7.1 kB with 84 × 84 frames."""
     replay_folder: str | None = None
-    """Keep the memory's frames in a file in this folder instead of in RAM."""
+    """Keep the frames of the replay memory in a file in this folder instead of in RAM."""
     learning_starts: int = 20_000
     """Environment steps before learning begins."""
     priming_updates: int = 0
-    """Gradient steps taken at once when learning begins (heavy priming, Nikishin et al. 2022); the target stays."""
+    """Gradient steps made at once when learning begins (heavy priming, Nikishin et al. 2022), with a fixed target."""
     target_period: int = 2_000
-    """Environment steps between two copies of the network to the target network."""
+    """Environment steps between updates of the target network."""
     learning_rate: float = 6.25e-5
-    """Adam's step size."""
+    """Adam's learning rate."""
     adam_epsilon: float = 1.5e-4
     """Adam's ε."""
     adam_betas: tuple[float, float] = (0.9, 0.999)
     """Adam's β₁ and β₂."""
     weight_decay: float = 0.0
-    """Adam's L2 penalty: this times each parameter joins its gradient."""
+    """Adam's weight decay, added to the gradient as an L2 penalty (torch.optim.Adam, not AdamW)."""
     max_grad_norm: float = 0.0
-    """Largest global gradient norm; 0: gradients are not clipped."""
+    """Clip the global gradient norm to this value; 0: no clipping."""
     loss: Annotated[Literal["huber", "mse"], tyro.conf.arg(metavar="huber|mse")] = "huber"
-    """Loss of the temporal-difference error: Huber's (threshold 1), or its square."""
+    """Loss of the temporal-difference error: Huber loss with threshold 1, or squared error."""
     double_q: bool = False
-    """The online network chooses the action at s′ whose value the target network gives (double DQN)."""
+    """Double DQN: choose the action at s′ by the online network, and evaluate it by the target network."""
     gamma: float = 0.99
     """Discount factor."""
     clip_rewards: bool = True
-    """Learn from the sign of each reward; logged returns are the true ones in any case."""
+    """Learn from the sign of each reward. Logged returns are not clipped."""
     exploration_start: float = 1.0
-    """ε until learning starts: 1, random actions; 0, greedy ones from the first."""
+    """ε of ε-greedy exploration until learning starts: 1 for random actions, 0 for greedy ones."""
     exploration: float = 0.01
     """Final ε of ε-greedy exploration."""
     exploration_steps: int = 250_000
-    """Environment steps, after learning starts, over which ε falls to its final value."""
+    """Environment steps after the start of learning over which ε falls linearly to its final value."""
     eval_epsilon: float = 0.001
     """ε in evaluations."""
     hidden: int = 512
-    """Width of the linear layer after the Nature CNN's convolutions, for images."""
+    """For images: width of the linear layer after the convolutions of the Nature CNN."""
     widths: tuple[int, ...] = (256, 256)
-    """Widths of the hidden layers, for vectors."""
+    """For vectors: widths of the hidden layers."""
     activation: str = "relu"
-    """Activation of the network by name, with parameters if wanted: leaky_relu(slope=0.1)."""
+    """Activation of the network, with optional parameters: leaky_relu(slope=0.1)."""
     normalization: Annotated[Literal["none", "layer", "spectral"], tyro.conf.arg(metavar="none|layer|spectral")] = (
         "none"
     )
-    """Layer or spectral normalisation of hidden linear layers, before their activation."""
+    """Layer or spectral normalisation of the hidden linear layers, before their activation."""
     initialization: Annotated[Literal["xavier", "pytorch"], tyro.conf.arg(metavar="xavier|pytorch")] = "xavier"
-    """Initial values: Xavier-uniform weights and biases of 0, or PyTorch's own for both."""
+    """Initial parameters: Xavier-uniform weights and zero biases, or PyTorch's default for both."""
     softmax_values: bool = False
-    """For vectors: action values are a softmax over the actions, as in the code of Switching FrozenLake."""
+    """For vectors: apply a softmax over the actions to the action values, as the code of Switching FrozenLake does."""
     device: Annotated[Device, tyro.conf.arg(metavar="auto|cpu|cuda")] = "auto"
-    """Where the network learns; auto: on a CUDA GPU if there is one."""
+    """Device of the network; auto: a CUDA GPU if there is one."""
     capture: bool = True
-    """On a GPU, record the update once and replay it (a CUDA graph)."""
+    """On a GPU, record the update as a CUDA graph and replay it, which is faster."""
 
     shrinks: ClassVar[tuple[str, ...]] = (
         *AgentSettings.shrinks, "learning_starts", "exploration_steps", "target_period", "priming_updates",
@@ -110,11 +110,11 @@ class DQNSettings(AgentSettings):
             if getattr(self, name) < 0:
                 yield f"--{name.replace('_', '-')} must be 0 or more, got {getattr(self, name)}"
         if self.env_workers and self.sticky_per == "step":
-            yield ("--sticky-per step draws for all games together: it needs them in one process, --env-workers 0")
+            yield "--sticky-per step draws one number for all copies of a game, in one process: use --env-workers 0"
         if self.life is not None and self.learning_starts >= self.life:
-            yield (f"--learning-starts {self.learning_starts} leaves none of the {self.life} steps to learn in")
+            yield f"--learning-starts is {self.learning_starts}, but the agent has only {self.life} steps: lower it"
         if self.replay_size < self.batch_size:
-            yield f"--replay-size {self.replay_size} holds less than one batch of {self.batch_size}"
+            yield f"--replay-size is {self.replay_size}, but must be at least --batch-size ({self.batch_size})"
 
     def resolve(self) -> str | None:
         self.device = device_here(self.device)

@@ -1,4 +1,4 @@
-"""DQN's environments, and what it must know of them."""
+"""The environments of DQN, and their sizes."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,7 +18,7 @@ class DQNWork(AgentWork):
     statistics = STATISTICS
 
     def space(self, env: str) -> Pixels | Vectors:
-        """Return what an environment shows and takes."""
+        """Return the sizes of an environment's observations and its number of actions."""
         if not shows_images(env):
             shown = vector_space(env, "dqn")
             return Vectors(shown.observation, spaces.flatdim(shown.action))
@@ -42,7 +42,7 @@ class DQNWork(AgentWork):
 
 
 def shows_images(name: str) -> bool:
-    """Return whether an environment is an Atari game, or shows bytes that have a height and a width."""
+    """Return whether an environment is an Atari game, or its observations are uint8 with a height and a width."""
     if resolve_env(name).startswith("ALE/"):
         return True
     env = make_env(name)

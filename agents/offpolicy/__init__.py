@@ -1,1 +1,1 @@
-"""What the agents that learn from a replay memory share: the memory, the way from it to the network, CUDA graphs."""
+"""The parts that DQN and SAC share: the replay memory, the feed from it to the network, and CUDA graphs."""

@@ -1,4 +1,4 @@
-"""The replay memory of an agent and what it has learned from it so far: the part of DQN and of SAC that is the same."""
+"""The experience of an off-policy agent: its replay memory and its counts of decisions and gradient steps."""
 
 from collections.abc import Callable, Iterator, Sequence
 from math import isfinite
@@ -16,14 +16,14 @@ from ...experiments.seeding import generator
 from .feed import Feed
 from .replay import Layout, ReplayMemory, Sample, bytes_needed, check_memory
 
-BATCHES_AT_ONCE = 16  # at most, drawn together: a high replay ratio must not need more memory
-PROBE_ROWS = 256  # transitions on which metrics and interventions look at the networks
+BATCHES_AT_ONCE = 16  # most batches drawn together, so that a high replay ratio does not need more memory
+PROBE_ROWS = 256  # transitions in the probe of metrics and interventions
 
 Seen = TypeVar("Seen")
 
 
 class ReplaySettings(Protocol):
-    """The settings of an agent that its memory needs."""
+    """The settings of an agent that its replay memory needs."""
 
     seed: int
     num_envs: int
@@ -36,10 +36,11 @@ class ReplaySettings(Protocol):
 
 
 class Experience(Generic[Seen]):
-    """Transitions in a replay memory, how many there were, and how many gradient steps were taken on them.
+    """A replay memory with the number of decisions and of gradient steps so far.
 
-    Training draws by a generator that belongs to the memory. Metrics and interventions draw by others, so that
-    looking leaves no trace; they see `look(sample, draws)`, which may draw noise for the sample by the same generator.
+    Training samples with the memory's generator. Metrics and interventions sample with other generators, so that they
+    do not change the run. They receive `look(sample, draws)`, which may draw noise for the sample with the same
+    generator.
     """
 
     def __init__(
@@ -50,7 +51,7 @@ class Experience(Generic[Seen]):
         statistics: Sequence[str],
         look: Callable[[Sample, torch.Generator], Seen],
     ) -> None:
-        """statistics: names of what `sums` adds up at each gradient step. Raises ValueError without enough memory."""
+        """statistics: the names of the entries of `sums`. Raises ValueError if there is not enough memory."""
         s = self.settings = settings
         self.layout, self.device, self.statistics, self.look = layout, device, statistics, look
         self.folder = Path(s.replay_folder) if s.replay_folder else None
@@ -60,26 +61,27 @@ class Experience(Generic[Seen]):
         self.draws = generator(s.seed, "replay")
         self.decisions = 0  # so far, of all environments
         self.taken = 0  # gradient steps so far
-        self.updates = 0  # gradient steps since `numbers`
-        self.sums = torch.zeros(len(statistics), dtype=torch.float64, device=device)  # since `numbers`
+        self.updates = 0  # gradient steps since the last call of `numbers`
+        self.sums = torch.zeros(len(statistics), dtype=torch.float64, device=device)  # over those steps
         self._recent: tuple[int, Seen] | None = None
 
     def check_memory(self, runs: int) -> None:
-        """Raise ValueError if so many runs at a time need more memory than there is."""
+        """Raise ValueError if `runs` simultaneous runs need more memory than is free."""
         s = self.settings
         check_memory(bytes_needed(s.replay_size, s.num_envs, self.layout), s.replay_size, self.folder, runs)
 
     def add(self, actions: np.ndarray, rewards: np.ndarray, result: StepResult) -> None:
-        """Store one step of every environment: what these actions led to, with the rewards to learn from."""
+        """Store one step of every environment. rewards: those to learn from, which may be clipped."""
         self.memory.add(actions, rewards, result.terminated, result.truncated, result.final_obs, result.obs)
         self.decisions += len(rewards)
 
     # -- learning ------------------------------------------------------------------------------------------
 
     def due(self) -> Iterator[Sample]:
-        """Yield the batches of the gradient steps that the replay ratio asks for now, and those of heavy priming when
-        learning starts; up to `BATCHES_AT_ONCE` in one sample: nothing enters the memory between them. Each sample is
-        valid until the next."""
+        """Yield the batches of all gradient steps that are due, including heavy priming when learning starts.
+
+        A sample contains up to `BATCHES_AT_ONCE` batches, because the memory does not change between them. Each sample
+        is valid until the next one."""
         s = self.settings
         due = 0
         if (learning := self.decisions - s.learning_starts) >= 0:
@@ -92,8 +94,9 @@ class Experience(Generic[Seen]):
             yield sample
 
     def numbers(self) -> dict[str, float]:
-        """Return how full the memory is, and the statistics' means since the last call. Raises Diverged if one of
-        them is not finite."""
+        """Return the size of the memory, and the means of the statistics since the last call.
+
+        Raises Diverged if a mean is not finite."""
         found = {"replay/size": float(len(self.memory))}
         if self.updates:
             means = (self.sums / self.updates).tolist()
@@ -107,7 +110,7 @@ class Experience(Generic[Seen]):
     # -- for metrics and interventions ---------------------------------------------------------------------
 
     def recent(self) -> Seen | None:
-        """Return transitions to look at networks on: the same until the next decision; None before the first."""
+        """Return the probe: transitions that stay the same until the next decision, or None before the first."""
         if not len(self.memory):
             return None
         if self._recent is None or self._recent[0] != self.decisions:
@@ -116,7 +119,7 @@ class Experience(Generic[Seen]):
         return self._recent[1]
 
     def known(self) -> Seen:
-        """Return what `recent` does. Raises RuntimeError before the first step."""
+        """Return the probe, as `recent` does. Raises RuntimeError before the first step."""
         if (recent := self.recent()) is None:
             raise RuntimeError("there are no recent transitions before the first step")
         return recent
@@ -124,11 +127,13 @@ class Experience(Generic[Seen]):
     def batches(
         self, losses: Callable[[Seen], Tensor], draws: torch.Generator
     ) -> Callable[[int | None], Iterator[Tensor]]:
-        """Return a function that yields the losses on so many batches as training has, drawn by `draws`."""
+        """Return a function of a count, which yields the losses on that many batches of training size.
+
+        The batches are drawn by `draws`."""
 
         def batches(count: int | None) -> Iterator[Tensor]:
             if count is None:
-                raise ValueError("a replay memory has no end to pass to: say how many batches")
+                raise ValueError("a replay memory has no end, so there is no pass over it: give the number of batches")
             if not len(self.memory):
                 raise ValueError("the replay memory is still empty: schedule it later")
             return (losses(self._drawn(self.settings.batch_size, draws)) for _ in range(count))
@@ -136,7 +141,7 @@ class Experience(Generic[Seen]):
         return batches
 
     def another(self, draws: torch.Generator) -> Seen | None:
-        """Return a batch as training has them, drawn by `draws`; None while the memory is empty."""
+        """Return a batch of training size, drawn by `draws`, or None while the memory is empty."""
         return self._drawn(self.settings.batch_size, draws) if len(self.memory) else None
 
     def _drawn(self, rows: int, draws: torch.Generator) -> Seen:
@@ -155,7 +160,7 @@ class Experience(Generic[Seen]):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        alike(state, {**self.state_dict(), "memory": state["memory"]}, "experience")  # the memory looks for itself
+        alike(state, {**self.state_dict(), "memory": state["memory"]}, "experience")  # the memory checks its own state
         self.memory.load_state_dict(state["memory"])
         self.draws.set_state(state["draws"])
         self.decisions, self.taken, self.updates = state["decisions"], state["taken"], state["updates"]

@@ -1,4 +1,4 @@
-"""Sampled batches on their way from the memory to the network."""
+"""Buffers that carry sampled batches from the replay memory to the network."""
 
 import torch
 
@@ -6,10 +6,10 @@ from .replay import ReplayMemory, Sample
 
 
 class Feed:
-    """Draws batches into buffers that are used again and again.
+    """A sampler that draws batches into reused buffers.
 
-    On a CPU there is one, from which the network reads. For a GPU there are two, page-locked and taken in turn:
-    the copy runs while the CPU goes on, and a buffer is filled again only when its own copy is done.
+    On a CPU there is one buffer, from which the network reads. For a GPU there are two page-locked buffers, used
+    alternately. The copy to the GPU is asynchronous, and a buffer is filled again only after its copy has finished.
     """
 
     def __init__(self, memory: ReplayMemory, device: torch.device) -> None:
@@ -19,7 +19,7 @@ class Feed:
         self._turn = 0
 
     def __call__(self, size: int, generator: torch.Generator) -> Sample:
-        """Draw `size` transitions, on the network's device, valid until the next call."""
+        """Return `size` random transitions on the network's device. They are valid until the next call."""
         if not self._buffers or len(self._buffers[0]) < size:
             self._allocate(size)
         if self.device.type == "cpu":

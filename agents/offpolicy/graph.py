@@ -1,20 +1,20 @@
-"""CUDA graphs: an update is recorded once and then replayed, without the launches that dominate small networks."""
+"""CUDA graphs: an update is recorded once and replayed, without the kernel launches that dominate small networks."""
 
 from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
-WARM_UP = 3  # eager calls on a side stream before recording, as PyTorch asks for: Adam's slots exist then
+WARM_UP = 3  # eager calls on a side stream before recording, as PyTorch requires; they create Adam's state
 
 
 class Captured:
-    """`learn(*tensors)`, recorded for each of the tensors' shapes; their types never change.
+    """A function `learn(*tensors)` that is recorded once for each set of shapes. The types must not change.
 
-    The graph reads and writes the very memory of parameters, optimizer slots and target network, so whatever an
-    intervention writes there in place is seen by the next replay. One that changes the architecture (plasticity
-    injection) changes `structure`, and everything is recorded anew. The calls before a recording are ordinary
-    updates, so nothing is learned twice.
+    The graph reads and writes the memory of parameters, optimizer state and target network, so that the next replay
+    sees in-place changes by interventions. An intervention that changes the architecture (plasticity injection) changes
+    `structure`, and all graphs are recorded again. The calls before a recording are ordinary updates, so nothing is
+    learned twice.
     """
 
     def __init__(self, learn: Callable[..., None]) -> None:
@@ -24,7 +24,7 @@ class Captured:
         self._calls: dict[tuple[torch.Size, ...], int] = {}
 
     def __call__(self, *tensors: Tensor, structure: int) -> None:
-        """Learn from the tensors. structure: changes whenever parameters were added or taken away."""
+        """Learn from the tensors. structure: a number that changes whenever parameters are added or removed."""
         if structure != self.structure:
             self._graphs, self._calls, self.structure = {}, {}, structure
         shapes = tuple(tensor.shape for tensor in tensors)
@@ -43,7 +43,7 @@ class Captured:
         with torch.cuda.graph(graph):
             self.learn(*inputs)
         self._graphs[shapes] = graph, inputs
-        graph.replay()  # recording computes nothing
+        graph.replay()  # recording alone computes nothing
 
     def _on_side_stream(self, tensors: tuple[Tensor, ...]) -> None:
         side = torch.cuda.Stream()

@@ -1,9 +1,9 @@
-"""The replay memory of DQN and SAC: transitions of images or of vectors, each of which is stored once.
+"""The replay memory of DQN and SAC, which stores each image or vector once.
 
-A transition of the usual memory holds s and s′, eight images of 84×84 of which seven are in its neighbours too:
-56 GB for the 10⁶ transitions of Mnih et al. (2015), or 28 GB where s′ is the next row's s, as Stable-Baselines3
-offers (`optimize_memory_usage`). One image a step is 7.06 GB, and that is what is kept here; stacks are put
-together when they are sampled. A vector is a stack of one: s lies in one row, s′ in the next.
+A usual replay memory stores s and s′ of each transition: eight images of 84×84, seven of which are also in neighbouring
+transitions. That takes 56 GB for the 10⁶ transitions of Mnih et al. (2015), or 28 GB if s′ is the s of the next row
+(`optimize_memory_usage` of Stable-Baselines3). This memory stores one image per step, which takes 7.06 GB, and builds
+the stacks when it samples. A vector is a stack of one: s is in one row, s′ in the next.
 """
 
 import math
@@ -28,8 +28,10 @@ CHUNK = 16_384  # rows read at once from a checkpoint: 116 MB of 84×84 images
 
 
 class Sample(NamedTuple):
-    """Transitions (s, a, r, s′). Of stacks s = frames[:, :-1] and s′ = frames[:, 1:], both (size, stack, *frame);
-    of observations that are one frame s = frames[:, 0] and s′ = frames[:, 1], both (size, *frame)."""
+    """Transitions (s, a, r, s′).
+
+    For stacks, s = frames[:, :-1] and s′ = frames[:, 1:], both (size, stack, *frame). For observations of one frame,
+    s = frames[:, 0] and s′ = frames[:, 1], both (size, *frame)."""
 
     frames: Tensor  # (size, stack + 1, *frame) as kept
     actions: Tensor  # (size,) int64, or (size, *action) float32
@@ -39,14 +41,13 @@ class Sample(NamedTuple):
 
 @dataclass(frozen=True)
 class Layout:
-    """Contents of one step in a memory, and how observations are made of it.
+    """The contents of one step in a replay memory.
 
-    frame: shape of what an environment shows at one moment, an image (H, W) or a vector (d,). dtype: of a frame
-    as it is kept. stack: an observation is this many frames, oldest first, (stack, *frame); None: it is one frame,
-    (*frame,). action: shape of a continuous action, kept in float32; (): an action is one of a number of them,
-    kept in int16.
+    frame: the shape of a frame, an image (H, W) or a vector (d,). dtype: of a stored frame.
+    stack: the number of frames in an observation, oldest first, (stack, *frame). None: an observation is one frame,
+    (*frame,). action: the shape of a continuous action, stored as float32. (): actions are discrete, stored as int16.
 
-    Raises ValueError where a size is below 1.
+    Raises ValueError if a size is below 1.
     """
 
     frame: tuple[int, ...]
@@ -57,23 +58,23 @@ class Layout:
     def __post_init__(self) -> None:
         if min(*self.frame, *self.action, self.depth) < 1:
             raise ValueError(
-                f"frames, stacks and actions need sizes of at least 1, "
+                f"sizes of frames, stacks and actions must be at least 1, "
                 f"got frames of {self.frame}, a stack of {self.stack} and actions of {self.action}"
             )
 
     @property
     def depth(self) -> int:
-        """Return the number of frames in an observation."""
+        """The number of frames in an observation."""
         return 1 if self.stack is None else self.stack
 
     @property
     def observation(self) -> tuple[int, ...]:
-        """Return the shape of an observation."""
+        """The shape of an observation."""
         return self.frame if self.stack is None else (self.stack, *self.frame)
 
     @property
     def row(self) -> np.dtype[np.void]:
-        """Return the columns: a frame, and what was done on seeing it."""
+        """The columns of a row: a frame, the action that followed, and its result."""
         return np.dtype(
             [
                 ("frame", self.dtype, self.frame),
@@ -89,25 +90,25 @@ class Layout:
 class ReplayMemory:
     """The newest transitions of `num_envs` environments, at most ⌈capacity / num_envs⌉ of each.
 
-    Every environment has a ring of rows of its own. A row is a frame and, once acted on, the action, its reward
-    and whether it terminated the episode; the row after it holds the newest frame of s′. Two kinds of rows are
-    never acted on: the last frame of a truncated episode, kept so that bootstrapping sees the true last
-    observation (`optimize_memory_usage` of Stable-Baselines3 shows the next episode's first image instead), and
-    the last frame before `begin` cut the episodes short. Each takes the place of one transition.
+    Every environment has its own ring of rows. A row has a frame and, after the agent has acted, the action, its reward
+    and whether it terminated the episode. The next row has the newest frame of s′. Two kinds of rows have no action:
+    the last frame of a truncated episode, which is stored so that bootstrapping uses the true last observation
+    (`optimize_memory_usage` of Stable-Baselines3 uses the next episode's first image instead), and the last frame
+    before `begin` interrupted the episodes. Each takes the place of one transition.
 
-    Frames before an episode's first are zero, in the environments by contract and in samples by `age`: the
-    number of frames of the same episode before this one, at most stack − 1. So no stack crosses an episode.
+    Frames before the first of an episode are zero: in the environments by contract, in samples by means of `age`, the
+    number of earlier frames of the same episode, at most stack − 1. So no stack spans two episodes.
 
-    Memory is taken as rows fill: ask `check_memory` first. With `folder` the frames lie in a nameless file there,
-    which grows in the same way and is gone when the process is; RAM is then only its cache.
+    Memory is only used as rows fill, so call `check_memory` first. With `folder`, the frames are in a nameless file
+    there, which grows in the same way and is deleted when the process ends. RAM is then only its cache.
 
-    capacity: transitions. Raises ValueError where capacity or num_envs is below 1.
+    capacity: in transitions. Raises ValueError if capacity or num_envs is below 1.
     """
 
     def __init__(self, capacity: int, num_envs: int, layout: Layout, folder: Path | None = None) -> None:
         if min(capacity, num_envs) < 1:
             raise ValueError(
-                f"a replay memory needs a capacity and environments of at least 1, got {capacity} and {num_envs}"
+                f"capacity and num_envs of a replay memory must be at least 1, got {capacity} and {num_envs}"
             )
         self.num_envs, self.layout, self.stack = num_envs, layout, layout.depth
         self.window = math.ceil(capacity / num_envs)  # rows of each environment that can be sampled
@@ -122,18 +123,18 @@ class ReplayMemory:
         self.acted: np.ndarray = np.zeros(shape, row["acted"])
         self.end = np.zeros(num_envs, np.int64)  # rows so far; row i of environment e lies at [e, i % self.rows]
         self.count = 0
-        self.running = False  # the newest rows wait for their action
+        self.running = False  # whether the newest rows wait for an action
 
     def __len__(self) -> int:
         """Return the number of transitions that can be sampled."""
         return self.count
 
     def begin(self, observations: np.ndarray) -> None:
-        """Begin episodes: all environments were reset to these first observations, (num_envs, *layout.observation).
+        """Begin episodes: all environments were reset to these observations, (num_envs, *layout.observation).
 
-        Only the newest frame of each is kept: those before it are zero. Episodes that were running end here
-        without termination; their last transitions bootstrap from the frames that are here already.
-        Raises ValueError for observations of another shape or kind.
+        Only the newest frame of each is stored, because those before it are zero. Running episodes end here without
+        termination, and their last transitions bootstrap from frames that are already stored.
+        Raises ValueError if the observations have the wrong shape or kind of dtype.
         """
         self._append(np.arange(self.num_envs), self._newest(observations), np.zeros(self.num_envs, np.uint8))
         self.running = True
@@ -147,15 +148,24 @@ class ReplayMemory:
         final_obs: np.ndarray,
         obs: np.ndarray,
     ) -> None:
-        """Store one step of every environment, as `envs.StepResult` has it: actions (num_envs, *layout.action), vectors
-        (num_envs,), observations (num_envs, *layout.observation). Nothing of them is kept. Numbers of another
-        floating type are rounded to the one that is kept.
+        """Store a copy of one step of every environment, in the form of `envs.StepResult`.
 
-        Raises ValueError before the first `begin`, or after `load_state_dict` without one, and for actions or
-        observations of another shape or kind; nothing was stored then.
+        Floating-point numbers are converted to the stored type.
+
+        Args:
+            actions: (num_envs, *layout.action).
+            rewards: (num_envs,).
+            terminated: (num_envs,).
+            truncated: (num_envs,).
+            final_obs: (num_envs, *layout.observation).
+            obs: (num_envs, *layout.observation).
+
+        Raises:
+            ValueError: `begin` was not called first, or again after `load_state_dict`, or actions or observations have
+                the wrong shape or kind of dtype. Nothing is stored then.
         """
         if not self.running:
-            raise ValueError("the replay memory does not know what was acted on: call begin before add")
+            raise ValueError("the replay memory has no current observations: call begin before add")
         last, newest = self._newest(final_obs), self._newest(obs)
         wanted, kept = (self.num_envs, *self.layout.action), self.action.dtype
         if actions.shape != wanted or actions.dtype.kind != kept.kind:
@@ -184,7 +194,7 @@ class ReplayMemory:
         return observations if self.layout.stack is None else observations[:, -1]
 
     def _append(self, envs: Integers, frames: np.ndarray, age: NDArray[np.uint8]) -> None:
-        """A row not acted on yet for each of these environments."""
+        """Append a row without an action for each of these environments."""
         row = self.end[envs]
         leaving = row - self.window - 1  # the row that can no longer be sampled
         self.count -= int(np.count_nonzero(self.acted[envs, leaving % self.rows] & (leaving >= 0)))
@@ -193,15 +203,15 @@ class ReplayMemory:
         self.end[envs] = row + 1
 
     def buffer(self, size: int, pin_memory: bool = False) -> Tensor:
-        """Return an array for the frames of a sample, not initialized: (size, stack + 1, *frame)."""
+        """Return an uninitialised tensor for the frames of a sample, (size, stack + 1, *frame)."""
         return torch.empty((size, self.stack + 1, *self.layout.frame), dtype=self.dtype, pin_memory=pin_memory)
 
     def sample(self, size: int, generator: torch.Generator, out: Tensor | None = None) -> Sample:
-        """Return `size` transitions, each drawn uniformly and independently from all `len(self)`.
+        """Return `size` transitions, drawn uniformly with replacement from all `len(self)`.
 
-        The draws depend on the generator and on what was stored, on nothing else. out: receives the frames, a
-        `buffer` or rows of one; new memory if not given.
-        Raises ValueError if there is nothing to sample, or if `out` does not fit.
+        They depend only on the generator and on the contents of the memory.
+        out: receives the frames, a `buffer` or rows of one. By default, new memory is allocated.
+        Raises ValueError if the memory is empty, or if `out` has the wrong shape, type or device.
         """
         if not self.count:
             raise ValueError("the replay memory is empty: add transitions before sampling")
@@ -218,7 +228,7 @@ class ReplayMemory:
 
         offsets = np.arange(1 - self.stack, 2)  # of a transition's frames from its row
         sources = env[:, None] * self.rows + (row[:, None] + offsets) % self.rows
-        # Not mode="raise", which would gather into a buffer first.
+        # mode="raise" would gather into a temporary buffer first.
         frames = out.numpy()
         np.take(self.frames.reshape(-1, *self.layout.frame), sources, axis=0, out=frames, mode="clip")
         blank = -offsets > self.age.reshape(-1)[at][:, None]  # before the episode began
@@ -233,9 +243,9 @@ class ReplayMemory:
         )
 
     def _draw(self, size: int, generator: torch.Generator) -> tuple[Integers, Integers]:
-        """Environments and rows of transitions: uniform over all rows in the windows, rows without one redrawn."""
+        """Return environments and rows of transitions: uniform over the windows, with rows without action redrawn."""
         first = np.maximum(self.end - 1 - self.window, 0)
-        bounds = np.cumsum(self.end - 1 - first)  # the newest row is never acted on
+        bounds = np.cumsum(self.end - 1 - first)  # the newest row never has an action
         shift = self.end - 1 - bounds  # from a number among all environments' rows to the row
 
         def draw(n: int) -> tuple[Integers, Integers]:
@@ -253,7 +263,7 @@ class ReplayMemory:
     def state_dict(self) -> dict[str, Any]:
         """Return the rows of each environment, for `experiments.checkpoint`.
 
-        They never change afterwards if `begin` is called before the next `add`, as the loop does.
+        They do not change afterwards if `begin` is called before the next `add`, as the loop does.
         """
         return {"envs": [self._rows_of(env) for env in range(self.num_envs)]}
 
@@ -261,7 +271,7 @@ class ReplayMemory:
         def read(start: int, stop: int) -> dict[str, Tensor]:
             first = start % self.rows
             at: slice | Integers = slice(first, first + stop - start)
-            if first + stop - start > self.rows:  # around the ring's end: a copy, not a view
+            if first + stop - start > self.rows:  # across the ring's end: a copy, not a view
                 at = np.arange(start, stop) % self.rows
             return {name: torch.from_numpy(column[env, at]) for name, column in self._columns().items()}
 
@@ -269,15 +279,15 @@ class ReplayMemory:
         return Rows(max(0, end - self.rows), end, read)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take up what `state_dict` gave, in chunks; `begin` has to follow before the next `add`.
+        """Restore a state that `state_dict` returned, in chunks. Call `begin` before the next `add`.
 
-        Raises ValueError if it is that of a memory of another size, or of other rows.
+        Raises ValueError if the state is of a memory with another size or other rows.
         """
         envs: list[Rows] = state["envs"]
         if len(envs) != self.num_envs or any(r.first != max(0, r.end - self.rows) for r in envs):
             raise ValueError(
-                f"the saved replay memory is not one of {self.num_envs} environments with {self.rows} rows each: "
-                f"keep --num-envs and --replay-size as they were"
+                f"the saved replay memory does not have {self.num_envs} environments with {self.rows} rows each: "
+                f"do not change --num-envs or --replay-size"
             )
         self.count, self.running = 0, False
         for env, rows in enumerate(envs):
@@ -298,12 +308,12 @@ class ReplayMemory:
 
 
 def _rows(capacity: int, num_envs: int, layout: Layout) -> int:
-    """Rows of one ring: its share of the transitions, stack − 1 frames before them, and one after."""
+    """Return the rows of one ring: its share of the transitions, stack − 1 frames before them, and one after."""
     return math.ceil(capacity / num_envs) + layout.depth
 
 
 def _frames(shape: tuple[int, ...], dtype: np.dtype[Any], folder: Path | None) -> np.ndarray:
-    """Zeros that take no memory, or no disk, until they are written to."""
+    """Return an array of zeros that takes no memory, or disk, until it is written to."""
     if folder is None:
         return np.zeros(shape, dtype)
     with tempfile.TemporaryFile(dir=folder) as file:  # has no name; lives as long as it is mapped
@@ -311,26 +321,27 @@ def _frames(shape: tuple[int, ...], dtype: np.dtype[Any], folder: Path | None) -
 
 
 def bytes_needed(capacity: int, num_envs: int, layout: Layout) -> int:
-    """Return what a full `ReplayMemory` of these arguments takes, in bytes: all its arrays together."""
+    """Return the size of all arrays of a full `ReplayMemory`, in bytes."""
     return num_envs * (_rows(capacity, num_envs, layout) * layout.row.itemsize + np.dtype(np.int64).itemsize)
 
 
 def check_memory(needed: int, capacity: int, folder: Path | None = None, runs: int = 1) -> None:
-    """Raise ValueError, in one line, if this machine cannot hold the memories of `runs` runs at a time.
+    """Raise ValueError if this machine cannot hold the replay memories of `runs` simultaneous runs.
 
-    needed: bytes of one of them, from `bytes_needed`. capacity: transitions of one of them. With `folder` they
-    lie on the disk there, otherwise in memory that is free. Nothing is allocated.
+    Nothing is allocated. needed: bytes of one memory, from `bytes_needed`. capacity: transitions of one memory.
+    folder: check the disk of this folder instead of the free memory.
     """
     if folder is None:
         free, where, otherwise = free_memory(), "memory is free", "keep it in a file with --replay-folder DIR"
     elif folder.is_dir():
         free, where, otherwise = shutil.disk_usage(folder).free, f"{folder} is free", "choose another --replay-folder"
     else:
-        raise ValueError(f"--replay-folder {folder} is no folder: create it, or choose another")
+        raise ValueError(f"--replay-folder {folder} is not a folder: create it or choose another")
     if free < runs * needed:
         fits = float(f"{0.95 * capacity * free / (runs * needed):.2g}")  # the rest of the program needs memory too
-        what, fewer = (f"{runs} runs at a time, each with a ", "lower --jobs, ") if runs > 1 else ("", "")
+        what, fewer = (f"{runs} simultaneous runs, each with a ", "lower --jobs, ") if runs > 1 else ("a ", "")
         raise ValueError(
-            f"{what}replay of {capacity:,} transitions need{'s' * (runs == 1)} {size(runs * needed)}, "
-            f"but {size(free)} of {where}: {fewer}lower --replay-size (to about {fits:,.0f}), or {otherwise}"
+            f"{what}replay memory of {capacity:,} transitions{', need' if runs > 1 else ' needs'} "
+            f"{size(runs * needed)}, but only {size(free)} of {where}: "
+            f"{fewer}lower --replay-size (to about {fits:,.0f}), or {otherwise}"
         )

@@ -1,4 +1,4 @@
-"""PPO on a stream of environments: `agent` acts in them, fills a `rollout`, and learns from it by `update`."""
+"""PPO on a stream of environments: the `agent` acts, fills a `rollout`, and learns from it by `update`."""
 
 from typing import TYPE_CHECKING
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> object:
-        """Import the agent once it is asked for: it needs PyTorch, while help lines need the settings alone."""
+        """Import the agent on first use: it needs PyTorch, but help lines only need the settings."""
         if name == "PPO":
             from . import agent
 

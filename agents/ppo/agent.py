@@ -1,11 +1,11 @@
 """PPO on a stream of environments.
 
-Schulman et al. 2017 (arXiv 1707.06347). The loss is that of Stable-Baselines3; vwxyzjn/cleanrl,
-cleanrl/ppo_continuous_action.py, which it is otherwise set up like, halves the value loss once more and lowers the step
-size to 0 over the run: `value_coefficient=0.25`, `anneal="run"`. The network and the stream are those of the
-cycling-MuJoCo benchmark ("Activation Function Design Sustains Plasticity in Continual Learning", section 7):
-one body learns through every environment; adapters, heads and observation statistics belong to one each,
-and are there again when it comes back. With `one_head` environments share these too.
+Schulman et al. 2017 (arXiv 1707.06347). The loss is that of Stable-Baselines3. Everything else is set up like CleanRL
+(vwxyzjn/cleanrl, cleanrl/ppo_continuous_action.py), which in addition halves the value loss and decays the learning
+rate to 0 over the run: `value_coefficient=0.25`, `anneal="run"`. The network and the stream are those of the
+cycling-MuJoCo benchmark ("Activation Function Design Sustains Plasticity in Continual Learning", section 7). All
+environments train the same hidden layers. Each environment has its own adapter, heads and observation statistics, which
+are used again when it returns. With `one_head`, the environments share these too.
 """
 
 from collections.abc import Iterator, Mapping
@@ -36,18 +36,18 @@ from .settings import PPOSettings
 from .update import STATISTICS, GradientStep, Loss, LossSettings, normalized, ppo_loss, ppo_losses
 
 Array = NDArray[np.float64]
-UNROLL = 5  # gradient steps in one compiled call, at most; more take longer to compile
+UNROLL = 5  # most gradient steps in one compiled call; more take longer to compile
 PROBE_ROWS = 512
 SHARED = "all"  # the key of adapter, head and statistics that all environments share
 
 
 class PPO:
-    """The agent. The loop calls act → remember → update; `begin_task` moves it to another environment."""
+    """The PPO agent. The loop calls act → remember → update, and `begin_task` for another environment."""
 
     def __init__(self, settings: PPOSettings, spaces: Mapping[str, Space]) -> None:
-        """spaces: environment id → what it is to PPO, in the order of the stream.
+        """spaces: environment id → its space, in the order of the stream.
 
-        Raises ValueError where one head is asked for and environments differ."""
+        Raises ValueError if the environments must share one head, but their spaces differ."""
         s = self.settings = settings
         self.device = torch.device(s.device)
         self._draws = generator(s.seed, "initial parameters")
@@ -62,8 +62,8 @@ class PPO:
         self._loss_settings = loss
         self.gradient_step = GradientStep(s.max_grad_norm, s.compile == "on")
         self.key = next(iter(spaces))
-        self.last: tuple[str, Batch] | None = None  # environment and batch that were learned from last
-        self.learning: tuple[str, Batch] | None = None  # those that are learned from, while they are
+        self.last: tuple[str, Batch] | None = None  # environment and batch of the last update
+        self.learning: tuple[str, Batch] | None = None  # environment and batch of the update that is running
         self.learners = {"agent": self._learner()}
 
     def _new_network(self) -> MultiHead:
@@ -78,7 +78,7 @@ class PPO:
 
     @property
     def optimizer(self) -> torch.optim.Optimizer:
-        """Return the learner's optimizer, which an intervention may exchange."""
+        """The learner's optimizer, which an intervention may replace."""
         optimizer = self.learners["agent"].optimizer
         assert optimizer is not None
         return optimizer
@@ -112,7 +112,7 @@ class PPO:
         )  # fmt: skip
 
     def _policy(self, outputs: tuple[Tensor, Tensor], parameters: Mapping[str, Tensor]) -> Distribution:
-        """Return the policy that the network's outputs stand for, on the batch that is learned from or on the probe."""
+        """Return the policy that the outputs parameterise, in the environment of the current or last batch."""
         looked_at = self.learning or self.last
         assert looked_at is not None
         key = looked_at[0]
@@ -120,7 +120,7 @@ class PPO:
 
     @property
     def probe(self) -> tuple[str, Batch] | None:
-        """Return the environment and some rows of the last batch, for metrics."""
+        """The environment and up to `PROBE_ROWS` rows of the last batch, for metrics."""
         if self.last is None:
             return None
         key, batch = self.last
@@ -128,15 +128,15 @@ class PPO:
         return key, Batch(*(tensor[every] for tensor in batch.tensors()))
 
     def _batches(self, count: int | None) -> Iterator[Tensor]:
-        """Yield losses on minibatches of the last batch, drawn by the learner's own generator, in evaluation mode.
+        """Yield losses on minibatches of the last batch, drawn by the learner's generator, in evaluation mode.
 
-        As in training, rows beyond the last full minibatch are left out of a pass."""
+        As in training, a pass leaves out the rows beyond the last full minibatch."""
         if self.last is None:
             raise ValueError("there is no batch before the first rollout: schedule it later")
         return self._losses(*self.last, count)
 
     def _another(self) -> tuple[Tensor, str] | None:
-        """Return a minibatch of the observations that are learned from at this moment, and their environment."""
+        """Return a random minibatch of the observations of the current update, and their environment."""
         if self.learning is None:
             return None
         key, batch = self.learning
@@ -165,13 +165,13 @@ class PPO:
     # -- interaction ---------------------------------------------------------------------------------------
 
     def begin_task(self, env: str) -> None:
-        """Act in `env` from now on; its statistics, adapter and heads go on where they stopped."""
+        """Act in `env` from now on, with its statistics, adapter and heads from earlier visits."""
         s = self.settings
         self.key = self._key(env)
         self.rollout = Rollout(s.rollout_steps, s.num_envs, *self.spaces[self.key])
 
     def begin_episodes(self, observations: Array) -> None:
-        """Begin episodes: every environment was reset to these observations, (num_envs, d)."""
+        """Begin episodes: all environments were reset to these observations, (num_envs, d)."""
         self.reward_scales[self.key].cut()
         self._see(observations)
 
@@ -187,11 +187,11 @@ class PPO:
 
     @torch.no_grad()
     def act(self) -> np.ndarray:
-        """Draw an action for each current observation, (num_envs, *shape)."""
+        """Sample an action for each current observation, (num_envs, *shape)."""
         s, policy = self.settings, self.spaces[self.key].policy
         self._outputs = self._policy_outputs(self.current, self.key)
         if not self.rollout.filled:
-            # For the whole rollout at once, as the log-probabilities in `update`: small tensors cost time each.
+            # For the whole rollout at once, like the log-probabilities in `update`: many small tensors are slow.
             self._noise = policy.noise((s.rollout_steps, s.num_envs), self.noise).numpy()
             scale = self.network.scale(self.key)
             self._log_std = None if scale is None else scale.detach().cpu()
@@ -204,7 +204,7 @@ class PPO:
         return self.network.outputs(torch.from_numpy(observations).to(self.device), key).cpu().numpy()
 
     def remember(self, result: StepResult) -> None:
-        """Store what the actions just drawn led to."""
+        """Store the result of the actions that `act` returned."""
         rewards = result.reward * self.settings.reward_scale
         done = result.terminated | result.truncated
         if self.settings.normalize_rewards:
@@ -221,12 +221,12 @@ class PPO:
     # -- learning ------------------------------------------------------------------------------------------
 
     def scale_learning_rate(self, factor: float) -> None:
-        """Set the step size of all parameters to `factor` times that of the start."""
+        """Set the learning rate of all parameters to `factor` times its initial value."""
         for group in self.optimizer.param_groups:
             group["lr"] = factor * group.setdefault("initial_lr", group["lr"])
 
     def update(self, hooks: HookDriver, last: bool) -> bool:
-        """Learn from the rollout once it is full, or when the task ends with it (`last`). Return whether it did."""
+        """Learn from the rollout if it is full or the task ends (`last`). Return whether an update was made."""
         s = self.settings
         if self.rollout.filled < s.rollout_steps and not last:
             return False
@@ -243,15 +243,15 @@ class PPO:
         loss = self._loss(hooks)
         n = len(batch.returns)
         size = min(s.minibatch_size, n)
-        # A hook that acts between two steps needs them one by one.
+        # A hook that acts between two gradient steps needs them one by one.
         whole = s.rollout_steps * s.num_envs
         unroll = 1 if hooks.follows_updates else unrolled(whole // min(s.minibatch_size, whole))
         self.gradient_step.begin(self.optimizer, self._trained(hooks), unroll)
         before = partial(hooks.before_update, learner) if hooks.precedes_updates else None
         statistics = []
         for _ in range(s.epochs):
-            # One gather an epoch; minibatches are then views. Rows beyond the last full minibatch wait for
-            # another epoch's shuffle.
+            # One gather per epoch, so that minibatches are views. Rows beyond the last full minibatch are left out
+            # of this epoch.
             order = torch.randperm(n, generator=self.shuffle)[: n // size * size].to(self.device)
             for rows in zip(*(tensor[order].split(size * unroll) for tensor in batch.tensors()), strict=True):
                 statistics.append(self.gradient_step(loss, size, *rows, before=before))
@@ -279,15 +279,15 @@ class PPO:
     def check_memory(self, runs: int) -> None:
         s = self.settings
         values = max(3 * space.observation + 2 * space.policy.outputs + 12 for space in self.spaces.values())
-        needed = 4 * values * s.rollout_steps * s.num_envs * runs  # of the rollout, and of the batch made of it
+        needed = 4 * values * s.rollout_steps * s.num_envs * runs  # for the rollout and its batch
         if needed > (free := free_memory()):
             raise ValueError(
-                f"--rollout-steps {s.rollout_steps} with --num-envs {s.num_envs} needs {size(needed)}, but "
-                f"{size(free)} of memory is free"
+                f"--rollout-steps {s.rollout_steps} with --num-envs {s.num_envs} needs {size(needed)} of memory, but "
+                f"only {size(free)} is free"
             )
 
     def _trained(self, hooks: HookDriver) -> list[Tensor]:
-        """Return the parameters that the current environment's loss reaches, or a penalty."""
+        """Return the parameters that get a gradient from the current environment's loss or from a penalty."""
         named = dict(self.network.named_parameters())
         mine = f".{self.key}."
         others = [f".{key}." for key in self.spaces if key != self.key]
@@ -312,7 +312,7 @@ class PPO:
     # -- checkpoints ---------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that learning goes on from. The rollout is not in it: checkpoints lie between rollouts."""
+        """Return the complete state, without a rollout: checkpoints are written between rollouts."""
         return {
             "learner": learner_state(self.learners["agent"]),
             "observations": {key: r.state_dict() for key, r in self.observation_statistics.items()},
@@ -332,11 +332,11 @@ class PPO:
             random.set_state(state["generators"][name])
         self.last = None if state["last"] is None else self._batch_of(**state["last"])
         if state["key"] not in self.spaces:
-            raise ValueError(f"key should be one of {', '.join(self.spaces)}, and is {state['key']!r}")
+            raise ValueError(f"key must be one of {', '.join(self.spaces)}, got {state['key']!r}")
         self.key = state["key"]
 
     def _batch_of(self, env: str, batch: list[Tensor]) -> tuple[str, Batch]:
-        """Return the batch that was learned from last. Raises ValueError for one of other shapes or types."""
+        """Return the batch of the last update. Raises ValueError if its shapes or types are wrong."""
         space, n = self.spaces[env], len(batch[0])
         drawn = torch.from_numpy(np.empty((n, *space.policy.shape), space.policy.dtype))
         alike(batch, [torch.empty(n, space.observation), drawn, *torch.empty(4, n)], "the last batch")
@@ -347,25 +347,26 @@ class PPO:
 
 
 def shared(spaces: Mapping[str, Space]) -> dict[str, Space]:
-    """Return the space of one head for all environments. Raises ValueError where they differ."""
+    """Return the space of one head for all environments. Raises ValueError if their spaces differ."""
     first, *others = spaces.items()
     for env, space in others:
         if space != first[1]:
             raise ValueError(
-                f"one head for all needs equal spaces: {first[0]} has {first[1].observation} observations and "
-                f"{first[1].policy}, {env} {space.observation} and {space.policy}"
+                f"--one-head True needs environments with equal spaces, but {first[0]} has {first[1].observation} "
+                f"observations and {first[1].policy}, {env} has {space.observation} and {space.policy}"
             )
     return {SHARED: first[1]}
 
 
 def unrolled(minibatches: int) -> int:
-    """Return how many of an epoch's gradient steps are one compiled call: the largest divisor, so that none is left
-    over to be taken in eager mode."""
+    """Return the number of gradient steps per compiled call: the largest divisor of `minibatches` up to `UNROLL`.
+
+    So no step of an epoch remains for eager mode."""
     return max(count for count in range(1, UNROLL + 1) if minibatches % count == 0)
 
 
 class Greedy:
-    """PPO's likeliest action with frozen observation statistics; modules in evaluation mode while it is used."""
+    """The most likely action, with frozen observation statistics. A context in which modules are in evaluation mode."""
 
     def __init__(self, agent: PPO, env: str) -> None:
         self.agent, self.key = agent, agent._key(env)

@@ -1,4 +1,4 @@
-"""The actor–critic of PPO: one body through a stream of environments, an adapter and heads for each."""
+"""The actor–critic of PPO: one body for all environments, and an adapter and heads for each of them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
@@ -15,30 +15,30 @@ Initialization = Literal["orthogonal", "pytorch"]
 
 
 class Space(NamedTuple):
-    """An environment as PPO sees it: the length of its observations, and the policy of its action space."""
+    """The length of an environment's observations, and the policy for its action space."""
 
     observation: int
     policy: Policy
 
 
 def orthogonal_(layer: nn.Linear, gain: float, generator: torch.Generator) -> nn.Linear:
-    """Draw orthogonal weights, set the bias to zero (the initialisation of CleanRL's and SB3's PPO)."""
+    """Draw orthogonal weights and set the bias to zero, as CleanRL's and SB3's PPO do."""
     nn.init.orthogonal_(layer.weight, gain, generator=generator)
     nn.init.zeros_(layer.bias)
     return layer
 
 
 class MultiHead(nn.Module):
-    """Actor–critic for a stream of environments: one shared body, an adapter and two heads for each.
+    """The actor–critic for a stream of environments: one shared body, and an adapter and two heads for each of them.
 
         observation (n, d_e) → adapter_e (linear) → body (width × activation, …) → policy_e (n, a_e), value_e (n)
 
-    The policy's outputs are what its distribution is made of: means, or logits (see `policies`).
+    The outputs of the policy parameterise its distribution: means or logits (see `policies`).
 
-    The paper gives each environment "a lightweight input adapter" and leaves it open whether that holds a
-    nonlinearity; here it is linear, so the body's two layers are the network's only nonlinear ones.
-    With `adapter=0` the body reads the observation itself (one environment, or equal sizes).
-    With `share_value=False` the value function has an adapter and a body of its own, as in SB3 and CleanRL.
+    The paper gives each environment "a lightweight input adapter" and does not say whether it has a nonlinearity. Here
+    it is linear, so the layers of the body are the only nonlinear ones. With `adapter=0` the body reads the observation
+    itself, which must have the same length in all environments. With `share_value=False` the value function has its own
+    adapters and body, as in SB3 and CleanRL.
     """
 
     def __init__(
@@ -54,16 +54,17 @@ class MultiHead(nn.Module):
         initialization: Initialization = "orthogonal",
         normalization: Normalization = "none",
     ) -> None:
-        """spaces: environment → what it is to PPO.
+        """spaces: environment id → its space.
 
-        init_lambda: scale the hidden units of the drawn weights to this balance (see `balance_`); None: as drawn.
-        value_hidden: widths of the value function's own body, where it has one; None: as the policy's.
-        initialization: orthogonal with CleanRL's gains (√2 in the body, 0.01 before actions) and no bias, or PyTorch's
-        own for linear layers. normalization: of the bodies' layers (see `networks.normalization`)."""
+        init_lambda: rescale the hidden units to this balance at initialisation (see `balance_`); None: do not.
+        value_hidden: widths of the value function's own body, if it has one; None: as the policy's.
+        initialization: orthogonal weights with CleanRL's gains (√2 in the body, 0.01 before actions) and zero biases,
+        or PyTorch's default for linear layers. normalization: of the bodies' layers (see `networks.normalization`).
+        """
         super().__init__()
         sizes = {key: space.observation for key, space in spaces.items()}
         if not adapter and len(set(sizes.values())) > 1:
-            raise ValueError(f"adapter=0 needs environments with equal observation sizes, got {sizes}")
+            raise ValueError(f"--adapter 0 needs environments with equal observation sizes, got {sizes}")
         width_in = adapter or next(iter(sizes.values()))
 
         def drawn(layer: nn.Linear, gain: float) -> nn.Linear:
@@ -101,11 +102,11 @@ class MultiHead(nn.Module):
             self.balance_(init_lambda)
 
     def balance_(self, lam: float) -> None:
-        """Scale every hidden unit, the adapters' included, so that ‖outgoing weights‖² − ‖incoming‖² − bias² = λ; the
-        weights of all that read it, or feed it, count together.
+        """Rescale every hidden unit, including the adapters', so that ‖outgoing weights‖² − ‖incoming‖² − bias² = λ.
 
-        The orthogonal gains do not survive: what is left of the policy's 0.01 is its ratio to the value's 1 where both
-        read one body. Where the policy has its own, its head is scaled up to the body, and first actions are larger.
+        The weights of all layers that read a unit count together, and so do those of all layers that feed it. This
+        overrides the orthogonal gains. With a shared body, the ratio of the policy's 0.01 to the value's 1 remains.
+        With separate bodies, the policy's head is scaled up to its body, so that the first actions are larger.
         """
         policy, value = list(self.policy.values()), list(self.value.values())
         if self.share_value:
@@ -129,7 +130,7 @@ class MultiHead(nn.Module):
         return self.value[key](features).squeeze(-1)
 
     def forward(self, observation: Tensor, key: str) -> tuple[Tensor, Tensor]:
-        """Return the policy's outputs (n, a_e) and state values (n,), with one pass through a shared body."""
+        """Return the policy's outputs (n, a_e) and state values (n,), with a single pass through a shared body."""
         features = self._features(observation, key, self.adapters, self.body)
         outputs = self.policy[key](features)
         if self.share_value:
@@ -137,7 +138,7 @@ class MultiHead(nn.Module):
         return outputs, self.values(observation, key)
 
     def scale(self, key: str) -> Tensor | None:
-        """Return log σ of a Gaussian policy, (a_e,); None of others."""
+        """Return log σ of a Gaussian policy, (a_e,), or None for other policies."""
         return self.log_std[key] if self.policies[key].scaled else None
 
     @staticmethod
@@ -160,8 +161,10 @@ class MultiHead(nn.Module):
         return tuple(found)
 
     def units(self) -> tuple[str, ...]:
-        """Return names of the modules whose outputs are post-activation units; the value body's come first, so that
-        the last name is the policy's last hidden layer, whose outputs are called features."""
+        """Return the names of the activation modules.
+
+        Those of the value body come first, so that the last name is the policy's last hidden layer, whose outputs are
+        called features."""
         bodies = [("body", self.body)]
         if not self.share_value:
             bodies.insert(0, ("value_body", self.value_body))
@@ -171,7 +174,7 @@ class MultiHead(nn.Module):
         )
 
     def wiring(self) -> dict[str, Wiring]:
-        """Return between which layers of its body each unit module lies; the last is before all heads that read it."""
+        """Return the incoming and outgoing layers of each activation module. The last one feeds the heads."""
         policy, value = tuple(f"policy.{key}" for key in self.policy), tuple(f"value.{key}" for key in self.value)
         bodies = [("body", self.body, (*policy, *value))]
         if not self.share_value:

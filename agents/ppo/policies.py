@@ -1,4 +1,4 @@
-"""The distributions from which PPO draws actions: one class for each kind of action space."""
+"""The action distributions of PPO, one class for each type of action space."""
 
 import math
 from abc import ABC, abstractmethod
@@ -16,21 +16,21 @@ LOG_2PI = math.log(2 * math.pi)
 
 
 class Policy(ABC):
-    """A distribution over the actions of one space, given by `outputs` numbers of a network for each observation.
+    """A distribution over actions, parameterised by `outputs` numbers that a network returns per observation.
 
-    Drawing takes noise that does not depend on the network, so that it can be drawn for a whole rollout at once.
-    `log_std` is the logarithm of the standard deviation, a parameter of its own, (outputs,), where `scaled`; others
-    are given None.
+    Sampling uses noise that does not depend on the network, so that it can be drawn for a whole rollout at once.
+    `log_std` is the logarithm of the standard deviation, (outputs,). It is a separate parameter if `scaled`, and None
+    for other distributions.
     """
 
-    outputs: int  # numbers that the network gives for one observation
+    outputs: int  # numbers that the network returns for one observation
     shape: tuple[int, ...] = ()  # of one action
     dtype: ClassVar[DTypeLike]
     scaled: ClassVar[bool] = False
 
     @abstractmethod
     def noise(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
-        """Return noise for so many actions, (*shape, outputs)."""
+        """Return noise for actions of the batch shape `shape`, (*shape, outputs)."""
 
     @abstractmethod
     def draw(self, outputs: NDArray[np.float32], noise: NDArray[np.float32], log_std: Tensor | None) -> np.ndarray:
@@ -38,23 +38,23 @@ class Policy(ABC):
 
     @abstractmethod
     def best(self, outputs: NDArray[np.float32]) -> np.ndarray:
-        """Return the likeliest action for each row of outputs, (n, outputs) → (n, *shape)."""
+        """Return the most likely action for each row of outputs, (n, outputs) → (n, *shape)."""
 
     @abstractmethod
     def log_prob(self, outputs: Tensor, actions: Tensor, log_std: Tensor | None) -> Tensor:
-        """Return the log-probability (or density) of actions (n, *shape): (n,)."""
+        """Return the log-probability or log-density of actions (n, *shape), as (n,)."""
 
     def log_prob_drawn(self, outputs: Tensor, actions: Tensor, noise: Tensor, log_std: Tensor | None) -> Tensor:
-        """Return the log-probability of the actions that `draw` made of these outputs and noise: (n,)."""
+        """Return the log-probability of the actions that `draw` returned for these outputs and noise, (n,)."""
         return self.log_prob(outputs, actions, log_std)
 
     @abstractmethod
     def entropy(self, outputs: Tensor, log_std: Tensor | None) -> Tensor:
-        """Return the entropy in nats, (n,), or () where it is the same for every observation."""
+        """Return the entropy in nats, (n,), or () if it is the same for every observation."""
 
     @abstractmethod
     def distribution(self, outputs: Tensor, log_std: Tensor | None) -> Distribution:
-        """Return the policy for each row of outputs (n, outputs), in PyTorch's form, to be compared with another."""
+        """Return the policy for each row of outputs (n, outputs) as a PyTorch distribution."""
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and vars(self) == vars(other)
@@ -66,7 +66,7 @@ class Policy(ABC):
 
 
 class Gaussian(Policy):
-    """Actions of a `Box`: independent normal numbers, their mean from the network, log σ the same everywhere."""
+    """A Gaussian policy for `Box`: the network returns the means, and log σ does not depend on the observation."""
 
     dtype = np.float32
     scaled = True
@@ -89,7 +89,7 @@ class Gaussian(Policy):
         return self.log_prob_drawn(outputs, actions, (actions - outputs) * torch.exp(-log_std), log_std)
 
     def log_prob_drawn(self, outputs: Tensor, actions: Tensor, noise: Tensor, log_std: Tensor | None) -> Tensor:
-        # The noise alone says it: a mean of large numbers would only add rounding.
+        # The noise alone determines it. Subtracting means that are large would only add rounding errors.
         assert log_std is not None
         return (-0.5 * noise.square() - log_std - 0.5 * LOG_2PI).sum(-1)
 
@@ -103,10 +103,10 @@ class Gaussian(Policy):
 
 
 class Categorical(Policy):
-    """Actions of `Discrete(outputs)`: the network gives logits.
+    """A policy for `Discrete(outputs)`: the network returns logits.
 
-    An action is the largest logit plus Gumbel noise, which is a draw from their softmax (Gumbel 1954; Maddison et
-    al. 2014, arXiv 1411.0030)."""
+    An action is the argmax of the logits plus Gumbel noise, which is a sample from their softmax (Gumbel 1954;
+    Maddison et al. 2014, arXiv 1411.0030)."""
 
     dtype = np.int64
 
@@ -134,7 +134,7 @@ class Categorical(Policy):
 
 
 class Bernoulli(Policy):
-    """Actions of `MultiBinary(outputs)`: independent bits, the network gives the logit of each being 1."""
+    """A policy for `MultiBinary(outputs)`: independent bits, for which the network returns logits."""
 
     dtype = np.int8
 
@@ -142,7 +142,7 @@ class Bernoulli(Policy):
         self.outputs, self.shape = size, (size,)
 
     def noise(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
-        """Return logistic noise: a logit plus it is above 0 with the probability that the logit stands for."""
+        """Return logistic noise: logit + noise is above 0 with probability sigmoid(logit)."""
         return torch.rand((*shape, self.outputs), generator=generator).logit_(eps=1e-7)
 
     def draw(self, outputs: NDArray[np.float32], noise: NDArray[np.float32], log_std: Tensor | None) -> np.ndarray:
@@ -162,7 +162,7 @@ class Bernoulli(Policy):
 
 
 def policy_for(space: gym.Space) -> Policy:
-    """Return the policy of an action space, which is one of those that PPO serves (see `agents.spaces`)."""
+    """Return the policy for an action space, which must be one that PPO supports (see `agents.spaces`)."""
     if isinstance(space, gym.spaces.Discrete):
         return Categorical(int(space.n))
     return (Bernoulli if isinstance(space, gym.spaces.MultiBinary) else Gaussian)(gym.spaces.flatdim(space))

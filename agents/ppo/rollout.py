@@ -1,4 +1,4 @@
-"""The on-policy memory of PPO: what was seen since the last update, and generalised advantages from it."""
+"""The rollout buffer of PPO, and generalised advantage estimation."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ Bool = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Batch:
-    """Transitions of one rollout, flattened to n = steps × environments rows."""
+    """The transitions of one rollout, flattened to n = steps × environments rows."""
 
     observations: Tensor  # (n, d)
     actions: Tensor  # (n, *shape), as drawn, before clipping to the action space
@@ -33,8 +33,9 @@ class Batch:
 
 
 class Rollout:
-    """Preallocated arrays of `steps` × `num_envs` transitions. No dummy transition can enter: the vector
-    environments reset within the step that ends an episode, so every stored step was really taken."""
+    """A buffer for `steps` × `num_envs` transitions.
+
+    It never holds dummy transitions, because the vector environments are reset in the step that ends an episode."""
 
     def __init__(self, steps: int, num_envs: int, observation: int, policy: Policy) -> None:
         self.steps, self.num_envs = steps, num_envs
@@ -65,11 +66,11 @@ class Rollout:
         self.filled += 1
 
     def truncated_at(self, env: int, observation: NDArray[np.float32]) -> None:
-        """Note that the step just added cut an episode short; `observation` is the one it ended in."""
+        """Record that the last step truncated the episode of environment `env`, with this final observation."""
         self.last.append((self.filled - 1, env, observation))
 
     def seen(self, following: NDArray[np.float32]) -> Tensor:
-        """Return every observation whose value `batch` needs, (steps·num_envs + num_envs + truncations, d)."""
+        """Return all observations whose values `batch` needs, (steps·num_envs + num_envs + truncations, d)."""
         final = np.array([observation for _, _, observation in self.last], np.float32)
         rows = [self.observations[: self.filled].reshape(-1, following.shape[1]), following]
         return torch.from_numpy(np.concatenate(rows + ([final] if len(final) else [])))
@@ -77,13 +78,17 @@ class Rollout:
     def batch(
         self, values: Tensor, log_probs: Tensor, gamma: float, lam: float, target_lam: float | None = None
     ) -> Batch:
-        """Return the batch, with advantages by GAE(γ, λ) (Schulman et al. 2016) from the values of `seen`, in order.
+        """Return the batch with advantages by GAE(γ, λ) (Schulman et al. 2016).
 
-        log_probs: those of the stored actions, (n,). target_lam: λ of the value function's targets, which are
-        advantage + value; None: `lam`, and 1 makes them discounted sums of rewards (Monte Carlo).
+        A truncated episode bootstraps from the value of its true last observation, a terminated one from 0. In
+        neither case do advantages propagate across the end of the episode.
 
-        A truncated episode bootstraps from the value of its true last observation, a terminated one from 0;
-        neither lets an advantage flow back across its end.
+        Args:
+            values: The values of the observations that `seen` returned, in the same order.
+            log_probs: The log-probabilities of the stored actions, (n,).
+            gamma: The discount factor γ.
+            lam: The λ of the advantages.
+            target_lam: The λ of the value targets, advantage + value. 1 gives Monte Carlo returns, None means `lam`.
         """
         shape = (self.filled, self.num_envs)
         n = self.filled * self.num_envs

@@ -1,4 +1,4 @@
-"""The gradient steps of PPO: loss, gradients, clipping, Adam; eager, or compiled."""
+"""The gradient steps of PPO: loss, gradients, clipping and Adam, in eager mode or compiled."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ STATISTICS = ("loss/policy", "loss/value", "policy/entropy", "policy/approx_kl",
 
 @dataclass(frozen=True)
 class LossSettings:
-    """The numbers in PPO's loss; see `PPOSettings`."""
+    """The settings of PPO's loss (see `PPOSettings`)."""
 
     clip: float
     clip_value: bool
@@ -29,8 +29,10 @@ class LossSettings:
 
 
 class Terms(NamedTuple):
-    """Terms of PPO's loss, for each sample: the clipped surrogate objective, the squared error of the value, the
-    probability ratio and its logarithm, (n,); and the policy's entropy, (n,), or () where it is the same for all."""
+    """The terms of PPO's loss for each sample, (n,).
+
+    gain: the clipped surrogate objective. error: the squared error of the value. ratio, log_ratio: the probability
+    ratio and its logarithm. entropy: of the policy, (n,), or () if it is the same for all samples."""
 
     gain: Tensor
     error: Tensor
@@ -40,12 +42,12 @@ class Terms(NamedTuple):
 
 
 def normalized(advantages: Tensor) -> Tensor:
-    """Return advantages (n,) brought to mean 0 and standard deviation 1."""
+    """Return advantages, (n,), normalised to mean 0 and standard deviation 1."""
     return (advantages - advantages.mean()) / (advantages.std() + 1e-8)
 
 
 def ppo_terms(network: MultiHead, key: str, batch: tuple[Tensor, ...], s: LossSettings) -> Terms:
-    """Return the terms of `ppo_loss` on one minibatch, advantages normalised in it."""
+    """Return the terms of `ppo_loss` on one minibatch, with advantages normalised over it if the settings say so."""
     observations, actions, old_log_probs, old_values, advantages, returns = batch
     outputs, values = network(observations, key)
     policy, log_std = network.policies[key], network.scale(key)
@@ -62,7 +64,7 @@ def ppo_terms(network: MultiHead, key: str, batch: tuple[Tensor, ...], s: LossSe
 
 
 def ppo_losses(network: MultiHead, key: str, batch: tuple[Tensor, ...], s: LossSettings) -> Tensor:
-    """Return the summands of which `ppo_loss` is the mean, (n,)."""
+    """Return the loss of each sample, (n,), whose mean is `ppo_loss`."""
     terms = ppo_terms(network, key, batch, s)
     return s.value_coefficient * terms.error - terms.gain - s.entropy_coefficient * terms.entropy
 
@@ -70,8 +72,14 @@ def ppo_losses(network: MultiHead, key: str, batch: tuple[Tensor, ...], s: LossS
 def ppo_loss(network: MultiHead, key: str, batch: tuple[Tensor, ...], s: LossSettings) -> tuple[Tensor, Tensor]:
     """Return PPO's clipped surrogate loss on one minibatch (Schulman et al. 2017, eq. 7 and 9).
 
-    batch: observations (n, d), actions (n, *shape), log-probabilities, values, advantages, returns (n,).
-    Returns the loss and a detached vector in the order of STATISTICS; approx_kl is Schulman's k3 estimator.
+    Args:
+        network: The actor–critic.
+        key: The environment of the batch.
+        batch: Observations (n, d), actions (n, *shape), log-probabilities, values, advantages and returns (n,).
+        s: The settings of the loss.
+
+    Returns:
+        The loss, and a detached vector in the order of STATISTICS. approx_kl is Schulman's k3 estimator.
     """
     gain, error, ratio, log_ratio, entropies = ppo_terms(network, key, batch, s)
     policy, value, entropy = -gain.mean(), error.mean(), entropies.mean()
@@ -84,7 +92,7 @@ def ppo_loss(network: MultiHead, key: str, batch: tuple[Tensor, ...], s: LossSet
 
 
 class Adam(NamedTuple):
-    """The numbers of torch.optim.Adam that stay as they are: compiled code holds them."""
+    """The constant hyperparameters of torch.optim.Adam. They are compiled into the code."""
 
     beta1: float
     beta2: float
@@ -93,24 +101,24 @@ class Adam(NamedTuple):
 
 
 class GradientStep:
-    """Gradient steps on minibatches: loss, gradients, clipping, Adam; eager, or several compiled into one call.
+    """Gradient steps on minibatches, in eager mode or with several steps compiled into one call.
 
-    Networks are small, and a call into compiled code costs as much as its arithmetic: hence `unroll`, the steps
-    taken by one call, and Adam within it. Its state stays in the optimizer in PyTorch's form, which interventions
-    and checkpoints rely on. Parameters and state enter as inputs, so writing to them in place needs no
-    recompilation. No `.grad` is left. Another optimizer than Adam (Muon) takes eager steps of its own.
+    The networks are small, so that a call of compiled code costs as much as its arithmetic. Therefore one call makes
+    `unroll` steps, including Adam. Adam's state stays in the optimizer in PyTorch's form, on which interventions and
+    checkpoints rely. Parameters and state are inputs of the compiled code, so that in-place changes need no
+    recompilation. No `.grad` remains. An optimizer other than Adam (Muon) makes its own steps in eager mode.
     """
 
     def __init__(self, max_norm: float, compiled: bool) -> None:
-        """max_norm: largest norm of a gradient; 0: no bound."""
+        """max_norm: the global gradient norm above which gradients are clipped; 0: no clipping."""
         self.max_norm, self.compiled = max_norm, compiled
 
     def begin(self, optimizer: torch.optim.Optimizer, parameters: list[Tensor], unroll: int) -> None:
-        """Make the next steps the optimizer's, on these parameters, `unroll` to a call.
-        Call again after `load_state_dict`.
+        """Set the optimizer, the parameters and the number of steps per compiled call for the next steps.
 
-        Adam's state of them moves into one tensor a kind, of which the optimizer keeps views: what an intervention
-        writes to a slot in place is seen here, and the compiled code has few inputs.
+        It must be called again after `load_state_dict`. Each kind of Adam's state moves into one tensor, of which the
+        optimizer keeps views. So this object sees in-place changes by interventions, and the compiled code has few
+        inputs.
         """
         self.optimizer, self.parameters, self.unroll = optimizer, parameters, unroll
         self.flat = isinstance(optimizer, torch.optim.Adam)
@@ -133,7 +141,7 @@ class GradientStep:
             slot["step"], slot["exp_avg"], slot["exp_avg_sq"] = step, average, square
 
     def _views(self, flat: Tensor) -> list[Tensor]:
-        """Return one view for each parameter, in its shape."""
+        """Return one view for each parameter, with its shape."""
         parts = flat.split([parameter.numel() for parameter in self.parameters])
         return [part.view_as(parameter) for part, parameter in zip(parts, self.parameters, strict=True)]
 
@@ -147,7 +155,7 @@ class GradientStep:
         count = len(rows[0]) // size
         if self.compiled and self.flat and count == self.unroll and before is None:
             # Adam's bias corrections, in float64 as PyTorch's: η/(1 − β₁ᵗ) and 1/√(1 − β₂ᵗ), (steps, parameters).
-            # NumPy is three times as fast at these as PyTorch, and on a GPU worth one look at its counters a call.
+            # NumPy is three times as fast as PyTorch here, which on a GPU is worth one transfer of counters per call.
             t = self.steps.cpu().numpy().astype(np.float64) + np.arange(1, count + 1)[:, None]
             self.steps += count
             rates = torch.from_numpy((self.learning_rate / (1 - self.adam.beta1**t)).astype(np.float32))
@@ -185,7 +193,7 @@ class GradientStep:
 
 
 def _gradient(loss: Loss, max_norm: float, parameters: list[Tensor], *batch: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the clipped gradient, all parameters in one vector, and the statistics of the loss."""
+    """Return the clipped gradient of all parameters as one vector, and the statistics of the loss."""
     value, statistics = loss(*batch)
     gradient = torch.cat([g.flatten() for g in torch.autograd.grad(value, parameters)])
     if not max_norm:

@@ -1,4 +1,4 @@
-"""PPO's environments, and what it must know of them."""
+"""The environments of PPO, and their spaces."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -34,14 +34,14 @@ class PPOWork(AgentWork):
         return side_by_side(lambda: flat(make_env(env, **world)), copies, **settings.stepping)
 
     def advance(self, task: EnvTask, step: int, until: int, hooks: HookDriver, run: RunDirectory) -> int:
-        """Collect a rollout and learn from it, at the step size that its first step has."""
+        """Collect a rollout and learn from it, with the learning rate of its first step."""
         if self.settings.anneal != "off":
             start, end = (task.start, task.end) if self.settings.anneal == "task" else (0, self.tasks[-1].end)
             self.agent.scale_learning_rate((end - step) / (end - start))
         return super().advance(task, step, until, hooks, run)
 
     def learned(self, run: RunDirectory, task: EnvTask, step: int) -> None:
-        """Begin new episodes after an update, where settings ask for it."""
+        """Begin new episodes after an update if the settings ask for it (`restart_episodes`)."""
         if self.settings.restart_episodes:
             assert isinstance(self._envs, Vector | Apart)
             observations, episodes = self._envs.restart()
@@ -50,7 +50,7 @@ class PPOWork(AgentWork):
             self.agent.begin_episodes(observations)
 
     def held_out(self, env: str, copies: int, **world: Any) -> Envs | None:
-        """Return copies with another friction, where there is friction."""
+        """Return copies with another friction, or None if the environment has no friction."""
         s = self.settings
         if not has_friction(env):
             return None

@@ -1,4 +1,4 @@
-"""Reports of agents: returns along the stream and from cycle to cycle, plasticity and human-normalised scores."""
+"""The report of agents: returns along the stream and per cycle, plasticity score and human-normalised score."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -17,13 +17,13 @@ from .tables import tables
 if TYPE_CHECKING:
     from ...experiments.report.style import Plot
 
-MOST_LINES = 8  # of one panel of learning curves, whose bands cover each other
+MOST_LINES = 8  # in one panel of learning curves; the bands of more would cover each other
 
 __all__ = ["AGENTS", "ArmScores", "Scores", "score"]
 
 
 def compose(paths: Sequence[Path]) -> Content:
-    """Return the report of one run, or of one comparison."""
+    """Return the report of one run or one comparison."""
     from .page import render
 
     data = load(alone(paths))
@@ -41,7 +41,7 @@ def compose(paths: Sequence[Path]) -> Content:
 
 
 def _plots(data: ComparisonData, scores: Scores) -> list["Plot"]:
-    """Every figure that the data allow, in the order of the page."""
+    """Return all figures for which there are data, in the order of the page."""
     from ...experiments.report.diagnostics import before_and_after, metrics_over_time
     from .aggregates import human, plasticity
     from .gaps import gap_heatmap
@@ -58,7 +58,7 @@ def _plots(data: ComparisonData, scores: Scores) -> list["Plot"]:
 
 
 def _parts(data: ComparisonData) -> list[tuple[str, ComparisonData]]:
-    """Return (variant in words, its arms): all in one where there are no more lines than can be told apart."""
+    """Return (description of a variant, its data) for each panel of curves: a single panel if there are few arms."""
     variants = variants_of(data)
     if len(data.arms) <= MOST_LINES or len(variants) == 1:
         return [("", data)]

@@ -1,4 +1,4 @@
-"""Figures of the aggregate scores: one point and one interval an arm, over seeds and environments."""
+"""Figures of the aggregate scores: one point and one interval per arm, over seeds and environments."""
 
 from matplotlib.figure import Figure
 
@@ -16,23 +16,22 @@ def plasticity(data: ComparisonData, scores: Scores) -> Plot | None:
         return None
     caption = (
         f"Interquartile mean over seeds and environments; {_intervals(known)}. 0 and 1 are the worst and best of the "
-        "runs shown here (5th and 95th percentile), so scores of different reports do not compare."
+        "runs shown here (5th and 95th percentile), so scores of different reports cannot be compared."
     )
     label = "plasticity score (IQM of min–max normalised final returns)"
     return Plot("plasticity_score", "Plasticity score", caption, _dots(scores, known, label, (0.0, 1.0), 2))
 
 
 def human(data: ComparisonData, scores: Scores) -> Plot | None:
-    """Plot the human-normalised score of each arm, with its bootstrap interval; the summary has
-    that of a single one."""
+    """Plot the human-normalised score of each arm, with its bootstrap interval, if there are several arms."""
     known = {label: arm.human for label, arm in scores.arms.items() if arm.human}
     if len(scores.arms) < 2 or not known or scores.human_from is None:
         return None
     games = len(scores.environments)
-    one = " One game says nothing of others." if games == 1 else ""
+    one = " One game says nothing about others." if games == 1 else ""
     caption = (
         f"Interquartile mean over seeds and {games} {'game' if games == 1 else 'games'} of (return − random) / "
-        f"(human − random): 0 is random play, 1 a human tester. Returns of {human_source(scores)}; "
+        f"(human − random): 0 is random play, 1 a human tester. Returns are from {human_source(scores)}; "
         f"{_intervals(known)}.{one}"
     )
     label = f"human-normalised score (IQM; {scores.human_from} returns)"
@@ -40,7 +39,7 @@ def human(data: ComparisonData, scores: Scores) -> Plot | None:
 
 
 def _dots(scores: Scores, known: dict[str, Score], label: str, least: tuple[float, float], digits: int) -> Figure:
-    """One row an arm. least: what the axis shows at least. digits: after the point."""
+    """Return a figure with one row per arm. least: the range that the axis always includes. digits: decimal places."""
     figure = new_figure(0.75 + 0.42 * len(known), width=8.0)
     axes = figure.subplots()
     tidy(axes, grid="x")
@@ -70,4 +69,4 @@ def _dots(scores: Scores, known: dict[str, Score], label: str, least: tuple[floa
 
 def _intervals(known: dict[str, Score]) -> str:
     words = bootstrap_words(list(known.values()))
-    return f"bars: {words}" if words else "1 seed: no interval, so differences may be chance"
+    return f"bars: {words}" if words else "1 seed: no interval, so differences may be due to chance"

@@ -1,4 +1,4 @@
-"""Figure of the generalization gap: returns while training against those on held-out friction."""
+"""The figure of the generalization gap: training returns minus returns with held-out friction."""
 
 import numpy as np
 from matplotlib.colors import TwoSlopeNorm
@@ -12,7 +12,7 @@ from .tables import bare
 
 
 def gap_heatmap(data: ComparisonData, scores: Scores) -> Plot | None:
-    """Plot one panel an arm: train minus held-out return, cycles down, environments across."""
+    """Plot training minus held-out return, with one panel per arm, cycles as rows and environments as columns."""
     gaps = {label: mean(arm.gaps, axis=0) for label, arm in scores.arms.items()}
     everything = np.abs(np.stack(list(gaps.values())))
     if not np.isfinite(everything).any():
@@ -45,8 +45,8 @@ def gap_heatmap(data: ComparisonData, scores: Scores) -> Plot | None:
         axes.set_axis_off()
     over = f"mean over {data.seeds} seeds" if data.seeds > 1 else "1 seed"
     caption = (
-        f"Training return minus return on the held-out friction at the end of each task, in return units ({over}; "
-        "failed runs count 0; – was not measured). Colour is relative to each environment's largest gap. Training "
-        "returns come from the exploring policy and tests from the greedy one, so a gap below 0 is possible."
+        f"Training return minus return with held-out friction at the end of each task, in units of return ({over}; "
+        "failed runs count as 0; – was not measured). Colour is relative to each environment's largest gap. Training "
+        "returns are from the exploring policy and test returns from the greedy one, so a gap below 0 is possible."
     )
     return Plot("generalization_gap", "Generalization gap", caption, figure)

@@ -1,4 +1,4 @@
-"""How much was learned: areas under the learning curves, and their share of what a fresh agent learns."""
+"""Areas under the learning curves, and their share of a fresh agent's."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,15 +15,15 @@ from ...experiments.report.tables import MISSING, Table
 from ...metrics import learning_curve_area, share_of_fresh
 
 Array = NDArray[np.float64]
-FINAL = 0.15  # share of a task's steps that counts as its steady state (activations paper, section 7)
+FINAL = 0.15  # fraction of a task's steps that counts as its steady state (activations paper, section 7)
 
 
 @dataclass(frozen=True, eq=False)
 class Share:
-    """Hold one arm's share of a fresh agent with the same seed.
+    """One arm's share of a fresh agent with the same seed.
 
-    tasks: of these. by_task: (seeds, tasks). in_all: of sums over the tasks of an environment, the mean over
-    environments, which have different units."""
+    tasks: the tasks that count. by_task: (seeds, tasks). in_all: the share of sums over the tasks of an environment,
+    averaged over environments, because their units differ."""
 
     tasks: tuple[Segment, ...]
     by_task: Array
@@ -36,8 +36,9 @@ def window(task: Segment) -> float:
 
 
 def areas(run: RunData, since: int = 0) -> Array:
-    """Return the area under the learning curve of each task, (tasks,), from step `since` on where that lies within it;
-    NaN for tasks that ended before, and for those into whose final window the run has not come."""
+    """Return the area under the learning curve of each task from step `since` on, (tasks,).
+
+    NaN for tasks that ended before `since`, and for tasks whose final window the run has not reached."""
     found = np.full(len(run.tasks), NAN)
     for i, task in enumerate(run.tasks):
         if task.end > since and run.last_step >= window(task):
@@ -48,8 +49,9 @@ def areas(run: RunData, since: int = 0) -> Array:
 
 
 def mean_return(run: RunData, since: int, environments: int) -> Array:
-    """Return the mean return of each environment from step `since` on, (environments,): of the areas of its tasks,
-    each by its length. NaN where one of them is not at its end."""
+    """Return the mean return of each environment from step `since` on, (environments,).
+
+    It is the mean of the areas of its tasks, weighted by their lengths. NaN if one of the tasks is unfinished."""
     found = areas(run, since)
     length = np.array([max(0, task.end - max(task.start, since)) for task in run.tasks])
     place = np.array([task.index for task in run.tasks]) % environments
@@ -60,10 +62,11 @@ def mean_return(run: RunData, since: int, environments: int) -> Array:
 
 
 def shares(data: ComparisonData, environments: int) -> tuple[dict[str, Share], list[str]]:
-    """Return (label → share of a fresh agent, notes in words): of the arms that have an arm `fresh` beside them.
+    """Return the shares of a fresh agent, label → share, for arms whose variant has an arm `fresh`, and notes.
 
-    Of the tasks that begin at the first switch or later, and not before the fork. The return of the untrained policy
-    is what the fresh agent's run logged at the beginning of a task: `{"event": "untrained", "task", "return"}`."""
+    The tasks that count begin at the first task switch or later, and not before the fork point. The return of the
+    untrained policy is the one that the fresh agent's run logged in a task: `{"event": "untrained", "task", "return"}`.
+    """
     found: dict[str, Share] = {}
     notes = []
     for labels in variants_of(data).values():
@@ -72,7 +75,7 @@ def shares(data: ComparisonData, environments: int) -> tuple[dict[str, Share], l
         fresh = {run.seed: run for run in data.arms[labels[FRESH]]}
         tasks = tuple(task for task in data.first.tasks[1:] if task.start >= (data.fork_step or 0))
         if not any(run.of_kind("untrained") for run in fresh.values()):
-            notes.append(f"no share of a fresh agent: {labels[FRESH]} logged no return of the untrained policy")
+            notes.append(f"no share of a fresh agent: {labels[FRESH]} did not log the return of the untrained policy")
         elif tasks:
             others = [label for arm, label in labels.items() if arm != FRESH]
             found |= {label: _share(data.arms[label], fresh, tasks, environments) for label in others}
@@ -82,7 +85,7 @@ def shares(data: ComparisonData, environments: int) -> tuple[dict[str, Share], l
 def _share(
     runs: Sequence[RunData], fresh: Mapping[int, RunData], tasks: tuple[Segment, ...], environments: int
 ) -> Share:
-    """One arm's share. In all, a seed has none where one of the three returns is missing in any task."""
+    """Return one arm's share. The overall share of a seed is NaN if one of the three returns is missing in a task."""
     at = [task.index for task in tasks]
     own = np.stack([areas(run)[at] for run in runs])
     new = np.stack([areas(fresh[run.seed])[at] if run.seed in fresh else np.full(len(at), NAN) for run in runs])
@@ -101,7 +104,7 @@ def _untrained(run: RunData | None, tasks: Sequence[Segment]) -> Array:
 
 
 def share_table(found: Mapping[str, Share]) -> Table:
-    """Return the shares of a fresh agent, tasks down and arms across."""
+    """Return the table of the shares of a fresh agent, with tasks as rows and arms as columns."""
     first = next(iter(found.values()))
     rows = [["in all", *(spread_text(share.in_all, digits=2) for share in found.values())]]
     for i, task in enumerate(first.tasks):
@@ -110,9 +113,10 @@ def share_table(found: Mapping[str, Share]) -> Table:
     several = len({task.env for task in first.tasks}) > 1
     whole = "the mean over environments of their " if several else ""
     words = (
-        "(A − A_random) / (A_fresh − A_random), A the area under a task’s learning curve, of the arm and of an agent "
-        "that begins with the task, and the mean return of the untrained policy, seed by seed. 1: learns as when new; "
-        f"0: not at all. Of the tasks from the first switch on; in all: {whole}share of sums over tasks. [ ]: 95 % "
-        f"Student-t interval over seeds. {MISSING}: not at an end, or the fresh agent learned nothing."
+        "(A − A_random) / (A_fresh − A_random), per seed. A is the area under the arm’s learning curve of a task, "
+        "A_fresh that of an agent that begins with the task, A_random the mean return of the untrained policy. "
+        "1: learns as well as a fresh agent; 0: learns nothing. Only tasks from the first task switch on count. "
+        f"In all: {whole}share of sums over tasks. [ ]: 95 % Student-t interval over seeds. {MISSING}: unfinished, or "
+        "the fresh agent learned nothing."
     )
     return Table("Share of a fresh agent", ["task", *found], rows, words)

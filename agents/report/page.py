@@ -1,4 +1,4 @@
-"""The page of a report on agents."""
+"""The HTML page of a report on agents."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ TIMES = {1: "once", 2: "twice"}
 
 
 def render(data: ComparisonData, scores: Scores, plots: Sequence[Plot]) -> str:
-    """Return the page as text."""
+    """Return the page as HTML."""
     config = data.first.config
     return page(
         data,
@@ -39,14 +39,14 @@ def _title(data: ComparisonData, scores: Scores) -> str:
 def _facts(data: ComparisonData) -> list[tuple[str, str]]:
     first = data.first
     lengths = {task.end - task.start for task in first.tasks}
-    facts = [(f"{first.total_steps:,}", "environment steps a run")]
+    facts = [(f"{first.total_steps:,}", "environment steps per run")]
     if len(first.tasks) > 1:
-        facts.append((range_text(lengths), f"steps a task, {len(first.tasks)} tasks"))
+        facts.append((range_text(lengths), f"steps per task, {len(first.tasks)} tasks"))
     if shift := first.config.get("settings", {}).get("shift"):
-        facts.append((shift, "what changes between them"))
+        facts.append((shift, "shift between tasks"))
     facts.append((str(len(data.arms)), "arm" if len(data.arms) == 1 else "arms"))
-    facts.append((str(data.seeds), "seed" if data.seeds == 1 else "seeds an arm"))
+    facts.append((str(data.seeds), "seed" if data.seeds == 1 else "seeds per arm"))
     if data.fork_step:
         whose = "arms with the same settings" if first.config.get("variant") else "arms"
-        facts.append((f"{data.fork_step:,}", f"step of the fork: {whose} share all before it"))
+        facts.append((f"{data.fork_step:,}", f"fork point: {whose} share all steps before it"))
     return facts

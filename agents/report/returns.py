@@ -1,4 +1,4 @@
-"""Figures of returns: learning curves along the stream, and what each visit ended with."""
+"""Figures of returns: learning curves along the stream, and final returns of each visit."""
 
 from collections.abc import Callable
 from typing import Any
@@ -33,31 +33,30 @@ from .tables import bare
 
 Array = NDArray[np.float64]
 Curve = Callable[[RunData, Segment, int, int], tuple[Array, Array]]  # (steps, values) between two steps of a task
-WINDOW, POINTS = 0.10, 40  # trailing window of the curves as a share of a task; points along a task
-MOST_NAMED = 16  # cycles; more leave no space for their names
-# Events worth a mark: title, marker, size.
+WINDOW, POINTS = 0.10, 40  # trailing window of the curves as a fraction of a task; points per task
+MOST_NAMED = 16  # cycles; the names of more would not fit
+# The events that are marked: title, marker, size.
 MARKS = {"intervention": ("Interventions  |", "|", 60), "explosion": ("explosions  ×", "x", 22)}
 
 
 def learning_curves(data: ComparisonData, scores: Scores) -> Plot | None:
-    """Plot training returns: one row an environment, each with its own scale; steps run through all rows."""
+    """Plot training returns, with one row and one scale per environment and a common axis of steps."""
     if not any(run.episodes.steps.size for runs in data.arms.values() for run in runs):
         return None
     figure = _along_the_stream(data, scores, _training, marks=_marks(data), dots=False)
     switches = "Vertical lines: task switches. " if 1 < len(data.first.tasks) <= MOST_SWITCHES else ""
-    burst = " and leave out episodes that ended in exploding physics (×)" if "explosion" in _marks(data) else ""
+    burst = " and leave out episodes that ended in an explosion of physics (×)" if "explosion" in _marks(data) else ""
     rows = "; each row has its own scale" if len(scores.environments) > 1 else ""
     caption = (
         f"Mean training return of the episodes that ended in the preceding {100 * WINDOW:.0f} % of a task{rows}. "
-        f"These are returns of the exploring policy, not an evaluation{',' if burst else ''}{burst}. "
+        f"These are returns of the exploring policy, not of an evaluation{',' if burst else ''}{burst}. "
         f"{switches}{seeds_phrase(data.seeds)}"
     )
     return Plot("learning_curves", "Learning curves", caption, figure)
 
 
 def evaluation_curves(data: ComparisonData, scores: Scores) -> Plot | None:
-    """Plot the returns of evaluations likewise, if a task has more than one:
-    alone, the one at its end makes no curve."""
+    """Plot the returns of evaluations, if a task has more evaluations than the one at its end."""
     runs = [run for arm in data.arms.values() for run in arm]
     if not any(run.series("eval/return", task.index)[0].size > 1 for run in runs for task in run.tasks):
         return None
@@ -66,15 +65,15 @@ def evaluation_curves(data: ComparisonData, scores: Scores) -> Plot | None:
     episodes = f" of {n} episodes" if (n := settings.get("eval_episodes")) else ""
     policy = f"ε = {epsilon:g}" if (epsilon := settings.get("eval_epsilon")) else "no exploration"
     caption = (
-        f"Mean return{episodes} with {policy}, on environments of their own, at each dot; the lines only join the "
-        "dots. One checkpoint and few episodes each, so part of the ups and downs is chance, which the intervals over "
-        "seeds contain but do not tell apart. " + seeds_phrase(data.seeds)
+        f"Mean return{episodes} with {policy}, on separate environments, at each dot; the lines only join the dots. "
+        "Each dot is one state of the network and few episodes, so part of the variation is chance. The intervals over "
+        "seeds include it but do not separate it. " + seeds_phrase(data.seeds)
     )
     return Plot("evaluation", "Evaluation", caption, figure)
 
 
 def _along_the_stream(data: ComparisonData, scores: Scores, curve: Curve, marks: list[str], dots: bool) -> Figure:
-    """One row an environment, and below them the marks of the named events if there are any."""
+    """Return a figure with one row per environment and below them the marks of events, if there are any."""
     run = data.first
     divisor, steps_label, _ = step_unit(run.total_steps)
     rows, extra = len(scores.environments), bool(marks)
@@ -109,7 +108,7 @@ def _draw_task(axes: Axes, data: ComparisonData, task: Segment, divisor: float, 
     fork, styles = data.fork_step, arm_styles(list(data.arms))
     split = fork is not None and task.start < fork
     if split and fork is not None:
-        # Up to the fork all arms of a seed are the same run: it is drawn once.
+        # Up to the fork point all arms of a seed are the same run, which is drawn once.
         trunks = {run.seed: run for runs in data.arms.values() for run in runs}
         steps, values = on_common_steps([curve(r, task, task.start, min(fork, task.end)) for r in trunks.values()])
         draw_band(axes, steps / divisor, values, {"color": FAINT, "linestyle": "-"}, dots)
@@ -121,7 +120,7 @@ def _draw_task(axes: Axes, data: ComparisonData, task: Segment, divisor: float, 
 
 
 def _training(run: RunData, task: Segment, start: int, end: int) -> tuple[Array, Array]:
-    """Windowed mean return of training episodes, where the window holds one."""
+    """Return (steps, mean returns of the training episodes in the trailing window), where there are any."""
     own = (run.episodes.tasks == task.index) & ~run.episodes.exploded
     own &= (run.episodes.steps > start) & (run.episodes.steps <= end)
     at, returns = run.episodes.steps[own], run.episodes.returns[own]
@@ -137,7 +136,7 @@ def _training(run: RunData, task: Segment, start: int, end: int) -> tuple[Array,
 
 
 def _evaluations(run: RunData, task: Segment, start: int, end: int) -> tuple[Array, Array]:
-    """Return what evaluations returned."""
+    """Return (steps, mean returns of the evaluations)."""
     steps, values = run.series("eval/return", task.index)
     inside = (steps > start) & (steps <= end)
     return steps[inside], values[inside]
@@ -164,12 +163,12 @@ def _name_cycle(axes: Axes, task: Segment, divisor: float) -> None:
 
 
 def _marks(data: ComparisonData) -> list[str]:
-    """The kinds of events to mark that any run has."""
+    """Return the kinds of events to mark that occur in any run."""
     return [kind for kind in MARKS if any(run.of_kind(kind) for runs in data.arms.values() for run in runs)]
 
 
 def _draw_marks(axes: Axes, data: ComparisonData, divisor: float, kinds: list[str]) -> None:
-    """When each arm was intervened in, and where physics exploded: one thin row an arm."""
+    """Mark interventions and explosions of physics, in one thin row per arm."""
     styles, labels = arm_styles(list(data.arms)), list(data.arms)
     for row, label in enumerate(labels):
         for kind in kinds:
@@ -187,7 +186,7 @@ def _draw_marks(axes: Axes, data: ComparisonData, divisor: float, kinds: list[st
 
 
 def by_cycle(data: ComparisonData, scores: Scores) -> Plot | None:
-    """Plot small multiples: what each visit of an environment ended with, cycle after cycle."""
+    """Plot the final returns of each environment by cycle, as small multiples."""
     if scores.cycles < 2 or not any(np.isfinite(arm.finals).any() for arm in scores.arms.values()):
         return None
     panels = len(scores.environments)
@@ -212,14 +211,14 @@ def by_cycle(data: ComparisonData, scores: Scores) -> Plot | None:
         axes.set_axis_off()
     legend(figure, list(scores.arms))
     caption = (
-        "Mean training return in the last 15 % of each visit. A fall from one cycle to the next is a loss of the "
-        "ability to learn, of memory, or of both: this figure cannot tell them apart. " + seeds_phrase(data.seeds)
+        "Mean training return in the last 15 % of each visit. A fall from one cycle to the next is a loss of "
+        "plasticity, forgetting, or both: this figure cannot tell them apart. " + seeds_phrase(data.seeds)
     )
     return Plot("by_cycle", "From cycle to cycle", caption, figure)
 
 
 def _error_bars(axes: Axes, at: NDArray[np.floating[Any]], values: Array, color: str) -> None:
-    """The interval at the columns that every seed has, or, of two seeds, these; values: (seeds, columns)."""
+    """Draw the intervals of the columns that all seeds have, or the points of two seeds. values: (seeds, columns)."""
     whole = np.isfinite(values).all(axis=0)
     if len(values) == 2:
         axes.scatter(np.tile(at[whole], 2), values[:, whole].ravel(), s=10, color=color, alpha=0.6)
@@ -229,7 +228,7 @@ def _error_bars(axes: Axes, at: NDArray[np.floating[Any]], values: Array, color:
 
 
 def final_returns(data: ComparisonData, scores: Scores) -> Plot | None:
-    """Plot bars with a dot for each seed; every environment has its own scale."""
+    """Plot the final returns as bars with a dot per seed, each environment with its own scale."""
     if not any(np.isfinite(arm.last).any() for arm in scores.arms.values()):
         return None
     panels, arms = len(scores.environments), list(scores.arms.items())
@@ -257,9 +256,7 @@ def final_returns(data: ComparisonData, scores: Scores) -> Plot | None:
         axes.set_xlabel("return", fontsize=9)
     for axes in grid[panels:]:
         axes.set_axis_off()
-    dots = "dots: seeds" if data.seeds > 1 else "1 seed: no interval, and no evidence beyond these very runs"
+    dots = "dots: seeds" if data.seeds > 1 else "1 seed: no interval, and no evidence beyond these runs"
     scales = "; scales differ between environments" if panels > 1 else ""
-    caption = (
-        f"Mean training return in {scores.end}{scales}; {dots}. It does not show how quickly that level was reached."
-    )
+    caption = f"Mean training return in {scores.end}{scales}; {dots}. It does not show how fast that level was reached."
     return Plot("final_returns", "Final returns", caption, figure)

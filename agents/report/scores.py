@@ -1,4 +1,4 @@
-"""From histories to numbers: plasticity score, final returns, generalization gap, interventions, per arm."""
+"""The scores of each arm: plasticity score, final returns, generalization gap, interventions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,15 +28,15 @@ Masks = Mapping[str, NDArray[np.bool_]]  # of each arm, over its seeds
 
 @dataclass(eq=False)
 class ArmScores:
-    """One arm's numbers. Shapes are (seeds, cycles, environments); NaN where nothing was measured.
+    """The scores of one arm. Arrays are (seeds, cycles, environments), with NaN where nothing was measured.
 
     finals: mean return of the episodes that ended in the last 15 % of a task. evaluations: mean return of the last
-    evaluation in those 15 %. tests: the same on the held-out friction. gaps: finals − tests, 0 for failures.
-    gap_change: IQM of the last minus the first cycle's gap over seeds and environments. exploded: physics exploded
-    at least once in the task. at_events: mean over all interventions. plasticity, human: None where they cannot be
-    told (see `score`). human_cells: the human-normalised scores behind `human`, (seeds, environments). mean_returns:
-    (seeds, environments), mean area under the learning curves since the arms parted. share: of a fresh agent, where
-    there is one.
+    evaluation in those 15 %. tests: the same with held-out friction. gaps: finals − tests, 0 for failures.
+    gap_change: IQM of the last minus the first cycle's gap over seeds and environments. exploded: whether physics
+    exploded in the task. at_events: means over all interventions. plasticity, human: None if they are undefined (see
+    `score`). human_cells: the human-normalised scores that `human` aggregates, (seeds, environments). mean_returns:
+    (seeds, environments), mean area under the learning curves after the fork point. share: of a fresh agent, if there
+    is one.
     """
 
     seeds: tuple[int, ...]
@@ -72,9 +72,9 @@ class ArmScores:
 class Scores:
     """The scores of all arms of a report. environments: one label for each position in the sequence.
 
-    human_from: what the human-normalised scores were taken from, "evaluation" or "training"; None without any.
-    measures: the numbers in which arms are compared. differences: between arms with the same seeds.
-    end: in words, the steps that final returns are of.
+    human_from: the returns that were human-normalised, "evaluation" or "training", or None.
+    measures: the numbers by which arms are compared. differences: between arms with the same seeds.
+    end: a description of the steps over which final returns are averaged.
     """
 
     environments: tuple[str, ...]
@@ -92,19 +92,19 @@ class Scores:
 
 
 def score(data: ComparisonData) -> Scores:
-    """Score every arm.
+    """Return the scores of all arms.
 
-    An explosion anywhere in a (run, task) makes that cell a failure: the paper filters "any run resulting in a
-    physics explosion" without saying how a run that recovered counts; this is the strict reading, one task wide.
+    An explosion anywhere in a (run, task) makes that cell a failure. The paper filters "any run resulting in a
+    physics explosion" without saying how a run that recovered counts; this is the strict reading, applied per task.
 
-    The plasticity score is relative to the runs shown: it is left out with fewer than two finished runs, whose
-    returns span no scale. Unfinished runs do not enter it, and neither do environments in which no run finished
-    an episode in its final window; a single run without one counts as a failure there. `notes` says all this.
+    The plasticity score is relative to the runs of the report, so it needs at least two finished runs. Unfinished runs
+    are left out, and so are environments in which no run finished an episode in its final window. If only some runs
+    did not, they count as failures there. `notes` reports all of this.
 
-    The human-normalised score is of the last cycle and of finished runs too, and only where every environment is in
-    the table of `human_normalized`. It is taken from the last evaluation in the final 15 % if every finished run has
-    one in every environment, else from the training returns of those 15 %: one source for all arms, since the
-    exploring policy scores lower. A run that finished no episode there has no such score, which `notes` says.
+    The human-normalised score also uses the last cycle of finished runs, and only exists if every environment is in
+    the table of `human_normalized`. It uses the last evaluation in the final 15 % if every finished run has one in
+    every environment, else the training returns of those 15 %. All arms use the same source, because the exploring
+    policy scores lower. A run that finished no episode there has no such score, which `notes` reports.
     """
     labels = position_labels(data.first.tasks)
     cycles = 1 + max(task.cycle for task in data.first.tasks)
@@ -123,7 +123,7 @@ def score(data: ComparisonData) -> Scores:
 
 
 def position_labels(tasks: Sequence[Segment]) -> tuple[str, ...]:
-    """Return a label for each position in the sequence: the environment, numbered where it comes more than once."""
+    """Return a label for each position in the sequence: the environment, with a number if it occurs more than once."""
     names = [task.env for task in tasks if task.cycle == tasks[0].cycle]
     return tuple(
         name if names.count(name) == 1 else f"{name} ({names[: i + 1].count(name)})" for i, name in enumerate(names)
@@ -131,7 +131,7 @@ def position_labels(tasks: Sequence[Segment]) -> tuple[str, ...]:
 
 
 def _measures(data: ComparisonData, scores: Scores) -> list[Measure]:
-    """The numbers in which arms are compared, environment by environment."""
+    """Return the measures by which arms are compared, for each environment."""
     found = []
     for variant, labels in variants_of(data).items():
         for i, environment in enumerate(scores.environments):
@@ -148,7 +148,7 @@ def _measures(data: ComparisonData, scores: Scores) -> list[Measure]:
 
 
 def shares_by_seed(data: ComparisonData, scores: Scores) -> list[Measure]:
-    """Return the share of a fresh agent in all tasks of every arm that has one, one measure a variant."""
+    """Return each arm's overall share of a fresh agent, as one measure per variant."""
     found = []
     for variant, labels in variants_of(data).items():
         own = {arm: share for arm, label in labels.items() if (share := scores.arms[label].share) is not None}
@@ -176,7 +176,7 @@ def _score_arm(runs: Sequence[RunData], shape: tuple[int, int, int], fork: int) 
             evaluations[cell] = _last_evaluation(run, "eval/return", task)
             tests[cell] = _last_evaluation(run, "eval/return_friction", task)
             exploded[cell] = task.index in burst or run.episodes.exploded[own].any()
-    # Where nothing was tested there is no gap, not even the 0 of a failure.
+    # Without a test there is no gap, not even the 0 of a failure.
     tested = np.isfinite(tests)
     trained = np.where(tested, finals, np.nan)
     gaps = [generalization_gap(*cells) for cells in zip(trained, tests, exploded & tested, strict=True)]
@@ -199,17 +199,17 @@ def _score_arm(runs: Sequence[RunData], shape: tuple[int, int, int], fork: int) 
 
 
 def _last_evaluation(run: RunData, name: str, task: Segment) -> float:
-    """The task's last logged value, if it lies in the final 15 %; NaN otherwise."""
+    """Return the last logged value of a task if it is in the final 15 %, else NaN."""
     steps, values = run.series(name, task.index)
     late = values[steps > window(task)]
     return float(late[-1]) if late.size else float("nan")
 
 
 def _unfinished(data: ComparisonData) -> list[str]:
-    """Which runs did not come into the final window of their last task, in words."""
+    """Return a note for each run that did not reach the final window of its last task."""
     return [
-        f"{label}, seed {run.seed}: unfinished, its logs end at step {run.last_step:,} of {run.total_steps:,}; it "
-        f"enters no final score (those begin at step {window(run.tasks[-1]):,.0f})"
+        f"{label}, seed {run.seed}: unfinished, its logs end at step {run.last_step:,} of {run.total_steps:,}; final "
+        f"scores, which begin at step {window(run.tasks[-1]):,.0f}, leave it out"
         for label, runs in data.arms.items()
         for run in runs
         if run.last_step < window(run.tasks[-1])
@@ -217,29 +217,29 @@ def _unfinished(data: ComparisonData) -> list[str]:
 
 
 def _finished(runs: Sequence[RunData]) -> NDArray[np.bool_]:
-    """Which runs came into the final window of their last task."""
+    """Return a mask of the runs that reached the final window of their last task, (runs,)."""
     return np.array([run.last_step >= window(run.tasks[-1]) for run in runs])
 
 
 def _add_plasticity(scores: Scores, data: ComparisonData, finished: Masks) -> None:
     seen = np.stack([np.isfinite(row) for arm in scores.arms.values() for row in arm.last]).any(axis=0)
     if sum(mask.sum() for mask in finished.values()) < 2:
-        scores.notes.append("no plasticity score: it places runs on a common scale, and needs two finished ones")
+        scores.notes.append("no plasticity score: it is relative to the other runs and needs two finished ones")
         return
     if not seen.all():
         missing = ", ".join(np.array(scores.environments)[~seen])
-        scores.notes.append(f"no run finished an episode in the last 15 % of {missing}: left out of the scores")
+        scores.notes.append(f"no run finished an episode in the last 15 % of {missing}: the scores leave it out")
     if not seen.any():
         return
     arms = {label: arm for label, arm in scores.arms.items() if finished[label].any()}
-    # So low a return means broken physics; a game may count down from far below (Skiing: −17,098 at random).
+    # Such a low return means broken physics, except in games (Skiing: −17,098 with random play).
     games = all(task.env.startswith("ALE/") for task in data.first.tasks)
     floor = -np.inf if games else -500.0
     finals = np.concatenate([arm.last[finished[label]][:, seen].ravel() for label, arm in arms.items()])
     if low := int((finals < floor).sum()):
         scores.notes.append(
-            f"{low} of {finals.size} final returns lie below {floor:g} and are failures to the plasticity score (0): "
-            "so low a return means broken physics in MuJoCo's tasks; where it is an ordinary one, look at the returns"
+            f"{low} of {finals.size} final returns are below {floor:g} and count as failures (0) in the plasticity "
+            "score: such a return means broken physics in MuJoCo tasks. Where it is normal, compare the returns instead"
         )
     result = plasticity_score(
         {label: arm.last[finished[label]][:, seen] for label, arm in arms.items()},
@@ -270,34 +270,34 @@ def _add_human(scores: Scores, data: ComparisonData, finished: Masks) -> None:
 
 
 def interval(score: Score | None) -> list[float] | None:
-    """Return [low, high] at 95 %; None where one run, or none, gives no interval."""
+    """Return the 95 % interval [low, high], or None for fewer than two runs."""
     return [score.low, score.high] if score is not None and len(score.normalized) > 1 else None
 
 
 def _explosions(run: RunData) -> int:
-    """Explosions are logged as events and on their episodes; an old log may have only one of the two."""
+    """Return the number of explosions. They are logged as events and on episodes, in old logs only as one of them."""
     return max(len(run.of_kind("explosion")), int(run.episodes.exploded.sum()))
 
 
 def to_json(data: ComparisonData, scores: Scores) -> dict[str, Any]:
-    """Return what scores.json holds of agents; NaN becomes null.
+    """Return the contents of scores.json for agents. NaN becomes null.
 
     Keys:
     `supple`, `algorithm`, `total_steps`, `fork_step` (null for a single run), `environments` (a label for each
-    position in the sequence), `cycles`, `notes` (what is missing, in words), `human_normalized_from` ("evaluation"
+    position in the sequence), `cycles`, `notes` (missing data, in words), `human_normalized_from` ("evaluation"
     or "training", the returns that were human-normalised, see `scores.score`), and `arms`: label →
         `seeds`: the seeds, in the order of every list below;
-        `plasticity_score`, `plasticity_score_interval`: IQM and [low, high] at 95 % (null with one seed);
-        `human_normalized`, `human_normalized_interval`: the same of the human-normalised scores, and their
-        `human_normalized_per_seed`: (seeds, environments), null for a run that did not enter;
+        `plasticity_score`, `plasticity_score_interval`: IQM and 95 % interval [low, high] (null with one seed);
+        `human_normalized`, `human_normalized_interval`: the same for the human-normalised scores, and
+        `human_normalized_per_seed`: (seeds, environments), null for a run that was left out;
         `final_return`: last cycle's mean training return in the final 15 % of each environment, mean over seeds;
-        `final_return_interval`: Student's, [low, high] at 95 % of each environment (null with one seed);
+        `final_return_interval`: 95 % Student-t interval [low, high] for each environment (null with one seed);
         `final_return_per_seed`: (seeds, environments);
-        `mean_return_per_seed`: (seeds, environments), mean area under the learning curves since the arms parted;
+        `mean_return_per_seed`: (seeds, environments), mean area under the learning curves after the fork point;
         `share_of_fresh` (null without an arm `fresh`): `in_all`, and `by_task`, one for each of `tasks` (indices), each
         with `mean`, `sd`, `interval` and `per_seed`;
         `train_return`, `evaluation_return`, `test_return`: (seeds, cycles, environments), training in the final 15 %,
-        the last evaluation there, and the same on the held-out friction;
+        the last evaluation there, and the same with held-out friction;
         `generalization_gap`: (cycles, environments), train − test, mean over seeds, failures 0;
         `gap_change_iqm`: ΔGAP, last − first cycle, IQM over seeds and environments;
         `explosions`, `interventions`: counts over all seeds;

@@ -1,4 +1,4 @@
-"""Numbers of agents as words: the summary of the page and of the terminal."""
+"""The tables of a report on agents, for the page and the terminal."""
 
 from collections.abc import Iterable, Sequence
 
@@ -10,17 +10,17 @@ from .scores import ArmScores, Scores, interval
 
 PLASTICITY, HUMAN, GAP, EXPLOSIONS = "plasticity score", "human-normalised score", "ΔGAP (IQM)", "explosions"
 SFE, DFI = "SFE", "DfI (scale-free)"
-# Cells that say nothing: a column of them alone is left out.
+# Cells without information: a column that has only these is left out.
 NOTHING = {name: {MISSING} for name in (PLASTICITY, HUMAN, GAP, SFE, DFI)} | {EXPLOSIONS: {"0"}}
 
 
 def bare(env: str) -> str:
-    """Return an environment's name without the version, for narrow places."""
+    """Return an environment's name without its namespace and version."""
     return env.removeprefix("ALE/").replace("-v5", "").replace("-v4", "")
 
 
 def summary_rows(scores: Scores) -> tuple[list[str], list[list[str]]]:
-    """Return (header, one row an arm), ready to print; a measure that no arm has anything of is left out."""
+    """Return the header and one row per arm, as text. Columns without values are left out."""
     arms = list(scores.arms.values())
     columns: list[tuple[str, list[str]]] = [
         ("arm", list(scores.arms)),
@@ -38,39 +38,39 @@ def summary_rows(scores: Scores) -> tuple[list[str], list[list[str]]]:
 
 
 def summary_words(scores: Scores) -> str:
-    """Return what the columns of the summary mean, those that are there."""
+    """Return the explanation of the columns that the summary has."""
     header, _ = summary_rows(scores)
     arms = scores.arms.values()
     words = {
         PLASTICITY: "Plasticity score: interquartile mean of min–max normalised final returns, relative to the runs in "
         f"this table{_in_brackets(arm.plasticity for arm in arms)}.",
         HUMAN: "Human-normalised score: interquartile mean of (return − random) / (human − random)"
-        f"{_in_brackets(arm.human for arm in arms)}; returns of {human_source(scores)}.",
+        f"{_in_brackets(arm.human for arm in arms)}; returns from {human_source(scores)}.",
         "arm": f"{', '.join(map(bare, scores.environments))}: mean training return in {scores.end}. "
         f"{over_seeds(max(len(arm.seeds) for arm in arms))}",
-        GAP: "ΔGAP: change of the train–test gap from the first cycle to the last; positive means it widened.",
-        SFE: "SFE (squared change of the weights, those that are there before and after) and DfI before → after: "
-        "means over the arm’s interventions.",
+        GAP: "ΔGAP: change of the train–test gap from the first cycle to the last; positive means that it widened.",
+        SFE: "SFE (squared change of the weights that exist before and after) and DfI before → after: means over the "
+        "arm’s interventions.",
     }
     return " ".join([text for name, text in words.items() if name in header] + [f"{MISSING} was not measured."])
 
 
 def bootstrap_words(scores: Sequence[Score | None]) -> str:
-    """Return what the intervals of these scores are and how often such intervals cover; "" where none has one."""
+    """Return a description of the scores' intervals and their coverage, or "" if no score has an interval."""
     known = [score.normalized.shape for score in scores if score is not None and interval(score)]
     if not known:
         return ""
     runs, environments = min(known)
     coverage = 100 * bootstrap_coverage(runs, environments)
-    return f"95 % stratified bootstrap over seeds, which with {runs} seeds covers in about {coverage:.0f} % of cases"
+    return f"95 % stratified bootstrap over seeds, whose coverage with {runs} seeds is about {coverage:.0f} %"
 
 
 def tables(scores: Scores) -> list[Table]:
     """Return all tables of the page: the summary, differences between arms, and the share of a fresh agent."""
     found = {label: arm.share for label, arm in scores.arms.items() if arm.share is not None}
     about = (
-        f"Final return: mean training return in {scores.end}. Mean return: area under the learning curves since the "
-        "arms parted, over its length."
+        f"Final return: mean training return in {scores.end}. Mean return: area under the learning curves after the "
+        "fork point, divided by the number of steps."
     )
     return [
         Table("Summary", *summary_rows(scores), summary_words(scores)),
@@ -80,10 +80,10 @@ def tables(scores: Scores) -> list[Table]:
 
 
 def human_source(scores: Scores) -> str:
-    """Return in words which returns were human-normalised."""
+    """Return a description of the returns that were human-normalised."""
     if scores.human_from == "evaluation":
         return f"the last evaluation in {scores.end}"
-    return f"training episodes in {scores.end}, so of the exploring policy (not every run has an evaluation there)"
+    return f"training episodes in {scores.end}, with the exploring policy (not every run has an evaluation there)"
 
 
 def _in_brackets(scores: Iterable[Score | None]) -> str:
@@ -102,7 +102,7 @@ def _dfi_text(arm: ArmScores) -> str:
 
 
 def score_text(score: Score | None, digits: int) -> str:
-    """Return `0.61 [0.52, 0.70]`, with so many digits after the point, and no interval where one seed gives none."""
+    """Return `0.61 [0.52, 0.70]` with `digits` decimal places, or `0.61` if there is only one seed."""
     if score is None:
         return MISSING
     ends = ", ".join(f"{end:.{digits}f}" for end in interval(score) or [])

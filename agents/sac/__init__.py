@@ -1,4 +1,4 @@
-"""SAC with SimBa networks: `agent` acts and learns by `update`; its replay memory is that of `offpolicy`."""
+"""SAC with SimBa networks: the `agent` acts and learns by `update`, with the replay memory of `offpolicy`."""
 
 from typing import TYPE_CHECKING
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> object:
-        """Import the agent once it is asked for: it needs PyTorch, while help lines need the settings alone."""
+        """Import the agent on first use: it needs PyTorch, but help lines only need the settings."""
         if name in {"SAC", "Control"}:
             from . import agent
 

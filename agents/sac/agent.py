@@ -1,9 +1,9 @@
 """SAC with SimBa networks, as SimBa and the FIRE paper train it (FIRE paper, Table 5).
 
 Haarnoja et al. 2018 (soft actor–critic with a learned temperature), Lee et al. 2025 (SimBa). The update and its
-order: `sac_update`; networks: `networks`. Observations are normalised by running statistics of all that was seen
-while acting; the memory keeps them raw. An episode that is cut off (a time limit, a checkpoint) bootstraps from its
-true last observation.
+order are in `update`, the networks in `networks`. Observations are normalised by running statistics that are updated
+while acting, and the replay memory contains raw observations. An episode that is truncated by a time limit or a
+checkpoint bootstraps from its true last observation.
 """
 
 from collections.abc import Mapping
@@ -42,8 +42,7 @@ from .update import STATISTICS, SoftUpdate, Temperature, Transitions
 
 
 class Control(NamedTuple):
-    """The sizes of what an environment shows and takes:
-    the size of an observation, and bounds of the action's entries."""
+    """The length of an environment's observations, and the bounds of each entry of its actions."""
 
     observation: int
     low: tuple[float, ...]
@@ -51,20 +50,23 @@ class Control(NamedTuple):
 
     @property
     def layout(self) -> Layout:
-        """Return what the memory keeps of it."""
+        """The layout of the replay memory."""
         return Layout((self.observation,), np.float32, action=(len(self.low),))
 
 
 class SAC:
-    """The agent. The loop calls act → remember → update."""
+    """The SAC agent. The loop calls act → remember → update."""
 
     def __init__(self, settings: SACSettings, spaces: Mapping[str, Control]) -> None:
-        """spaces: environment id → what it shows and takes; all environments of a stream must agree."""
+        """spaces: environment id → its sizes and bounds. Raises ValueError unless all environments have the same."""
         s = self.settings = settings
         name, self.control = next(iter(spaces.items()))
         for other, control in spaces.items():
             if control != self.control:
-                raise ValueError(f"SAC has one network for all tasks, but {name} is {self.control}, {other} {control}")
+                raise ValueError(
+                    f"SAC has one network for all tasks and needs equal spaces, but {name} has {self.control} and "
+                    f"{other} has {control}"
+                )
         self.device = torch.device(s.device)
         self.size = len(self.control.low)  # of an action
         self._draws = generator(s.seed, "initial parameters")
@@ -83,7 +85,7 @@ class SAC:
         on_gpu = self.device.type == "cuda"
         self.captured = Captured(self._learn_from) if on_gpu and s.capture else None
 
-    # -- networks and what interventions see of them ---------------------------------------------------------
+    # -- networks and learners -------------------------------------------------------------------------------
 
     def _body(self, d_in: int, width: int, blocks: int, members: int = 0) -> tuple[SimBa | MLP, int]:
         s = self.settings
@@ -145,21 +147,21 @@ class SAC:
         return {"actor": actor, "critic": critic}
 
     def _look(self, sample: Sample, draws: torch.Generator) -> tuple[Transitions, Tensor]:
-        """Return the transitions, and the noise of the actions there."""
+        """Return the transitions of a sample, and noise for the actions in their states."""
         return self._transitions(sample), self._action_noise(len(sample.rewards), draws)
 
     def _action_noise(self, rows: int, draws: torch.Generator) -> Tensor:
-        """Draw the noise of two actions for each row, at s and at s′: (rows, 2, actions)."""
+        """Draw noise for two actions per row, in s and in s′, (rows, 2, actions)."""
         return torch.randn(rows, 2, self.size, generator=draws).to(self.device)
 
     def _actor_losses(self, seen: tuple[Transitions, Tensor]) -> Tensor:
-        """Return the actor's loss on each state, (n,), in evaluation mode."""
+        """Return the actor's loss on each state, (n,), with all networks in evaluation mode."""
         batch, noise = seen
         with evaluating(self.actor), evaluating(self.critics):
             return self.soft_update.actor_losses_of(batch.states, noise[:, 0])[0]
 
     def _critic_losses(self, seen: tuple[Transitions, Tensor]) -> Tensor:
-        """Return the loss of each critic on each transition, (critics, n), in evaluation mode."""
+        """Return the loss of each critic on each transition, (critics, n), with all networks in evaluation mode."""
         batch, noise = seen
         with evaluating(self.actor), evaluating(self.critics):
             return self.soft_update.critic_losses_of(batch, noise[:, 1])[0]
@@ -180,10 +182,10 @@ class SAC:
     # -- interaction ---------------------------------------------------------------------------------------
 
     def begin_task(self, env: str) -> None:
-        """Change nothing: networks, memory and statistics go on as they are, the stream's tasks share them."""
+        """Do nothing: all tasks share the networks, the replay memory and the statistics."""
 
     def begin_episodes(self, observations: NDArray[np.float64]) -> None:
-        """Begin episodes: every environment was reset to these observations, (num_envs, d)."""
+        """Begin episodes: all environments were reset to these observations, (num_envs, d)."""
         self.experience.memory.begin(observations)
         self.current = observations
 
@@ -203,7 +205,7 @@ class SAC:
 
     @torch.no_grad()
     def choose(self, observations: np.ndarray, noise: Tensor | None) -> NDArray[np.float32]:
-        """Return actions in [−1, 1], (n, a), of observations (n, d); the policy's mean where noise (n, a) is None."""
+        """Return actions in [−1, 1], (n, a), for observations (n, d): the mean actions if noise (n, a) is None."""
         states = self._normalize(torch.from_numpy(observations).to(self.device, torch.float32))
         if noise is None:
             actions = torch.tanh(self.actor(states)[0])
@@ -212,21 +214,21 @@ class SAC:
         return actions.cpu().numpy()
 
     def to_bounds(self, actions: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Scale actions from [−1, 1] to the environment's own bounds, which rounding must not pass."""
+        """Scale actions from [−1, 1] to the environment's bounds, and clip them against rounding errors."""
         low, high = (np.asarray(bound, np.float32) for bound in self.control[1:])
         return np.minimum(np.maximum(low + 0.5 * (actions + 1.0) * (high - low), low), high)
 
     def remember(self, result: StepResult) -> None:
-        """Store what the actions just chosen led to."""
+        """Store the result of the actions that `act` returned."""
         self.experience.add(self.actions, result.reward, result)
         self.current = result.obs
 
     def greedy(self, env: str) -> "Mean":
-        """Return the policy of evaluations: the mean action, with the statistics as they are."""
+        """Return the policy for evaluations: the mean action, with frozen statistics."""
         return Mean(self)
 
     def _refresh(self) -> None:
-        """Bring the statistics to where the networks are, in the memory that a recorded update reads."""
+        """Copy the statistics to the networks' device, in place, because a CUDA graph reads that memory."""
         deviation = np.sqrt(self.statistics.variance + self.statistics.epsilon)
         self.mean.copy_(torch.from_numpy(self.statistics.mean))
         self.scale.copy_(torch.from_numpy(1.0 / deviation))
@@ -241,7 +243,7 @@ class SAC:
     # -- learning ------------------------------------------------------------------------------------------
 
     def update(self, hooks: HookDriver, last: bool) -> bool:
-        """Take the gradient steps that the replay ratio asks for; always a place to stop at."""
+        """Make the gradient steps that the replay ratio requires. The agent can be saved after every call."""
         for sample in self.experience.due():
             noise = self._action_noise(len(sample.rewards), self.noise)
             if self.captured and not (hooks.penalizes or hooks.follows_updates):
@@ -255,13 +257,13 @@ class SAC:
         self, frames: Tensor, actions: Tensor, rewards: Tensor, terminated: Tensor, noise: Tensor,
         hooks: HookDriver | None = None,
     ) -> None:  # fmt: skip
-        """Take one gradient step on each batch in the sample, in order. No value is looked at from the CPU."""
+        """Make one gradient step on each batch in the sample, in order, without synchronising with the GPU."""
         tensors = (*self._transitions(Sample(frames, actions, rewards, terminated)), noise)
         for *batch, draws in zip(*(tensor.split(self.settings.batch_size) for tensor in tensors), strict=True):
             self.experience.sums += self.soft_update(Transitions(*batch), draws, hooks)
 
     def numbers(self) -> dict[str, float]:
-        """Return how full the memory is, and means since the last call."""
+        """Return the size of the replay memory, and the means of the statistics since the last call."""
         return self.experience.numbers()
 
     # -- checkpoints ---------------------------------------------------------------------------------------
@@ -291,7 +293,7 @@ class SAC:
 
 
 class Mean:
-    """The policy of evaluations: the mean action, in evaluation mode while it is used."""
+    """The policy for evaluations: the mean action. A context with the actor in evaluation mode."""
 
     def __init__(self, agent: SAC) -> None:
         self.agent = agent

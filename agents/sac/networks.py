@@ -1,4 +1,4 @@
-"""Networks of SAC: SimBa (Lee et al. 2025) and plain MLPs, each for one network or for several stacked ones."""
+"""The networks of SAC: SimBa (Lee et al. 2025) and plain MLPs, each as a single network or as a stack."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -12,8 +12,8 @@ from ...interventions import Layer, StackedLayerNorm, StackedLinear, Units, Wiri
 from ...networks import Normalization, Role, hidden_linear, hidden_norm, stacked_hidden_linear
 
 EPSILON = 1e-6  # of SimBa's layer normalisation: Flax's default
-TRUNCATED = 0.87962566  # standard deviation of N(0, 1) cut off at ±2
-LOG_STD = (-10.0, 2.0)  # range of the policy's log-standard deviation (spec of SimBa's released policy)
+TRUNCATED = 0.87962566  # standard deviation of N(0, 1) truncated at ±2
+LOG_STD = (-10.0, 2.0)  # range of the policy's log-standard deviation, as in SimBa's released code
 LOG_2PI = math.log(2 * math.pi)
 
 Draw = Callable[[Tensor], object]  # writes new values into one weight matrix
@@ -24,7 +24,7 @@ def orthogonal(generator: torch.Generator) -> Draw:
 
 
 def he_normal(generator: torch.Generator) -> Draw:
-    """Return Flax's `he_normal`: N(0, 2/d_in), cut off at two standard deviations and scaled to keep its variance."""
+    """Return Flax's `he_normal`: N(0, 2/d_in), truncated at two standard deviations and scaled to keep its variance."""
 
     def draw(weight: Tensor) -> None:
         std = math.sqrt(2 / weight.shape[1]) / TRUNCATED
@@ -34,7 +34,7 @@ def he_normal(generator: torch.Generator) -> Draw:
 
 
 def uniform(generator: torch.Generator) -> Draw:
-    """Return a draw from U(±1/√d_in), PyTorch's own for the weights of Linear layers."""
+    """Return an initialiser that draws from U(±1/√d_in), PyTorch's default for the weights of Linear layers."""
     return lambda weight: nn.init.uniform_(
         weight, -(weight.shape[1] ** -0.5), weight.shape[1] ** -0.5, generator=generator
     )
@@ -43,7 +43,7 @@ def uniform(generator: torch.Generator) -> Draw:
 def linear(
     d_in: int, d_out: int, members: int, draw: Draw, normalization: Normalization = "none"
 ) -> nn.Linear | StackedLinear:
-    """Return a Linear layer, or `members` stacked ones (0: not stacked), weights by `draw`, zero bias."""
+    """Return a Linear layer, or a stack of `members` (0: no stack), with weights drawn by `draw` and zero biases."""
     layer: nn.Linear | StackedLinear
     if members:
         layer = stacked_hidden_linear(members, d_in, d_out, normalization)
@@ -61,7 +61,7 @@ def normalization(width: int, members: int) -> nn.Module:
 
 
 class Residual(nn.Module):
-    """x + narrow(activation(wide(norm(x)))), four times as wide inside."""
+    """A residual block, x + narrow(activation(wide(norm(x)))), which is four times as wide inside."""
 
     def __init__(self, width: int, members: int, units: Units, generator: torch.Generator) -> None:
         super().__init__()
@@ -75,12 +75,12 @@ class Residual(nn.Module):
 
 
 class SimBa(nn.Module):
-    """SimBa's body: inputs (n, d_in) → features (n, width), or (members, n, width) where stacked.
+    """The body of SimBa: inputs (n, d_in) → features (n, width), or (members, n, width) for a stack.
 
         embed (linear) → blocks × Residual → norm
 
-    Its inputs are normalised by running statistics before they get here. Embedding orthogonal, blocks He normal,
-    biases zero (SimBa, Section 4 and released code).
+    Its inputs must already be normalised by running statistics. At initialisation, the embedding is orthogonal, the
+    blocks are He normal and the biases are zero (SimBa, Section 4 and released code).
     """
 
     def __init__(
@@ -96,11 +96,11 @@ class SimBa(nn.Module):
         return self.norm(self.blocks(self.embed(x)))
 
     def layers(self) -> list[str]:
-        """Return names of the layers with weights, in forward order."""
+        """Return the names of the linear layers, in forward order."""
         return ["embed", *(f"blocks.{i}.{part}" for i in range(len(self.blocks)) for part in ("wide", "narrow"))]
 
     def wiring(self, heads: tuple[str, ...]) -> dict[str, Wiring]:
-        """Return the wiring of the units inside the blocks: what is on the residual path belongs to no layer alone."""
+        """Return the wiring of the units inside the blocks. Those on the residual path belong to several layers."""
         return {
             f"blocks.{i}.activation": Wiring((f"blocks.{i}.wide",), (f"blocks.{i}.narrow",))
             for i in range(len(self.blocks))
@@ -108,8 +108,9 @@ class SimBa(nn.Module):
 
 
 class MLP(nn.Module):
-    """Linear layers, an activation after each: (n, d_in) → (n, width), or (members, n, width), where `width` is
-    hidden[-1], or the features that the activation makes of it."""
+    """An MLP with an activation after each layer: (n, d_in) → (n, width), or (members, n, width) for a stack.
+
+    `width` is hidden[-1], or the number of features that the activation returns for it."""
 
     def __init__(
         self,
@@ -139,11 +140,11 @@ class MLP(nn.Module):
         return x
 
     def layers(self) -> list[str]:
-        """Return names of the layers with weights, in forward order."""
+        """Return the names of the linear layers, in forward order."""
         return [f"linears.{i}" for i in range(len(self.linears))]
 
     def wiring(self, heads: tuple[str, ...]) -> dict[str, Wiring]:
-        """Return between which layers each module of units lies; the last is before the heads."""
+        """Return the incoming and outgoing layers of each activation module. The last one feeds the heads."""
         names = self.layers()
         readers = [*((name,) for name in names[1:]), heads]
         norms = [tuple(f"norms.{i}.{name}" for name, _ in norm.named_children()) for i, norm in enumerate(self.norms)]
@@ -151,7 +152,7 @@ class MLP(nn.Module):
 
 
 class Actor(nn.Module):
-    """Tanh-Gaussian policy: observations (n, d) → mean and log-standard deviation before tanh, (n, actions) each."""
+    """A tanh-Gaussian policy: observations (n, d) → mean and log-standard deviation before tanh, (n, actions) each."""
 
     heads = ("mean", "log_std")
 
@@ -167,10 +168,10 @@ class Actor(nn.Module):
         return self.mean(features), low + 0.5 * (high - low) * (1 + torch.tanh(self.log_std(features)))
 
     def sample(self, observations: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """Return actions tanh(u), u = μ + σ·noise, in (−1, 1), (n, actions), and their log-densities (n,).
+        """Return actions tanh(u), u = μ + σ·noise, in (−1, 1), (n, actions), and their log-densities, (n,).
 
-        log π = Σ log N(u; μ, σ) − log(1 − tanh²u), the last term as 2·(log 2 − u − softplus(−2u)), which does not
-        cancel for large u (Haarnoja et al. 2018, Appendix C)."""
+        log π = Σ log N(u; μ, σ) − log(1 − tanh²u) (Haarnoja et al. 2018, Appendix C). The last term is computed as
+        2·(log 2 − u − softplus(−2u)), which is accurate for large u."""
         mean, log_std = self(observations)
         u = mean + log_std.exp() * noise
         gaussian = -0.5 * noise.square() - log_std - 0.5 * LOG_2PI
@@ -178,14 +179,14 @@ class Actor(nn.Module):
 
 
 def gaussian(mean: Tensor, log_std: Tensor) -> Distribution:
-    """Return the policy before tanh, of what an actor puts out, (n, actions) each.
+    """Return the policy before tanh from an actor's outputs, (n, actions) each.
 
-    The divergence of two of them is that of their actions, since tanh is one to one."""
+    The divergence of two such policies equals that of their actions, because tanh is invertible."""
     return Independent(Normal(mean, log_std.exp(), validate_args=False), 1)
 
 
 class QNetworks(nn.Module):
-    """Stacked action values of a body: inputs (n, d + actions) → (members, n)."""
+    """A stack of Q-networks: inputs (n, d + actions) → (members, n)."""
 
     heads = ("head",)
 
@@ -199,7 +200,7 @@ class QNetworks(nn.Module):
 
 
 class Critics(nn.Module):
-    """The critics as one network, which plasticity injection wraps whole: (n, d), (n, actions) → (members, n)."""
+    """All critics as one module: (n, d), (n, actions) → (members, n). Plasticity injection duplicates `net`."""
 
     def __init__(self, net: QNetworks) -> None:
         super().__init__()
@@ -210,7 +211,7 @@ class Critics(nn.Module):
 
 
 def layers_of(headed: Actor | QNetworks, prefix: str = "") -> tuple[Layer, ...]:
-    """Return a body's first layer (encoder), its others (hidden) and its heads, side by side; named under `prefix`."""
+    """Return a body's first layer (encoder), its other layers (hidden) and its heads, with names under `prefix`."""
     body = [f"body.{name}" for name in headed.body.layers()]
     names = [*body, *headed.heads]
 
@@ -224,12 +225,12 @@ def layers_of(headed: Actor | QNetworks, prefix: str = "") -> tuple[Layer, ...]:
 
 
 def features_of(headed: Actor | QNetworks, prefix: str = "") -> str | None:
-    """Return the name of what the heads read, where it is not the last units: SimBa's last normalisation."""
+    """Return the module whose outputs the heads read, if it is no activation: SimBa's last normalisation."""
     return f"{prefix}body.norm" if isinstance(headed.body, SimBa) else None
 
 
 def wiring_of(headed: Actor | QNetworks, prefix: str = "") -> dict[str, Wiring]:
-    """Return between which layers each module of units lies, in forward order; names as in `layers_of`."""
+    """Return the incoming and outgoing layers of each activation module, in forward order, named as in `layers_of`."""
 
     def place(names: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(prefix + (name if name in headed.heads else f"body.{name}") for name in names)

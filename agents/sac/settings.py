@@ -1,4 +1,4 @@
-"""Settings of SAC; the defaults are those of SimBa on HumanoidBench (FIRE paper, Table 5)."""
+"""The settings of SAC. The defaults are those of SimBa on HumanoidBench (FIRE paper, Table 5)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,23 +16,23 @@ COMPILE_PAYS_AFTER = 20_000  # gradient steps
 @dataclass(kw_only=True)
 class SACSettings(AgentSettings):
     num_envs: int = 1
-    """Parallel copies of the environment."""
+    """Number of parallel copies of the environment."""
     action_repeat: int = 2
-    """Environment steps that each action is repeated for: one decision."""
+    """Environment steps for which each action is repeated. Together they are one decision."""
     replay_ratio: float = 2.0
     """Gradient steps per decision."""
     batch_size: int = 256
-    """Transitions in one gradient step."""
+    """Transitions per gradient step."""
     replay_size: int = 1_000_000
-    """Decisions that the replay memory holds."""
+    """Capacity of the replay memory in decisions."""
     replay_folder: str | None = None
-    """Keep the memory's observations in a file in this folder instead of in RAM."""
+    """Keep the observations of the replay memory in a file in this folder instead of in RAM."""
     learning_starts: int = 5_000
     """Decisions with random actions before learning begins."""
     priming_updates: int = 0
-    """Gradient steps taken at once when learning begins (heavy priming, Nikishin et al. 2022)."""
+    """Gradient steps made at once when learning begins (heavy priming, Nikishin et al. 2022)."""
     network: Annotated[Literal["simba", "mlp"], tyro.conf.arg(metavar="simba|mlp")] = "simba"
-    """SimBa's residual networks, or plain ones with layers as wide as --hidden says."""
+    """SimBa's residual networks, or plain MLPs with the widths of --hidden."""
     actor_width: int = 128
     """Width of the SimBa actor."""
     actor_blocks: int = 1
@@ -42,40 +42,39 @@ class SACSettings(AgentSettings):
     critic_blocks: int = 2
     """Residual blocks of each SimBa critic."""
     hidden: tuple[int, ...] = (256, 256)
-    """Widths of the layers of actor and critics with --network mlp."""
+    """With --network mlp: widths of the hidden layers of actor and critics."""
     normalization: Annotated[Literal["none", "layer", "spectral"], tyro.conf.arg(metavar="none|layer|spectral")] = (
         "none"
     )
-    """With --network mlp: layer or spectral normalisation of hidden layers, before their activation. SimBa's blocks
-    have layer normalisation in any case."""
+    """With --network mlp: layer or spectral normalisation of the hidden layers, before their activation."""
     critics: int = 2
-    """Number of critics; the smallest of their values counts (clipped double Q)."""
+    """Number of critics. The smallest of their values is used (clipped double Q-learning)."""
     activation: str = "relu"
-    """Activation of the networks by name, with parameters if wanted: leaky_relu(slope=0.1)."""
+    """Activation of the networks, with optional parameters: leaky_relu(slope=0.1)."""
     normalize_observations: bool = True
     """Normalise observations by running statistics."""
     learning_rate: float = 1e-4
-    """AdamW's step size, for actor, critics and temperature."""
+    """AdamW's learning rate for actor, critics and temperature."""
     weight_decay: float = 0.01
-    """AdamW's decay of every parameter of actor and critics; the temperature has none."""
+    """AdamW's weight decay of all parameters of actor and critics. The temperature has none."""
     adam_betas: tuple[float, float] = (0.9, 0.999)
-    """AdamW's β₁ and β₂, for actor, critics and temperature."""
+    """AdamW's β₁ and β₂ for actor, critics and temperature."""
     adam_epsilon: float = 1e-8
     """AdamW's ε."""
     gamma: float = 0.99
     """Discount factor per decision."""
     tau: float = 0.005
-    """Share of the critics that enters the target critics at each gradient step."""
+    """Rate at which the target critics move towards the critics at each gradient step."""
     temperature: float = 0.01
-    """Weight of the entropy at the start; it is learned."""
+    """Initial temperature (the weight of the entropy), which is then learned."""
     target_entropy: float = -0.5
-    """Entropy that the temperature aims at, per entry of the action; −1 in Haarnoja et al."""
+    """Target entropy per dimension of the action, in nats. Haarnoja et al. use −1."""
     device: Annotated[Device, tyro.conf.arg(metavar="auto|cpu|cuda")] = "auto"
-    """Where the networks learn; auto: on a CUDA GPU if there is one."""
+    """Device of the networks; auto: a CUDA GPU if there is one."""
     compile: Annotated[Literal["auto", "on", "off"], tyro.conf.arg(metavar="auto|on|off")] = "auto"
-    """Compile the update, which takes about a minute once; auto: on longer runs."""
+    """Compile the update: faster, after about a minute, once. auto: from 20,000 gradient steps on."""
     capture: bool = True
-    """On a GPU, record the update once and replay it (a CUDA graph)."""
+    """On a GPU, record the update as a CUDA graph and replay it, which is faster."""
 
     shrinks: ClassVar[tuple[str, ...]] = (*AgentSettings.shrinks, "learning_starts", "priming_updates", "replay_size")
 
@@ -100,8 +99,8 @@ class SACSettings(AgentSettings):
         yield from not_positive(**{"--hidden": min(self.hidden, default=0)})
         yield from wrong_adam_betas(self.adam_betas)
         if self.normalization != "none" and self.network != "mlp":
-            own = "SimBa has layer normalisation of its own"
-            yield f"--normalization {self.normalization} goes with --network mlp: {own}"
+            own = "SimBa has its own layer normalisation"
+            yield f"--normalization {self.normalization} needs --network mlp: {own}"
         for name in ("gamma", "tau"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 yield f"--{name.replace('_', '-')} must lie in [0, 1], got {getattr(self, name)}"
@@ -110,9 +109,9 @@ class SACSettings(AgentSettings):
                 yield f"--{name.replace('_', '-')} must be 0 or more, got {getattr(self, name)}"
         decisions = None if self.life is None or self.action_repeat < 1 else self.life // self.action_repeat
         if decisions is not None and self.learning_starts >= decisions:
-            yield f"--learning-starts {self.learning_starts} leaves none of the {decisions} decisions to learn in"
+            yield f"--learning-starts is {self.learning_starts}, but the agent has only {decisions} decisions: lower it"
         if self.replay_size < self.batch_size:
-            yield f"--replay-size {self.replay_size} holds less than one batch of {self.batch_size}"
+            yield f"--replay-size is {self.replay_size}, but must be at least --batch-size ({self.batch_size})"
 
     def resolve(self) -> str | None:
         note = super().resolve()
@@ -127,5 +126,5 @@ class SACSettings(AgentSettings):
             if can_compile():
                 return note
             self.compile = "off"
-            return "torch.compile does not work here (is a C++ compiler installed?): updates run eagerly, and slower"
+            return "torch.compile does not work here (is a C++ compiler installed?): updates run in eager mode, slower"
         return note

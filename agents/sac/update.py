@@ -5,9 +5,9 @@
     critics      Σ_i E[(Q_i(s, a) − y)²],  y = r + γ·(1 − terminated)·(min Q⁻(s′, a′) − α·log π(a′|s′)),  a′ ~ π(·|s′)
     target       Q⁻ ← (1 − τ)·Q⁻ + τ·Q
 
-The critics see the actor and the temperature that were just updated. Haarnoja et al. take the temperature's
-gradient in log α without the factor α; SimBa's released code has it, and so has this. No value is looked at from
-Python, and everything is written in place: the update can be compiled, or recorded as a CUDA graph.
+The critics use the actor and the temperature that were just updated. In Haarnoja et al., the temperature's gradient
+with respect to log α lacks the factor α. SimBa's released code has it, and so has this one. Python reads no value, and
+everything is written in place, so that the update can be compiled or recorded as a CUDA graph.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +26,7 @@ STATISTICS = ("loss/actor", "loss/critic", "policy/entropy", "q/mean", "temperat
 
 
 class Temperature(nn.Module):
-    """α = exp(log α), the weight of the policy's entropy."""
+    """The temperature α = exp(log α), the weight of the policy's entropy."""
 
     def __init__(self, start: float) -> None:
         super().__init__()
@@ -37,7 +37,9 @@ class Temperature(nn.Module):
 
 
 class Transitions(NamedTuple):
-    """A batch, observations normalised: states and next_states (n, d), actions (n, a), rewards and terminated (n,)."""
+    """A batch with normalised observations.
+
+    Shapes: states and next_states (n, d), actions (n, a), rewards and terminated (n,)."""
 
     states: Tensor
     actions: Tensor
@@ -52,7 +54,7 @@ def _trained(module: nn.Module) -> list[nn.Parameter]:
 
 @contextmanager
 def frozen(module: nn.Module) -> Iterator[None]:
-    """Compute no gradients of this module's parameters inside."""
+    """Disable the gradients of a module's parameters inside this context."""
     trained = _trained(module)
     for parameter in trained:
         parameter.requires_grad_(False)
@@ -66,19 +68,19 @@ def frozen(module: nn.Module) -> Iterator[None]:
 def differentiated(
     loss: Callable[..., tuple[Tensor, Tensor]], parameters: Sequence[Tensor], *inputs: Any
 ) -> tuple[Tensor, Tensor, list[Tensor]]:
-    """Return the loss and the constant that `loss(*inputs)` gives, and the loss's gradients."""
+    """Return the loss and the constant that `loss(*inputs)` returns, and the gradients of the loss."""
     value, constant = loss(*inputs)
     gradients = torch.autograd.grad(value, parameters)
     return value.detach(), constant, [gradient.contiguous() for gradient in gradients]  # fused AdamW asks for it
 
 
 class SoftUpdate:
-    """One gradient step of everything, on networks and optimizers that others hold too.
+    """One gradient step of actor, temperature and critics, and the update of the target.
 
-    actor, critics: learners; the critics' follower is the target, the actor's `temperature` the temperature.
-    compiled: losses and their gradients by torch.compile, forward and backward in one graph: in two, ReLU hands on a
-        mask of booleans, which is slow to write (the update of a 2 × 256 MLP took twice as long).
-        What interventions write in place is seen as in eager mode.
+    actor, critics: learners. The critics' follower is the target, the actor's `temperature` the temperature.
+    compiled: compute losses and gradients by torch.compile, with forward and backward pass in one graph. With two
+        graphs, ReLU would save a boolean mask, which is slow to write (the update of a 2 × 256 MLP took twice as long).
+        In-place changes by interventions take effect as in eager mode.
     """
 
     def __init__(
@@ -91,11 +93,13 @@ class SoftUpdate:
         self.gamma, self.tau, self.target_entropy = gamma, tau, target_entropy
         self.differentiated = differentiated
         if compiled:
-            # One graph for each loss of each agent, and for each architecture that it comes to have.
+            # One graph for each loss of each agent, and for each architecture that it has in the course of the run.
             self.differentiated = compile_step(differentiated)
 
     def __call__(self, batch: Transitions, noise: Tensor, hooks: HookDriver | None = None) -> Tensor:
-        """noise: (n, 2, actions), standard normal, for a ~ π(·|s) and a′ ~ π(·|s′). Returns what STATISTICS names."""
+        """Make the step and return the statistics that STATISTICS names.
+
+        noise: (n, 2, actions), standard normal, for a ~ π(·|s) and a′ ~ π(·|s′)."""
         for_actor, for_target = noise.unbind(1)
         policy, critics = _trained(self.policy), _trained(self.critics.module)
         with frozen(self.critics.module):
@@ -109,7 +113,7 @@ class SoftUpdate:
         with torch.no_grad():
             torch._foreach_lerp_(list(self.target.parameters()), list(self.critics.module.parameters()), self.tau)
             for theirs, ours in zip(self.target.buffers(), self.critics.module.buffers(), strict=True):
-                theirs.copy_(ours)  # the singular vectors of spectral normalisation, as good for weights nearby
+                theirs.copy_(ours)  # the singular vectors of spectral normalisation, which suit similar weights too
             return torch.stack([actor_loss, critic_loss, entropy, value, self.temperature.module()])
 
     def _step(
@@ -133,7 +137,7 @@ class SoftUpdate:
         return losses.mean(), entropy
 
     def actor_losses_of(self, states: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the actor's loss on each state, (n,), and the entropy."""
+        """Return the actor's loss on each state, (n,), and the entropy of its actions."""
         actions, log_probs = self.policy.sample(states, noise)
         values = self.critics.module(states, actions).amin(0)
         with torch.no_grad():
@@ -141,12 +145,12 @@ class SoftUpdate:
         return alpha * log_probs - values, -log_probs.detach().mean()
 
     def critic_loss_of(self, batch: Transitions, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the critics' loss, and the mean of their values as a constant."""
+        """Return the critics' loss, and their mean value as a constant."""
         losses, value = self.critic_losses_of(batch, noise)
         return losses.mean(1).sum(), value
 
     def critic_losses_of(self, batch: Transitions, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the loss of each critic on each transition, (critics, n), and the mean of their values."""
+        """Return the loss of each critic on each transition, (critics, n), and their mean value."""
         with torch.no_grad():
             next_actions, log_probs = self.policy.sample(batch.next_states, noise)
             next_values = self.target(batch.next_states, next_actions).amin(0) - self.temperature.module() * log_probs

@@ -1,4 +1,4 @@
-"""SAC's environments, and what it must know of them."""
+"""The environments of SAC, and their sizes and action bounds."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,11 +18,11 @@ class SACWork(AgentWork):
     statistics = STATISTICS
 
     def space(self, env: str) -> Control:
-        """Return the size of an observation and the bounds of an action."""
+        """Return the length of the observations and the bounds of the actions. Raises ValueError if there are none."""
         size, action = vector_space(env, "sac")
         assert isinstance(action, gym.spaces.Box)
         if not action.is_bounded():
-            raise ValueError(f"{env}: SAC needs actions with bounds, not {action}")
+            raise ValueError(f"{env}: SAC needs bounded actions, but they are {action}")
         low, high = (tuple(map(float, bound)) for bound in (action.low, action.high))
         return Control(size, low, high)
 

@@ -1,4 +1,4 @@
-"""What changes between the tasks of a stream, one file each, and the wrapper that brings it to an environment."""
+"""The shifts between the tasks of a stream, one per file, and the wrapper that applies them to an environment."""
 
 from . import (  # noqa: F401 - registers them
     actuators,

@@ -1,4 +1,4 @@
-"""Motors that weaken and are exchanged: the strength of each by a factor for each task."""
+"""Weaker or stronger motors: a factor on the strength of each actuator for each task."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ class Actuators(PhysicsFactor):
         super().__init__(low, high, over, from_task)
 
     def part(self, model: Any) -> np.ndarray:
-        return model.actuator_gear.T  # six numbers each, one for each way to pull: (6, actuators)
+        return model.actuator_gear.T  # six numbers per actuator, three forces and three torques: (6, actuators)
 
     def shape(self, model: Any) -> tuple[int, ...]:
         return (model.nu,)

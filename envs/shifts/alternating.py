@@ -1,4 +1,4 @@
-"""What the shifts share that have two sides: each task has the other side than the task before."""
+"""The base class of shifts that alternate: each task is reversed with respect to the task before."""
 
 import gymnasium as gym
 import numpy as np
@@ -7,7 +7,7 @@ from .base import Shift, Values
 
 
 class Alternating(Shift):
-    """A shift with nothing to draw: reversed in its first task, not in the next, and so on."""
+    """A shift without random values: its first task is reversed, the next is not, and so on."""
 
     gradual = "episodes"
 

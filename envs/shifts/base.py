@@ -1,4 +1,4 @@
-"""The contract of a shift: one kind of change between the tasks of a stream, with moments, each optional."""
+"""The contract of a shift, a change between the tasks of a stream: a class with optional methods."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -9,78 +9,78 @@ import numpy as np
 from ...registry import Call, Registry
 
 Values = dict[str, Any]
-"""What a task has been given by one shift: names → numbers and arrays, whose `tolist` is plain JSON."""
+"""The values of one shift in a task: names → numbers and arrays, whose `tolist` is plain JSON."""
 
 
 class Shift:
-    """One kind of change between tasks. A subclass overrides those of the moments that it needs.
+    """A change between tasks. A subclass overrides the methods that it needs.
 
-    check(env)                   refuse, in one line, an environment that it does not fit
+    check(env)                   raise ValueError if the shift does not fit the environment
     neutral(env)                 the values of a task that is not shifted
     draw(env, random, previous)  the values of the next shifted task
-    set(env, values)             take values, from now on
-    begin_episode(random)        an episode begins
+    set(env, values)             use these values from now on
+    begin_episode(random)        called at the start of an episode
     observation, action, reward  the maps between environment and agent
-    space(observation_space)     the space of what `observation` returns, one for all tasks
+    space(observation_space)     the space of the observations that `observation` returns, the same for all tasks
 
-    over: steps, counted from the start of a task over all copies of the environment, in which the change comes;
-        0: at once. `gradual` says how it comes: "numbers" go linearly from the previous task's values to this
-        one's; where there is nothing between two values, each of the "episodes" takes the new ones with
-        probability steps / over, drawn at its reset.
+    over: the number of steps, counted from the start of a task over all copies of the environment, over which the
+        change is gradual; 0: immediate. If `gradual` is "numbers", the values change linearly from the previous task's
+        to the new ones. If it is "episodes", because the values cannot be interpolated, each episode has the new values
+        with probability steps / over, drawn at its reset.
     from_task: the first task that is shifted.
 
-    Raises ValueError for a negative `over` or `from_task`.
+    Raises ValueError if `over` or `from_task` is negative.
     """
 
     name: str = ""
-    params: Mapping[str, Any]  # as given by the user, for logs
+    params: Mapping[str, Any]  # as the user gave them, for logs
     gradual: Literal["numbers", "episodes"] = "numbers"
 
     def __init__(self, *, over: int = 0, from_task: int = 1) -> None:
         if over < 0:
-            raise ValueError(f"over is a number of steps, 0 or more, got {over}")
+            raise ValueError(f"over must be 0 or more steps, got {over}")
         if from_task < 0:
-            raise ValueError(f"from_task is a task's number, from 0, got {from_task}")
+            raise ValueError(f"from_task must be the index of a task, 0 or more, got {from_task}")
         self.over, self.from_task = over, from_task
 
     def check(self, env: gym.Env) -> None:
-        """Raise ValueError, in one line, where the shift does not fit this environment. May reset it."""
+        """Raise ValueError if the shift does not fit this environment. May reset the environment."""
 
     def neutral(self, env: gym.Env) -> Values:
         """Return the values of a task that is not shifted."""
         return {}
 
     def draw(self, env: gym.Env, random: np.random.Generator, previous: Values) -> Values:
-        """Return the values of a shifted task, drawn from `random` alone.
+        """Return the values of a shifted task, drawn only from `random`.
 
-        previous: the values of the task before, drawn too or neutral.
+        previous: the values of the task before, which may be neutral.
         """
         return {}
 
     def set(self, env: gym.Env, values: Values) -> None:
-        """Take these values from now on; where they are of the environment's own, write them into it."""
+        """Use these values from now on. Shifts that change the environment itself write them into it."""
 
     def begin_episode(self, random: np.random.Generator) -> None:
-        """Begin an episode; `random` may be kept until the next one, and drawn from."""
+        """Begin an episode. `random` may be used until the next one begins."""
 
     def observation(self, observation: Any) -> Any:
-        """Return what the agent sees for what the environment showed, which stays as it is."""
+        """Return the agent's observation for the environment's, without changing the argument."""
         return observation
 
     def action(self, action: Any) -> Any:
-        """Return what the environment is told for what the agent chose, which stays as it is."""
+        """Return the environment's action for the agent's, without changing the argument."""
         return action
 
     def reward(self, reward: float, info: dict[str, Any]) -> float:
-        """Return what the agent is given for a step with this reward and `info`."""
+        """Return the agent's reward for a step with this reward and `info` of the environment."""
         return reward
 
     def space(self, observation_space: gym.Space) -> gym.Space:
-        """Return the space of the observations in every task, shifted or not."""
+        """Return the space of the observations in all tasks, shifted or not."""
         return observation_space
 
     def has(self, moment: str) -> bool:
-        """Return whether this shift overrides a moment."""
+        """Return whether this shift overrides a method."""
         return getattr(type(self), moment) is not getattr(Shift, moment)
 
     def __str__(self) -> str:
@@ -91,5 +91,5 @@ shifts: Registry[type[Shift]] = Registry("shift", groups=("supple.shifts",))
 
 
 def name_of(env: gym.Env) -> str:
-    """Return the id of an environment, or the name of its class where it has none: for messages."""
+    """Return the id of an environment, or the name of its class if it has none, for messages."""
     return env.spec.id if env.spec else type(env.unwrapped).__name__

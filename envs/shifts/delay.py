@@ -1,4 +1,4 @@
-"""Late actions: what the agent chooses reaches the environment some steps later."""
+"""Delayed actions, which reach the environment some steps later."""
 
 import copy
 from collections import deque
@@ -15,8 +15,8 @@ from .base import Shift, Values, name_of, shifts
 class Delay(Shift):
     """Delay actions by 0 to `steps` steps, drawn uniformly for each task.
 
-    Until an episode's first choice arrives, the environment is told 0 (Box, clipped to its bounds) or the first
-    of its actions (Discrete). Raises ValueError for `steps` < 1.
+    Until the first action of an episode arrives, the environment receives 0 (Box, clipped to its bounds) or its first
+    action (Discrete). Raises ValueError if `steps` < 1.
     """
 
     gradual = "episodes"
@@ -29,7 +29,7 @@ class Delay(Shift):
 
     def check(self, env: gym.Env) -> None:
         if not isinstance(env.action_space, Box | Discrete):
-            raise ValueError(f"delay needs Box or Discrete actions; {name_of(env)} takes {env.action_space}")
+            raise ValueError(f"delay needs Box or Discrete actions, but {name_of(env)} has {env.action_space}")
 
     def neutral(self, env: gym.Env) -> Values:
         return {"steps": 0}
@@ -46,5 +46,5 @@ class Delay(Shift):
         self._coming = deque(self._idle)
 
     def action(self, action: Any) -> Any:
-        self._coming.append(copy.copy(action))  # the agent may write its next one to the same memory
+        self._coming.append(copy.copy(action))  # the agent may reuse the memory of the action
         return self._coming.popleft()

@@ -1,4 +1,4 @@
-"""Running the other way: the forward term of a MuJoCo task's reward changes its sign, its costs do not."""
+"""Running backwards: the forward term of a MuJoCo task's reward changes its sign, its costs do not."""
 
 import copy
 from typing import Any
@@ -15,15 +15,15 @@ FORWARD = "reward_forward"  # in `info`: HalfCheetah, Ant, Hopper, Walker2d, Swi
 class Direction(Alternating):
     """Reward running backwards instead of forwards in every second task: r − 2·reward_forward.
 
-    It fits what reports its forward term as `info["reward_forward"]`, weighted, as Gymnasium's v5 tasks do.
-    An explosion that the guard found keeps its reward of 0.
+    The environment must report its weighted forward term as `info["reward_forward"]`, as Gymnasium's v5 tasks do.
+    After an explosion that the guard detected, the reward remains 0.
     """
 
     def check(self, env: gym.Env) -> None:
         env.reset(seed=0)
-        info = env.step(copy.deepcopy(env.action_space).sample())[4]  # the space's own generator is not ours to move
+        info = env.step(copy.deepcopy(env.action_space).sample())[4]  # a copy, so that its generator does not advance
         if FORWARD not in info:
-            raise ValueError(f"direction needs {FORWARD} in the info of a step, and {name_of(env)} gives none")
+            raise ValueError(f"direction needs {FORWARD} in the info of a step, but {name_of(env)} has none")
 
     def reward(self, reward: float, info: dict[str, Any]) -> float:
         if not self._reversed or "explosion" in info:

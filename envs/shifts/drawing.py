@@ -1,4 +1,4 @@
-"""What several shifts draw: factors, and permutations that differ from the one before."""
+"""Random values that several shifts draw: factors, and permutations that differ from the previous one."""
 
 import math
 from typing import Any
@@ -7,26 +7,26 @@ import numpy as np
 
 
 def check_scale(name: str, value: float) -> float:
-    """Return a scale as it is; raises ValueError, in one line, unless it is positive and finite."""
+    """Return a scale. Raises ValueError unless it is positive and finite."""
     if not 0.0 < value < math.inf:
         raise ValueError(f"{name} must be positive and finite, got {value}")
     return value
 
 
 def check_range(low: float, high: float) -> tuple[float, float]:
-    """Return a range of factors as it is; raises ValueError, in one line, unless 0 < low ≤ high < ∞."""
+    """Return a range of factors. Raises ValueError unless 0 < low ≤ high < ∞."""
     if not 0.0 < low <= high < math.inf:
-        raise ValueError(f"factors need 0 < low <= high, both finite, got low={low}, high={high}")
+        raise ValueError(f"low and high must be finite with 0 < low <= high, got low={low}, high={high}")
     return low, high
 
 
 def log_uniform(random: np.random.Generator, low: float, high: float, shape: tuple[int, ...] | None = None) -> Any:
     """Return factors in [low, high] whose logarithm is uniform: one float, or an array of `shape`."""
-    return np.exp(random.uniform(math.log(low), math.log(high), shape)).clip(low, high)  # exp ∘ log may round beyond
+    return np.exp(random.uniform(math.log(low), math.log(high), shape)).clip(low, high)  # against rounding errors
 
 
 def another_permutation(random: np.random.Generator, previous: np.ndarray) -> np.ndarray:
-    """Return a permutation of 0 … n − 1, n ≥ 2, uniform among those that differ from `previous`, (n,) of int."""
+    """Return a random permutation of 0 … n − 1, n ≥ 2, that differs from `previous`, (n,) of int."""
     change = np.arange(len(previous))
     while np.array_equal(change, np.arange(len(previous))):
         change = random.permutation(len(previous))

@@ -1,4 +1,4 @@
-"""Mirrored actions: left is right in every second task."""
+"""Mirrored actions: left and right are exchanged in every second task."""
 
 from typing import Any
 
@@ -14,16 +14,16 @@ from .base import Values, name_of, shifts
 class FlipActions(Alternating):
     """Mirror actions in every second task: about the middle of their bounds (Box), or in reverse order (Discrete).
 
-    Where a Box has no bounds, its actions are negated.
+    Actions of a Box without bounds are negated.
     """
 
     def check(self, env: gym.Env) -> None:
         space = env.action_space
         if isinstance(space, Box):
             if (np.isfinite(space.low) != np.isfinite(space.high)).any():
-                raise ValueError(f"flip_actions needs two bounds or none; {name_of(env)} takes {space}")
+                raise ValueError(f"flip_actions needs two bounds or none, but {name_of(env)} has {space}")
         elif not isinstance(space, Discrete):
-            raise ValueError(f"flip_actions needs Box or Discrete actions; {name_of(env)} takes {space}")
+            raise ValueError(f"flip_actions needs Box or Discrete actions, but {name_of(env)} has {space}")
 
     def set(self, env: gym.Env, values: Values) -> None:
         super().set(env, values)

@@ -1,4 +1,4 @@
-"""Slippery ground: as in Slippery Ant (Dohare et al. 2024, arXiv 2306.13812), friction is drawn for each task."""
+"""A slippery ground: friction is drawn for each task, as in Slippery Ant (Dohare et al. 2024, arXiv 2306.13812)."""
 
 from typing import Any
 
@@ -12,8 +12,8 @@ from .physics import PhysicsFactor
 class Friction(PhysicsFactor):
     """Multiply the sliding friction of every MuJoCo geom by one factor, log-uniform in [low, high] for each task.
 
-    The defaults are Dohare et al.'s coefficients for Ant, whose own coefficient is 1. Torsional and rolling
-    friction stay.
+    The defaults are the coefficients of Dohare et al. for Ant, whose original coefficient is 1. Torsional and rolling
+    friction do not change.
     """
 
     def __init__(self, low: float = 0.02, high: float = 2.0, *, over: int = 0, from_task: int = 1) -> None:

@@ -1,4 +1,4 @@
-"""Another goal: as in nine rooms (Chung et al. 2024), it is drawn for each task and stays hidden."""
+"""A hidden goal that is drawn for each task, as in nine rooms (Chung et al. 2024)."""
 
 from typing import Any
 
@@ -10,18 +10,18 @@ from .base import Shift, Values, name_of, shifts
 
 @shifts.register("goal")
 class Goal(Shift):
-    """Move the goal to a place drawn for each task, uniform among those that the environment allows.
+    """Move the goal to a place drawn for each task, uniform over those that the environment allows.
 
-    It fits what has a `goal`, a number that may be set, and `goals`, the numbers that it may be. Task 0 has the
-    environment's own, `None` among the values, unless `from_task=0`.
+    The environment must have a settable number `goal` and its possible values, `goals`. Task 0 has the environment's
+    original goal, which the values record as None, unless `from_task=0`.
     """
 
     gradual = "episodes"
-    _own: int | None = None  # once another one was set
+    _own: int | None = None  # the original goal, known once another one was set
 
     def check(self, env: gym.Env) -> None:
         if not (hasattr(env.unwrapped, "goal") and hasattr(env.unwrapped, "goals")):
-            raise ValueError(f"goal needs an environment with a goal to set (ninerooms), and {name_of(env)} has none")
+            raise ValueError(f"goal needs an environment with a settable goal (ninerooms), but {name_of(env)} has none")
 
     def neutral(self, env: gym.Env) -> Values:
         return {"goal": None}
@@ -35,5 +35,5 @@ class Goal(Shift):
         if self._own is None:
             self._own = world.goal
         wanted = self._own if values["goal"] is None else values["goal"]
-        if world.goal != wanted:  # what follows from a goal is computed when it is set
+        if world.goal != wanted:  # setting a goal recomputes the rewards
             world.goal = wanted

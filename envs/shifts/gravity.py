@@ -1,4 +1,4 @@
-"""Another planet: gravity by a factor for each task."""
+"""Another planet: a factor on gravity for each task."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A mirrored lake: the map of FrozenLake is exchanged for its image in the diagonal, SH/FG for SF/HG."""
+"""A mirrored lake: the map of FrozenLake is mirrored at the diagonal, from SH/FG to SF/HG."""
 
 from typing import Any
 
@@ -11,12 +11,12 @@ from .base import Values, name_of, shifts
 
 @shifts.register("mirror_map")
 class MirrorMap(Alternating):
-    """Mirror FrozenLake's map in its diagonal in every second task: what lay below the start lies right of it.
+    """Mirror FrozenLake's map at its diagonal in every second task: fields below the start move to the right of it.
 
-    The agent is shown, and acts in, the mirror image of what is simulated, which is the same as a mirrored map:
-    down and right change places, as do left and up. It fits square maps.
+    Observations and actions are mirrored instead of the map, which is equivalent: down and right are exchanged, and so
+    are left and up. The map must be square.
 
-    stay: the map stays mirrored from the first shifted task on, instead of being mirrored back in the next one.
+    stay: keep the map mirrored from the first shifted task on, instead of mirroring it back in the next one.
     """
 
     def __init__(self, stay: bool = False, *, over: int = 0, from_task: int = 1) -> None:
@@ -26,9 +26,9 @@ class MirrorMap(Alternating):
     def check(self, env: gym.Env) -> None:
         shape = getattr(getattr(env.unwrapped, "desc", None), "shape", None)
         if shape is None or env.observation_space != gym.spaces.Discrete(shape[0] * shape[1]):
-            raise ValueError(f"mirror_map needs FrozenLake, and {name_of(env)} is none")
+            raise ValueError(f"mirror_map needs FrozenLake, got {name_of(env)}")
         if shape[0] != shape[1]:
-            raise ValueError(f"mirror_map needs a square map, that of {name_of(env)} is {shape[0]} × {shape[1]}")
+            raise ValueError(f"mirror_map needs a square map, but {name_of(env)} has {shape[0]} × {shape[1]} fields")
 
     def draw(self, env: gym.Env, random: np.random.Generator, previous: Values) -> Values:
         return {"reversed": self.stay or not previous["reversed"]}

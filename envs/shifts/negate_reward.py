@@ -1,4 +1,4 @@
-"""The opposite goal: what was to be sought is to be avoided."""
+"""The opposite goal: rewards become costs."""
 
 from typing import Any
 

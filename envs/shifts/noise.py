@@ -1,4 +1,4 @@
-"""Gaussian noise on observations, with a standard deviation of its own for each number and task."""
+"""Gaussian noise on observations, with a standard deviation for each entry and task."""
 
 import gymnasium as gym
 import numpy as np
@@ -10,9 +10,9 @@ from .real import RealValued
 
 @shifts.register("noise")
 class Noise(RealValued):
-    """Add fresh noise to every observation: o + σ·ε, ε ~ N(0, 1), σ uniform in [0, scale] for each number and task.
+    """Add new noise to every observation: o + σ·ε, ε ~ N(0, 1), σ uniform in [0, scale] for each entry and task.
 
-    scale: the largest standard deviation, in the environment's own units.
+    scale: the largest standard deviation, in the environment's units.
     """
 
     def __init__(self, scale: float = 0.1, *, over: int = 0, from_task: int = 1) -> None:

@@ -1,8 +1,8 @@
-"""No shift: the arm that meets the same task again and again."""
+"""No shift, for streams that repeat the same task."""
 
 from .base import Shift, shifts
 
 
 @shifts.register("none")
 class Unshifted(Shift):
-    """Leave every task as it is."""
+    """Change nothing: all tasks are the same."""

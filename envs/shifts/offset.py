@@ -1,6 +1,6 @@
 """A constant offset on observations: the levels of Continual Gym Control (TRAC, Muppidi et al. 2024, arXiv 2405.16642).
 
-o ← o + b,   b ~ N(0, scale²) for each number of the observation
+o ← o + b,   b ~ N(0, scale²) for each entry of the observation
 """
 
 import gymnasium as gym
@@ -13,9 +13,9 @@ from .real import RealValued
 
 @shifts.register("offset")
 class Offset(RealValued):
-    """Add a constant to each number of the observation: o + b, b ~ N(0, scale²) for each task.
+    """Add a constant to each entry of the observation: o + b, b ~ N(0, scale²) for each task.
 
-    scale: standard deviation, in the environment's own units; 2 is TRAC's, whose first level has none either.
+    scale: the standard deviation, in the environment's units. TRAC uses 2, and also no offset in the first task.
     """
 
     def __init__(self, scale: float = 2.0, *, over: int = 0, from_task: int = 1) -> None:

@@ -1,4 +1,4 @@
-"""Permuted observations: the same numbers in another order, as in permuted MNIST."""
+"""Permuted observations: the same entries in another order, as in permuted MNIST."""
 
 from typing import Any
 
@@ -12,10 +12,10 @@ from .drawing import another_permutation
 
 @shifts.register("permute")
 class Permute(Shift):
-    """Show the observation's numbers in another order, never that of the task before.
+    """Permute the entries of the observation, in an order that differs from the previous task's.
 
-    Of a numbered observation (Discrete) the numbers themselves are exchanged. Images are refused.
-    The space has the widest of all bounds for every number, since any may stand anywhere.
+    For Discrete observations, the numbers themselves are permuted. Images are not supported. In the observation space,
+    all entries have the widest bounds, because an entry may move to any place.
     """
 
     gradual = "episodes"
@@ -24,9 +24,9 @@ class Permute(Shift):
         space = env.observation_space
         image = isinstance(space, Box) and space.dtype == np.uint8 and len(space.shape) > 1
         if image or not isinstance(space, Box | Discrete | MultiBinary):
-            raise ValueError(f"permute needs a vector or a number to observe; {name_of(env)} shows {space}")
+            raise ValueError(f"permute needs vector or Discrete observations, but {name_of(env)} has {space}")
         if _size(space) < 2:
-            raise ValueError(f"permute needs at least two numbers to exchange; {name_of(env)} shows {space}")
+            raise ValueError(f"permute needs at least two entries to permute, but {name_of(env)} has {space}")
 
     def neutral(self, env: gym.Env) -> Values:
         return {"order": np.arange(_size(env.observation_space))}

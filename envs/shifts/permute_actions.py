@@ -1,4 +1,4 @@
-"""Permuted actions: each number of the action set does what another one did."""
+"""Permuted actions: each discrete action has the effect of another one."""
 
 import gymnasium as gym
 import numpy as np
@@ -10,14 +10,14 @@ from .drawing import another_permutation
 
 @shifts.register("permute_actions")
 class PermuteActions(Shift):
-    """Exchange the meanings of numbered actions; no task has the order of the task before."""
+    """Permute the effects of discrete actions, in an order that differs from the previous task's."""
 
     gradual = "episodes"
 
     def check(self, env: gym.Env) -> None:
         space = env.action_space
         if not (isinstance(space, Discrete) and space.n >= 2):
-            raise ValueError(f"permute_actions needs two or more Discrete actions; {name_of(env)} takes {space}")
+            raise ValueError(f"permute_actions needs two or more Discrete actions, but {name_of(env)} has {space}")
 
     def neutral(self, env: gym.Env) -> Values:
         return {"order": np.arange(env.action_space.n)}  # type: ignore[attr-defined]

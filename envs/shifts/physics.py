@@ -1,4 +1,4 @@
-"""What the shifts of MuJoCo's physics share: factors, log-uniform in [low, high], on part of its model."""
+"""The base class of shifts of MuJoCo's physics: factors, log-uniform in [low, high], on part of its model."""
 
 from abc import ABC, abstractmethod
 from typing import Any
@@ -11,13 +11,13 @@ from .drawing import check_range, log_uniform
 
 
 def model_of(env: gym.Env) -> Any:
-    """Return the MuJoCo model of an environment, to be written to, or None for other physics."""
+    """Return the MuJoCo model of an environment, which may be modified, or None for other physics."""
     model = getattr(env.unwrapped, "model", None)
     return model if hasattr(model, "geom_friction") else None
 
 
 class PhysicsFactor(Shift, ABC):
-    """A shift that multiplies part of the model that the environment was made with."""
+    """A shift that multiplies part of an environment's original model."""
 
     def __init__(self, low: float, high: float, over: int, from_task: int) -> None:
         super().__init__(over=over, from_task=from_task)
@@ -26,15 +26,15 @@ class PhysicsFactor(Shift, ABC):
 
     @abstractmethod
     def part(self, model: Any) -> np.ndarray:
-        """Return the part of the model, as a view to be written through."""
+        """Return the part of the model that is multiplied, as a writable view."""
 
     def shape(self, model: Any) -> tuple[int, ...] | None:
-        """Return the shape of the factors, which multiply the part as arrays do; None for a single number."""
+        """Return the shape of the factors, which are broadcast against the part, or None for a single number."""
         return None
 
     def check(self, env: gym.Env) -> None:
         if model_of(env) is None:
-            raise ValueError(f"{self.name} needs MuJoCo physics, and {name_of(env)} has none")
+            raise ValueError(f"{self.name} needs MuJoCo physics, but {name_of(env)} has none")
 
     def neutral(self, env: gym.Env) -> Values:
         shape = self.shape(model_of(env))

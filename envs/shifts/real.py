@@ -1,4 +1,4 @@
-"""What the shifts of real-valued observations share: they fit arrays of real numbers, and know no bounds."""
+"""The base class of shifts of real-valued observations."""
 
 import gymnasium as gym
 import numpy as np
@@ -7,12 +7,12 @@ from .base import Shift, name_of
 
 
 class RealValued(Shift):
-    """A shift after which any real number may be seen."""
+    """A shift of real-valued observations, after which they have no bounds."""
 
     def check(self, env: gym.Env) -> None:
         space = env.observation_space
         if not (isinstance(space, gym.spaces.Box) and np.issubdtype(space.dtype, np.floating)):
-            raise ValueError(f"{self.name} needs observations of real numbers; {name_of(env)} shows {space}")
+            raise ValueError(f"{self.name} needs observations of real numbers, but {name_of(env)} has {space}")
 
     def space(self, observation_space: gym.Space) -> gym.Space:
         dtype: type[np.floating] = observation_space.dtype.type  # type: ignore[union-attr]

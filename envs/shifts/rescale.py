@@ -1,4 +1,4 @@
-"""Other units of the observations: o ← f · o with a factor for each number, as if sensors had been exchanged."""
+"""Rescaled observations: o ← f · o with a factor for each entry, as if sensors had been replaced."""
 
 import gymnasium as gym
 import numpy as np
@@ -10,7 +10,7 @@ from .real import RealValued
 
 @shifts.register("rescale")
 class Rescale(RealValued):
-    """Multiply each number of the observation by a factor, log-uniform in [low, high] for each task."""
+    """Multiply each entry of the observation by a factor, log-uniform in [low, high] for each task."""
 
     def __init__(self, low: float = 0.5, high: float = 2.0, *, over: int = 0, from_task: int = 1) -> None:
         super().__init__(over=over, from_task=from_task)

@@ -1,4 +1,4 @@
-"""Several shifts at once, as one text names them: `offset(scale=2) + flip_actions`."""
+"""Combinations of shifts, written as one text: `offset(scale=2) + flip_actions`."""
 
 import re
 import zlib
@@ -13,37 +13,37 @@ from .base import Shift, Values, shifts
 
 
 class Shifts:
-    """The changes between the tasks of a stream: shifts of different names, the first nearest to the environment.
+    """The shifts between the tasks of a stream, with different names, the first closest to the environment.
 
-    Raises ValueError if one is there twice.
+    Raises ValueError if a shift occurs twice.
     """
 
     def __init__(self, parts: Sequence[Shift]) -> None:
         self.parts = tuple(parts)
         names = [part.name for part in parts]
         if twice := [name for name in names if names.count(name) > 1]:
-            raise ValueError(f"shift {twice[0]!r} is given twice: each may be there once")
+            raise ValueError(f"shift {twice[0]!r} is given twice: each shift may occur once")
 
     @property
     def is_gradual(self) -> bool:
-        """Whether one of them comes over steps, which it must then be told (`Shifted.progress`)."""
+        """Whether a shift is gradual, so that it needs the number of steps (`Shifted.progress`)."""
         return any(part.over for part in self.parts)
 
     def check(self, env: gym.Env, steps_per_task: int | None = None) -> None:
-        """Raise ValueError, in one line, where one of them does not fit this environment, which may be reset.
+        """Raise ValueError if a shift does not fit this environment. May reset the environment.
 
-        steps_per_task: of all copies together; no change may take longer.
+        steps_per_task: the length of a task in steps, over all copies. No gradual change may be longer.
         """
         for part in self.parts:
             part.check(env)
             if steps_per_task is not None and part.over > steps_per_task:
-                raise ValueError(f"{part} comes over {part.over} steps, and a task has only {steps_per_task}")
+                raise ValueError(f"{part} takes {part.over} steps, but a task has only {steps_per_task}")
 
     def values(self, env: gym.Env, seed: int, task: int) -> dict[str, dict[str, Any]]:
-        """Return what `task` (from 0) is given, by the names of shift and value: numbers and lists, for JSON.
+        """Return the values of `task` (from 0), by the names of shift and value, as numbers and lists for JSON.
 
-        A pure function of the seed, the task and the environment's kind: the same for every copy, in every process.
-        A shift's values do not depend on the other shifts beside it.
+        They only depend on the seed, the task and the environment, so that they are the same for every copy and
+        process. The values of a shift do not depend on the other shifts.
         """
         drawn = self.drawn(env, seed, task)
         return {
@@ -52,7 +52,7 @@ class Shifts:
         }
 
     def drawn(self, env: gym.Env, seed: int, task: int) -> dict[str, Values]:
-        """Return the values of `task`, arrays as they are; of task −1, before all others, the neutral ones."""
+        """Return the values of `task` as arrays. Task −1, before all others, has the neutral values."""
         values = {part.name: part.neutral(env) for part in self.parts}
         for number in range(task + 1):
             values = self.following(env, seed, number, values)
@@ -73,13 +73,14 @@ class Shifts:
 
 
 def parse_shifts(text: str) -> Shifts:
-    """Return the shifts that a text names, with `+` between them: `friction(over=100_000) + flip_actions`.
+    """Return the shifts of a text, separated by `+`: `friction(over=100_000) + flip_actions`.
 
-    Raises ValueError, in one line, for an unknown name or parameter (with near ones), a parameter out of range,
-    or a shift that is there twice; CallSyntaxError, which is one, for a text that is no call.
+    Raises:
+        ValueError: A name or parameter is unknown (the message has the nearest names), a parameter is out of range, or
+            a shift occurs twice. If the text cannot be parsed, this is a CallSyntaxError.
     """
     parts = []
-    for piece in re.split(r"\+(?![^()]*\))", text):  # but not the sign of a number in parentheses
+    for piece in re.split(r"\+(?![^()]*\))", text):  # not at the sign of a number in parentheses
         call = parse_call(piece.strip())
         factory = shifts.get(call.name)
         params = bind(factory, call.params, call.name)

@@ -1,4 +1,4 @@
-"""The wrapper that brings shifts to an environment, for any use of Gymnasium."""
+"""A Gymnasium wrapper that applies shifts to any environment."""
 
 import copy
 from typing import Any, SupportsFloat
@@ -11,29 +11,31 @@ from .several import Shifts, parse_shifts
 
 
 class Shifted(gym.Wrapper, gym.utils.RecordConstructorArgs):
-    """An environment as it is in one task of a stream, whose tasks differ by shifts.
+    """An environment in one task of a stream whose tasks differ by shifts.
 
-    Observations and rewards pass through the shifts in the order of the text, actions in reverse: the first shift
-    is the nearest to the environment. Observations keep their dtype. The observation space is that of all tasks.
+    Observations and rewards pass through the shifts in the order of the text, actions in reverse order, because the
+    first shift is closest to the environment. Observations keep their dtype. The observation space covers all tasks.
 
-    env: any environment that the shifts fit; some of them reset it to see that (`direction`).
-    shifts: as a text, or as `parse_shifts` returns it.
-    seed: of what the tasks are given, which all copies with this seed share. What differs between episodes
-        (noise; which of them takes a gradual change already) is drawn from the seed given to `reset`.
-    task: number of the task, from 0.
+    Args:
+        env: Any environment that the shifts fit. Some shifts reset it to check this (`direction`).
+        shifts: A text, or the result of `parse_shifts`.
+        seed: The seed of the tasks' values, which all copies with this seed share. Random numbers that differ between
+            episodes (noise, and which episodes a gradual change affects) are drawn from the seed given to `reset`.
+        task: The index of the task, from 0.
 
-    Raises ValueError, in one line, for a shift that does not fit, and for a negative seed or task.
+    Raises:
+        ValueError: A shift does not fit, or the seed or task is negative.
     """
 
     def __init__(self, env: gym.Env, shifts: Shifts | str, seed: int = 0, task: int = 0) -> None:
         gym.utils.RecordConstructorArgs.__init__(self, shifts=str(shifts), seed=seed, task=task)  # for `env.spec`
         gym.Wrapper.__init__(self, env)
         if seed < 0:
-            raise ValueError(f"a seed of shifts is 0 or more, got {seed}")
+            raise ValueError(f"the seed of shifts must be 0 or more, got {seed}")
         self.shifts = parse_shifts(shifts) if isinstance(shifts, str) else shifts
         self.shifts.check(env)
         self.seed = seed
-        self._parts = [copy.copy(part) for part in self.shifts.parts]  # each wrapper keeps values of its own
+        self._parts = [copy.copy(part) for part in self.shifts.parts]  # each wrapper has its own values
         self._sliding = [part for part in self._parts if part.over and part.gradual == "numbers"]
         self._observation = [part.observation for part in self._parts if part.has("observation")]
         self._action = [part.action for part in reversed(self._parts) if part.has("action")]
@@ -48,25 +50,25 @@ class Shifted(gym.Wrapper, gym.utils.RecordConstructorArgs):
 
     @property
     def task(self) -> int:
-        """The number of the task. Another one takes effect with the next reset, at the first of its steps."""
+        """The index of the task. A new value takes effect at the next reset, as the first step of the task."""
         return self._task
 
     @task.setter
     def task(self, task: int) -> None:
         if task < 0:
-            raise ValueError(f"tasks are counted from 0, got {task}")
+            raise ValueError(f"task must be 0 or more, got {task}")
         following = task == self._task + 1
         self._before = self._after if following else self.shifts.drawn(self.env, self.seed, task - 1)
         self._after = self.shifts.following(self.env, self.seed, task, self._before)
         self._task, self._steps, self._entered = task, 0, False
 
     def progress(self, steps: int) -> None:
-        """Say how many steps the task has had in all copies together: what comes gradually comes this far.
+        """Set the number of steps of the task so far, over all copies, on which gradual changes depend.
 
-        Numbers move at once, other values with the next episodes. Raises ValueError for a negative number.
+        Numbers change at once, other values with the next episodes. Raises ValueError if `steps` is negative.
         """
         if steps < 0:
-            raise ValueError(f"steps are counted from 0, got {steps}")
+            raise ValueError(f"steps must be 0 or more, got {steps}")
         self._steps = steps
         if self._entered:
             for part in self._sliding:
@@ -95,7 +97,7 @@ class Shifted(gym.Wrapper, gym.utils.RecordConstructorArgs):
         return observation, reward, terminated, truncated, info
 
     def _values(self, part: Shift) -> Values:
-        """Return what holds now, or for the episode that begins."""
+        """Return the values at this moment, or for the episode that begins."""
         before, after = self._before[part.name], self._after[part.name]
         if self._steps >= part.over:
             return after
@@ -115,5 +117,5 @@ def shifted(env: gym.Env) -> Shifted | None:
 
 
 def _generator(seed: int | None) -> np.random.Generator:
-    # The key keeps it apart from the environment's own generator, which has the same seed.
+    # The key makes it independent of the environment's own generator, which has the same seed.
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(1,))))

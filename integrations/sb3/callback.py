@@ -3,8 +3,8 @@
     model = SAC("MlpPolicy", "HalfCheetah-v5")
     model.learn(1_000_000, callback=SuppleCallback(hooks=["fire@0.5", "redo(tau=0.1)@every:1000"]))
 
-SB3's training loop stays as it is. What acts at a moment acts between two updates, when SB3 begins to collect or has
-come to its end; what acts all the time (penalties) reaches the update through torch's optimizer hooks.
+SB3's training loop does not change. Hooks fire between two updates, when SB3 begins to collect data or ends training.
+Hooks that act at every update, such as penalties, use the hooks of PyTorch's optimizers.
 """
 
 from collections.abc import Sequence
@@ -27,13 +27,12 @@ from .learners import learners_of
 
 
 class SuppleCallback(BaseCallback):
-    """Intervenes in a PPO, A2C, DQN, SAC, TD3 or DDPG model while it learns, and measures its networks.
+    """A callback that intervenes in a PPO, A2C, DQN, SAC, TD3 or DDPG model while it learns, and measures its networks.
 
-    Attributes
-    ----------
-    learners: what hooks act on and metrics look at, by name; from the first `learn()` on. Parameters "at step 0"
-        are those that the model had then.
-    events: what was done, in order, as `events.jsonl` of a run has it.
+    Attributes:
+        learners: The learners that hooks and metrics receive, by name, from the first `learn()` on. Their parameters
+            "at step 0" are those that the model had then.
+        events: The events in order, with the contents of a run's `events.jsonl`.
     """
 
     def __init__(
@@ -43,13 +42,16 @@ class SuppleCallback(BaseCallback):
         events: str | Path | None = None,
         verbose: int = 0,
     ) -> None:
-        """hooks: texts such as "fire@0.5" or "critic/redo@every:1000"; fractions are of all steps that SB3 plans.
-        measure_every: steps between two measurements, which go to SB3's logger; 0: none.
-        events: a file to which each event is appended as a line of JSON.
-        verbose: 1 prints a line for each event.
+        """Create the callback.
 
-        Raises ValueError, in one line, for a text that is no hook; for one that cannot work with the model, when
-        training starts.
+        Args:
+            hooks: Texts such as "fire@0.5" or "critic/redo@every:1000". Fractions are of all steps that SB3 plans.
+            measure_every: Steps between measurements, which are written to SB3's logger. 0: no measurements.
+            events: A file to which each event is appended as a line of JSON.
+            verbose: 1 prints a line for each event.
+
+        Raises:
+            ValueError: The text of a hook is invalid. Hooks that do not work with the model raise when training starts.
         """
         super().__init__(verbose)
         if measure_every < 0:
@@ -59,33 +61,36 @@ class SuppleCallback(BaseCallback):
         self.events = Events(events, verbose > 0)
         self.learners: dict[str, Learner] = {}
         self._known: Any = None  # the model that `learners` belong to
-        self._owners: dict[str, Any] = {}  # which part of the model holds each learner's optimizer
-        self._start = 0  # step at which the first `learn()` of those that belong together began
-        self._step = 0  # of the last moment between two updates
-        self._seen = 0  # the last step that was taken; after an interruption more than `_step`
+        self._owners: dict[str, Any] = {}  # the part of the model that has each learner's optimizer
+        self._start = 0  # step at which the first of consecutive calls of `learn()` began
+        self._step = 0  # the last step between two updates at which hooks could fire
+        self._seen = 0  # the last environment step; after an interruption more than `_step`
         self._switches, self._switching = 0, False
         self._handles: list[RemovableHandle] = []
 
     def new_task(self) -> None:
-        """Say that the environment is another one now, after `model.set_env` and before the next `learn()`, say:
-        hooks with @task act before it is learned from. Before any learning there is nothing to switch from."""
+        """Announce a task switch, for instance after `model.set_env` and before the next `learn()`.
+
+        Hooks with @task fire before the next update. Before the first `learn()`, this does nothing."""
         if self._known is not None and not self._switching:
             self._driver.finished()
             self._switching = True
 
     def detach(self) -> None:
-        """Take everything back that was hung on the model's optimizers. `learn()` does it at its end; only needed
-        where it was interrupted and the model is to learn on without this callback."""
+        """Remove all hooks from the model's optimizers.
+
+        `learn()` does this at its end. Call it only if `learn()` was interrupted and the model will continue to learn
+        without this callback."""
         while self._handles:
             self._handles.pop().remove()
 
-    # -- moments -------------------------------------------------------------------------------------------
+    # -- called by SB3 -------------------------------------------------------------------------------------
 
     def _on_training_start(self) -> None:
         self.detach()
-        if self.parent is not None:  # an EventCallback, which passes on neither the rollouts nor the end
+        if self.parent is not None:  # an EventCallback, which forwards neither rollouts nor the end of training
             parent = type(self.parent).__name__
-            raise ValueError(f"SuppleCallback goes into learn(callback=[…]) itself: inside of {parent} it never acts")
+            raise ValueError(f"SuppleCallback does not work inside {parent}: pass it to learn(callback=[…]) directly")
         model, start = self.model, self.model.num_timesteps
         goes_on = model is self._known and start == self._seen > 0  # learn(reset_num_timesteps=False)
         if model is not self._known:
@@ -119,7 +124,7 @@ class SuppleCallback(BaseCallback):
     def _on_rollout_end(self) -> None:
         if isinstance(self.model, OnPolicyAlgorithm):
             for learner in self.learners.values():
-                learner.probe()  # keeps the rollout, which SB3 throws away before the next one
+                learner.probe()  # stores the rollout, which SB3 discards before the next one
 
     def _on_training_end(self) -> None:
         self._between_updates(last=True)
@@ -134,15 +139,15 @@ class SuppleCallback(BaseCallback):
         every = self.measure_every
         if every and (last or self._step // every > previous // every):
             numbers = self._measure()
-            if last:  # SB3 writes nothing after its last update
+            if last:  # SB3 does not write its logger after the last update
                 self.logger.dump(self._step)
             self._driver.measured(self._step, numbers)
         self._hand_over()
 
-    # -- what is done --------------------------------------------------------------------------------------
+    # -- interventions and measurements --------------------------------------------------------------------
 
     def _hang_on(self) -> None:
-        """Let what acts all the time take part in every step of the learners' optimizers."""
+        """Register the hooks that act at every update with the learners' optimizers."""
         for learner in self.learners.values():
             assert learner.optimizer is not None
             if self._driver.penalizes:
@@ -156,7 +161,7 @@ class SuppleCallback(BaseCallback):
                 self._handles.append(learner.optimizer.register_step_post_hook(follow))
 
     def _hand_over(self) -> None:
-        """Give the model the optimizers that its learners have now, where an intervention exchanged one."""
+        """Give the model the optimizers of its learners, if an intervention has replaced one."""
         changed = [
             (owner, learner.optimizer)
             for learner in self.learners.values()
@@ -182,7 +187,7 @@ class SuppleCallback(BaseCallback):
         for learner in self.learners.values():
             for name, value in measure(learner, per_layer=True).items():
                 numbers[f"{learner.name}/{name}"] = value
-                # SB3's tables cut long names, and stop the run where two then look the same
+                # SB3's tables truncate long names, and raise an error if two of them become equal
                 long = ("stdout", "log") if "/" in name else None
                 self.logger.record(f"supple/{learner.name}/{name}", value, exclude=long)
             learner.mark()

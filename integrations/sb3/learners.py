@@ -1,4 +1,4 @@
-"""Learners of a Stable-Baselines3 model: its networks as interventions and metrics see them."""
+"""The learners of a Stable-Baselines3 model, for interventions and metrics."""
 
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,16 +22,16 @@ from ...networks.recording import outputs_with
 from .recent import LastRollout, Replay, actor_losses, critic_losses, on_policy_losses, q_losses, untouched
 
 Batch = TypeVar("Batch")
-Path = tuple[str, ...]  # names of submodules that are passed one after the other, from the input to a head
+Path = tuple[str, ...]  # names of the submodules from the input to a head, in forward order
 
 
 def learners_of(model: BaseAlgorithm) -> dict[str, Learner]:
     """Return the learners of a PPO, A2C, DQN, SAC, TD3 or DDPG model (or of a subclass), by name.
 
-    Every trained parameter belongs to one learner; target networks are followers. Probes and losses are those of a
-    recent batch, and None before there is one. `initial` is what the parameters are now.
+    Every trained parameter belongs to one learner. Target networks are followers. Probes and losses use a recent batch;
+    before the first one, probes are None and losses raise RuntimeError. `initial` has the current parameters.
 
-    Raises ValueError, in one line, for other algorithms and for networks that are not built as SB3's own.
+    Raises ValueError for other algorithms, and for networks with another structure than SB3's.
     """
     builders: list[tuple[Any, Callable[[Any], list[Learner]]]] = [
         ((PPO, A2C), _on_policy), (DQN, _dqn), (SAC, _sac), (TD3, _td3),
@@ -40,14 +40,14 @@ def learners_of(model: BaseAlgorithm) -> dict[str, Learner]:
         if isinstance(model, kind):
             return {learner.name: learner for learner in build(model)}
     raise ValueError(
-        f"supple has no learners for {type(model).__name__}: it knows PPO, A2C, DQN, SAC, TD3 and DDPG of "
-        "Stable-Baselines3, and their subclasses"
+        f"supple does not support {type(model).__name__}: use PPO, A2C, DQN, SAC, TD3 or DDPG of Stable-Baselines3, or "
+        "a subclass"
     )
 
 
 def _on_policy(model: PPO | A2C) -> list[Learner]:
     recent = LastRollout(model)
-    discrete = isinstance(model.action_space, spaces.Discrete)  # else the forward pass returns the policy's mean
+    discrete = isinstance(model.action_space, spaces.Discrete)  # otherwise the forward pass returns the policy's mean
     saying = _Saying(model.policy)
     value = "features_extractor" if model.policy.share_features_extractor else "vf_features_extractor"
     return [
@@ -71,7 +71,7 @@ def _on_policy(model: PPO | A2C) -> list[Learner]:
 
 
 class _Saying(nn.Module):
-    """Logits and values of a policy over numbered actions, whose own forward pass returns the action it takes."""
+    """A module that returns logits and values of a discrete policy, whose own forward pass returns actions."""
 
     def __init__(self, policy: ActorCriticPolicy) -> None:
         super().__init__()
@@ -123,11 +123,11 @@ def _actor_and_critic(
     actor_followers: tuple[nn.Module, ...] = (),
     temperature: Learner | None = None,
 ) -> list[Learner]:
-    """deterministic: what the actor is called with after the observations, so that it draws no action."""
+    """deterministic: the actor's arguments after the observations, which prevent it from drawing an action."""
     if model.policy.share_features_extractor and any(True for _ in model.actor.features_extractor.parameters()):
         raise ValueError(
-            f"the features extractor of this {type(model).__name__} is both the actor's and the critic's, so neither "
-            "can be reset alone: use policy_kwargs={'share_features_extractor': False}, SB3's default"
+            f"actor and critic of this {type(model).__name__} share a features extractor, so neither can be reset "
+            "alone: use policy_kwargs={'share_features_extractor': False}, SB3's default"
         )
     recent = Replay(model)
     both = {"algorithm": algorithm, "temperature": temperature}
@@ -170,15 +170,15 @@ def _learner(
     losses: Callable[[Any], Tensor],
     **more: Any,
 ) -> Learner:
-    """part: the path of the learner's network within the model's policy. losses: of each row of a batch, (n,)."""
+    """part: the path of the learner's network in the model's policy. losses: returns the loss of each row, (n,)."""
     if isinstance(optimizer, RMSpropTFLike):
         raise ValueError(
-            "the state of RMSpropTFLike does not start at zero, so it cannot be reset: use torch's RMSprop"
+            "the state of RMSpropTFLike does not start at zero, so it cannot be reset: use PyTorch's RMSprop"
         )
     draws = generator(model.seed or 0, "interventions", name)
     module = model.policy.get_submodule(part)
     if any(isinstance(each, Injected) for each in module.modules()):
-        raise ValueError(f"'{name}' was injected already: use the callback that did it, which knows what it was before")
+        raise ValueError(f"'{name}' already has plasticity injection: use the callback that made it")
     layers, units, wiring, unwired = anatomy(module, paths)
 
     def redraw() -> dict[str, Tensor]:
@@ -195,11 +195,10 @@ def _learner(
 def anatomy(
     module: nn.Module, paths: Sequence[Path]
 ) -> tuple[tuple[Layer, ...], tuple[str, ...], dict[str, Wiring], dict[str, str]]:
-    """Return layers, units, wiring and what is unwired of a network,
-    of which the ways from the input to its heads are named.
+    """Return the layers, units and wiring of a network, and its units without wiring with the reasons.
 
-    What several paths pass through is shared by them; layers side by side have the same depth. The parts of a
-    `CombinedExtractor` lie side by side too.
+    paths: the paths from the input to the heads. They may share modules. Parallel layers have the same depth, and the
+    parts of a `CombinedExtractor` are parallel.
     """
     layers: dict[str, Layer] = {}
     units: dict[str, None] = {}
@@ -228,7 +227,7 @@ def anatomy(
 
 
 def _side_by_side(module: nn.Module, name: str) -> list[str]:
-    """The parts with weights of a features extractor for dictionaries of observations; of others, the whole."""
+    """Return the parts with weights of a `CombinedExtractor`. Other features extractors are a single part."""
     extractor = _submodule(module, name)
     if not isinstance(extractor, CombinedExtractor):
         return [name]
@@ -240,11 +239,11 @@ def _submodule(module: nn.Module, name: str) -> nn.Module:
     try:
         return module.get_submodule(name)
     except AttributeError:
-        raise ValueError(f"{type(module).__name__} has no '{name}', which SB3's own networks have") from None
+        raise ValueError(f"{type(module).__name__} has no submodule '{name}', which SB3's networks have") from None
 
 
 def fresh_policy(model: BaseAlgorithm, draws: torch.Generator) -> nn.Module:
-    """Return a policy as SB3 would begin with, on the CPU, drawn from `draws` (which advances by one number) alone."""
+    """Return a new policy as SB3 would initialise it, on the CPU, drawn only from `draws` (which advances by one)."""
     seed = int(torch.randint(2**62, (), generator=draws))
     on_policy = {"use_sde": model.use_sde} if isinstance(model, OnPolicyAlgorithm) else {}
     space = copy.deepcopy(model.observation_space)  # SB3's NatureCNN draws an observation from it
@@ -254,8 +253,9 @@ def fresh_policy(model: BaseAlgorithm, draws: torch.Generator) -> nn.Module:
 
 
 class Temperature(nn.Module):
-    """log α of SAC, shape (1,), which SB3 keeps as a bare tensor. That very tensor stands here as a parameter, under
-    which its optimizer has its state."""
+    """The temperature of SAC as a module with the parameter log α, (1,).
+
+    SB3 has it as a bare tensor. The same tensor is the parameter here, because the optimizer's state belongs to it."""
 
     def __init__(self, log_alpha: Tensor) -> None:
         super().__init__()
@@ -266,7 +266,7 @@ class Temperature(nn.Module):
 
 
 def _temperature(model: SAC) -> Learner | None:
-    """None where the temperature is fixed."""
+    """Return the learner of the temperature, or None if it is fixed."""
     if model.log_ent_coef is None:
         return None
     nothing: Mapping[str, Tensor] = {}

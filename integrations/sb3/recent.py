@@ -1,8 +1,8 @@
-"""Recent data of a Stable-Baselines3 model and its own losses on them, looked at without a trace.
+"""Recent data of a Stable-Baselines3 model, and its losses on them, without changing the run.
 
-A run that is measured is bit for bit the run that is not: whatever is drawn here is drawn from generators that are
-put back afterwards, and every network is in evaluation mode meanwhile, as in the metrics of this package's own agents.
-Losses are those of SB3's `train()`.
+A run with measurements is equal to a run without, bit for bit. Random numbers are drawn from generators whose state is
+restored afterwards. Networks are in evaluation mode meanwhile, as in the metrics of supple's own agents. Losses are
+those of SB3's `train()`.
 """
 
 from collections.abc import Iterator
@@ -20,13 +20,15 @@ from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 from stable_baselines3.common.type_aliases import ReplayBufferSamples, RolloutBufferSamples
 from torch import Tensor
 
-ROWS = 256  # on which metrics and ReDo look at the networks
+ROWS = 256  # in the probe of metrics and ReDo
 
 
 @contextmanager
 def untouched(model: BaseAlgorithm) -> Iterator[None]:
-    """Return networks in evaluation mode; the global generators, from which SB3's buffers (numpy) and policies (torch)
-    draw, the mode of every module and the noise of gSDE are afterwards as they were."""
+    """Put a model's networks in evaluation mode, and restore everything that may change at the end of the context.
+
+    This includes the global generators, from which SB3's buffers (NumPy) and policies (PyTorch) draw, the mode of every
+    module and the noise of gSDE."""
     modes = {module: module.training for module in model.policy.modules()}
     distributions = [part.action_dist for part in modes if hasattr(part, "action_dist")]
     noise = [dict(vars(distribution)) for distribution in distributions]
@@ -44,25 +46,25 @@ def untouched(model: BaseAlgorithm) -> Iterator[None]:
 
 
 class Replay:
-    """Transitions from the replay memory, as training draws and normalises them: the same until the model goes on."""
+    """Transitions from the replay memory, drawn and normalised as in training. They stay fixed until the next step."""
 
     def __init__(self, model: OffPolicyAlgorithm) -> None:
         self.model = model
         self._kept: tuple[tuple[int, ...], ReplayBufferSamples] | None = None
 
     def _memory(self) -> ReplayBuffer | None:
-        """The replay memory, once it has something to draw."""
+        """Return the replay memory, or None if it has nothing to sample."""
         memory = self.model.replay_buffer
         if memory is None or not memory.size():
             return None
         if isinstance(memory, HerReplayBuffer) and not memory.ep_length.any():
-            return None  # it draws from finished episodes only
+            return None  # it only samples finished episodes
         return memory
 
     def batches(self, count: int | None, draws: torch.Generator) -> Iterator[ReplayBufferSamples]:
-        """Return so many batches as training draws them, from a generator that is not the training's."""
+        """Return `count` batches as in training, but drawn by another generator."""
         if count is None:
-            raise ValueError("a replay memory has no end to pass to: say how many batches")
+            raise ValueError("a replay memory has no end, so there is no pass over it: give the number of batches")
         if (memory := self._memory()) is None:
             raise ValueError("the replay memory is still empty: schedule it later")
         return (self._drawn(memory, draws) for _ in range(count))
@@ -73,7 +75,7 @@ class Replay:
             return memory.sample(self.model.batch_size, env=self.model.get_vec_normalize_env())
 
     def __call__(self) -> ReplayBufferSamples | None:
-        """`ROWS` transitions, or None before there are any."""
+        """Return `ROWS` transitions, or None before there are any."""
         model = self.model
         if (memory := self._memory()) is None:
             return None
@@ -85,15 +87,17 @@ class Replay:
 
 
 class LastRollout:
-    """Rows of the last full rollout. SB3 empties its buffer before the next one, so they are to be asked for while
-    it is there (at the end of a rollout) and are kept from then on."""
+    """Rows of the last full rollout.
+
+    SB3 empties its buffer before the next rollout. So an instance must be called at the end of each rollout, and keeps
+    the rows from then on."""
 
     def __init__(self, model: A2C | PPO) -> None:
         self.model = model
         self._kept: RolloutBufferSamples | None = None
 
     def batches(self, count: int | None, draws: torch.Generator) -> Iterator[RolloutBufferSamples]:
-        """Return minibatches of these rows, as large as the training's; None: one pass over them."""
+        """Return `count` minibatches of these rows with the size of training, or one pass over them if None."""
         if (rows := self()) is None:
             raise ValueError("there is no batch before the first rollout: schedule it later")
         return self._minibatches(rows, count, draws)
@@ -109,13 +113,13 @@ class LastRollout:
             yield RolloutBufferSamples(*(_rows(each, order[number % (n // size)]) for each in rows))
 
     def __call__(self) -> RolloutBufferSamples | None:
-        """At most `ROWS` steps, evenly spread, or None before the first rollout."""
+        """Return at most `ROWS` evenly spaced steps, or None before the first rollout."""
         buffer: Any = self.model.rollout_buffer
         if not buffer.full:
             return self._kept
         length, total = buffer.buffer_size, buffer.buffer_size * buffer.n_envs
         index = np.arange(0, total, -(-total // ROWS))
-        # after an update, SB3 leaves (steps, envs, …) flattened, one environment after the other
+        # after an update, SB3's arrays (steps, envs, …) are flattened, one environment after the other
         rows = index if buffer.generator_ready else (index % length, index // length)
         seen = buffer.observations
         self._kept = RolloutBufferSamples(
@@ -132,15 +136,16 @@ class LastRollout:
 
 
 def _rows(values: Any, index: Tensor) -> Any:
-    """These rows of a tensor, or of each in a dictionary."""
+    """Return rows of a tensor, or of each tensor in a dictionary."""
     if isinstance(values, dict):
         return {key: each[index] for key, each in values.items()}
     return values[index]
 
 
 def on_policy_losses(model: A2C | PPO, batch: RolloutBufferSamples) -> Tensor:
-    """Return the loss of each row, (n,), of policy, value and entropy terms: PPO's clipped surrogate, or A2C's
-    −A·log π."""
+    """Return the loss of each row, (n,), with policy, value and entropy terms.
+
+    The policy term is PPO's clipped surrogate, or A2C's −A·log π."""
     discrete = isinstance(model.action_space, spaces.Discrete)
     actions = batch.actions.long().flatten() if discrete else batch.actions
     with untouched(model):
@@ -162,7 +167,7 @@ def on_policy_losses(model: A2C | PPO, batch: RolloutBufferSamples) -> Tensor:
 
 
 def q_losses(model: DQN, batch: ReplayBufferSamples) -> Tensor:
-    """Return DQN's Huber loss of the temporal-difference error of each transition, (n,)."""
+    """Return DQN's Huber loss of each transition's temporal-difference error, (n,)."""
     with untouched(model):
         with torch.no_grad():
             following = model.q_net_target(batch.next_observations).amax(1, keepdim=True)
@@ -171,8 +176,9 @@ def q_losses(model: DQN, batch: ReplayBufferSamples) -> Tensor:
 
 
 def critic_losses(model: SAC | TD3, batch: ReplayBufferSamples) -> Tensor:
-    """Return the critics' loss of SAC, TD3 and DDPG: squared temporal-difference errors, summed over the critics, of
-    each transition, (n,)."""
+    """Return the critics' loss of SAC, TD3 or DDPG for each transition, (n,).
+
+    It is the sum over critics of the squared temporal-difference errors."""
     with untouched(model):
         with torch.no_grad():
             if isinstance(model, SAC):
@@ -191,7 +197,7 @@ def critic_losses(model: SAC | TD3, batch: ReplayBufferSamples) -> Tensor:
 
 
 def actor_losses(model: SAC | TD3, batch: ReplayBufferSamples) -> Tensor:
-    """Return the actor's loss, of SAC: α·log π − min Q; TD3 and DDPG: −Q of the first critic; on each state, (n,)."""
+    """Return the actor's loss on each state, (n,): α·log π − min Q for SAC, −Q of the first critic for TD3 and DDPG."""
     with untouched(model):
         if isinstance(model, SAC):
             actions, log_probs = _act(model, batch.observations)
@@ -201,9 +207,9 @@ def actor_losses(model: SAC | TD3, batch: ReplayBufferSamples) -> Tensor:
 
 
 def _act(model: SAC, observations: Tensor) -> tuple[Tensor, Tensor]:
-    """Actions (n, actions) and their log-probabilities (n,)."""
+    """Return actions (n, actions) and their log-probabilities (n,)."""
     if model.use_sde:
-        model.actor.reset_noise()  # as in every update of SB3: the graph of the last noise is gone
+        model.actor.reset_noise()  # as in every update of SB3, because the graph of the last noise was freed
     return model.actor.action_log_prob(observations)
 
 
@@ -212,6 +218,6 @@ def _temperature(model: SAC) -> Tensor:
 
 
 def _returns(model: OffPolicyAlgorithm, batch: ReplayBufferSamples, following: Tensor) -> Tensor:
-    """r + γ·(1 − done)·following, (n, 1); with n-step returns, the discounts that came with the batch."""
+    """Return r + γ·(1 − done)·following, (n, 1), with the discounts of the batch for n-step returns."""
     discounts = getattr(batch, "discounts", None)  # before SB3 2.7, batches had none
     return batch.rewards + (1 - batch.dones) * (model.gamma if discounts is None else discounts) * following

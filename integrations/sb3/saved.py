@@ -1,4 +1,4 @@
-"""A model that Stable-Baselines3 saved, of which only the weights are read: none of its pickles is opened."""
+"""Learners of a model that Stable-Baselines3 saved. Only the weights are read, and no pickle is loaded."""
 
 import copy
 import io
@@ -26,15 +26,22 @@ WEIGHTS = "policy.pth"
 def learners_of_saved(
     file: Path, algorithm: str, env: str, policy: str = "MlpPolicy", steps: int = 1000, **settings: Any
 ) -> dict[str, Learner]:
-    """Return the learners of a saved model, with data from so many steps of its own in the environment.
+    """Return the learners of a saved model, with data from steps of the model in the environment.
 
-    algorithm: PPO, A2C, DQN, SAC, TD3 or DDPG. policy, settings: as the model was made with, such as policy_kwargs:
-    they are not read from the file. `initial` is a new network of that kind, since the file does not tell how training
-    began. Observations are seen as the environment gives them, so a model that was trained behind `VecNormalize` is
-    looked at with inputs that it does not know.
+    `initial` has the parameters of a new network, because the file does not contain the initial ones. Observations are
+    not normalised, so the inputs of a model that was trained with `VecNormalize` differ from those in training.
 
-    Raises ValueError, in one line, for an unknown algorithm, an environment that cannot be made, a file that is none of
-    SB3's, and weights that do not fit.
+    Args:
+        file: The saved model.
+        algorithm: PPO, A2C, DQN, SAC, TD3 or DDPG.
+        env: The Gymnasium id of the environment.
+        policy: The policy with which the model was made. It is not read from the file.
+        steps: The number of environment steps.
+        settings: Further arguments with which the model was made, such as policy_kwargs. They are not read either.
+
+    Raises:
+        ValueError: The algorithm is unknown, the environment cannot be made, the file is not one of SB3's, or the
+            weights do not fit.
     """
     if algorithm not in ALGORITHMS:
         raise ValueError(
@@ -44,7 +51,7 @@ def learners_of_saved(
     settings = copy.deepcopy(settings)  # SB3 writes into them
     memory = {"n_steps": steps} if issubclass(kind, OnPolicyAlgorithm) else {"buffer_size": steps}
     if kind is PPO:
-        memory["batch_size"] = steps  # it never learns; SB3 warns of minibatches that do not fit
+        memory["batch_size"] = steps  # it never learns, but SB3 would warn of minibatches that do not fit
     try:
         model = kind(policy, gym.make(env), device="cpu", seed=0, **memory | settings)
     except (gym.error.Error, AssertionError, ValueError, TypeError) as error:
@@ -56,9 +63,7 @@ def learners_of_saved(
         model.policy.load_state_dict(weights)
     except RuntimeError as error:  # it lists every tensor that does not fit
         first = str(error).splitlines()[1:2] or [str(error)]
-        raise ValueError(
-            f"{file}: its weights are not those of {algorithm} with {policy}: {first[0].strip()}"
-        ) from error
+        raise ValueError(f"{file}: its weights do not fit {algorithm} with {policy}: {first[0].strip()}") from error
     _collect(model, steps)
     return learners
 
@@ -71,12 +76,12 @@ def _weights(file: Path) -> dict[str, torch.Tensor]:
         return weights
     except OSError as error:
         raise ValueError(f"{file}: {error.strerror or error}") from error
-    except Exception as error:  # of zipfile, zlib or torch, for what is none of SB3's files
-        raise ValueError(f"{file} is no model of Stable-Baselines3: {type(error).__name__}") from error
+    except Exception as error:  # from zipfile, zlib or torch, for other files
+        raise ValueError(f"{file} is not a model of Stable-Baselines3: {type(error).__name__}") from error
 
 
 def _collect(model: BaseAlgorithm, steps: int) -> None:
-    """Let the model act, and keep what it saw where training would, without training."""
+    """Let the model act, and store the transitions as in training, without training."""
     _, callback = model._setup_learn(steps)
     env = model.env
     assert isinstance(env, VecEnv)

@@ -73,16 +73,16 @@ def test_a_fault_in_a_worker_is_told_as_it_is_without_workers(tmp_path: Path) ->
             told.append(str(error.value))
     finally:
         del gym.registry["Failing-v0"]
-    line = "Failing-v0 after 78 steps of the run: step() gave an observation of shape (1,), not (3,)"
+    line = "Failing-v0 after 78 steps of the run: step() returned an observation of shape (1,), not (3,)"
     assert told == [line, line]
 
 
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        (["ppo", "--env-workers", "9"], "--env-workers must be 0 or more, and no more than the 8 of --num-envs, got 9"),
-        (["ppo", "--env-workers", "-1"], "--env-workers must be 0 or more, .* got -1"),
-        (["dqn", "--env-workers", "1", "--sticky-per", "step"], "--sticky-per step draws for all games together"),
+        (["ppo", "--env-workers", "9"], r"--env-workers must be .* --num-envs \(8\), got 9"),
+        (["ppo", "--env-workers", "-1"], "--env-workers must be .* got -1"),
+        (["dqn", "--env-workers", "1", "--sticky-per", "step"], "--sticky-per step"),
     ],
 )
 def test_numbers_of_workers_that_cannot_be_are_refused(tmp_path: Path, options: list[str], complaint: str) -> None:

@@ -78,14 +78,14 @@ def refused(path: Path, steps: int, words: str) -> None:
 
 
 def test_what_cannot_go_on_is_refused_and_left_as_it_was(run: Path, tmp_path: Path) -> None:
-    refused(run, 120, "was planned for 120 steps already")
-    refused(run, 121, "no multiple of")
+    refused(run, 120, "--steps is 120")
+    refused(run, 121, "--steps is 121, which is not a multiple of")
     annealed, tasks, ewc = (tmp_path / name for name in ("annealed", "tasks", "ewc"))
     dispatch([*WORDS.split(), "--anneal", "run", "--out", str(annealed)])
-    refused(annealed, 240, "the step size has come to 0")
+    refused(annealed, 240, "--anneal run")
     several = WORDS.replace("--steps 120", "--steps-per-task 40 --cycles 2")
     dispatch([*several.split(), "--out", str(tasks)])
-    refused(tasks, 240, "a run of several tasks ends with its last")
+    refused(tasks, 240, "a run of several tasks")
     dispatch([*WORDS.split(), "--hook", "ewc(samples=4)", "--out", str(ewc)])
     refused(ewc, 240, "has taken the old end for the end of a task")
     linear = tmp_path / "linear"

@@ -110,37 +110,37 @@ FAULTS: dict[str, tuple[str, Callable[..., Any], str]] = {
     "reset leaves": ("reset", raising(SystemExit()), "reset() raised SystemExit"),
     "close raises": ("close", raising(RuntimeError("stuck")), "close() raised RuntimeError: stuck"),
     "smaller observation": (
-        "step", giving(observation=np.zeros(1, np.float32)), "step() gave an observation of shape (1,), not (3,)",
+        "step", giving(observation=np.zeros(1, np.float32)), "step() returned an observation of shape (1,), not (3,)",
     ),
     "larger observation": ("step", giving(observation=np.zeros((3, 1))), "an observation of shape (3, 1), not (3,)"),
-    "no observation": ("step", giving(observation=None), "step() gave None as observation, not 3 numbers"),
-    "text as observation": ("step", giving(observation="abc"), "step() gave 'abc' as observation, not 3 numbers"),
+    "no observation": ("step", giving(observation=None), "step() returned None as observation, not 3 numbers"),
+    "text as observation": ("step", giving(observation="abc"), "step() returned 'abc' as observation, not 3 numbers"),
     "objects as observation": ("step", giving(observation=np.array([None] * 3)), "as observation, not 3 numbers"),
     "texts as observation": ("step", giving(observation=np.array(["1"] * 3)), "as observation, not 3 numbers"),
     "smaller first observation": (
-        "reset", giving(observation=np.zeros(1, np.float32)), "reset() gave an observation of shape (1,), not (3,)",
+        "reset", giving(observation=np.zeros(1, np.float32)), "reset() returned an observation of shape (1,), not (3,)",
     ),
-    "no first observation": ("reset", giving(observation=None), "reset() gave None as observation, not 3 numbers"),
+    "no first observation": ("reset", giving(observation=None), "reset() returned None as observation, not 3 numbers"),
     "first observation NaN": (
-        "reset", giving(observation=np.full(3, np.nan, np.float32)), "reset() gave an observation that is not finite",
+        "reset", giving(observation=np.full(3, np.nan, np.float32)), "reset() returned an observation that is not",
     ),
     "reset gives no pair": (
         "reset", lambda observation, info: observation,
         "reset() returned an array of shape (3,), not (observation, info)",
     ),
     "reset gives None": ("reset", lambda *right: None, "reset() returned None, not (observation, info)"),
-    "no reward": ("step", giving(reward=None), "step() gave None as reward, not a number"),
-    "text as reward": ("step", giving(reward="1.0"), "step() gave '1.0' as reward, not a number"),
-    "rewards": ("step", giving(reward=np.ones(3)), "step() gave an array of shape (3,) as reward, not a number"),
+    "no reward": ("step", giving(reward=None), "step() returned None as reward, not a number"),
+    "text as reward": ("step", giving(reward="1.0"), "step() returned '1.0' as reward, not a number"),
+    "rewards": ("step", giving(reward=np.ones(3)), "step() returned an array of shape (3,) as reward, not a number"),
     "a reward in an array": ("step", giving(reward=np.ones(1)), "an array of shape (1,) as reward, not a number"),
-    "terminated is None": ("step", giving(terminated=None), "step() gave None as terminated, not True or False"),
+    "terminated is None": ("step", giving(terminated=None), "step() returned None as terminated, not True or False"),
     "terminated is an array": ("step", giving(terminated=np.zeros(2, bool)), "as terminated, not True or False"),
-    "truncated is None": ("step", giving(truncated=None), "step() gave None as truncated, not True or False"),
+    "truncated is None": ("step", giving(truncated=None), "step() returned None as truncated, not True or False"),
     "truncated is an array": ("step", giving(truncated=np.zeros(2, bool)), "as truncated, not True or False"),
     "four values": ("step", lambda o, r, t, u, i: (o, r, t, i), f"step() returned 4 values, {STEP}"),
     "nothing": ("step", lambda *right: None, f"step() returned None, {STEP}"),
-    "info is None": ("step", giving(info=None), "step() gave None as info, not a dictionary"),
-    "first info is None": ("reset", giving(info=None), "reset() gave None as info, not a dictionary"),
+    "info is None": ("step", giving(info=None), "step() returned None as info, not a dictionary"),
+    "first info is None": ("reset", giving(info=None), "reset() returned None as info, not a dictionary"),
 }  # fmt: skip
 
 
@@ -215,7 +215,7 @@ def test_an_episode_that_never_ends_does_not_hold_up_an_evaluation(
     wrong.where, wrong.wrong = "step", giving(truncated=False)
     monkeypatch.setattr(wrong, "step", lambda self, action: (np.zeros(3, np.float32), 0.5, False, False, {}))
     run = begin(tmp_path, agent, eval_episodes=2)
-    with pytest.warns(UserWarning, match=f"{ID}: 2 of 2 episodes .* 30 steps .*--max-episode-steps"):
+    with pytest.warns(UserWarning, match=f"{ID}: 2 of 2 .* 30 decisions .*--max-episode-steps"):
         go_on(run)
     metrics = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     assert [line["eval/return"] for line in metrics if "eval/return" in line] == [15.0]
@@ -226,7 +226,7 @@ def test_an_episode_that_never_ends_does_not_hold_up_an_evaluation(
     [
         ("step has no disk", None, 1, f"supple: {ID} after 148 steps of the run: step() raised OSError: [Errno 28]"),
         ("step leaves", None, 1, f"supple: {ID} after 148 steps of the run: step() raised SystemExit: 3"),
-        (None, giving(reward=np.nan), 0, f"supple: {ID} after 150 steps of the run: the physics exploded (reward nan;"),
+        (None, giving(reward=np.nan), 0, f"supple: {ID} after 150 steps of the run: the physics exploded"),
     ],
 )
 def test_the_command_line_says_it_in_one_line_and_goes_on_where_it_can(

@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import shlex
 import signal
 from pathlib import Path
@@ -82,11 +83,11 @@ def check_usable(run: Path, folder: Path, ret: float | None) -> None:
     [
         (
             {"env": "inverted_pendulum", "steps": 64, "eval_episodes": 0},
-            "--keep-best: there are no evaluations to choose it by: --eval-episodes 5",
+            "--keep-best: there are no evaluations .* --eval-episodes 5",
         ),
         (
             {"sequence": "inverted_pendulum,inverted_double_pendulum", "steps_per_task": 64},
-            "--keep-best: returns in different environments do not compare",
+            "--keep-best: returns in different environments",
         ),
     ],
 )
@@ -95,6 +96,6 @@ def test_where_no_state_can_be_called_best_this_is_said_in_one_line(
 ) -> None:
     with pytest.raises(UsageError) as refusal:
         create(tmp_path / "run", "ppo", PPOSettings(**stream, keep_best=True, compile="off"), "")
-    assert str(refusal.value).startswith(message)
+    assert re.match(message, str(refusal.value))
     assert "\n" not in str(refusal.value)
     assert not (tmp_path / "run").exists()

@@ -65,14 +65,14 @@ REFUSALS = {
     (
         "Pendulum-v1",
         "dqn",
-    ): "Pendulum-v1: dqn needs Discrete actions, not Box(-2.0, 2.0, (1,), float32): use ppo or sac",
-    ("CartPole-v1", "sac"): "CartPole-v1: sac needs Box actions, not Discrete(2): use ppo or dqn",
-    ("Switches-v0", "dqn"): "Switches-v0: dqn needs Discrete actions, not MultiBinary(4): use ppo",
-    ("Words-v0", "ppo"): "Words-v0: ppo needs Box, Discrete or MultiBinary actions, not Text(",
+    ): "Pendulum-v1: dqn needs Discrete actions, but they are Box(-2.0, 2.0, (1,), float32): use ppo or sac",
+    ("CartPole-v1", "sac"): "CartPole-v1: sac needs Box actions, but they are Discrete(2): use ppo or dqn",
+    ("Switches-v0", "dqn"): "Switches-v0: dqn needs Discrete actions, but they are MultiBinary(4): use ppo",
+    ("Words-v0", "ppo"): "Words-v0: ppo needs Box, Discrete or MultiBinary actions, but they are Text(",
     ("Blackjack-v1", "ppo"): "Blackjack-v1: observations of Tuple(",
-    ("Pairs-v0", "dqn"): "Pairs-v0: observations of Tuple(Discrete(2), Discrete(3)) have no form as a vector",
-    ("FromOne-v0", "dqn"): "FromOne-v0: dqn needs actions numbered from 0, not Discrete(2, start=1)",
-    ("Grid-v0", "sac"): "Grid-v0: sac needs vectors as actions, not Box(-1.0, 1.0, (2, 2), float32)",
+    ("Pairs-v0", "dqn"): "Pairs-v0: observations of Tuple(Discrete(2), Discrete(3)) cannot be vectors",
+    ("FromOne-v0", "dqn"): "FromOne-v0: dqn needs actions numbered from 0, but they are Discrete(2, start=1)",
+    ("Grid-v0", "sac"): "Grid-v0: sac needs actions that are vectors, but they are Box(-1.0, 1.0, (2, 2), float32)",
 }
 
 

@@ -87,7 +87,7 @@ def test_several_copies_step_together() -> None:
     ],
 )
 def test_what_has_no_form_as_a_vector_is_refused_by_name(space: spaces.Space) -> None:
-    with pytest.raises(ValueError, match="have no form as a vector: show a Box, Discrete or MultiBinary") as error:
+    with pytest.raises(ValueError, match="cannot be vectors: use a Box, Discrete or MultiBinary space") as error:
         flat(Shows(space))
     assert str(space) in str(error.value)
     assert "\n" not in str(error.value)

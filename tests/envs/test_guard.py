@@ -131,7 +131,7 @@ def test_sound_episodes_pass_unchanged():
 
 
 def test_clipping_needs_a_box():
-    with pytest.raises(ValueError, match=r"Discrete\(2\) cannot be clipped"):
+    with pytest.raises(ValueError, match=r"only be clipped in a Box action space, got Discrete\(2\)"):
         ClipActions(gym.make("CartPole-v1"))
 
 
@@ -156,7 +156,7 @@ class Rooms(gym.Env):
 
 @pytest.mark.parametrize("observation", [0, 5, 1.0, None, "1", np.array([1]), np.float64(1.0)])
 def test_whole_numbers_outside_their_space_are_refused(observation: Any) -> None:
-    words = r" gave .* as observation, not one of Discrete\(4, start=1\)$"
+    words = r" returned .* as observation, not one of Discrete\(4, start=1\)$"
     with pytest.raises(EnvironmentFault, match=r"^Rooms: step\(\)" + words):
         Guard(Rooms(observation, 1.0, False, False, {})).step(0)
     with pytest.raises(EnvironmentFault, match=r"^Rooms: reset\(\)" + words):
@@ -173,7 +173,7 @@ def test_numbers_of_any_type_pass_unchanged(observation: Any, reward: Any, flag:
 
 def test_a_space_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Rooms, "observation_space", None)
-    with pytest.raises(EnvironmentFault, match=r"^Rooms: its observation_space is None, not a gymnasium\.Space$"):
+    with pytest.raises(EnvironmentFault, match=r"^Rooms: observation_space is None, not a gymnasium\.Space$"):
         Guard(Rooms())
 
 
@@ -181,6 +181,6 @@ def test_a_fault_at_the_end_is_told_only_where_nothing_went_wrong_before() -> No
     vector = Vector(lambda: Guard(Rooms(9, 1.0, False, False, {})), 2)
     with pytest.raises(EnvironmentFault, match=r"close\(\) raised RuntimeError: stuck"):
         vector.close()
-    with pytest.raises(EnvironmentFault, match=r"step\(\) gave 9"):  # noqa: SIM117
+    with pytest.raises(EnvironmentFault, match=r"step\(\) returned 9"):  # noqa: SIM117
         with contextlib.closing(vector):
             vector.step(np.zeros(2, int))

@@ -89,7 +89,7 @@ def test_actions_are_mapped_linearly_to_the_actuators_ranges(walk: gym.Env):
 def test_an_action_of_another_shape_is_refused_in_one_line(shape: tuple[int, ...]):
     env = gym.make("h1-walk-v0")
     env.reset(seed=0)
-    with pytest.raises(ValueError, match=re.escape(f"an action of h1 has the shape (19,), not {shape}")):
+    with pytest.raises(ValueError, match=re.escape(f"must have shape (19,), got {shape}")):
         env.step(np.zeros(shape, np.float32))
 
 

@@ -37,7 +37,7 @@ def test_without_files_one_line_names_all_three_ways(nowhere: Path, monkeypatch:
         for way in ("supple fetch humanoid-bench", "install humanoid_bench", "SUPPLE_HUMANOID_ASSETS"):
             assert way in line
     monkeypatch.setenv("SUPPLE_HUMANOID_ASSETS", "/no/such")
-    with pytest.raises(FileNotFoundError, match=r"\(/no/such is no folder\)"):
+    with pytest.raises(FileNotFoundError, match=r"\(/no/such is not a folder\)"):
         assets_folder()
 
 
@@ -61,11 +61,11 @@ def test_a_missing_file_is_named(nowhere: Path, monkeypatch: pytest.MonkeyPatch)
     folder = fill(nowhere / "cache" / "humanoid-bench")
     (folder / "robots/h1_pos.xml").unlink()
     lacks = r"cache/humanoid-bench lacks HumanoidBench's robots/h1_pos\.xml: "
-    with pytest.raises(FileNotFoundError, match=lacks + "`supple fetch humanoid-bench` downloads it"):
+    with pytest.raises(FileNotFoundError, match=lacks + "run `supple fetch humanoid-bench`"):
         assets_folder()
     monkeypatch.setenv("SUPPLE_HUMANOID_ASSETS", str(folder))
     monkeypatch.setenv("SUPPLE_CACHE", "/elsewhere")
-    with pytest.raises(FileNotFoundError, match=lacks + r"is it complete\?"):
+    with pytest.raises(FileNotFoundError, match=lacks + r"is the folder complete\?"):
         assets_folder()
 
 

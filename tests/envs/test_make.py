@@ -212,7 +212,7 @@ def test_a_warning_handler_of_the_user_is_kept():
 def test_the_module_of_an_environment_is_not_imported_and_stripped_once_it_is(tmp_path, monkeypatch):
     (tmp_path / "poles.py").write_text("import gymnasium; gymnasium.register('Pole-v3', entry_point='a:B')")
     monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.raises(ValueError, match=r"environment 'poles:Pole-v3': its module has to be named, --plugin poles"):
+    with pytest.raises(ValueError, match=r"environment 'poles:Pole-v3': .* --plugin poles"):
         resolve_env("poles:Pole-v3")
     assert "poles" not in sys.modules
     importlib.import_module("poles")

@@ -58,7 +58,7 @@ def test_goals_lie_outside_the_top_rooms_and_the_room_of_the_start() -> None:
     assert len(GOALS) == 5 * 25
     assert {room(goal) for goal in GOALS} == {(1, 0), (1, 2), (2, 0), (2, 1), (2, 2)}
     for cell in set(range(225)) - set(GOALS):
-        with pytest.raises(ValueError, match=f"outside the top rooms and the middle one, cell {cell} is not"):
+        with pytest.raises(ValueError, match=f"outside the top rooms and the middle room, got cell {cell}"):
             NineRooms(goal=cell)
 
 

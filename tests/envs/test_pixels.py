@@ -64,11 +64,11 @@ def test_any_environment_of_grey_frames_is_stacked_with_zeros_before_the_first()
 @pytest.mark.parametrize(
     ("env", "complaint"),
     [
-        ("HalfCheetah-v5", r"DQN needs discrete actions; HalfCheetah-v5 has Box\(.*: use ppo$"),
-        ("CartPole-v1", r"CartPole-v1 shows Box\(.*wrappers.AddRenderObservation, then GrayscaleObservation, around"),
-        ("ColourClock-v0", r"ColourClock-v0 shows Box\(.*36, 36, 3.*gymnasium.wrappers.GrayscaleObservation around"),
-        ("SmallClock-v0", "images of at least 36 × 36; SmallClock-v0 shows 36 × 35: .*ResizeObservation around"),
-        ("Blackjack-v1", r"Blackjack-v1 shows Tuple\("),
+        ("HalfCheetah-v5", r"DQN needs discrete actions, but HalfCheetah-v5 has Box\(.*: use ppo$"),
+        ("CartPole-v1", r"CartPole-v1 has Box\(.*wrappers.AddRenderObservation, then GrayscaleObservation, around"),
+        ("ColourClock-v0", r"ColourClock-v0 has Box\(.*36, 36, 3.*gymnasium.wrappers.GrayscaleObservation around"),
+        ("SmallClock-v0", "images of at least 36 × 36, but SmallClock-v0 has 36 × 35: .*ResizeObservation around"),
+        ("Blackjack-v1", r"Blackjack-v1 has Tuple\("),
         ("qqqq-v3", "unknown environment 'qqqq-v3'"),
     ],
 )
@@ -136,7 +136,7 @@ def test_ale_stays_unseen_until_a_game_is_named_and_is_silent_then():
 
 def test_without_ale_py_everything_but_games_keeps_its_name(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "ale_py", None)
-    install = r"Atari needs ale-py \(GPL-2.0, an extra of its own\): pip install supple\[atari\]$"
+    install = r"Atari needs ale-py .*: pip install supple\[atari\]$"
     for atari in ("ALE/Asterix-v5", "asterix", "beam_rider"):
         with pytest.raises(ImportError, match=install) as error:
             resolve_env(atari)

@@ -103,5 +103,5 @@ def test_repeating_on_a_real_environment_is_stepping_it_by_hand() -> None:
 
 @pytest.mark.parametrize("times", [0, -1])
 def test_an_action_is_taken_once_at_least(times: int) -> None:
-    with pytest.raises(ValueError, match=f"once at least, not {times} times"):
+    with pytest.raises(ValueError, match=f"at least 1, got {times}"):
         Repeat(Counter(3), times)

@@ -159,7 +159,7 @@ def test_a_worker_that_is_killed_is_told_in_one_line_and_no_memory_is_left_behin
     assert not Path("/dev/shm", envs._memory.name).exists()  # the processes alone hold it, and it goes with them
     envs.reset([0, 1])
     os.kill(workers._processes[1].pid or 0, signal.SIGKILL)
-    with pytest.raises(EnvironmentFault, match=r"^Hopper-v5: a worker process that ran it was ended by SIGKILL$"):
+    with pytest.raises(EnvironmentFault, match=r"^Hopper-v5: its worker process was killed by SIGKILL$"):
         envs.step(np.zeros((2, 3)))
     assert not any(process.is_alive() for process in workers._processes)
     envs.close()

@@ -120,7 +120,7 @@ def test_a_training_that_goes_on_from_lightnings_checkpoint_is_the_same(tmp_path
     [
         (["fier@0.5"], {}, "did you mean 'fire'"),
         (["fire@9"], {}, "never fires: the run has 8 steps"),
-        (["injection@0.5"], {}, "injection@0.5: exchanges parts of the network or its optimizer"),
+        (["injection@0.5"], {}, "injection@0.5 replaces parts of the network or its optimizer"),
         (["model/fire@0.5"], {"max_steps": -1, "max_epochs": -1}, "max_steps=…"),
         (["critic/fire@0.5"], {}, "unknown learner 'critic'"),
     ],
@@ -136,5 +136,5 @@ def test_what_cannot_work_is_refused_in_one_line_before_training(
 def test_several_optimizers_are_refused(tmp_path: Path) -> None:
     module = Module()
     module.optimizers_made, module.automatic_optimization = 2, False
-    with pytest.raises(ValueError, match="for one optimizer; Module has 2"):
+    with pytest.raises(ValueError, match="needs one optimizer, but Module has 2"):
         fit(tmp_path, SuppleCallback(), module=module)

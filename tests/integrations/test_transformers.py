@@ -159,10 +159,10 @@ def test_another_model_is_looked_at_by_a_learner_of_its_own(tmp_path: Path) -> N
         (["fier@0.5"], {}, "did you mean 'fire'"),
         (["fire@0.5", "fire@0.5"], {}, "is given twice"),
         (["fire@9"], {}, "never fires: the run has 8 steps"),
-        (["muon@0.5"], {}, "muon@0.5: exchanges parts of the network or its optimizer"),
+        (["muon@0.5"], {}, "muon@0.5 replaces parts of the network or its optimizer"),
         (["redo@0.5"], {}, "redo@0.5"),
         (["q/fire@0.5"], {}, "unknown learner 'q'"),
-        (["fire@when:srank<2"], {"measure_every": 0}, "measure_every=0 measures nothing"),
+        (["fire@when:srank<2"], {"measure_every": 0}, "measure_every is 0"),
     ],
 )
 def test_what_cannot_work_is_refused_in_one_line_before_training(

@@ -46,7 +46,7 @@ WRONG = {
     f"{TRAIN} --hidden 99999999999": "--hidden 99999999999: a tensor of shape (99999999999, 256) needs 102.4 TB, but ",
     f"{TRAIN} --adapter 99999999999": "--adapter 99999999999: a tensor of shape (99999999999, 11) needs 4.4 TB, but ",
     f"{TRAIN} --rollout-steps 1e12": "--rollout-steps 1000000000000 with --num-envs 8 needs ",
-    f"{TRAIN} --minibatch-size 2049": "--minibatch-size 2049 is more than the 2048 transitions of a batch",
+    f"{TRAIN} --minibatch-size 2049": "--minibatch-size is 2049, but a batch has only 2048 transitions",
     f"{TRAIN} --threads 1025": "--threads must be 1024 at most, got 1025",
     f"{TRAIN} --num-envs 1_000_000_000": "--num-envs must be 65,536 at most, got 1000000000",
     f"{STREAM} --cycles 1_000_000_000": "--cycles must be 100,000 at most, got 1000000000",
@@ -65,40 +65,40 @@ WRONG = {
     f"{TRAIN} --env Blackjack-v1": "Blackjack-v1: observations of Tuple(",
     f"{TRAIN} --steps 0": "--steps must be a positive number, got 0",
     f"{TRAIN} --steps -8": "--steps must be a positive number, got -8",
-    f"{TRAIN} --steps 801": "--steps 801 is no multiple of --num-envs 8, which step together: 800 or 808 would be",
+    f"{TRAIN} --steps 801": "--steps is 801, which is not a multiple of --num-envs 8: use 800 or 808",
     f"{TRAIN} --num-envs 0": "--num-envs must be a positive number, got 0",
     f"{STREAM} --cycles 0": "--cycles must be a positive number",
     f"{ATARI} --env asterx": "unknown environment 'asterx': did you mean 'asterix' or 'asteroids'? (Atari games: "
     "`supple list games`)",
     f"{ATARI} --env ALE/Asterx-v5": "did you mean 'ALE/Asterix-v5'",
-    f"{ATARI} --env halfcheetah": "HalfCheetah-v5: dqn needs Discrete actions, not Box(",
-    ATARI_STREAM: "DQN has one network for all tasks, but ALE/Asterix-v5 is Pixels(",
-    f"{ATARI} --steps 802": "--steps 802 is no multiple of --num-envs 4, which step together: 800 or 804 would be",
-    f"{STREAM} --adapter 0": "adapter=0 needs environments with equal observation sizes",
-    "train ppo --sequence CartPole-v1,Acrobot-v1 --steps-per-task 800 --one-head True --out OUT": "one head for all "
-    "needs equal spaces: CartPole-v1 has 4 observations and 2 Categorical outputs, Acrobot-v1 6 and 3 ",
-    f"{CARTPOLE} --steps 800": "--steps is for one task, --steps-per-task for several: give one of them",
-    "train ppo --env CartPole-v1 --steps 800 --cycles 3 --out OUT": "--steps does not go with --cycles: use --steps",
+    f"{ATARI} --env halfcheetah": "HalfCheetah-v5: dqn needs Discrete actions, but they are Box(",
+    ATARI_STREAM: "DQN has one network for all tasks and needs equal spaces, but ALE/Asterix-v5 has Pixels(",
+    f"{ATARI} --steps 802": "--steps is 802, which is not a multiple of --num-envs 4: use 800 or 804",
+    f"{STREAM} --adapter 0": "--adapter 0 needs environments with equal observation sizes",
+    "train ppo --sequence CartPole-v1,Acrobot-v1 --steps-per-task 800 --one-head True --out OUT": "--one-head True "
+    "needs environments with equal spaces, but CartPole-v1 has 4 observations and 2 Categorical outputs, Acrobot-v1 ",
+    f"{CARTPOLE} --steps 800": "either --steps (for one task) or --steps-per-task",
+    "train ppo --env CartPole-v1 --steps 800 --cycles 3 --out OUT": "--steps cannot be combined with --cycles",
     "train ppo --env CartPole-v1 --cycles 3 --out OUT": "--steps-per-task is missing",
     f"{CARTPOLE} --max-episode-steps 0": "--max-episode-steps must be a positive number, got 0",
     # shifts
-    f"{CARTPOLE} --shift friction": "--shift: friction needs MuJoCo physics, and CartPole-v1 has none",
-    f"{STREAM} --shift permute_actions": "--shift: permute_actions needs two or more Discrete actions; Hopper-v5 takes",
+    f"{CARTPOLE} --shift friction": "--shift: friction needs MuJoCo physics, but CartPole-v1 has none",
+    f"{STREAM} --shift permute_actions": "--shift: permute_actions needs two or more Discrete actions, but Hopper-v5",
     f"{CARTPOLE} --shift ofset": "--shift: unknown shift 'ofset': did you mean 'offset'?",
     f"{CARTPOLE} --shift 'offset(scal=2)'": "--shift: offset has no parameter 'scal': did you mean 'scale'?",
-    f"{CARTPOLE} --shift 'offset(over=801)'": "--shift: offset(over=801) comes over 801 steps, and a task has only 800",
+    f"{CARTPOLE} --shift 'offset(over=801)'": "--shift: offset(over=801) takes 801 steps, but a task has only 800",
     f"{CARTPOLE} --shift 'offset + offset'": "--shift: shift 'offset' is given twice",
     f"{CARTPOLE} --shift ''": "--shift: unexpected end",
-    f"{TRAIN} --shift offset": "--shift: offset never comes: it begins with task 1, and the last one is 0",
-    f"{CARTPOLE} --shift 'none + offset(from_task=2)'": "offset(from_task=2) never comes: it begins with task 2, and",
+    f"{TRAIN} --shift offset": "--shift: offset never begins: its first task is 1, but the last task of the run is 0",
+    f"{CARTPOLE} --shift 'none + offset(from_task=2)'": "offset(from_task=2) never begins: its first task is 2, but",
     f"train dqn --env CartPole-v1 {OFF_POLICY} --shift gravity": "--shift: gravity needs MuJoCo physics",
     f"train sac --env Pendulum-v1 {OFF_POLICY} --shift gravit": "--shift: unknown shift 'gravit': did you mean",
     # new agents for every task
-    f"{CARTPOLE} --fresh True --hook fire@task": "--fresh True begins every task with a new agent: hooks have no place",
-    f"train dqn --env CartPole-v1 {OFF_POLICY} --fresh True --learning-starts 800": "none of the 800 steps to learn in",
-    f"train sac --env Pendulum-v1 {OFF_POLICY} --fresh True --learning-starts 400": "none of the 400 decisions to",
+    f"{CARTPOLE} --fresh True --hook fire@task": "--fresh True cannot be combined with --hook",
+    f"train dqn --env CartPole-v1 {OFF_POLICY} --fresh True --learning-starts 800": "--learning-starts is 800, but the",
+    f"train sac --env Pendulum-v1 {OFF_POLICY} --fresh True --learning-starts 400": "--learning-starts is 400, but the",
     # numbers
-    f"{CARTPOLE} --value-hidden 64": "--value-hidden needs a value function with a body of its own: --share",
+    f"{CARTPOLE} --value-hidden 64": "--value-hidden needs separate hidden layers",
     f"{CARTPOLE} --value-hidden 64 0 --share-value False": "--value-hidden must be a positive number, got 0",
     f"{CARTPOLE} --adam-betas 1 1": "--adam-betas must both lie in [0, 1), got 1.0 1.0",
     f"{CARTPOLE} --weight-decay -1": "--weight-decay must be 0 or more, got -1.0",
@@ -115,11 +115,11 @@ WRONG = {
     f"{ATARI} --sticky 1.5": "--sticky must lie in [0, 1], got 1.5",
     f"{ATARI} --sticky-per life": "--sticky-per: 'life' is none of 'frame', 'step'",
     f"{ATARI} --replay-ratio 0": "--replay-ratio must be a positive number, got 0",
-    f"{ATARI} --learning-starts 800": "--learning-starts 800 leaves none of the 800 steps to learn in",
+    f"{ATARI} --learning-starts 800": "--learning-starts is 800, but the agent has only 800 steps",
     f"{ATARI} --learning-starts -1": "--learning-starts must be 0 or more, got -1",
-    f"{ATARI} --replay-size 31": "--replay-size 31 holds less than one batch of 32",
-    f"{ATARI} --replay-folder nowhere": "--replay-folder nowhere is no folder: create it",
-    f"{ATARI} --replay-size 1_000_000_000": "replay of 1,000,000,000 transitions needs 7.1 TB, but ",
+    f"{ATARI} --replay-size 31": "--replay-size is 31, but must be at least --batch-size (32)",
+    f"{ATARI} --replay-folder nowhere": "--replay-folder nowhere is not a folder: create it",
+    f"{ATARI} --replay-size 1_000_000_000": "replay memory of 1,000,000,000 transitions needs 7.1 TB, but ",
     f"{ATARI} --replay-size 100_000_000_000 --replay-folder .": "needs 706.5 TB, but ",
     f"{ATARI} --device tpu": "--device: 'tpu' is none of 'auto', 'cpu', 'cuda'",
     # interventions, schedules, activations, metrics, presets
@@ -163,7 +163,7 @@ WRONG = {
     f"{COMPARE} --seed 3": "--seed belongs to a single run; a comparison has --seeds 3",
     f"{COMPARE} --vary seed=1,2": "--vary seed=1,2: no setting 'seed'",
     f"{COMPARE} --vary steps_per_task=800,1600": "--vary steps_per_task=1600 changes the tasks",
-    f"{COMPARE} --best True --eval-episodes 0": "--keep-best: there are no evaluations to choose it by",
+    f"{COMPARE} --best True --eval-episodes 0": "--keep-best: there are no evaluations to choose the best state by",
     f"{COMPARE} --jobs -1": "--jobs must be 0 (one per core) or more",
     # going on with what is no run
     "train --resume OUT": "holds no run (it has no config.json), no comparison (comparison.json)",
@@ -281,7 +281,7 @@ def test_memory_for_every_run_at_a_time_is_asked_for_before_a_comparison_begins(
     code, stderr = ask(f"{line} --jobs 4", tmp_path / "out", capsys, monkeypatch)
     assert code == 2
     assert stderr.count("\n") == 1
-    assert "2 runs at a time, each with a replay of 100,000 transitions need 1.4 GB" in stderr
+    assert "2 simultaneous runs, each with a replay memory of 100,000 transitions, need 1.4 GB" in stderr
     assert "lower --jobs" in stderr
     assert list(tmp_path.iterdir()) == []
     assert ask(f"{line} --jobs 1", tmp_path / "out", capsys, monkeypatch) == (0, "")

@@ -359,7 +359,7 @@ def test_environments_of_one_stream_must_show_and_take_the_same() -> None:
 
 
 def test_frames_too_small_for_the_network_are_refused() -> None:
-    with pytest.raises(ValueError, match="36 × 36 at least"):
+    with pytest.raises(ValueError, match="at least 36 × 36"):
         NatureCNN(4, 35, 36, 3, 16, "relu", torch.Generator())
 
 

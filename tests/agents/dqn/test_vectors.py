@@ -207,7 +207,7 @@ def test_exploration_may_begin_at_any_rate() -> None:
 # -- refusals ------------------------------------------------------------------------------------------------------
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
-    "continuous actions": ({"env": "Pendulum-v1"}, "Pendulum-v1: dqn needs Discrete actions, not Box"),
+    "continuous actions": ({"env": "Pendulum-v1"}, "Pendulum-v1: dqn needs Discrete actions, but they are Box"),
     "observations in two parts": ({"env": "Blackjack-v1"}, "Blackjack-v1: observations of Tuple"),
     "no layers": ({"widths": ()}, "--widths must be a positive number"),
     "a layer of nothing": ({"widths": (8, 0)}, "--widths must be a positive number"),
@@ -217,7 +217,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "exploration above 1": ({"exploration_start": 1.5}, "--exploration-start must lie in [0, 1], got 1.5"),
     "vectors of two sizes": (
         {"env": None, "steps": None, "sequence": "CartPole-v1,Acrobot-v1", "steps_per_task": 1_000},
-        "DQN has one network for all tasks, but CartPole-v1 is Vectors(size=4, actions=2), Acrobot-v1",
+        "equal spaces, but CartPole-v1 has Vectors(size=4, actions=2) and Acrobot-v1",
     ),
 }  # fmt: skip
 

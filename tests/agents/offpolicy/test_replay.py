@@ -256,7 +256,7 @@ def test_the_saved_memory_of_another_size_is_refused() -> None:
     memory, world = ReplayMemory(20, 2, IMAGES), World(6, 2, IMAGES)
     stream(memory, world, 50)
     for other in (ReplayMemory(30, 2, IMAGES), ReplayMemory(20, 1, IMAGES)):
-        with pytest.raises(ValueError, match="keep --num-envs and --replay-size as they were"):
+        with pytest.raises(ValueError, match="do not change --num-envs or --replay-size"):
             other.load_state_dict(memory.state_dict())
 
 
@@ -295,7 +295,7 @@ def test_what_does_not_fit_is_refused_by_name() -> None:
         memory.sample(4, draws(), torch.empty(4, 4, 3, 2, dtype=torch.uint8))
     with pytest.raises(ValueError, match="of at least 1, got 0 and 2"):
         ReplayMemory(0, 2, IMAGES)
-    with pytest.raises(ValueError, match=r"sizes of at least 1, got .* a stack of 0"):
+    with pytest.raises(ValueError, match=r"must be at least 1, got .* a stack of 0"):
         Layout(FRAME, np.uint8, stack=0)
 
 

@@ -56,7 +56,9 @@ def test_memory_is_taken_as_it_fills() -> None:
 def test_lack_of_memory_is_told_with_a_size_that_fits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(replay, "free_memory", lambda: 3_200_000_000)
     needed = bytes_needed(1_000_000, 8, ATARI)
-    with pytest.raises(ValueError, match=r"^replay of 1,000,000 transitions needs 7\.1 GB, but 3\.2 GB of memory is"):
+    with pytest.raises(
+        ValueError, match=r"^a replay memory of 1,000,000 transitions needs 7\.1 GB, but only 3\.2 GB of"
+    ):
         check_memory(needed, 1_000_000)
     with pytest.raises(ValueError, match=r": lower --replay-size \(to about 430,000\), or .* --replay-folder DIR$"):
         check_memory(needed, 1_000_000)
@@ -66,7 +68,7 @@ def test_lack_of_memory_is_told_with_a_size_that_fits(monkeypatch: pytest.Monkey
 
 def test_little_memory_is_told_in_megabytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replay, "free_memory", lambda: 120_000_000)
-    with pytest.raises(ValueError, match=r"1,000,000 transitions needs 287 MB, but 120 MB of memory is free"):
+    with pytest.raises(ValueError, match=r"1,000,000 transitions needs 287 MB, but only 120 MB of memory is free"):
         check_memory(bytes_needed(1_000_000, 8, HUMANOID), 1_000_000)
 
 
@@ -74,7 +76,7 @@ def test_runs_side_by_side_need_memory_for_all_of_them(monkeypatch: pytest.Monke
     monkeypatch.setattr(replay, "free_memory", lambda: 8_000_000_000)
     needed = bytes_needed(1_000_000, 8, ATARI)
     check_memory(needed, 1_000_000)
-    with pytest.raises(ValueError, match=r"^2 runs at a time, each with a replay of 1,000,000 .* need 14\.1 GB"):
+    with pytest.raises(ValueError, match=r"^2 simultaneous runs, .* 1,000,000 transitions, need 14\.1 GB"):
         check_memory(needed, 1_000_000, runs=2)
     with pytest.raises(ValueError, match=r"lower --jobs, lower --replay-size \(to about 540,000\)"):
         check_memory(needed, 1_000_000, runs=2)
@@ -83,5 +85,5 @@ def test_runs_side_by_side_need_memory_for_all_of_them(monkeypatch: pytest.Monke
 def test_lack_of_disk_space_is_told_with_the_folder(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=rf"[GM]B of {tmp_path} is free: lower .* or choose another --replay-folder"):
         check_memory(10**16, 10**12, tmp_path)
-    with pytest.raises(ValueError, match=f"{tmp_path}/missing is no folder"):
+    with pytest.raises(ValueError, match=f"{tmp_path}/missing is not a folder"):
         check_memory(1, 10, tmp_path / "missing")

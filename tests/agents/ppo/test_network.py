@@ -61,7 +61,7 @@ def test_without_an_adapter_the_body_reads_the_observation() -> None:
 
 
 def test_without_an_adapter_observations_of_different_sizes_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"adapter=0 needs environments with equal observation sizes.*'b': 3"):
+    with pytest.raises(ValueError, match=r"--adapter 0 needs .* equal observation sizes.*'b': 3"):
         network(adapter=0)
 
 

@@ -62,13 +62,22 @@ def test_it_has_as_many_parameters_as_an_agent_of_one_environment() -> None:
 @pytest.mark.parametrize(
     ("other", "words"),
     [
-        (Space(5, Categorical(3)), "a has 4 observations and 3 Categorical outputs, b 5 and 3 Categorical outputs"),
-        (Space(4, Categorical(2)), "a has 4 observations and 3 Categorical outputs, b 4 and 2 Categorical outputs"),
-        (Space(4, Gaussian(3)), "a has 4 observations and 3 Categorical outputs, b 4 and 3 Gaussian outputs"),
+        (
+            Space(5, Categorical(3)),
+            "a has 4 observations and 3 Categorical outputs, b has 5 observations and 3 Categorical outputs",
+        ),
+        (
+            Space(4, Categorical(2)),
+            "a has 4 observations and 3 Categorical outputs, b has 4 observations and 2 Categorical outputs",
+        ),
+        (
+            Space(4, Gaussian(3)),
+            "a has 4 observations and 3 Categorical outputs, b has 4 observations and 3 Gaussian outputs",
+        ),
     ],
 )
 def test_environments_with_other_spaces_are_refused_by_name(other: Space, words: str) -> None:
-    with pytest.raises(ValueError, match="one head for all needs equal spaces: ") as error:
+    with pytest.raises(ValueError, match="--one-head True needs environments with equal spaces") as error:
         agent_with({"a": EQUAL["a"], "b": other})
     assert words in str(error.value)
     assert "\n" not in str(error.value)

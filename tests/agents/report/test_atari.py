@@ -133,7 +133,7 @@ def test_page_shows_scores_and_evaluations_and_says_where_they_are_from(asterix)
         "which with 3 seeds covers in about 75 % of cases",
     ):
         assert words in page
-    for physics in ("exploding physics", "ΔGAP", "friction"):
+    for physics in ("explosion of physics", "ΔGAP", "friction"):
         assert physics not in page
 
 

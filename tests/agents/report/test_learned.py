@@ -92,7 +92,7 @@ def test_tasks_before_the_fork_have_no_share(tmp_path):
 def test_a_fresh_arm_that_says_nothing_of_the_untrained_policy_is_said_to(tmp_path):
     path = compare(tmp_path / "c", untrained=False)
     page = build_report(path).html.read_text()
-    assert "no share of a fresh agent: fresh logged no return of the untrained policy" in page
+    assert "no share of a fresh agent: fresh did not log" in page
     assert "Share of a fresh agent" not in page
 
 

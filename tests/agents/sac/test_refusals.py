@@ -47,28 +47,28 @@ def _registered() -> Iterator[None]:
 
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
-    "unbounded actions": ({"env": "Unbounded-v0"}, "Unbounded-v0: SAC needs actions with bounds, not Box"),
-    "half-bounded actions": ({"env": "HalfBounded-v0"}, "SAC needs actions with bounds"),
-    "images": ({"env": "Images-v0"}, "Images-v0: observations of Box(0, 255, (8, 8, 3), uint8) have no form"),
-    "discrete actions": ({"env": "CartPole-v1"}, "CartPole-v1: sac needs Box actions, not Discrete(2): use ppo or dqn"),
+    "unbounded actions": ({"env": "Unbounded-v0"}, "Unbounded-v0: SAC needs bounded actions"),
+    "half-bounded actions": ({"env": "HalfBounded-v0"}, "SAC needs bounded actions"),
+    "images": ({"env": "Images-v0"}, "Images-v0: observations of Box(0, 255, (8, 8, 3), uint8) cannot be"),
+    "discrete actions": ({"env": "CartPole-v1"}, "CartPole-v1: sac needs Box actions, but they are Discrete(2): use"),
     "β of 1": ({"adam_betas": (1.0, 0.9)}, "--adam-betas must both lie in [0, 1), got 1.0 0.9"),
     "another normalisation of SimBa": (
-        {"normalization": "spectral"}, "--normalization spectral goes with --network mlp: SimBa has"),
+        {"normalization": "spectral"}, "--normalization spectral needs --network mlp"),
     "another size in a sequence": (
         {"env": None, "steps": None, "sequence": "Strange-v0,Pendulum-v1", "steps_per_task": 1_000},
-        "SAC has one network for all tasks, but Strange-v0 is",
+        "SAC has one network for all tasks and needs equal spaces, but Strange-v0 has",
     ),
     "other bounds in a sequence": (
         {"env": None, "steps": None, "sequence": "Strange-v0,Wider-v0", "steps_per_task": 1_000},
-        "SAC has one network for all tasks, but Strange-v0 is",
+        "SAC has one network for all tasks and needs equal spaces, but Strange-v0 has",
     ),
     "nothing left to learn in": (
-        {"learning_starts": 500, "action_repeat": 2}, "--learning-starts 500 leaves none of the 500 decisions"),
-    "no whole decision": ({"action_repeat": 3, "num_envs": 2}, "--steps 1000 is no multiple of 6, the steps of one"),
-    "no whole vector step": ({"num_envs": 3}, "--steps 1000 is no multiple of --num-envs 3"),
+        {"learning_starts": 500, "action_repeat": 2}, "--learning-starts is 500, but the agent has only 500 decisions"),
+    "no whole decision": ({"action_repeat": 3, "num_envs": 2}, "--steps is 1000, which is not a multiple of 6"),
+    "no whole vector step": ({"num_envs": 3}, "--steps is 1000, which is not a multiple of --num-envs 3"),
     "no repeat": ({"action_repeat": 0}, "--action-repeat must be a positive number, got 0"),
     "no gradient step": ({"replay_ratio": 0.0}, "--replay-ratio must be a positive number, got 0"),
-    "a batch larger than the memory": ({"replay_size": 100}, "--replay-size 100 holds less than one batch of 256"),
+    "a batch larger than the memory": ({"replay_size": 100}, "--replay-size is 100, but must be at least --batch-size"),
     "no temperature": ({"temperature": 0.0}, "--temperature must be a positive number"),
     "a discount above 1": ({"gamma": 1.5}, "--gamma must lie in [0, 1], got 1.5"),
     "no layers": ({"hidden": ()}, "--hidden must be a positive number"),
@@ -94,5 +94,5 @@ def test_a_memory_that_does_not_fit_is_refused_before_the_first_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(replay, "free_memory", lambda: 1_000_000)
-    with pytest.raises(UsageError, match=r"^replay of 1,000,000 transitions needs .*, but 1 MB of memory is free"):
+    with pytest.raises(UsageError, match=r"^a replay memory of 1,000,000 transitions needs .*, but only 1 MB"):
         create(tmp_path / "run", "sac", SACSettings(env="Pendulum-v1", steps=20_000, device="cpu", compile="off"), "")

@@ -93,7 +93,7 @@ def test_a_vector_tells_its_environments_the_progress(toy: Make) -> None:
         envs.reset([0, 1])
         envs.progress(10)
     np.testing.assert_array_equal(vector.step(np.array([0, 0])).obs, plain.step(np.array([0, 0])).obs)
-    with pytest.raises(ValueError, match="steps are counted from 0, got -1"):
+    with pytest.raises(ValueError, match="steps must be 0 or more, got -1"):
         vector.progress(-1)
     Vector(toy, 1).progress(5)  # nothing to tell
 

@@ -91,8 +91,8 @@ def test_the_small_lake_ends_with_the_second_step() -> None:
 @pytest.mark.parametrize(
     ("env", "text", "words"),
     [
-        ("cartpole", "goal", "goal needs an environment with a goal to set (ninerooms), and CartPole-v1 has none"),
-        ("ninerooms", "mirror_map", "mirror_map needs FrozenLake, and NineRooms-v0 is none"),
+        ("cartpole", "goal", "goal needs an environment with a settable goal (ninerooms), but CartPole-v1 has none"),
+        ("ninerooms", "mirror_map", "mirror_map needs FrozenLake, got NineRooms-v0"),
     ],
 )
 def test_what_does_not_fit_is_refused_in_one_line(env: str, text: str, words: str) -> None:
@@ -102,5 +102,5 @@ def test_what_does_not_fit_is_refused_in_one_line(env: str, text: str, words: st
 
 
 def test_a_map_that_is_not_square_has_no_mirror_image() -> None:
-    with pytest.raises(ValueError, match="mirror_map needs a square map, that of FrozenLake-v1 is 1 × 3"):
+    with pytest.raises(ValueError, match="mirror_map needs a square map, but FrozenLake-v1 has 1 × 3"):
         Shifted(gym.make("FrozenLake-v1", desc=["SFG"]), "mirror_map")

@@ -1,6 +1,5 @@
 """Atari games with shifts: other modes, and the same pixels and rules as without shifts."""
 
-import re
 import sys
 from itertools import pairwise
 
@@ -132,7 +131,7 @@ def test_shifts_that_are_not_for_games_are_refused_by_name(name: str) -> None:
 
 
 def test_settings_are_checked_with_shifts_too() -> None:
-    with pytest.raises(ValueError, match=re.escape("sticky is a probability, from 0 to 1, got 2")):
+    with pytest.raises(ValueError, match=r"sticky .* got 2"):
         make_pixels("breakout", 1, sticky=2, shifts="none")
 
 

@@ -152,12 +152,12 @@ def test_texts_come_back_from_what_they_were_read_to(text: str) -> None:
         ("offset(scale=yes)", "offset: scale must be float, not 'yes'"),
         ("offset(scale=0)", "offset: scale must be positive and finite, got 0"),
         ("noise(scale=-1)", "noise: scale must be positive and finite, got -1"),
-        ("friction(low=2,high=1)", "friction: factors need 0 < low <= high, both finite, got low=2, high=1"),
-        ("rescale(low=0)", "rescale: factors need 0 < low <= high, both finite, got low=0, high=2.0"),
+        ("friction(low=2,high=1)", "friction: low and high must be finite with 0 < low <= high, got low=2, high=1"),
+        ("rescale(low=0)", "rescale: low and high must be finite with 0 < low <= high, got low=0, high=2.0"),
         ("delay(steps=0)", "delay: steps must be at least 1, got 0"),
-        ("permute(over=-1)", "permute: over is a number of steps, 0 or more, got -1"),
-        ("permute(from_task=-1)", "permute: from_task is a task's number, from 0, got -1"),
-        ("none + offset + none", "shift 'none' is given twice: each may be there once"),
+        ("permute(over=-1)", "permute: over must be 0 or more steps, got -1"),
+        ("permute(from_task=-1)", "permute: from_task must be the index of a task, 0 or more, got -1"),
+        ("none + offset + none", "shift 'none' is given twice: each shift may occur once"),
         ("offset +", "unexpected end at character 1 of '': expected a name"),
         ("offset(scale=2", "unexpected end at character 15 of 'offset(scale=2': expected ',' or ')'"),
     ],
@@ -174,21 +174,25 @@ IMAGE = Box(0, 255, (84, 84), np.uint8)
 @pytest.mark.parametrize(
     ("text", "spaces", "complaint"),
     [
-        ("offset", [Discrete(4)], "offset needs observations of real numbers; Toy shows Discrete(4)"),
-        ("noise", [IMAGE], "noise needs observations of real numbers; Toy shows Box(0, 255, (84, 84), uint8)"),
-        ("rescale", [IMAGE], "rescale needs observations of real numbers; Toy shows Box(0, 255, (84, 84), uint8)"),
-        ("permute", [IMAGE], "permute needs a vector or a number to observe; Toy shows Box(0, 255, (84, 84), uint8)"),
-        ("permute", [Dict()], "permute needs a vector or a number to observe; Toy shows Dict()"),
-        ("permute", [Box(0, 1, (1,))], "permute needs at least two numbers to exchange; Toy shows Box(0.0, 1.0, (1,)"),
-        ("flip_actions", [None, Box(0, np.inf, (1,))], "flip_actions needs two bounds or none; Toy takes Box(0.0, inf"),
-        ("flip_actions", [None, MultiDiscrete([2])], "flip_actions needs Box or Discrete actions; Toy takes Multi"),
-        ("permute_actions", [None, Box(0, 1)], "permute_actions needs two or more Discrete actions; Toy takes Box("),
-        ("delay", [None, MultiDiscrete([2])], "delay needs Box or Discrete actions; Toy takes MultiDiscrete([2])"),
-        ("direction", [], "direction needs reward_forward in the info of a step, and Toy gives none"),
-        ("friction", [], "friction needs MuJoCo physics, and Toy has none"),
-        ("gravity", [], "gravity needs MuJoCo physics, and Toy has none"),
-        ("actuators", [], "actuators needs MuJoCo physics, and Toy has none"),
-        ("mode", [], "mode needs an Atari game, and Toy is none"),
+        ("offset", [Discrete(4)], "offset needs observations of real numbers, but Toy has Discrete(4)"),
+        ("noise", [IMAGE], "noise needs observations of real numbers, but Toy has Box(0, 255, (84, 84), uint8)"),
+        ("rescale", [IMAGE], "rescale needs observations of real numbers, but Toy has Box(0, 255, (84, 84), uint8)"),
+        ("permute", [IMAGE], "permute needs vector or Discrete observations, but Toy has Box(0, 255, (84, 84), uint8)"),
+        ("permute", [Dict()], "permute needs vector or Discrete observations, but Toy has Dict()"),
+        ("permute", [Box(0, 1, (1,))], "permute needs at least two entries to permute, but Toy has Box(0.0, 1.0, (1,)"),
+        (
+            "flip_actions",
+            [None, Box(0, np.inf, (1,))],
+            "flip_actions needs two bounds or none, but Toy has Box(0.0, inf",
+        ),
+        ("flip_actions", [None, MultiDiscrete([2])], "flip_actions needs Box or Discrete actions, but Toy has Multi"),
+        ("permute_actions", [None, Box(0, 1)], "permute_actions needs two or more Discrete actions, but Toy has Box("),
+        ("delay", [None, MultiDiscrete([2])], "delay needs Box or Discrete actions, but Toy has MultiDiscrete([2])"),
+        ("direction", [], "direction needs reward_forward in the info of a step, but Toy has none"),
+        ("friction", [], "friction needs MuJoCo physics, but Toy has none"),
+        ("gravity", [], "gravity needs MuJoCo physics, but Toy has none"),
+        ("actuators", [], "actuators needs MuJoCo physics, but Toy has none"),
+        ("mode", [], "mode needs an Atari game, got Toy"),
     ],
 )
 def test_what_does_not_fit_an_environment_is_refused_in_one_line(
@@ -202,14 +206,14 @@ def test_what_does_not_fit_an_environment_is_refused_in_one_line(
 def test_a_change_must_fit_into_its_task(toy: Make) -> None:
     asked = parse_shifts("none + offset(over=101)")
     asked.check(toy(), 101)
-    with pytest.raises(ValueError, match=re.escape("offset(over=101) comes over 101 steps, and a task has only 100")):
+    with pytest.raises(ValueError, match=re.escape("offset(over=101) takes 101 steps, but a task has only 100")):
         asked.check(toy(), 100)
 
 
 def test_seeds_and_tasks_are_not_negative(toy: Make) -> None:
-    with pytest.raises(ValueError, match="a seed of shifts is 0 or more, got -1"):
+    with pytest.raises(ValueError, match="seed of shifts must be 0 or more, got -1"):
         Shifted(toy(), "none", seed=-1)
-    with pytest.raises(ValueError, match="tasks are counted from 0, got -1"):
+    with pytest.raises(ValueError, match="task must be 0 or more, got -1"):
         Shifted(toy(), "none", task=-1)
 
 

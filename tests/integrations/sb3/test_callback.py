@@ -257,7 +257,7 @@ def test_a_condition_that_held_for_one_model_is_asked_anew_for_another() -> None
 
 
 def test_inside_of_another_callback_it_would_never_act_and_is_refused() -> None:
-    with pytest.raises(ValueError, match="inside of EveryNTimesteps it never acts"):
+    with pytest.raises(ValueError, match="does not work inside EveryNTimesteps"):
         small(SAC).learn(32, callback=EveryNTimesteps(8, SuppleCallback(["fire@0.5"])))
 
 
@@ -320,7 +320,7 @@ def test_an_injected_model_is_loaded_into_one_with_the_same_architecture(tmp_pat
     assert torch.equal(*q_values)
     assert all(map(torch.equal, tensors(model.get_parameters()), tensors(again.get_parameters())))
     again.learn(64)
-    with pytest.raises(ValueError, match="was injected already"):
+    with pytest.raises(ValueError, match="already has plasticity injection"):
         again.learn(64, callback=SuppleCallback())
 
 
@@ -329,7 +329,7 @@ def test_an_injected_model_is_loaded_into_one_with_the_same_architecture(tmp_pat
     [
         (PPO, {"hooks": ["fire@100_000"]}, "fire@100000 never fires: the run has 64 steps"),
         (PPO, {"hooks": ["fire@when:rank>3"]}, "unknown metric 'rank': did you mean 'srank'"),
-        (PPO, {"hooks": ["fire@when:srank>3"], "measure_every": 0}, "never fires: measure_every=0"),
+        (PPO, {"hooks": ["fire@when:srank>3"], "measure_every": 0}, "never fires: .* measure_every is 0"),
         (SAC, {"hooks": ["critc/fire@0.5"]}, "unknown learner 'critc': did you mean 'critic'"),
         (SAC, {"hooks": ["injection@0.5"]}, "no part to duplicate"),
         (TD3, {"hooks": ["fire(contract=as_released)@0.5"]}, "no released code applies fire here"),

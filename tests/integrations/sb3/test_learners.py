@@ -267,11 +267,11 @@ def test_state_dependent_noise_is_measured_and_put_back() -> None:
 
 
 def test_models_that_cannot_be_read_are_refused_in_one_line() -> None:
-    with pytest.raises(ValueError, match="no learners for object: it knows PPO"):
+    with pytest.raises(ValueError, match="does not support object: use PPO"):
         learners_of(object())  # type: ignore[arg-type]
     env = Images(spaces.Box(-1, 1, (2,)))
     model = small(SAC, env, policy="CnnPolicy", policy_kwargs={"share_features_extractor": True})
-    with pytest.raises(ValueError, match="both the actor's and the critic's"):
+    with pytest.raises(ValueError, match="share a features extractor"):
         learners_of(model)
     model = small(DQN)
     model.q_net.q_net = None

@@ -76,8 +76,8 @@ def test_its_pickles_are_never_opened(saved: dict[str, Path], tmp_path: Path) ->
         ("PPP", "CartPole-v1", {}, "unknown algorithm 'PPP': did you mean 'PPO'"),
         ("PPO", "Nowhere-v0", SMALL, "PPO with MlpPolicy on Nowhere-v0 cannot be made"),
         ("DQN", "Pendulum-v1", SMALL, "DQN with MlpPolicy on Pendulum-v1 cannot be made"),
-        ("PPO", "CartPole-v1", {}, "its weights are not those of PPO with MlpPolicy: size mismatch"),
-        ("DQN", "CartPole-v1", SMALL, "its weights are not those of DQN"),
+        ("PPO", "CartPole-v1", {}, "its weights do not fit PPO with MlpPolicy: size mismatch"),
+        ("DQN", "CartPole-v1", SMALL, "its weights do not fit DQN"),
     ],
 )
 def test_what_does_not_fit_is_refused_in_one_line(
@@ -96,5 +96,5 @@ def test_a_file_that_is_none_of_sb3s_is_refused(tmp_path: Path, content: bytes |
             archive.writestr("policy.pth", b"cos\nsystem\n(S'exit 1'\ntR.")
     else:
         file.write_bytes(content)
-    with pytest.raises(ValueError, match=r"model.zip is no model of Stable-Baselines3|No such file"):
+    with pytest.raises(ValueError, match=r"model.zip is not a model of Stable-Baselines3|No such file"):
         learners_of_saved(file, "PPO", "CartPole-v1", **SMALL)
