@@ -15,9 +15,11 @@ CLEANRL: dict[str, Any] = {
     "minibatch_size": 64,
     "learning_rate": 1e-4,
     "value_coefficient": 0.25,
-    "hidden": (256, 256),
+    "clip_value": True,
 }
-CYCLING = {**CLEANRL, "cycles": 3, "steps_per_task": 1_000_000, "activation": "relu", "eval_episodes": 10}
+# The backbone of the cycling-MuJoCo paper, which policy and value share.
+BACKBONE: dict[str, Any] = {"hidden": (256, 256), "share_value": True}
+CYCLING = {**CLEANRL, **BACKBONE, "cycles": 3, "steps_per_task": 1_000_000, "activation": "relu", "eval_episodes": 10}
 # FIRE paper, Table 4 and the released code: 10 × 250k agent steps, replay ratio 1, four environments. The defaults
 # of DQNSettings are the rest of that table.
 FIRE_ATARI: dict[str, Any] = {"env": "ALE/Asterix-v5", "steps": 2_500_000, "eval_episodes": 10}
@@ -90,10 +92,12 @@ add(
         "two short cycles through four MuJoCo tasks, four arms from the midpoint; minutes on two cores",
         "ppo",
         {
+            **BACKBONE,
             "sequence": "halfcheetah,hopper,walker2d,ant",
             "cycles": 2,
             "steps_per_task": 24_576,
             "minibatch_size": 256,
+            "clip_value": True,
             "activation": "relu",
             "measure_every": 8_192,
             "eval_episodes": 3,

@@ -49,6 +49,7 @@ NINE_ROOMS: dict[str, Any] = {
     "epochs": 4,
     "minibatch_size": 32,
     "learning_rate": 2.5e-4,
+    "clip_value": True,
     "entropy_coefficient": 0.01,
     "hidden": (64, 64),
     "share_value": False,

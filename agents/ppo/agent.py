@@ -69,7 +69,7 @@ class PPO:
     def _new_network(self) -> MultiHead:
         s = self.settings
         return MultiHead(
-            self.spaces, s.hidden, s.adapter, s.activation, s.share_value, self._draws, s.init_lambda,
+            self.spaces, s.hidden, s.adapter_width, s.activation, s.share_value, self._draws, s.init_lambda,
             value_hidden=s.value_hidden, initialization=s.initialization, normalization=s.normalization,
         )  # fmt: skip
 

@@ -40,7 +40,7 @@ class PPOSettings(AgentSettings):
     """λ of the value targets; 1: Monte Carlo returns (default: gae_lambda)."""
     clip: float = 0.2
     """Clipping range of the probability ratio and, with clip_value, of the change in value."""
-    clip_value: bool = True
+    clip_value: bool = False
     """Clip the change in value too, to the same range."""
     normalize_advantage: bool = True
     """Normalise advantages to mean 0 and standard deviation 1."""
@@ -52,7 +52,7 @@ class PPOSettings(AgentSettings):
     """Weight of the entropy bonus."""
     max_grad_norm: float = 0.5
     """Clip the global gradient norm to this value; 0: no clipping."""
-    hidden: tuple[int, ...] = (256, 256)
+    hidden: tuple[int, ...] = (64, 64)
     """Widths of the hidden layers."""
     value_hidden: Annotated[tuple[int, ...] | None, tyro.conf.arg(metavar="INT…")] = None
     """Widths of the value function's hidden layers, with --share-value False (default: hidden)."""
@@ -62,15 +62,16 @@ class PPOSettings(AgentSettings):
     """Normalisation of the hidden layers: layer normalisation before activations, or spectral norm of the weights."""
     initialization: Literal["orthogonal", "pytorch"] = "orthogonal"
     """Initial weights: orthogonal with CleanRL's gains, or PyTorch's default for linear layers."""
-    adapter: int = 256
-    """Width of the linear input adapter that each environment has; 0: no adapters."""
+    adapter: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
+    """Width of the linear input adapter that each environment has; 0: no adapters (default: 256 with --sequence, else
+    0)."""
     one_head: bool = False
     """Share one adapter, head and set of statistics between all environments, whose spaces must be equal."""
     activation: str = "tanh"
     """Activation of the hidden layers, with optional parameters: rand_smooth_leaky(lower=0.3,upper=0.6)."""
     init_lambda: Annotated[float | None, tyro.conf.arg(metavar="FLOAT")] = None
     """Scale the initial weights so that ‖outgoing‖² − ‖incoming‖² = λ for every hidden unit (default: no scaling)."""
-    share_value: bool = True
+    share_value: bool = False
     """Share the hidden layers between policy and value function."""
     normalize_observations: bool = True
     """Normalise observations by running statistics, one set per environment."""
@@ -93,6 +94,13 @@ class PPOSettings(AgentSettings):
         """Return the minimum of a setting and the number it must be a multiple of. A task has at least one rollout."""
         least, multiple = super().least(name)
         return (self.untrained_steps, multiple) if name in ("steps", "steps_per_task") else (least, multiple)
+
+    @property
+    def adapter_width(self) -> int:
+        """The width of the input adapters: environments of a sequence may have observations of different sizes."""
+        if self.adapter is not None:
+            return self.adapter
+        return 256 if self.sequence else 0
 
     @property
     def untrained_steps(self) -> int:
@@ -126,7 +134,7 @@ class PPOSettings(AgentSettings):
             if not 0.0 <= (getattr(self, name) or 0.0) <= 1.0:
                 yield f"--{name.replace('_', '-')} must lie in [0, 1], got {getattr(self, name)}"
         for name in ("adapter", "weight_decay", "max_grad_norm"):
-            if getattr(self, name) < 0:
+            if (getattr(self, name) or 0) < 0:
                 yield f"--{name.replace('_', '-')} must be 0 or more, got {getattr(self, name)}"
         yield from wrong_adam_betas(self.adam_betas)
         if self.anneal == "run" and self.fresh:
@@ -137,6 +145,7 @@ class PPOSettings(AgentSettings):
 
     def resolve(self) -> str | None:
         note = super().resolve()
+        self.adapter = self.adapter_width
         self.device = device_here(self.device)
         if self.compile == "auto":
             _, steps = self.stream()

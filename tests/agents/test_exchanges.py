@@ -27,7 +27,7 @@ COMMON: dict[str, Any] = {
 def settings(name: str) -> RunSettings:
     if name == "ppo":
         return PPOSettings(
-            env="inverted_pendulum", rollout_steps=20, minibatch_size=10, epochs=2, hidden=(8, 8), adapter=8,
+            env="inverted_pendulum", rollout_steps=20, minibatch_size=10, epochs=2, hidden=(8, 8), adapter=8, share_value=True,
             compile="off", **COMMON,
         )  # fmt: skip
     if name == "dqn":

@@ -19,7 +19,8 @@ import pytest
 
 STREAM = shlex.split(
     "--sequence hopper,walker2d --cycles 2 --steps-per-task 512 --num-envs 4 --rollout-steps 32 --minibatch-size 64 "
-    "--epochs 2 --hidden 16 16 --adapter 16 --checkpoint-every 200 --measure-every 256 --eval-episodes 1"
+    "--epochs 2 --hidden 16 16 --adapter 16 --share-value True --checkpoint-every 200 --measure-every 256 "
+    "--eval-episodes 1"
 )
 HOOKS = [
     word for hook in ("fire@task", "snp@0.6", "reset(what=head)@when:weight_norm<8.6") for word in ("--hook", hook)
