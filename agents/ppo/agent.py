@@ -353,7 +353,7 @@ def shared(spaces: Mapping[str, Space]) -> dict[str, Space]:
         if space != first[1]:
             raise ValueError(
                 f"--one-head True needs environments with equal spaces, but {first[0]} has {first[1].observation} "
-                f"observations and {first[1].policy}, {env} has {space.observation} and {space.policy}"
+                f"observations and {first[1].policy}, {env} has {space.observation} observations and {space.policy}"
             )
     return {SHARED: first[1]}
 

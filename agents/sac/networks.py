@@ -200,7 +200,7 @@ class QNetworks(nn.Module):
 
 
 class Critics(nn.Module):
-    """All critics as one module: (n, d), (n, actions) → (members, n). Plasticity injection duplicates `net`."""
+    """The critics as one module: (n, d), (n, actions) → (members, n). Plasticity injection duplicates `net`."""
 
     def __init__(self, net: QNetworks) -> None:
         super().__init__()

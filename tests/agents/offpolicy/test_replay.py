@@ -293,7 +293,7 @@ def test_what_does_not_fit_is_refused_by_name() -> None:
         memory.begin(world.obs.astype(np.uint16))
     with pytest.raises(ValueError, match=r"contiguous torch.uint8 CPU tensor of \(4, 5, 3, 2\)"):
         memory.sample(4, draws(), torch.empty(4, 4, 3, 2, dtype=torch.uint8))
-    with pytest.raises(ValueError, match="of at least 1, got 0 and 2"):
+    with pytest.raises(ValueError, match="must be at least 1, got 0 and 2"):
         ReplayMemory(0, 2, IMAGES)
     with pytest.raises(ValueError, match=r"must be at least 1, got .* a stack of 0"):
         Layout(FRAME, np.uint8, stack=0)

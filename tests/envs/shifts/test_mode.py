@@ -74,7 +74,7 @@ def test_a_gradual_change_of_mode_is_drawn_for_each_episode(breakout: gym.Env) -
 
 def test_a_game_of_one_mode_is_refused() -> None:
     with pytest.raises(
-        ValueError, match=r"^mode has nothing to change: ALE/Asterix-v5 has one mode and one difficulty$"
+        ValueError, match=r"^mode has nothing to change: ALE/Asterix-v5 has only one mode and one difficulty$"
     ):
         make_pixels("asterix", 1, shifts="mode")
 

@@ -275,7 +275,7 @@ def test_models_that_cannot_be_read_are_refused_in_one_line() -> None:
         learners_of(model)
     model = small(DQN)
     model.q_net.q_net = None
-    with pytest.raises(ValueError, match="QNetwork has no 'q_net'"):
+    with pytest.raises(ValueError, match="QNetwork has no submodule 'q_net'"):
         learners_of(model)
     slow = sb3.common.sb2_compat.rmsprop_tf_like.RMSpropTFLike
     with pytest.raises(ValueError, match="RMSpropTFLike does not start at zero"):
