@@ -29,8 +29,8 @@ def test_the_table_gives_every_shift_with_its_parameters() -> None:
 
 
 def test_the_page_says_how_each_change_comes() -> None:
-    gradual = PAGE[PAGE.index("**Gradual changes.**") : PAGE.index("**Order.**")].split(
-        "Where there is nothing between"
+    gradual = PAGE[PAGE.index("### Gradual changes") : PAGE.index("### Order")].split(
+        "Shifts\nwithout intermediate values"
     )
     for text, way in zip(gradual, ("numbers", "episodes"), strict=True):
         found = {name for name in re.findall(r"`(\w+)`", text) if name in shifts.entries}
