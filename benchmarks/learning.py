@@ -1,16 +1,18 @@
-"""Do PPO and SAC learn as well as Stable-Baselines3's, and what does each of PPO's defaults do to that?
+"""Do PPO and SAC learn as well as Stable-Baselines3's, and what does each of PPO's settings do to that?
 
     python benchmarks/learning.py run ppo                        # 300k steps, four MuJoCo environments, five seeds
     python benchmarks/learning.py run ppo --steps 1_000_000 --arms defaults sb3
     python benchmarks/learning.py run sac                        # two networks of 2 × 256, 100k steps, three seeds
-    python benchmarks/learning.py show ppo
+    python benchmarks/learning.py show ppo                       # the tables, and figures in docs/images
 
-Every finished run is one line in docs/results/learning/, with the mean return of the training episodes in each of 20
-equal parts of the run, and of its last 100 episodes, which is its score; runs that are there already are not repeated.
+Every finished run is one line in docs/results/learning/: the mean return of the training episodes in each of 20 equal
+parts of the run, its seconds, and the mean return of its last 100 episodes, which is its score. Runs that are there
+already are not repeated.
 
-PPO: 8 copies, rollouts of 256 steps, 10 epochs of minibatches of 64; observations and rewards are normalised on both
-sides, by `VecNormalize` on SB3's. `defaults` is PPO as it is when nothing else is said. `peer` has what SB3 has: two
-networks of 64-64, no adapter, no clipping of value changes. The other arms change one thing in `peer`.
+PPO has 8 copies, rollouts of 256 steps, and 10 epochs of minibatches of 64. Observations and rewards are normalised on
+both sides, by `VecNormalize` on SB3's. `defaults` is PPO without further settings: networks of 64-64 apart for policy
+and value, values not clipped, as in SB3. The other arms change one thing in it. `before` has the defaults that PPO had
+until these runs.
 """
 
 import json
@@ -26,8 +28,6 @@ from typing import Annotated, Any, Literal
 
 import gymnasium as gym
 import tyro
-from rich.console import Console
-from rich.table import Table
 from timing import begin
 
 from supple.agents.ppo import PPOSettings
@@ -38,20 +38,20 @@ from supple.experiments.runs import create, train
 from supple.metrics import t_interval
 
 FOLDER = Path(__file__).parents[1] / "docs" / "results" / "learning"
+IMAGES = Path(__file__).parents[1] / "docs" / "images"
 PARTS, LAST = 20, 100
-PEER: dict[str, Any] = {"hidden": (64, 64), "adapter": 0, "share_value": False, "clip_value": False}
 PPO_ARMS: dict[str, dict[str, Any]] = {
     "defaults": {},
-    "peer": PEER,
-    "clipped values": PEER | {"clip_value": True},
-    "shared body": PEER | {"share_value": True},
-    "256-256": PEER | {"hidden": (256, 256)},
-    "adapter 256": PEER | {"adapter": 256},
-    "annealed": PEER | {"anneal": "run"},
-    "half value loss": PEER | {"value_coefficient": 0.25},
+    "clipped values": {"clip_value": True},
+    "shared body": {"share_value": True},
+    "256-256": {"hidden": (256, 256)},
+    "adapter 256": {"adapter": 256},
+    "annealed": {"anneal": "run"},
+    "half value loss": {"value_coefficient": 0.25},
+    "before": {"hidden": (256, 256), "adapter": 256, "share_value": True, "clip_value": True},
 }
 SAC_ARMS: dict[str, dict[str, Any]] = {
-    "peer": {
+    "sac-mlp": {
         "network": "mlp", "hidden": (256, 256), "learning_rate": 3e-4, "weight_decay": 0.0, "target_entropy": -1.0,
         "temperature": 1.0, "action_repeat": 1, "replay_ratio": 1.0, "learning_starts": 100,
         "normalize_observations": False, "replay_size": 100_000, "device": "cpu",
@@ -62,6 +62,7 @@ SB3 = "sb3"
 ENVS = {"ppo": ("Hopper-v5", "Walker2d-v5", "HalfCheetah-v5", "Ant-v5"), "sac": ("HalfCheetah-v5", "Hopper-v5")}
 STEPS, SEEDS = {"ppo": 303_104, "sac": 100_000}, {"ppo": 5, "sac": 3}
 Episodes = list[tuple[int, float]]  # (step at its end, return)
+Row = dict[str, Any]  # a finished run: job, last, curve, seconds
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ def main(o: Options) -> None:
             print(*row["job"].values(), row["last"], f"{row['seconds']:.0f} s", flush=True)
 
 
-def one(job: Job) -> dict[str, Any]:
+def one(job: Job) -> Row:
     begin(1)
     gym.logger.min_level = gym.logger.ERROR
     quiet_mujoco()
@@ -162,29 +163,28 @@ def with_sb3(job: Job) -> Episodes:
     return record.episodes
 
 
-def read(path: Path) -> list[dict[str, Any]]:
+def read(path: Path) -> list[Row]:
     return [json.loads(line) for line in path.open()] if path.exists() else []
 
 
-def show(agent: str, rows: Sequence[dict[str, Any]]) -> None:
-    """Print the scores of every arm in every environment, with t intervals over seeds."""
+def show(agent: str, rows: Sequence[Row]) -> None:
+    """Print the scores of every arm in every environment as Markdown, and draw the learning curves."""
     for steps in sorted({row["job"]["steps"] for row in rows}):
         envs = [env for env in ENVS[agent] if any(row["job"]["env"] == env for row in rows)]
-        table = Table("arm", *envs, title=f"{agent}, {steps:,} steps: mean return of the last {LAST} training episodes")
+        print(f"\n{steps:,} steps: mean return of the last {LAST} training episodes\n")
+        print(f"| | {' | '.join(envs)} | seconds a run |\n|{'---|' * (len(envs) + 2)}")
         for arm in (SB3, *ARMS[agent]):
-            cells = [
-                cell(
-                    [
-                        r["last"]
-                        for r in rows
-                        if (r["job"]["arm"], r["job"]["env"], r["job"]["steps"]) == (arm, env, steps)
-                    ]
-                )
-                for env in envs
-            ]
-            if any(cells):
-                table.add_row(arm, *cells)
-        Console().print(table)
+            found = {env: of(rows, arm, env, steps) for env in envs}
+            if seconds := [row["seconds"] for group in found.values() for row in group]:
+                cells = (cell([row["last"] for row in group]) for group in found.values())
+                print(f"| {arm} | {' | '.join(cells)} | {statistics.median(seconds):.0f} |")
+        draw(agent, rows, envs, steps)
+
+
+def of(rows: Sequence[Row], arm: str, env: str, steps: int) -> list[Row]:
+    """Return the runs of an arm in an environment, by seed."""
+    found = [row for row in rows if (row["job"]["arm"], row["job"]["env"], row["job"]["steps"]) == (arm, env, steps)]
+    return sorted(found, key=lambda row: row["job"]["seed"])
 
 
 def cell(scores: Sequence[float]) -> str:
@@ -193,7 +193,32 @@ def cell(scores: Sequence[float]) -> str:
         return ""
     around = t_interval(scores)
     span = "" if around is None else f" [{around[0]:,.0f}, {around[1]:,.0f}]"
-    return f"{statistics.fmean(scores):,.0f}{span}\n({', '.join(f'{score:,.0f}' for score in scores)})"
+    return f"{statistics.fmean(scores):,.0f}{span}: {', '.join(f'{score:,.0f}' for score in scores)}"
+
+
+def draw(agent: str, rows: Sequence[Row], envs: Sequence[str], steps: int) -> None:
+    """Draw the mean curve of SB3 and of our first arm in each environment, with every seed behind it."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+    import numpy as np
+
+    figure, panels = plt.subplots(1, len(envs), figsize=(3.4 * len(envs), 3), squeeze=False)
+    at = (np.arange(PARTS) + 0.5) * steps / PARTS / 1000
+    for panel, env in zip(panels[0], envs, strict=True):
+        for arm, colour in ((SB3, "tab:orange"), (next(iter(ARMS[agent])), "tab:blue")):
+            curves = np.array([row["curve"] for row in of(rows, arm, env, steps)], float)
+            if len(curves):
+                panel.plot(at, curves.T, color=colour, alpha=0.25, linewidth=0.8)
+                label = "Stable-Baselines3" if arm == SB3 else f"supple, {arm}"
+                panel.plot(at, np.nanmean(curves, 0), color=colour, linewidth=2, label=label)
+        panel.set(title=env, xlabel="thousand environment steps")
+    panels[0][0].set_ylabel("mean training return")
+    panels[0][0].legend(frameon=False, fontsize=8)
+    figure.tight_layout()
+    figure.savefig(IMAGES / f"learning-{agent}-{steps // 1000}k.png", dpi=110)
+    plt.close(figure)
 
 
 if __name__ == "__main__":
