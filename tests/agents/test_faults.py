@@ -122,7 +122,8 @@ FAULTS: dict[str, tuple[str, Callable[..., Any], str]] = {
     ),
     "no first observation": ("reset", giving(observation=None), "reset() returned None as observation, not 3 numbers"),
     "first observation NaN": (
-        "reset", giving(observation=np.full(3, np.nan, np.float32)), "reset() returned an observation that is not",
+        "reset", giving(observation=np.full(3, np.nan, np.float32)),
+        "reset() returned an observation that is not finite",
     ),
     "reset gives no pair": (
         "reset", lambda observation, info: observation,

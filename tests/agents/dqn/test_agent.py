@@ -354,7 +354,7 @@ def test_injection_leaves_the_values_of_actions_as_they_were_and_learning_goes_o
 
 
 def test_environments_of_one_stream_must_show_and_take_the_same() -> None:
-    with pytest.raises(ValueError, match=r"one network for all tasks.*a is .*b "):
+    with pytest.raises(ValueError, match=r"one network for all tasks.*a has .*b has"):
         DQN(DQNSettings(env="a", steps=10), {"a": PIXELS, "b": PIXELS._replace(actions=4)})
 
 

@@ -128,9 +128,9 @@ def test_page_shows_scores_and_evaluations_and_says_where_they_are_from(asterix)
     for words in (
         "DQN on Asterix",
         "ε = 0.001",
-        "returns of the last evaluation in the last 15 % of the run",
-        "One game says nothing of others",
-        "which with 3 seeds covers in about 75 % of cases",
+        "returns from the last evaluation in the last 15 % of the run",
+        "One game says nothing about others",
+        "whose coverage with 3 seeds is about 75 %",
     ):
         assert words in page
     for physics in ("explosion of physics", "ΔGAP", "friction"):
