@@ -83,7 +83,7 @@ def test_a_row_is_read_back_as_it_was_written_and_its_words_are_kept(
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"method": 3}, "method should be a text, and is 3"),
+        ({"method": 3}, "method should be a text, but is 3"),
         ({"results": {"a": {"scores": {"1": "high"}, "seconds": 1, "cost": 1, "settings": ""}}}, "results.a.scores"),
         ({"more": 1}, "more is unknown"),
     ],

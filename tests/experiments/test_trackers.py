@@ -206,7 +206,7 @@ def test_what_goes_wrong_in_a_tracker_is_said_once_and_the_run_goes_on(
     monkeypatch.setattr(Recorder, "send", refuse)
     said: list[str] = []
     train("linear", {**SETTINGS, "log_to": ["wandb"]}, out=tmp_path / "run", warn=said.append)
-    assert said == ["--log-to wandb: ConnectionError: nobody answers; the run goes on without it"]
+    assert said == ["--log-to wandb: ConnectionError: nobody answers; the run continues without it"]
 
 
 def test_a_tracker_that_is_slow_is_not_waited_for(
