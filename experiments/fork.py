@@ -15,7 +15,7 @@ NONE, FRESH = "none", "fresh"  # arms: without an intervention; the reference, a
 
 
 class Forks:
-    """How the arms of a comparison are forked from their trunk.
+    """The way in which the arms of a comparison are forked from their trunk.
 
     A kind of run whose arms begin elsewhere has its own subclass.
     """

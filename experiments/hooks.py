@@ -29,7 +29,7 @@ LogEvent = Callable[..., None]
 
 @dataclass(frozen=True)
 class Asked:
-    """What a run measures besides the cheap metrics."""
+    """The measurements of a run besides the cheap metrics."""
 
     costly: bool = False  # the costly metrics, such as the Hessian's largest eigenvalue
     trainability: bool = False

@@ -209,4 +209,4 @@ def _check(word: str, name: str, entry: object) -> None:
         raise UsageError(f"the name of the {word} {name!r} cannot be typed: use letters, digits and _")
     wanted = resolve_name(TABLES[word][1])
     if not (isinstance(entry, wanted) or (isinstance(entry, type) and issubclass(entry, wanted))):
-        raise UsageError(f"the {word} {name!r} is not a {wanted.__name__}")
+        raise UsageError(f"the {word} {name!r} should be of type {wanted.__name__}")

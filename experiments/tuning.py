@@ -22,7 +22,7 @@ Score = Callable[[str, Point, str], float | None]  # folder, point, measure → 
 
 @dataclass(frozen=True)
 class Tuned:
-    """How arms were tuned: the rule, the measure, and for each arm the points so far and the chosen one, as labels."""
+    """The tuning of arms: the rule, the measure, and for each arm the points so far and the chosen one, as labels."""
 
     rule: Search
     measure: str

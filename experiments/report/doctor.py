@@ -42,7 +42,7 @@ class Stage:
 
 @dataclass
 class Findings:
-    """All diagnoses of a run or model, the oldest first."""
+    """The diagnoses of a run or model, the oldest first."""
 
     of: str
     stages: list[Stage] = field(default_factory=list)

@@ -41,7 +41,7 @@ class Content:
 
 @dataclass(frozen=True)
 class Beside:
-    """How runs of a kind are labelled if several are shown side by side.
+    """The labels of runs of a kind that are shown side by side.
 
     `named` is a setting that is part of the name of an arm, together with its hooks; "" for none. `benchmark` returns
     the column of a run, if not all runs of the kind share one.
@@ -53,7 +53,7 @@ class Beside:
 
 @dataclass(frozen=True)
 class Report:
-    """How one kind of run is reported.
+    """The functions that make the report of one kind of run.
 
     `compose` returns the contents of the report of some directories. `split` returns one history per seed of a run as
     read from its directory. `beside` is None if runs cannot be shown side by side.

@@ -56,7 +56,7 @@ class Study:
 
     @property
     def cells(self) -> list[tuple[Group, str, list[RunData]]]:
-        """All cells: (variant, arm, runs)."""
+        """The cells: (variant, arm, runs)."""
         return [(group, arm, runs) for group in self.groups for arm, runs in group.data.arms.items()]
 
     def name(self, group: Group, arm: str) -> str:

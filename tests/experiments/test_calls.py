@@ -116,7 +116,7 @@ def test_a_run_that_fails_is_named_when_the_others_are_at_their_end(tmp_path: Pa
 
 def test_another_process_at_work_is_not_disturbed(tmp_path: Path) -> None:
     train("linear", LINEAR, out=tmp_path / "run")
-    with claim(tmp_path / "run"), pytest.raises(RunError, match="at work"):
+    with claim(tmp_path / "run"), pytest.raises(RunError, match="training this run"):
         resume(tmp_path / "run")
 
 
@@ -128,9 +128,9 @@ def test_another_process_at_work_is_not_disturbed(tmp_path: Path) -> None:
         ({"settings": {"hidden": 3}}, "settings of ppo: hidden should be a list, each item an integer, but is 3"),
         ({"settings": {"steps": "many"}}, "settings of ppo: steps should be"),
         ({"preset": "gym-contrl"}, "did you mean 'gym-control'?"),
-        ({"preset": "permuted-mnist"}, "preset 'permuted-mnist' is one for vision, not for ppo"),
+        ({"preset": "permuted-mnist"}, "preset 'permuted-mnist' is for vision"),
         ({"kind": "vision"}, "vision needs a benchmark as its preset: permuted-mnist, "),
-        ({"kind": "sac", "settings": PPOSettings()}, "settings of sac are SACSettings, not PPOSettings"),
+        ({"kind": "sac", "settings": PPOSettings()}, "settings of sac must be SACSettings"),
         ({"preset": "gym-control", "settings": PPOSettings()}, "with a preset, settings must be a dictionary"),
         ({"hooks": ["fir@0.5"]}, "did you mean 'fire'?"),
     ],

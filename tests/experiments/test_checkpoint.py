@@ -188,7 +188,7 @@ def test_a_manifest_that_cannot_be_one_is_refused_though_its_sum_is_right(
 def test_a_tree_whose_leaves_are_nowhere_is_refused(tmp_path: Path, leaf: dict[str, Any]) -> None:
     [folder] = saved(tmp_path, 1)
     forge(folder, tree={"w": leaf})
-    with pytest.raises(CheckpointError, match=r"state\.safetensors: not what state\.json describes"):
+    with pytest.raises(CheckpointError, match=r"state\.safetensors: does not agree with"):
         checkpoint.load(folder, "us")
 
 

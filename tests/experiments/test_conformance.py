@@ -179,7 +179,7 @@ WRONG = {
     NewTensor: ("writes tensors in place", "head.weight was replaced"),
     Secret: ("names all that it wrote", "apply wrote conv.weight"),
     Invents: ("names all that it wrote", "apply names 'nothing.weight'"),
-    HalfDone: ("raises ValueError with nothing written", "had changed conv.weight by then"),
+    HalfDone: ("raises ValueError with nothing written", "had already changed conv.weight"),
     Crashes: ("raises ValueError with nothing written", "it raised RuntimeError: singular"),
     GlobalDraws: ("draws from the seed alone", "draws from PyTorch's global generator"),
     Forgets: ("goes on from a checkpoint bit for bit", "state_dict must contain"),

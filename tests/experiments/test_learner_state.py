@@ -54,7 +54,7 @@ def test_the_state_of_an_optimizer_other_than_adam_can_be_read_back() -> None:
     ("path", "wrong", "says"),
     [
         ("optimizer/0/exp_avg", torch.zeros(3), "exp_avg should be float32 of shape (32, 8, 8, 8), but is float32 of"),
-        ("optimizer/0/exp_avg", torch.zeros(32, 8, 8, 8, dtype=torch.double), "and is float64 of shape (32, 8, 8, 8)"),
+        ("optimizer/0/exp_avg", torch.zeros(32, 8, 8, 8, dtype=torch.double), "but is float64 of shape (32, 8, 8, 8)"),
         ("optimizer/1/step", torch.zeros(0), "step should be float32 of shape (), but is float32 of shape (0,)"),
         ("optimizer/1/step", torch.tensor(1), "step should be float32 of shape (), but is int64 of shape ()"),
         ("optimizer/3/exp_avg_sq", None, "should hold exp_avg, exp_avg_sq, step, but holds step, exp_avg"),

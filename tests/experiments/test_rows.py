@@ -136,7 +136,7 @@ def test_rows_come_back_after_any_history(
 def test_reading_rows_that_are_not_there_is_refused(tmp_path: Path) -> None:
     leaf = leaf_of(save(tmp_path, 1, rows(4, 25)))
     for start, stop in ((3, 5), (20, 26), (9, 9)):
-        with pytest.raises(ValueError, match=r"it holds 4 … 25"):
+        with pytest.raises(ValueError, match=r"it holds only 4 … 25"):
             leaf.read(start, stop)
 
 

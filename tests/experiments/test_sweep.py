@@ -116,7 +116,7 @@ def test_a_point_takes_the_place_of_what_a_preset_varies() -> None:
             "linear has no setting 'updates_per_tsk': did you mean 'updates_per_task'?",
         ),
         ({"kind": "linaer"}, "unknown kind of run 'linaer': did you mean 'linear'?"),
-        ({"preset": "gym-control"}, "preset 'gym-control' is one for ppo, not for linear"),
+        ({"preset": "gym-control"}, "preset 'gym-control' is for ppo"),
         ({"seeds": (1, 1)}, "--seeds must be different numbers"),
         ({"reference": "fresh"}, "--reference fresh is only for agents"),
         ({"space": Space({"preset": ["nowhere"]})}, "unknown preset 'nowhere'"),

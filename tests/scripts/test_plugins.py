@@ -231,7 +231,7 @@ BROKEN = {
     f"{BEGIN}('halve'){MINE}": "intervention 'halve' is registered twice",
     f"{BEGIN}('fire'){MINE}": "intervention 'fire' is registered twice",
     f"{BEGIN}('my method'){MINE}": "'my method' cannot be typed",
-    f"{BEGIN}('mine')\ndef mine(): ...": "the intervention 'mine' is no Intervention",
+    f"{BEGIN}('mine')\ndef mine(): ...": "the intervention 'mine' should be of type Intervention",
     "import gymnasium; gymnasium.register('CartPole-v1', entry_point='a:B')": "replaces the environment",
 }
 
