@@ -51,25 +51,25 @@ class RunSettings:
     hook: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="HOOK")] = ()
     """Intervention and schedule, such as fire@0.5 or snp(lam=0.5)@task. Can be given several times."""
     seed: int = 0
-    """Seed of the run, from which all random numbers are derived."""
+    """Seed from which all random numbers of the run are derived. Change it for an independent repetition."""
     threads: int = 1
     """Number of PyTorch threads. Small networks are fastest with 1; raise it for large ones."""
     checkpoint_every: int = 2_000
-    """Updates between checkpoints. Lower it if a lost stretch of training would be expensive."""
+    """Updates between checkpoints. Lower it to lose less training when a run is killed."""
     keep_checkpoints: int = 2
-    """Number of newest checkpoints to keep. More need more disk space."""
+    """Number of newest checkpoints to keep. More are safer if files get damaged, but need disk space."""
     measure_every: int = 1_000
-    """Updates between measurements of the network (stable rank, dormant units, norms, …)."""
+    """Updates between measurements of the network (srank, dormant units, norms, …). Raise it to save time."""
     eval_every: int = 0
-    """Updates between evaluations within a task; 0: only at its start and end."""
+    """Updates between evaluations within a task; 0: only at its start and end. Lower it for finer curves."""
     curvature: Annotated[bool, tyro.conf.arg(aliases=["--measure-curvature"])] = False
-    """Also measure the largest eigenvalue of the loss's Hessian. Each time costs as much as some hundred updates."""
+    """Also measure the largest eigenvalue of the loss's Hessian. Each time takes as long as some hundred updates."""
     trainability_every: int = 0
     """Updates between measurements of trainability; 0: never. Each takes as long as about 400 updates."""
     keep_best: Annotated[bool, tyro.conf.arg(aliases=["--best"])] = False
     """Keep the state with the best evaluation so far, in the run's folder best/."""
     keep_at: Annotated[tuple[int, ...], tyro.conf.arg(aliases=["--kept"], metavar="STEPS")] = ()
-    """Steps after which the state is kept permanently, in the run's folder kept/."""
+    """Steps after which the state is kept permanently in the run's folder kept/, for example to examine it later."""
     log_to: Annotated[
         tuple[Literal["wandb", "mlflow", "trackio"], ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="TRACKER")
     ] = ()

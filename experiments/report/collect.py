@@ -216,7 +216,7 @@ def _load_comparison(path: Path) -> ComparisonData:
     notes += failures(path)
     arms = {label: runs for label, runs in arms.items() if runs}
     if not arms:
-        raise ValueError(f"{path}: no arm has begun yet; expected run directories such as seed-0/<arm>/config.json")
+        raise ValueError(f"{path}: no arm has started yet; expected run directories such as seed-0/<arm>/config.json")
     return ComparisonData(path, arms, fork, notes)
 
 

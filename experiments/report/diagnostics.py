@@ -101,7 +101,7 @@ def metrics_over_time(data: ComparisonData, only: Sequence[str] = ()) -> Plot | 
 
 
 def _pieces(data: ComparisonData, name: str, styles: dict[str, Row]) -> list[tuple[Row, list[tuple[Array, Array]]]]:
-    """(style, series of each seed): the trunk once, then each arm from the fork on."""
+    """Return (style, series per seed) for the trunks, and for each arm from the fork on."""
     fork = data.fork_step or 0
     pieces: list[tuple[Row, list[tuple[Array, Array]]]] = []
     if fork:
@@ -119,13 +119,13 @@ def _between(series: tuple[Array, Array], low: float, high: float) -> tuple[Arra
 
 
 def _metric_names(runs: Sequence[RunData]) -> list[str]:
-    """`learner/metric` names that any run logged: those with a title first, per-layer ones left out."""
+    """Return the logged names `learner/metric`, those with a title first, without metrics of single layers."""
     logged = {name for run in runs for row in run.metrics for name in row if name.count("/") == 1}
     learners = sorted({name.split("/")[0] for name in logged if name.split("/")[1] in TITLES})
     names = []
     for learner in learners:
         mine = {name.split("/")[1] for name in logged if name.startswith(f"{learner}/")}
-        untitled = mine - TITLES.keys() if "weight_norm" in mine else set()  # of losses and policies, what has a title
+        untitled = mine - TITLES.keys() if "weight_norm" in mine else set()  # losses and policies: only with a title
         order = [m for m in TITLES if m in mine] + sorted(untitled)
         names += [f"{learner}/{metric}" for metric in order]
     return [name for name in names if any(run.series(name)[0].size for run in runs)]

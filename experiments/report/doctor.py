@@ -25,7 +25,7 @@ LIMITS = (
     "fits random targets, not whether it will learn the next task. The thresholds are rules of thumb from a few runs."
 )
 STATES: dict[State, str] = {
-    "lost": "plasticity is being lost", "silent": "no longer explores", "worn": "worn, but still learns",
+    "lost": "plasticity is being lost", "silent": "explores no more", "worn": "worn, and learns",
     "sound": "no sign of plasticity loss",
 }  # fmt: skip
 NUMBERS = ("weight_norm", "update_ratio", "gradient_norm", "small_gradient_fraction", "srank", "policy_churn")
@@ -166,7 +166,7 @@ def _numbers(stage: Stage) -> Table:
     rows = [["random targets left unfitted", number(diagnosis.loss), number(diagnosis.new_loss)]]
     rows += [[name.replace("_", " "), _of(now, name), _of(new, name)] for name in NUMBERS if name in now.numbers]
     if now.entropy is not None:
-        rows.append(["entropy of the policy (share of the maximum)", number(now.entropy), number(new.entropy)])
+        rows.append(["entropy of the policy, of the greatest", number(now.entropy), number(new.entropy)])
     rows += [[f"norm of {name}", number(norm), number(new.norms[name])] for name, norm in now.norms.items()]
     return Table(_where(stage), ["number", "now", "when new"], rows)
 

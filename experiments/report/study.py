@@ -115,7 +115,7 @@ def _of_comparison(path: Path) -> Study:
         if data.arms:
             groups.append(group)
     if not groups:
-        raise ValueError(f"{path}: no arm has begun yet; expected run directories such as seed-0/<arm>/config.json")
+        raise ValueError(f"{path}: no arm has started yet; expected run directories such as seed-0/<arm>/config.json")
     every = {arm: [run for (_, name), runs in cells.items() if name == arm for run in runs] for arm in labels}
     arms = {arm: runs for arm, runs in every.items() if runs}
     return Study(path, str(plan.get("algorithm", "")), groups, arms, trunks, notes)

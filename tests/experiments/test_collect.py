@@ -171,7 +171,7 @@ def test_tasks_are_named_as_older_runs_named_them(tmp_path):
 
 
 def test_comparison_without_a_run_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="no arm has begun"):
+    with pytest.raises(ValueError, match="no arm has started"):
         load(write_comparison(tmp_path / "c", ["none"], [0]))
 
 

@@ -178,7 +178,7 @@ def test_unfinished_runs_and_missing_seeds_are_named_and_enter_no_final_number(t
 
 def test_a_comparison_without_a_begun_arm_is_refused_in_one_line(tmp_path):
     write_plan(tmp_path / "c", "sft", ["none"], [0])
-    with pytest.raises(ValueError, match="no arm has begun yet"):
+    with pytest.raises(ValueError, match="no arm has started yet"):
         build_report(tmp_path / "c")
 
 
