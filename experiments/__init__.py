@@ -1,7 +1,7 @@
 """Runs: settings, hooks, checkpoints, comparisons, sweeps, reports.
 
-From Python a whole run or comparison is one call: `train`, `compare`, `resume`; `load` reads results back. A `Sweep` of
-studies makes a folder, with which `resume` goes on.
+From Python, `train` makes a run, `compare` a comparison, and `resume` continues either. `load` reads the results. A
+`Sweep` of studies makes a folder, which `resume` continues too.
 """
 
 from importlib import import_module
@@ -19,7 +19,7 @@ HOMES = {"Results": "results", "load": "results", "Space": "points", "Study": "s
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for, and not before: help texts need the settings in here, and no PyTorch."""
+    """Import a public name on first use: help texts need the settings of this package, but not PyTorch."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f".{HOMES.get(name, 'calls')}", __name__), name)

@@ -1,4 +1,4 @@
-"""What was read from a checkpoint, compared with what is there to take it up: the same names, shapes and types."""
+"""Compare values from a checkpoint with those that they replace: names, shapes and types must be the same."""
 
 import sys
 from typing import Any, TypeVar
@@ -14,11 +14,19 @@ TENSORS = (Tensor, np.ndarray)
 
 
 def alike(value: Any, like: T, what: str) -> T:
-    """Return `value` if it is like `like`: a dict of the same names, a list as long, a tensor or an array of the same
-    shape and type, a number of the same kind (an integer passes for a float), or of the same type otherwise.
+    """Return `value` if it has the same structure as `like`.
 
-    No update is safe on tensors of another shape, and a fused one may read beyond their ends.
-    what: what the message calls the value. Raises ValueError naming the first part that differs.
+    That is: a dict with the same keys, a list of the same length, a tensor or array of the same shape and dtype, and
+    otherwise a value of the same type, where an integer is accepted as a float. Updates are not safe on tensors of
+    another shape: a fused one may read beyond their ends.
+
+    Args:
+        value: The value from a checkpoint.
+        like: The value that it replaces.
+        what: Name of the value in error messages.
+
+    Raises:
+        ValueError: A part differs; the message names the first one.
     """
     problem = _difference(value, like, what)
     if problem:
@@ -32,7 +40,7 @@ def _difference(value: Any, like: Any, what: str) -> str:
         kind = next(kind for kind in TENSORS if isinstance(like, kind))
         if isinstance(value, kind) and value.shape == like.shape and value.dtype == like.dtype:
             return ""
-        return f"{what} should be {_words(like)}, and is {_words(value)}"
+        return f"{what} should be {_words(like)}, but is {_words(value)}"
     if isinstance(like, dict):
         if isinstance(value, dict) and value.keys() == like.keys():
             return next(filter(None, (_difference(value[key], like[key], f"{what}.{key}") for key in like)), "")
@@ -45,7 +53,7 @@ def _difference(value: Any, like: Any, what: str) -> str:
             return ""
     elif type(value) is type(like):
         return ""
-    return f"{what} should be {_words(like)}, and is {_words(value)}"
+    return f"{what} should be {_words(like)}, but is {_words(value)}"
 
 
 def _words(value: Any) -> str:

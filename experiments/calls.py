@@ -1,4 +1,4 @@
-"""Whole runs, comparisons and sweeps by one call, for scripts and notebooks."""
+"""Functions that train whole runs and comparisons, for scripts and notebooks."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -37,12 +37,19 @@ def train(
         results = train("ppo", {"env": "CartPole-v1", "steps": 50_000}, hooks=["fire@0.5"], out="runs/a")
         results.episodes["return"].tail(100).mean()
 
-    kind: as in `supple list kinds`. settings: fields of its settings, by the names that the command line has with
-    underscores, or such a dataclass. preset: of the command line, or a benchmark of `vision`; settings override it.
-    out: the run's folder, new or empty. progress: takes the step. warn: takes lines for the user.
+    Args:
+        kind: The kind of run (see `supple list kinds`).
+        settings: Values of settings by name, or the kind's settings dataclass. Names are those of the command-line
+            options with underscores.
+        hooks: Texts of hooks.
+        out: The run directory, which must be new or empty.
+        preset: Name of a preset or, for `vision`, of a benchmark. `settings` override its values.
+        progress: Called with the current step.
+        warn: Called with lines for the user.
 
-    Raises UsageError for what cannot work, before anything is written, and RunError where training cannot go on;
-    `resume` then goes on from the last checkpoint.
+    Raises:
+        UsageError: The run cannot work; nothing was written.
+        RunError: Training cannot continue. `resume` continues the run from its last checkpoint.
     """
     row, _, made = _asked(kind, preset, settings)
     if hooks:
@@ -69,17 +76,30 @@ def compare(
     jobs: int = 1,
     warn: Warn = print,
 ) -> Results:
-    """Train every arm for every seed, from a common trunk where they fork, and return the results of all.
+    """Train every arm with every seed, from a common trunk per seed if arms are forked, and return the results.
 
         results = compare("ppo", preset="gym-control-small", seeds=range(3), out="runs/b")
         results.metrics.groupby("arm")["agent/weight_norm"].last()
 
-    arms: hooks, or several joined by " + ", or "none"; default: the preset's, or the kind's. seeds: default: the
-    preset's, or 0; of kinds that train seeds as one stack they are a setting. vary: a setting and its values, each
-    with every arm. reference: "fresh", an agent that begins anew with every task, or "none" for no reference; default:
-    the preset's. fork_at, fork_at_task: where arms part, as a fraction of the steps or as the task that begins there.
-    jobs: runs at a time; with more than 1 they are trained in processes that import the calling script, which then
-    needs `if __name__ == "__main__":`. Other arguments, and what is raised, are those of `train`.
+    Args:
+        kind: As in `train`.
+        settings: As in `train`.
+        arms: Each is a hook, several hooks joined by " + ", or "none". By default, those of the preset or the kind.
+        out: The folder of the comparison, which must be new or empty.
+        preset: As in `train`.
+        seeds: By default, those of the preset, or 0. Kinds that train a stack of seeds have them as a setting too.
+        vary: Values of settings to vary, by name. Every arm is trained with every combination of them.
+        reference: "fresh" for an agent that begins each task with new weights, memory and optimizer, or "none". By
+            default, that of the preset.
+        fork_at: The fork point as a fraction of the steps.
+        fork_at_task: The task at whose beginning to fork, instead of `fork_at`.
+        jobs: Number of simultaneous runs. With more than 1, they are trained in processes that import the calling
+            script, which then needs `if __name__ == "__main__":`.
+        warn: As in `train`.
+
+    Raises:
+        UsageError: The comparison cannot work; nothing was written.
+        RunError: Runs failed. All others have been trained to their end.
     """
     row, given, made = _asked(kind, preset, settings)
     if jobs < 1:
@@ -111,10 +131,10 @@ def compare(
 
 
 def resume(path: str | Path, *, jobs: int = 1, progress: Step = lambda step: None, warn: Warn = print) -> Results:
-    """Bring what lies in a folder, a run, a comparison or a sweep, to its end from its newest checkpoints; return its
-    results.
+    """Continue a run, a comparison or a sweep from its newest checkpoints to its end, and return its results.
 
-    Runs of several that failed are left as they are. Arguments, and what is raised, are as in `compare`.
+    In a comparison or a sweep, runs that have failed are not tried again. Arguments and exceptions are as in `train`
+    and `compare`.
     """
     path = Path(path)
     with _threads_kept():
@@ -126,20 +146,20 @@ def resume(path: str | Path, *, jobs: int = 1, progress: Step = lambda step: Non
 
 
 def _asked(name: str, preset: str | None, settings: Fields | RunSettings | None) -> Asked:
-    """Return a kind, its preset if one is named, and the settings. Raises UsageError."""
+    """Return the kind, the preset (or None) and the settings. Raises UsageError."""
     kind = find_kind(name)
     if not isinstance(settings, RunSettings):
         given = preset_of(kind, preset)
         return kind, given, settings_with(kind, given, settings or {})
     if not isinstance(settings, made := kind.settings_class()):
-        raise UsageError(f"settings of {kind.name} are {made.__name__}, not {type(settings).__name__}")
+        raise UsageError(f"settings of {kind.name} must be {made.__name__}, not {type(settings).__name__}")
     if preset:
-        raise UsageError("a preset takes the fields that differ from it, as a dictionary, not whole settings")
+        raise UsageError("with a preset, settings must be a dictionary of the values that differ from it")
     return kind, None, settings
 
 
 def _finish(jobs: Sequence[Job], processes: int, warn: Warn) -> None:
-    """Run what is left of several runs. Raises RunError, when all others are at their end, if runs failed."""
+    """Train all runs that have not ended. Raises RunError at the end if runs failed."""
     if processes > 1:
         workers.run_jobs(jobs, processes, lambda job, step, end: None, warn)
     else:
@@ -151,7 +171,7 @@ def _finish(jobs: Sequence[Job], processes: int, warn: Warn) -> None:
 
 @contextmanager
 def _threads_kept() -> Iterator[None]:
-    """Give PyTorch back the threads that it had: a run sets its own number of them."""
+    """Restore PyTorch's number of threads afterwards, since a run sets its own."""
     before = torch.get_num_threads()
     try:
         yield

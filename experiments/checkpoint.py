@@ -1,13 +1,13 @@
-"""Exact checkpoints without pickle: a tree of plain values and tensors as JSON + safetensors.
+"""Exact checkpoints without pickle: a tree of plain values and tensors as JSON and safetensors.
 
-A checkpoint is one folder, `checkpoints/<step>/`, with `state.safetensors` (every tensor), `rows-….safetensors` (parts
-of data that only grows, see rows.py) and `state.json` (everything else, the tree's shape, and SHA-256 sums of all
-files). It is written under a temporary name, flushed to the disk and renamed, so a folder with a step for a name is
-complete, or was damaged later, which the sums tell.
+A checkpoint is a folder `checkpoints/<step>/` with `state.safetensors` (all tensors), `rows-….safetensors` (parts of
+append-only data, see rows.py) and `state.json` (everything else, the structure of the tree, and SHA-256 sums of all
+files). It is written under a temporary name, flushed to the disk and renamed. A folder named by a step is therefore
+complete, unless it was damaged later, which the sums reveal.
 
-A folder needs no other: parts that several checkpoints share are hard links, which cost no space and outlive the
-folder they were written for. The price of writing data only once is that it is there only once: damage to such a part
-damages every checkpoint that shares it, the arms of a fork among them.
+No folder needs another one: parts that several checkpoints share are hard links, which need no space and remain when
+the original folder is removed. However, shared data exists only once, so damage to a part affects all checkpoints that
+share it, including those of the arms of a fork.
 """
 
 import json
@@ -34,7 +34,7 @@ TENSOR, ARRAY, ROWS = "__tensor__", "__array__", "__rows__"
 
 
 class RowsEntry(TypedDict):
-    """The rows of a leaf, as a manifest lists them: their numbers, and the files that hold them."""
+    """The rows of a leaf as listed in state.json: their numbers, and the files that hold them."""
 
     first: int
     end: int
@@ -52,31 +52,35 @@ class Manifest(TypedDict):
 
 
 def folder_of(checkpoints: Path, step: int) -> Path:
-    """Return where the checkpoint of a step lies; names sort by step."""
+    """Return the folder for the checkpoint of a step. Names sort by step."""
     return checkpoints / f"{step:012d}"
 
 
 def folders_of(checkpoints: Path) -> list[Path]:
-    """Return the folders of all checkpoints, the oldest first; whatever else lies there is none of ours."""
+    """Return the folders of all checkpoints, the oldest first. Other entries are ignored."""
     found = (folder for folder in checkpoints.glob("*") if folder.name.isascii() and folder.name.isdecimal())
     return sorted(found, key=lambda folder: int(folder.name))
 
 
 def newest_step(checkpoints: Path) -> int:
-    """Return the step of the newest checkpoint; 0 where there is none."""
+    """Return the step of the newest checkpoint, or 0 if there is none."""
     return max((int(folder.name) for folder in folders_of(checkpoints)), default=0)
 
 
 def save(checkpoints: Path, step: int, tree: dict[str, Any], identity: str, since: Path | None = None) -> Path:
-    """Write a checkpoint atomically; returns its folder.
+    """Write a checkpoint atomically, and return its folder.
 
-    tree: nested dicts and lists of tensors, numpy arrays, `Rows`, numbers, strings, booleans and None.
-    identity: what `load` will compare, so that another run's checkpoint is refused.
-    since: the folder in which this very run was saved last, or from which it was loaded: the parts of its rows are
-    taken over from there, and only newer rows are written. All rows are written where it is None, or where its
-    parts do not fit. It has to be told, for the newest folder need not be the one: a run that went back behind a
-    damaged checkpoint may since have lived through other things.
-    Raises OSError (a full disk, say) leaving nothing behind.
+    Args:
+        checkpoints: The folder for all checkpoints of the run.
+        step: The step of the run.
+        tree: Nested dicts and lists of tensors, NumPy arrays, `Rows`, numbers, strings, booleans and None.
+        identity: The mark of this run. `load` refuses checkpoints with another mark.
+        since: The folder where this run was last saved, or from which it was loaded. The parts of its rows are linked,
+            and only newer rows are written. If it is None or the parts do not fit, all rows are written. The newest
+            folder is not necessarily the right one: after a damaged checkpoint, a run continues from an earlier one.
+
+    Raises:
+        OSError: For example because the disk is full. Nothing is left behind.
     """
     files.require_own(checkpoints)
     tensors: dict[str, torch.Tensor] = {}
@@ -98,9 +102,10 @@ def save(checkpoints: Path, step: int, tree: dict[str, Any], identity: str, sinc
 
 
 def load(folder: Path, identity: str) -> dict[str, Any]:
-    """Read a checkpoint back; its `Rows` stay in the files, and can be read as long as the folder exists.
+    """Return the tree of a checkpoint. Its `Rows` stay in the files, and can be read as long as the folder exists.
 
-    Raises CheckpointError naming the file that is missing, damaged or foreign.
+    Raises:
+        CheckpointError: A file is missing, damaged or from another run; the message names it.
     """
     body, weights = _manifest(folder, identity), folder / WEIGHTS
     data = files.read(weights)
@@ -113,31 +118,39 @@ def load(folder: Path, identity: str) -> dict[str, Any]:
     try:
         tree: dict[str, Any] = _join(body["tree"], from_bytes(data), growing)
     except (SafetensorError, KeyError, TypeError) as error:
-        raise CheckpointError(f"{weights}: not what {MANIFEST} describes ({error})") from error
+        raise CheckpointError(f"{weights}: does not agree with {MANIFEST} ({error})") from error
     return tree
 
 
 @contextmanager
 def taken_up(checkpoints: Path) -> Iterator[None]:
-    """Raise CheckpointError for whatever goes wrong while a state that was read from these checkpoints is taken up.
+    """Raise CheckpointError for any exception while a state from these checkpoints is restored in this block.
 
-    Its sums are right and its run is this one, so somebody wrote it by hand, or with other code: then anything in it
-    may be of any type or shape, and every part of a run fails on that in its own way.
+    The sums and the run of the state are right at this point, so it was written by hand or by other code. Then its
+    values can have any type or shape, and each part of a run raises other exceptions for them.
     """
     try:
         yield
     except (RunError, OSError):
         raise
     except Exception as error:
-        raise CheckpointError(f"{checkpoints}: no state of this run ({type(error).__name__}: {error})") from error
+        raise CheckpointError(f"{checkpoints}: not a state of this run ({type(error).__name__}: {error})") from error
 
 
 def adopt(source: Path, identity: str, checkpoints: Path, new_identity: str, **changes: Any) -> Path:
-    """Make another run's checkpoint out of the folder `source`, whose files it shares; returns the new folder.
+    """Make a checkpoint of another run from the one in `source`, share its files, and return the new folder.
 
-    Nothing is written but a manifest, in which `changes` (plain values) replace entries of the tree.
-    The parts of its rows are only looked for: their sums are compared when the new checkpoint is loaded.
-    Raises CheckpointError naming the file of `source` that is missing, damaged or foreign.
+    Only a new state.json is written. The sums of the parts of rows are not compared until the new checkpoint is loaded.
+
+    Args:
+        source: The folder of the checkpoint.
+        identity: Its mark.
+        checkpoints: The folder for all checkpoints of the other run.
+        new_identity: The mark of the other run.
+        changes: Plain values that replace entries of the tree.
+
+    Raises:
+        CheckpointError: A file in `source` is missing, damaged or from another run; the message names it.
     """
     body = _manifest(source, identity)
     parts = [part for entry in body["rows"].values() for part in entry["parts"]]
@@ -151,9 +164,9 @@ def adopt(source: Path, identity: str, checkpoints: Path, new_identity: str, **c
 
 
 def newest(checkpoints: Path, identity: str, warn: Callable[[str], None]) -> dict[str, Any] | None:
-    """Return the newest intact checkpoint's tree, or None where there is no checkpoint at all.
+    """Return the tree of the newest intact checkpoint, or None if there is no checkpoint at all.
 
-    Damaged ones are reported through `warn` and passed over; raises CheckpointError when all are damaged.
+    Damaged checkpoints are skipped with a warning. Raises CheckpointError if all are damaged.
     """
     problems: list[str] = []
     for folder in reversed(folders_of(checkpoints)):
@@ -171,20 +184,20 @@ def newest(checkpoints: Path, identity: str, warn: Callable[[str], None]) -> dic
 
 
 def prune(checkpoints: Path, keep: int, step: int) -> None:
-    """Remove all checkpoints up to `step` but the newest `keep`, and what interrupted writes left."""
+    """Remove all checkpoints up to `step` except the newest `keep`, and the remains of interrupted writes."""
     folders = [folder for folder in folders_of(checkpoints) if int(folder.name) <= step]
     for folder in [*folders[:-keep], *checkpoints.glob("tmp-*")]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def _write_manifest(folder: Path, body: Mapping[str, Any]) -> None:
-    text = json.dumps(body, default=asdict)  # parts
+    text = json.dumps(body, default=asdict)  # for `Part`s
     head = {"format": FORMAT, "body_sha256": files.sha256(text.encode())}
     (folder / MANIFEST).write_text(json.dumps(head) + "\n" + text + "\n")
 
 
 def _manifest(folder: Path, identity: str) -> Manifest:
-    """Return the body of state.json. Raises CheckpointError if it is missing, damaged or foreign."""
+    """Return the body of state.json. Raises CheckpointError if it is missing, damaged or from another run."""
     file = folder / MANIFEST
     try:
         files.require_own(folder.parent)
@@ -195,10 +208,10 @@ def _manifest(folder: Path, identity: str) -> Manifest:
     if (found := _object(head_line).get("format")) != FORMAT:
         if str(found).startswith("supple checkpoint"):
             raise CheckpointError(
-                f"{file}: written by another version of supple, as '{found}', where this one reads '{FORMAT}': go on "
-                f"with the version that wrote it"
+                f"{file}: written by another version of supple as '{found}', but this one reads '{FORMAT}': resume the "
+                f"run with the version that wrote it"
             )
-        raise CheckpointError(f"{file}: not a checkpoint of this program (wanted '{FORMAT}')")
+        raise CheckpointError(f"{file}: not a checkpoint of supple (expected '{FORMAT}')")
     if files.sha256(body_line.rstrip(b"\n")) != _object(head_line).get("body_sha256"):
         raise CheckpointError(f"{file}: damaged (its checksum does not match)")
     try:
@@ -206,16 +219,16 @@ def _manifest(folder: Path, identity: str) -> Manifest:
         for path, entry in body["rows"].items():
             rows.check(path, entry["first"], entry["end"], entry["parts"])
     except ValueError as error:
-        raise CheckpointError(f"{file}: not a manifest of supple ({error})") from error
+        raise CheckpointError(f"{file}: not the contents that supple writes ({error})") from error
     if body["identity"] != identity:
         raise CheckpointError(f"{file}: belongs to another run (other settings or another seed)")
     if folder.name != folder_of(folder.parent, body["step"]).name:
-        raise CheckpointError(f"{file}: of step {body['step']}, which is not what its folder says")
+        raise CheckpointError(f"{file}: from step {body['step']}, which is not the step in its folder's name")
     return body
 
 
 def _earlier_parts(folder: Path, identity: str) -> dict[str, list[Part]]:
-    """The parts of an earlier checkpoint of this run; none where there is no such checkpoint."""
+    """Return the parts of an earlier checkpoint of this run, or {} if there is no such checkpoint."""
     try:
         return {path: entry["parts"] for path, entry in _manifest(folder, identity)["rows"].items()}
     except CheckpointError:
@@ -223,7 +236,7 @@ def _earlier_parts(folder: Path, identity: str) -> dict[str, list[Part]]:
 
 
 def _object(line: bytes) -> dict[str, Any]:
-    """A JSON object; an empty one for a line that is none."""
+    """Return a JSON object, or {} if the line is not one."""
     try:
         value = typed.parse(line)
     except ValueError:
@@ -232,7 +245,7 @@ def _object(line: bytes) -> dict[str, Any]:
 
 
 def _split(value: Any, path: str, tensors: dict[str, torch.Tensor], growing: dict[str, Rows]) -> Any:
-    """The JSON side of a tree; tensors and arrays move to `tensors`, rows to `growing`, and leave a marker behind."""
+    """Return a tree as JSON values. Tensors and arrays move to `tensors`, rows to `growing`; markers replace them."""
     if isinstance(value, torch.Tensor):
         tensors[path] = value.detach().cpu().clone(memory_format=torch.contiguous_format)
         return {TENSOR: path}
@@ -256,7 +269,7 @@ def _split(value: Any, path: str, tensors: dict[str, torch.Tensor], growing: dic
 def _join(value: Any, tensors: dict[str, torch.Tensor], growing: dict[str, Rows]) -> Any:
     if isinstance(value, dict):
         if TENSOR in value:
-            return tensors[value[TENSOR]].clone()  # aligned memory of its own, which results may depend on
+            return tensors[value[TENSOR]].clone()  # in new, aligned memory: results may depend on the alignment
         if ARRAY in value:
             return tensors[value[ARRAY]].numpy().copy()
         if ROWS in value:

@@ -1,8 +1,8 @@
-"""A claim on a run's folder: one process at a time goes on with what lies in it.
+"""Claims on the folders of runs, so that only one process at a time trains a run.
 
-A claim is one small file, made with O_EXCL, that names its owner and whose time of change is the owner's heartbeat. It
-needs no server, on a shared file system either: only that a file is made exclusively (POSIX; NFS since version 3), and
-clocks that differ by far less than ten minutes.
+A claim is a small file, created with O_EXCL, that names its owner. Its modification time is the owner's heartbeat. It
+needs no server, even on a shared file system: only exclusive creation of files (POSIX; NFS since version 3), and clocks
+that differ by much less than ten minutes.
 """
 
 import fcntl
@@ -24,10 +24,10 @@ from .interruption import at_interruption
 
 FILE = "claim.json"
 BEAT = 30.0  # seconds between two heartbeats
-LOST = 600.0  # seconds without one, after which an owner on another machine is taken for gone
-NAMELESS = 10.0  # seconds for which a claim that names no owner is taken for one that is being written
-PATIENCE = 2.0  # seconds that a person's command waits: workers end shortly after their parent
-BOOT = Path("/proc/sys/kernel/random/boot_id")  # another text after every start of the machine; Linux only
+LOST = 600.0  # seconds without a heartbeat after which an owner on another machine is assumed to be gone
+NAMELESS = 10.0  # seconds for which a claim without an owner is assumed to be still being written
+PATIENCE = 2.0  # seconds that a command waits for a claim: workers end shortly after their parent
+BOOT = Path("/proc/sys/kernel/random/boot_id")  # changes with every start of the machine; Linux only
 
 
 class Owner(TypedDict):
@@ -37,24 +37,24 @@ class Owner(TypedDict):
     host: str
     boot: str
     pid: int
-    started: float  # seconds from the start of the machine to that of the process
+    started: float  # start of the process, in seconds since the start of the machine
 
 
 class Claimed(RunError):
-    """Another process goes on with this folder."""
+    """Another process is training the run in this folder."""
 
 
 class Claim:
-    """A claim that this process holds: use it in a with statement, which gives it up, at an interruption too."""
+    """A claim that this process holds. A with statement releases it at its end, and if it is interrupted."""
 
     def __init__(self, file: Path) -> None:
-        """Make the file. Raises FileExistsError if somebody has a claim."""
+        """Make the file. Raises FileExistsError if there is a claim already."""
         self.file, self.token = file, uuid.uuid4().hex
         owner = json.dumps(_this_process(self.token)).encode()
         handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
         try:
             os.write(handle, owner)
-        except OSError:  # a full disk: a claim of nobody would keep everybody out
+        except OSError:  # a full disk: a claim without an owner would keep all processes out
             file.unlink()
             raise
         finally:
@@ -73,17 +73,19 @@ class Claim:
 
     def _beat(self) -> None:
         while not self._end.wait(BEAT):
-            with suppress(OSError):  # `check` says what is to be said
+            with suppress(OSError):  # `check` reports problems
                 os.utime(self.file)
 
     def check(self) -> None:
-        """Raise Claimed if another process has taken the claim over, which took this one for gone: a machine may have
-        slept for longer than heartbeats may stay away."""
+        """Raise Claimed if another process has taken the run over.
+
+        It does so if it assumes that this process is gone, for example because the machine slept without heartbeats.
+        """
         if not self._mine():
-            raise Claimed(f"{self.file.parent}: another process has taken this run over; this one stops")
+            raise Claimed(f"{self.file.parent}: another process has taken over this run, so this one stops")
 
     def release(self) -> None:
-        """Remove the file, if it is still this process's."""
+        """Remove the claim, if it still belongs to this process."""
         self._end.set()
         with suppress(OSError):
             if self._mine():
@@ -95,9 +97,14 @@ class Claim:
 
 
 def claim(folder: Path, patience: float = 0.0) -> Claim:
-    """Return a claim on a folder, taking over that of an owner that is gone.
+    """Return a claim on a folder. A claim whose owner is gone is replaced.
 
-    patience: seconds to wait for the owner to be gone. Raises Claimed, which names the owner, if it is not.
+    Args:
+        folder: The folder of a run.
+        patience: Seconds to wait for another owner to end.
+
+    Raises:
+        Claimed: Another process has a claim; the message names it.
     """
     file, until = folder / FILE, time.monotonic() + patience
     while True:
@@ -108,24 +115,24 @@ def claim(folder: Path, patience: float = 0.0) -> Claim:
             _remove(file, owner)
         elif time.monotonic() >= until:
             raise Claimed(
-                f"{folder}: process {owner['pid']} on {owner['host']} is at work on this run; "
+                f"{folder}: process {owner['pid']} on {owner['host']} is training this run; "
                 f"wait for it, or stop it first"
                 if owner
-                else f"{file} does not say which process is at work on this run; "
-                f"if none is, it can be taken over in {NAMELESS:g} seconds"
+                else f"{file} does not say which process is training this run; "
+                f"if none is, try again in {NAMELESS:g} seconds"
             )
         else:
             time.sleep(0.05)
 
 
 def _this_process(token: str) -> Owner:
-    """Return what a claim of this process says."""
+    """Return the contents of a claim of this process."""
     pid = os.getpid()
     return Owner(token=token, host=platform.node(), boot=_boot(), pid=pid, started=_started(psutil.Process(pid)))
 
 
 def _owner(file: Path) -> Owner | None:
-    """Return what a claim says of its owner; None where there is no claim, or a damaged one."""
+    """Return the owner that a claim names, or None if there is no claim or it is damaged."""
     try:
         owner: Owner = typed.fitted(typed.parse(files.contents(file)), Owner, "")
         return owner
@@ -134,11 +141,11 @@ def _owner(file: Path) -> Owner | None:
 
 
 def _gone(file: Path, owner: Owner | None) -> bool:
-    """Return whether the owner of a claim is no more. What another machine does only its heartbeat tells."""
+    """Return whether the owner of a claim has ended. For one on another machine, only its heartbeat is known."""
     try:
         silent = time.time() - file.lstat().st_mtime
     except FileNotFoundError:
-        return True  # and so is the claim
+        return True  # the claim itself is gone
     if owner is None:
         return silent > NAMELESS
     if owner["host"] != platform.node():
@@ -157,14 +164,19 @@ def _boot() -> str:
 
 
 def _started(process: psutil.Process) -> float:
-    """Return the seconds from the start of the machine to that of a process: both times of day move with the clock
-    when somebody sets it, their difference does not."""
+    """Return the start of a process, in seconds since the start of the machine.
+
+    Unlike the two times of day, their difference does not change if the clock is set.
+    """
     return float(process.create_time() - psutil.boot_time())
 
 
 def _remove(file: Path, owner: Owner | None) -> None:
-    """Remove the claim of an owner that is gone, and no other. Several processes may come to this at once: a lock on
-    the very file lets them do so in turn, and who then finds another claim in its place leaves that alone."""
+    """Remove the claim of an owner that is gone, but no other claim.
+
+    Several processes may try this at the same time. A lock on the file makes them take turns, and a process that then
+    finds another claim there leaves it alone.
+    """
     with suppress(FileNotFoundError), files.opened(file, "rb") as found:
         with suppress(OSError):  # a file system without locks
             fcntl.flock(found, fcntl.LOCK_EX)

@@ -1,4 +1,4 @@
-"""Comparisons: one trunk per seed, then every arm from the trunk's identical state, whatever kind of run it is."""
+"""Comparisons: one trunk per seed, then every arm from the trunk's identical state, for every kind of run."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -19,19 +19,28 @@ from .sealed import read_json, start_folder, write_json
 from .settings import RunSettings, Seeds
 from .work import Task
 
-Vary = Mapping[str, Sequence[Any]]  # name of a setting → its values, each with every arm
+Vary = Mapping[str, Sequence[Any]]  # name of a setting → its values; every arm is trained with each
 Point = tuple[str, Variant]  # an arm, in one variant of the settings
 T = TypeVar("T")
 FILE = "comparison.json"
-SETTING = re.compile(r"(\w+)=(.+)")  # a part of an arm that is no hook: a setting which it has of its own
+SETTING = re.compile(r"(\w+)=(.+)")  # a part of an arm that is not a hook: a setting for this arm only
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The plan of a comparison: `arms` are hook texts and settings joined by ` + ` (or `none`, or `fresh`, the
-    reference), each in every one of `variants` of the settings; or, where `only` names any, only those pairs of an arm
-    and the place of its variant. Where `fork_step` is 0 there is no trunk: arms are trained from the beginning. Where
-    `stop_step` is not 0 they stop there, as if killed: what they have learned until then is what arms are tuned by."""
+    """The plan of a comparison.
+
+    Attributes:
+        algorithm: Name of the kind of run.
+        settings: The settings of all runs.
+        arms: Hook texts and settings joined by ` + `, or `none`, or the reference `fresh`.
+        seeds: The seeds.
+        fork_step: The step of the fork. If it is 0, there is no trunk and arms are trained from the beginning.
+        command: The command line as typed.
+        variants: The variants of the settings. Every arm is trained in each of them.
+        only: Pairs of an arm and the index of a variant. If not empty, only these are trained.
+        stop_step: The step at which all runs stop, as if killed, while arms are tuned; 0 for the end.
+    """
 
     algorithm: str
     settings: RunSettings
@@ -45,7 +54,7 @@ class Comparison:
 
     @property
     def points(self) -> list[Point]:
-        """The runs of each seed, or of each stack of seeds."""
+        """The runs of each seed, or of each stack of seeds, without trunks."""
         places, chosen = enumerate(self.variants), set(self.only)
         return [(arm, v) for i, v in places for arm in self.arms if not chosen or (arm, i) in chosen]
 
@@ -55,25 +64,26 @@ class Comparison:
 
     @property
     def trunks(self) -> tuple[Variant, ...]:
-        """The variants that have a trunk of their own."""
+        """The variants that have their own trunk."""
         return ({},) if self.kind.forks().shared_trunk(self.settings) else self.variants
 
     @property
     def first(self) -> RunSettings:
-        """The settings of the first run: that of one seed, or of a stack."""
+        """The settings of the first run, of one seed or of a stack."""
         return first_of(self.settings, self.seeds)
 
     def hooks_of(self, arm: str) -> tuple[str, ...]:
+        """Return the hooks in an arm's text, or ("none",) if it has none."""
         hooks = tuple(part for part in _parts(arm) if part != FRESH and not SETTING.fullmatch(part))
         return hooks or (NONE,)
 
     def settings_of(self, arm: str) -> Variant:
-        """Return the settings that stand in an arm's text, `none + learning_rate=0.001`. Raises UsageError."""
+        """Return the settings in an arm's text, such as `none + learning_rate=0.001`. Raises UsageError."""
         found = [match for part in _parts(arm) if (match := SETTING.fullmatch(part))]
         return {match[1]: value_in_text(self.kind, match[1], match[2]) for match in found}
 
     def own(self, arm: str) -> Variant:
-        """Return the fields of the settings that an arm has of its own."""
+        """Return the fields of the settings that this arm changes."""
         fresh = {"fresh": True} if FRESH in _parts(arm) else {}
         return {**self.settings_of(arm), "hook": self.hooks_of(arm), **fresh}
 
@@ -96,13 +106,13 @@ def plan(
     stop_at: float | None = None,
     warn: Warn = print,
 ) -> Comparison:
-    """Return the comparison that is asked for; where neither fork is given, it is the preset's, or else the kind's.
+    """Return the comparison of these points. By default, the preset or the kind decides where to fork.
 
-    reference: one more arm to measure the others by, `fresh`, or None. stop_at: a share of the planned steps, after
-    which all runs stop; one task at least has to end before. Raises UsageError for what cannot be compared.
+    `reference` is an additional arm with which the others are compared: `fresh`, or None. With `stop_at`, all runs stop
+    after this share of the planned steps, in which at least one task must end. Raises UsageError if this cannot work.
     """
     if any(FRESH in _parts(arm) for arm, _ in points):
-        raise UsageError("fresh is no arm of its own but what arms are measured by: --reference fresh")
+        raise UsageError("fresh is not an arm but the reference for the arms: use --reference fresh")
     if fork_at is None and fork_at_task is None:
         fork_at, fork_at_task = kind.fork_at, kind.fork_at_task
         if preset and preset.fork_at is not None:
@@ -121,14 +131,14 @@ def plan(
 
 
 def _table(points: Sequence[Point]) -> tuple[tuple[str, ...], tuple[Variant, ...], tuple[tuple[str, int], ...]]:
-    """Return the arms, the variants and, where not every arm is in every variant, the pairs that there are."""
+    """Return the arms, the variants and, if not every arm is in every variant, the pairs to train."""
     arms, variants = _different([arm for arm, _ in points]), _different([variant for _, variant in points])
     pairs = _different([(arm, variants.index(variant)) for arm, variant in points])
     return tuple(arms), tuple(variants), tuple(pairs) if len(pairs) < len(arms) * len(variants) else ()
 
 
 def vary_of(preset: Preset | None, settings: RunSettings) -> Vary:
-    """Return what a preset varies, without those settings that have other values than the preset's."""
+    """Return the settings that a preset varies, except those whose values the user changed."""
     if preset is None:
         return {}
     own = type(settings)(**preset.settings)
@@ -136,23 +146,22 @@ def vary_of(preset: Preset | None, settings: RunSettings) -> Vary:
 
 
 def points_of(arms: Sequence[str], vary: Vary) -> list[Point]:
-    """Return every arm with every combination of the values that settings take. Raises UsageError where an arm or a
-    value is there twice."""
+    """Return every arm with every combination of values. Raises UsageError if an arm or a value is given twice."""
     if len(set(arms)) < len(arms):
         raise UsageError(f"two arms would share a folder: {', '.join(arms)}")
     for name, values in vary.items():
         if len(_different(values)) < len(values):
-            raise UsageError(f"--vary {name}={','.join(map(str, values))}: two of the values are the same")
+            raise UsageError(f"--vary {name}={','.join(map(str, values))}: a value is given twice")
     return [(arm, dict(zip(vary, values, strict=True))) for values in product(*vary.values()) for arm in arms]
 
 
 def _different(values: Sequence[T]) -> list[T]:
-    """Return the values, each once, in their order; they may be of any type."""
+    """Return the values without repetitions, in order. They need not be hashable."""
     return [value for i, value in enumerate(values) if value not in values[:i]]
 
 
 def first_of(settings: RunSettings, seeds: Seeds) -> RunSettings:
-    """Return the settings of the first of the runs that train these seeds, in which all are alike but for the seed."""
+    """Return the settings of the first run that trains these seeds. The other runs differ only in the seed."""
     return next(iter(settings.of_seeds(seeds).values()), settings)
 
 
@@ -162,18 +171,17 @@ def slug(arm: str) -> str:
 
 
 def folder_of_variant(variant: Variant) -> str:
-    """Return a folder name for a variant of the settings, such as `start=best`; empty where nothing varies."""
+    """Return a folder name for a variant of the settings, such as `start=best`, or "" if nothing varies."""
     return slug(",".join(f"{name}={value}" for name, value in variant.items()))
 
 
 def folder_of_arm(arm: str, variant: Variant) -> str:
-    """Return a folder name for an arm, in a folder for its variant where there are several: `start=best/fire`."""
+    """Return a folder name for an arm, inside a folder for its variant if settings vary: `start=best/fire`."""
     return "/".join(filter(None, (folder_of_variant(variant), slug(arm))))
 
 
 def label_of(arm: str, variant: Variant) -> str:
-    """Return the label of an arm in its variant of the settings, `learning_rate=0.001 · fire`; the arm where nothing
-    varies."""
+    """Return the label of an arm in its variant, such as `learning_rate=0.001 · fire`, or `fire` if nothing varies."""
     return " · ".join(filter(None, (", ".join(f"{name}={value}" for name, value in variant.items()), arm)))
 
 
@@ -183,17 +191,21 @@ def folder_of(seeds: Seeds) -> str:
 
 
 def create(path: Path, comparison: Comparison, jobs: int, warn: Warn = print) -> Comparison:
-    """Check the whole comparison, of which `jobs` runs go on at a time, then write comparison.json.
+    """Check a comparison with `jobs` simultaneous runs, write its comparison.json, and return it.
 
-    Returns it with settings in which nothing is left to be decided. Raises UsageError."""
+    Settings such as "auto" are replaced by definite values in the returned comparison. Raises UsageError if it cannot
+    be trained.
+    """
     comparison = checked(comparison, jobs, warn)
     start_folder(path, FILE, _plan(comparison))
     return comparison
 
 
 def checked(comparison: Comparison, jobs: int, warn: Warn, known: Sequence[Point] = ()) -> Comparison:
-    """Return a comparison with settings in which nothing is left to be decided. Raises UsageError for what cannot be
-    trained; the points that are `known` have been checked before."""
+    """Check a comparison, and return it with settings such as "auto" replaced by definite values.
+
+    The points in `known` have been checked before. Raises UsageError if the comparison cannot be trained.
+    """
     _check(comparison)
     with flushing_denormals(comparison.settings.threads):
         first = comparison.first
@@ -207,23 +219,23 @@ def checked(comparison: Comparison, jobs: int, warn: Warn, known: Sequence[Point
 
 
 def widened(begun: Comparison, wanted: Comparison, jobs: int, warn: Warn) -> Comparison:
-    """Return a comparison that has been begun, with the seeds and the points of another beside its own.
+    """Return a comparison that has been started, with the seeds and points of `wanted` added.
 
-    Raises UsageError where the other is not the same experiment: what is begun with some settings is not gone on with
-    under others."""
+    Raises UsageError if `wanted` has other settings, another fork step or another stop step.
+    """
     asked = plain(wanted.settings)
     resolved = plain((wanted := checked(wanted, jobs, warn, begun.points)).settings)
     for name, before in plain(begun.settings).items():
-        # what is left to be decided ("auto") may be decided otherwise on another machine
+        # a value such as "auto" may become another one on another machine
         if name not in ("seed", "seeds") and before not in (asked[name], resolved[name]):
-            raise UsageError(f"{name} is {resolved[name]}, and runs have been begun with {before}: put it back")
+            raise UsageError(f"{name} is {resolved[name]}, but runs were started with {before}: restore that value")
     if wanted.stop_step != begun.stop_step:
-        raise UsageError(f"runs stop at step {wanted.stop_step}, and were begun to stop at {begun.stop_step}")
+        raise UsageError(f"runs stop at step {wanted.stop_step}, but were started to stop at {begun.stop_step}")
     if wanted.fork_step != begun.fork_step:
-        raise UsageError(f"the fork is at step {wanted.fork_step}, and runs have been begun with {begun.fork_step}")
+        raise UsageError(f"the fork is at step {wanted.fork_step}, but runs were started with {begun.fork_step}")
     seeds = (*begun.seeds, *(seed for seed in wanted.seeds if seed not in begun.seeds))
     if hasattr(begun.settings, "seeds") and len(seeds) > len(begun.seeds):
-        raise UsageError("seeds of a stack are trained together, and none can be added to those that have begun")
+        raise UsageError("the seeds of a stack are trained together, so none can be added after the start")
     more = [point for point in wanted.points if point not in begun.points]
     arms, variants, only = _table([*begun.points, *more])
     _check(found := replace(begun, seeds=seeds, arms=arms, variants=variants, only=only))
@@ -231,7 +243,7 @@ def widened(begun: Comparison, wanted: Comparison, jobs: int, warn: Warn) -> Com
 
 
 def rewrite(path: Path, comparison: Comparison) -> None:
-    """Write comparison.json, in place of one that it widens if there is one."""
+    """Write comparison.json, replacing the present one."""
     path.mkdir(parents=True, exist_ok=True)
     write_json(path / FILE, _plan(comparison))
 
@@ -241,18 +253,18 @@ def _plan(comparison: Comparison) -> dict[str, Any]:
 
 
 def _check(comparison: Comparison) -> None:
-    """Raise UsageError for what can be seen to be wrong without a network."""
+    """Raise UsageError for everything that can be found to be wrong without building a network."""
     if comparison.settings.hook:
-        raise UsageError("--hook belongs to a single run; in a comparison every --arm names its hooks")
+        raise UsageError("--hook is for single runs; in a comparison, give the hooks of each arm with --arm")
     if not comparison.seeds or len(set(comparison.seeds)) < len(comparison.seeds) or min(comparison.seeds) < 0:
         raise UsageError(f"--seeds must be different numbers of 0 or more, got {comparison.seeds}")
     for arm in comparison.arms:
         if NONE in (parts := comparison.hooks_of(arm)) and len(parts) > 1:
-            raise UsageError(f"--arm '{arm}': none goes with no other hook")
+            raise UsageError(f"--arm '{arm}': none cannot be combined with other hooks")
         if comparison.settings_of(arm) and comparison.fork_step:
-            raise UsageError(f"--arm '{arm}': settings of its own need a comparison without a trunk, --fork-at 0")
+            raise UsageError(f"--arm '{arm}': settings of one arm need a comparison without a trunk: add --fork-at 0")
     if FRESH in comparison.arms and not hasattr(comparison.settings, FRESH):
-        raise UsageError(f"--reference fresh is for agents: {comparison.algorithm} cannot begin anew with every task")
+        raise UsageError(f"--reference fresh is only for agents, not for {comparison.algorithm}")
     if len({slug(arm) for arm in comparison.arms}) < len(comparison.arms):
         raise UsageError(f"two arms would share a folder: {', '.join(comparison.arms)}")
     folders = [folder_of_variant(variant) for variant in comparison.variants]
@@ -261,13 +273,13 @@ def _check(comparison: Comparison) -> None:
 
 
 def _check_arm(c: Comparison, arm: str, variant: Variant, tasks: Sequence[Task], warn: Warn) -> None:
-    """Raise UsageError for hooks that have no place in such a run. Hooks may change a network: it is built for each."""
+    """Raise UsageError for hooks that cannot be used in this run. Hooks can change networks: one is built per arm."""
     settings = replace(c.first, **{**variant, **c.own(arm)})
     work = build(c.kind, settings, warn)
     if c.fork_step and not c.kind.forks().shared_trunk(c.settings) and work.tasks != tasks:
         work.close()
         words = " ".join(f"{name}={value}" for name, value in variant.items())
-        raise UsageError(f"--vary {words} changes the tasks: not all runs would fork at the same place in them")
+        raise UsageError(f"--vary {words} changes the tasks, so that not all runs would fork at the same task")
     try:
         drive(work, settings.hook, c.kind.forks().planned(settings, c.fork_step))
     except UsageError as error:
@@ -277,9 +289,10 @@ def _check_arm(c: Comparison, arm: str, variant: Variant, tasks: Sequence[Task],
 
 
 def _require_memory(c: Comparison, first: RunSettings, jobs: int, warn: Warn) -> Sequence[Task]:
-    """Raise UsageError where so many runs at a time need more memory than there is; returns the tasks.
+    """Raise UsageError if `jobs` simultaneous runs need more memory than is free; otherwise return the tasks.
 
-    first: the settings of the first run, in which is decided what they leave to be decided."""
+    In `first`, the settings of the first run, values such as "auto" are replaced by definite ones.
+    """
     work = build(c.kind, first, warn)
     runs = len(c.settings.of_seeds(c.seeds)) * len(c.points)
     try:
@@ -292,21 +305,19 @@ def _require_memory(c: Comparison, first: RunSettings, jobs: int, warn: Warn) ->
 
 
 def open_comparison(path: Path, jobs: int, warn: Warn = print) -> Comparison:
-    """Read comparison.json back, to go on with `jobs` runs at a time.
+    """Return the comparison in a folder, to be continued with `jobs` simultaneous runs.
 
-    Raises UsageError where there is no comparison, for other plug-ins than it was begun with, and where there is too
-    little memory for so many runs."""
+    Raises UsageError if there is none, if the plug-ins are others, or if the memory does not suffice for so many runs.
+    """
     comparison = read_comparison(path)
     require_memory(path, comparison, jobs, warn)
     return comparison
 
 
 def read_comparison(path: Path) -> Comparison:
-    """Read comparison.json back.
-
-    Raises UsageError where there is no comparison, and for other plug-ins than it was begun with."""
+    """Return the comparison in a folder. Raises UsageError if there is none, or the plug-ins are others."""
     file = path / FILE
-    data = read_json(file, f"{path} is no comparison")
+    data = read_json(file, f"{path} is not a comparison")
     types = get_type_hints(Comparison) | {"settings": dict[str, Any]}
     try:
         named = typed.fitted(data.pop("plugins", {}), dict[str, str], "plugins")
@@ -318,14 +329,13 @@ def read_comparison(path: Path) -> Comparison:
     except UsageError:
         raise
     except ValueError as error:
-        raise RunError(f"{file} was edited, or written by another version of supple: {error}") from error
+        raise RunError(f"{file} was edited or was written by another version of supple: {error}") from error
     _check(comparison := Comparison(**{**plan, "settings": settings}))
     return comparison
 
 
 def require_memory(path: Path, comparison: Comparison, jobs: int, warn: Warn) -> None:
-    """Raise UsageError where `jobs` runs at a time need more memory than there is, RunError where what was read in
-    `path` cannot be trained."""
+    """Raise UsageError if memory does not suffice for `jobs` simultaneous runs, RunError if the fork is impossible."""
     with flushing_denormals(comparison.settings.threads):
         tasks = _require_memory(comparison, comparison.first, jobs, warn)
     if not 0 <= comparison.fork_step < (total := tasks[-1].end):

@@ -1,4 +1,4 @@
-"""torch.compile for training steps: the options that suit them, and whether it works here."""
+"""torch.compile for training steps: suitable options, and a test whether it works on this machine."""
 
 from collections.abc import Callable
 from functools import cache
@@ -10,13 +10,16 @@ from torch.utils._python_dispatch import _disable_current_modes
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# C++ instead of Python between the kernels saves a fifth of the call; random activations draw as in eager mode.
+# C++ instead of Python between the kernels saves a fifth of the call; random activations draw as in eager mode
 _OPTIONS: dict[str, str | int | bool | Callable[..., object]] = {"cpp_wrapper": True, "fallback_random": True}
 
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
-    """Return the function as one graph for each combination of shapes, gradients that it takes (`torch.autograd.grad`)
-    in the same graph: in two, ReLU hands on a mask of booleans, which is slow to write."""
+    """Return the function, compiled to one graph per combination of shapes.
+
+    Gradients that it takes (`torch.autograd.grad`) are in the same graph. With two graphs, ReLU would pass a mask of
+    booleans between them, which is slow to write.
+    """
     torch._dynamo.config.recompile_limit = max(64, torch._dynamo.config.recompile_limit)
     torch._dynamo.config.trace_autograd_ops = True
     return torch.compile(function, fullgraph=True, dynamic=False, options=_OPTIONS)
@@ -24,10 +27,10 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
 
 @cache
 def can_compile() -> bool:
-    """Return whether torch.compile works here, tried on one addition: it needs a C++ compiler and Python's headers."""
+    """Return whether torch.compile works on this machine. It needs a C++ compiler and Python's headers."""
     try:
-        with _disable_current_modes():  # under one nothing is compiled, and nothing would be found out
+        with _disable_current_modes():  # nothing is compiled while a mode is active, so nothing would be tested
             torch.compile(lambda x: x + 1, options=_OPTIONS)(torch.zeros(8))
-    except Exception:  # whatever went wrong in there, the answer is no
+    except Exception:  # for any reason
         return False
     return True

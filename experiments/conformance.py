@@ -1,10 +1,11 @@
-"""What every intervention promises, tried on small networks: one's own before it is used, the toolkit's in its tests.
+"""Test on small networks whether an intervention keeps the rules for all interventions.
 
     for finding in conform("my_method(lam=0.5)"):
         print(finding)
 
-The networks are plain, one with a target network, and a stack of three; each is trained for a few updates, with every
-moment that the intervention has. An intervention may refuse a network, by ValueError in `attach`.
+Use it on your own interventions before you train with them; supple's tests use it on supple's. The networks are a plain
+one, one with a target network, and a stack of three. Each is trained for a few updates, with all moments of the
+intervention. An intervention may refuse a network by raising ValueError in `attach`.
 """
 
 import inspect
@@ -24,21 +25,21 @@ from .trial_networks import MEMBERS, NETWORKS, Network, network
 
 UPDATES, TASK = 8, 3  # updates of a trial, updates of a task
 APPLIED, SAVED = 4, 5  # updates before `apply`, and before the checkpoint
-ALL = "all"  # what is not of one network
+ALL = "all"  # stands for the network in findings that do not depend on one
 Bits = dict[str, Tensor]
 
 
 class Broken(Exception):
-    """A promise that is not kept; the message says how."""
+    """A rule is broken; the message says how."""
 
 
 class Refused(Exception):
-    """A network that the intervention does not take; the message is its reason."""
+    """The intervention refuses a network; the message is its reason."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Whether a promise is kept on a network. why: of what is not, and of what was refused."""
+    """Whether a rule ("promise") is kept on a network. `why` gives the reason if it is broken or refused."""
 
     promise: str
     network: str
@@ -53,7 +54,7 @@ class Finding:
 
 
 def attached(call: str, learner: Learner) -> Intervention:
-    """Return the intervention, attached. Raises Refused, or Broken where it refuses otherwise than it should."""
+    """Return the attached intervention. Raises Refused, or Broken if it gives no reason in one line."""
     parsed = parse_call(call)
     intervention = make(parsed.name, **parsed.params)
     try:
@@ -63,7 +64,7 @@ def attached(call: str, learner: Learner) -> Intervention:
             raise Broken(f"attach refuses without a reason in one line: {str(error)!r}") from error
         raise Refused(str(error)) from error
     if not intervention.concerns(learner):
-        raise Refused("it has no place there")
+        raise Refused("it does not act on this network")
     return intervention
 
 
@@ -86,7 +87,7 @@ def train(learner: Learner, it: Intervention, start: int = 0, end: int = UPDATES
 
 
 def tensors(learner: Learner) -> Bits:
-    """Return the tensors themselves: parameters, those of followers, slots of the optimizer."""
+    """Return the tensors by name, not copied: parameters, those of followers, optimizer slots."""
     found: Bits = dict(learner.module.named_parameters())
     for i, follower in enumerate(learner.followers):
         found |= {f"follower {i}'s {name}": tensor for name, tensor in follower.named_parameters()}
@@ -103,7 +104,7 @@ def copied(found: Bits) -> Bits:
 
 
 def differing(before: Bits, after: Bits) -> list[str]:
-    """Return the names of the tensors that differ in a bit, or are in one of the two alone."""
+    """Return the names of the tensors that differ in any bit, or exist only before or after."""
 
     def same(name: str) -> bool:
         pair = before.get(name), after.get(name)
@@ -114,21 +115,21 @@ def differing(before: Bits, after: Bits) -> list[str]:
     return [name for name in (before | after) if not same(name)]
 
 
-# -- promises ---------------------------------------------------------------------------------------------------------
+# -- rules ------------------------------------------------------------------------------------------------------------
 
 
 def explains_itself(call: str, new: Network) -> None:
-    """Require a name that is read as it is written, and a docstring."""
+    """Require a text form that is parsed back to the same intervention, and a docstring."""
     parsed = parse_call(call)
     it = make(parsed.name, **parsed.params)
     if parse_hook_text(str(it)).call != parsed:
-        raise Broken(f"its text {str(it)!r} is read as something else")
+        raise Broken(f"its text {str(it)!r} is parsed to something else")
     if not (inspect.getdoc(type(it)) or "").strip() or type(it).__doc__ is None:
-        raise Broken("its class has no docstring, of which `supple list interventions` shows the first sentence")
+        raise Broken("its class has no docstring, whose first sentence `supple list interventions` shows")
 
 
 def attaches(call: str, new: Network) -> None:
-    """Require that `attach` changes nothing of the learner, and that words and numbers are what they should be."""
+    """Require that `attach` changes nothing, and that `contract` and `numbers` return the right types."""
     learner = new()
     before = copied(tensors(learner))
     it = attached(call, learner)
@@ -136,9 +137,9 @@ def attaches(call: str, new: Network) -> None:
         raise Broken(f"attach changed {', '.join(changed[:3])}")
     words, numbers = it.contract(learner), it.numbers(learner)
     if not all(isinstance(word, str) for pair in words.items() for word in pair):
-        raise Broken("contract() is to return words by words")
+        raise Broken("contract() must return a dict from texts to texts")
     if strange := [name for name, value in numbers.items() if not isinstance(value, Tensor)]:
-        raise Broken(f"numbers() is to return tensors, and {strange[0]!r} is none")
+        raise Broken(f"numbers() must return tensors, but {strange[0]!r} is not one")
 
 
 def writes_in_place(call: str, new: Network) -> None:
@@ -149,11 +150,11 @@ def writes_in_place(call: str, new: Network) -> None:
     before = {name: (id(tensor), tensor.data_ptr()) for name, tensor in tensors(learner).items()}
     trained = learner.trained().keys()
     train(learner, it, APPLIED)
-    if learner.changes:  # which it may, where it says so
+    if learner.changes:  # an intervention that declares a change of structure may replace tensors
         return
     after = {name: (id(tensor), tensor.data_ptr()) for name, tensor in tensors(learner).items()}
     if moved := [name for name in before | after if before.get(name) != after.get(name)]:
-        raise Broken(f"{moved[0]} is another tensor than before: write into the one that is there (copy_, mul_, …)")
+        raise Broken(f"{moved[0]} was replaced by another tensor: write into the existing one (copy_, mul_, …)")
     if frozen := trained - learner.trained().keys():
         raise Broken(f"{min(frozen)} is no longer trained")
 
@@ -169,17 +170,17 @@ def names_what_it_wrote(call: str, new: Network) -> None:
     written = it.apply(learner)
     after: Bits = dict(learner.module.named_parameters())
     if not isinstance(written, list):
-        raise Broken(f"apply is to return a list of names, not {type(written).__name__}")
+        raise Broken(f"apply must return a list of names, not {type(written).__name__}")
     if strange := [name for name in written if name not in after]:
-        raise Broken(f"apply names {strange[0]!r}, which is no parameter")
+        raise Broken(f"apply names {strange[0]!r}, which is not a parameter")
     if len(set(written)) < len(written):
         raise Broken("apply names a parameter twice")
     if not learner.changes and (secret := [name for name in differing(before, after) if name not in written]):
-        raise Broken(f"apply wrote {secret[0]}, and does not name it")
+        raise Broken(f"apply wrote {secret[0]}, but does not name it")
 
 
 def writes_all_or_nothing(call: str, new: Network) -> None:
-    """Require that `apply`, where it cannot do its work, raises ValueError before it writes."""
+    """Require that `apply` raises ValueError before it writes anything if it cannot work."""
     for harm in (float("nan"), 0.0):
         learner = new()
         it = attached(call, learner)
@@ -193,13 +194,13 @@ def writes_all_or_nothing(call: str, new: Network) -> None:
             it.apply(learner)
         except ValueError as error:
             if changed := differing(before, tensors(learner)):
-                raise Broken(f"it refused a last layer of {harm} and had changed {changed[0]} by then") from error
+                raise Broken(f"it refused a last layer of {harm} but had already changed {changed[0]}") from error
         except Exception as error:
             raise Broken(f"with a last layer of {harm} it raised {type(error).__name__}: {error}") from error
 
 
 def draws_from_the_seed(call: str, new: Network) -> None:
-    """Require the same bits of the same seed, whatever PyTorch's global generator holds."""
+    """Require the same bits from the same seed, for any state of PyTorch's global generator."""
     ends = []
     for seed in (1, 2):
         learner = new()
@@ -211,11 +212,11 @@ def draws_from_the_seed(call: str, new: Network) -> None:
                 raise Broken("it draws from PyTorch's global generator: draw from learner.generator")
         ends.append(copied(tensors(learner)))
     if found := differing(*ends):
-        raise Broken(f"{found[0]} differs between two runs of one seed")
+        raise Broken(f"{found[0]} differs between two runs with the same seed")
 
 
 def survives_a_checkpoint(call: str, new: Network) -> None:
-    """Require that a run ends with the same bits if it is killed and goes on from a checkpoint."""
+    """Require that a run ends with the same bits if it is killed and resumed from a checkpoint."""
     whole, before, after = new(), new(), new()
     train(whole, attached(call, whole))
     it, resumed = attached(call, before), attached(call, after)
@@ -230,11 +231,11 @@ def survives_a_checkpoint(call: str, new: Network) -> None:
     resumed.load_state_dict(saved["intervention"])
     train(after, resumed, SAVED)
     if found := differing(tensors(whole), tensors(after)):
-        raise Broken(f"{found[0]} is another one after a checkpoint: all that it remembers belongs into state_dict")
+        raise Broken(f"{found[0]} differs in a resumed run: state_dict must contain all of the intervention's state")
 
 
 def treats_members_as_networks(call: str, new: Network) -> None:
-    """Require that each network of a stack comes out as it would be alone."""
+    """Require that each member of a stack ends with the same values as if it were trained alone."""
     stack = new()
     train(stack, attached(call, stack))
     for member in range(MEMBERS):
@@ -243,7 +244,7 @@ def treats_members_as_networks(call: str, new: Network) -> None:
         for name, value in alone.module.named_parameters():
             own = stack.module.get_parameter(name)[member]
             if own.shape != value.shape or not torch.allclose(own, value, rtol=1e-6, atol=1e-8):
-                raise Broken(f"{name} of network {member} differs from what it is without the others")
+                raise Broken(f"{name} of member {member} differs from its value when it is trained alone")
 
 
 Promise = Callable[[str, Network], None]
@@ -260,11 +261,15 @@ ON_A_STACK: dict[str, Promise] = {"treats networks of a stack as alone": treats_
 
 
 def conform(call: str, networks: Mapping[str, Network] | None = None) -> list[Finding]:
-    """Return what an intervention keeps of all that it promises, one finding for each promise and network.
+    """Return whether an intervention keeps the rules, as one finding per rule and network.
 
-    call: its name, with parameters where it needs them: "my_method(lam=0.5)". networks: name → what returns a learner
-    with an optimizer, a probe and a loss, the same at every call; default: those of this module.
-    Raises ValueError for an unknown name, or parameters that do not fit.
+    Args:
+        call: Its name, with parameters if needed: "my_method(lam=0.5)".
+        networks: Functions by name, each of which returns a learner with an optimizer, a probe and a loss, the same at
+            every call. By default, those of `trial_networks`.
+
+    Raises:
+        ValueError: The name is unknown, or its parameters are wrong.
     """
     parsed = parse_call(call)
     make(parsed.name, **parsed.params)
@@ -278,7 +283,7 @@ def conform(call: str, networks: Mapping[str, Network] | None = None) -> list[Fi
     finally:
         torch.set_num_threads(threads)
     if all(finding.outcome == "refused" for finding in found[1:]):
-        why = f"it refuses every network here, so that nothing could be tried: {found[1].why}"
+        why = f"it refuses every network here, so that nothing could be tested: {found[1].why}"
         found[0] = Finding(ITSELF, ALL, "broken", why)
     return found
 
@@ -290,6 +295,6 @@ def _find(words: str, promise: Promise, call: str, name: str, new: Network) -> F
         return Finding(words, name, "broken", str(error))
     except Refused as error:
         return Finding(words, name, "refused", str(error))
-    except Exception as error:  # the intervention's own
+    except Exception as error:  # raised by the intervention
         return Finding(words, name, "broken", f"{type(error).__name__}: {' '.join(str(error).split())}")
     return Finding(words, name, "kept")

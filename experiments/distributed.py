@@ -1,7 +1,7 @@
-"""Training on many processes, as `torchrun` starts them: gradients are averaged, the first process writes.
+"""Training in several processes, started by `torchrun`: gradients are averaged, and the first process writes.
 
-Every process holds the same weights, draws the same numbers and runs the same hooks; they differ in the micro-batches
-that they take only.
+All processes have the same weights, draw the same random numbers and run the same hooks. They differ only in their
+micro-batches.
 """
 
 import os
@@ -18,12 +18,12 @@ from .rundir import RunDirectory
 
 
 def world() -> int:
-    """Return how many processes `torchrun` started to train together; 1 without it."""
+    """Return the number of processes that `torchrun` started to train together, or 1 without torchrun."""
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def rank() -> int:
-    """Return which of them this is, from 0."""
+    """Return the index of this process, from 0."""
     return int(os.environ.get("RANK", "0"))
 
 
@@ -38,7 +38,7 @@ def first() -> bool:
 
 
 def together() -> None:
-    """Wait until every process is here."""
+    """Wait until all processes have reached this point."""
     if joined():
         dist.barrier()
 
@@ -53,7 +53,7 @@ def mean(value: Tensor) -> Tensor:
 
 @contextmanager
 def processes(device: str) -> Iterator[None]:
-    """Join the other processes that `torchrun` started, if any: over NCCL on GPUs, over gloo on CPUs."""
+    """Join the other processes started by `torchrun`, if any, with NCCL on GPUs and gloo on CPUs."""
     if world() == 1 or joined():
         yield
         return
@@ -67,7 +67,7 @@ def processes(device: str) -> Iterator[None]:
 
 
 class Onlooker(RunDirectory):
-    """The run directory as the other processes have it: they read it, and write nothing."""
+    """The run directory in processes other than the first, which read it but write nothing."""
 
     def start_logs(self, lengths: dict[str, int], seconds: float, logs: Sequence[str]) -> None:
         return
@@ -83,6 +83,6 @@ class Onlooker(RunDirectory):
 
 
 def open_run(path: Path) -> RunDirectory:
-    """Return the run in a folder, for this process."""
+    """Return the run directory for this process. Only the first process writes to it."""
     run = RunDirectory.open(path)
     return run if first() else Onlooker(path, run.config)

@@ -1,4 +1,4 @@
-"""Where a network that diverged is not finite."""
+"""Find the first tensor of a diverged network that is not finite."""
 
 from collections.abc import Iterator, Mapping
 
@@ -9,8 +9,7 @@ from ..interventions import Learner
 
 
 def first_not_finite(learners: Mapping[str, Learner]) -> str:
-    """Return words for the first tensor of the learners that holds NaN or infinity: weights and buffers in their
-    order, then the optimizer's."""
+    """Return a text that names the first tensor with NaN or infinity: weights and buffers, then optimizer slots."""
     for name, learner in learners.items():
         for what, tensor in _tensors(learner):
             if not bool(torch.isfinite(tensor).all()):

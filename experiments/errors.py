@@ -1,31 +1,31 @@
-"""The two ways in which a run can be refused; `scripts/` turns each into one line and an exit code."""
+"""The exceptions of runs. `scripts/` prints each as one line and ends with an exit code."""
 
 
 class UsageError(ValueError):
-    """A request cannot be met as it was made (exit code 2)."""
+    """A request is invalid (exit code 2)."""
 
 
 class RunError(RuntimeError):
-    """The run could not go on (exit code 1)."""
+    """A run cannot continue (exit code 1)."""
 
 
 class CheckpointError(RunError):
-    """A checkpoint that is truncated, corrupted or foreign; the message names the file."""
+    """A checkpoint is truncated, corrupted or not one of this run; the message names the file."""
 
 
 class Diverged(RunError):
-    """Training came to a number that is not finite."""
+    """Training produced a number that is not finite."""
 
 
 class EnvironmentFailed(RunError):
-    """An environment misbehaved; once it is mended, the run can go on."""
+    """An environment failed. The run can be resumed when the environment is fixed."""
 
 
 class DiskError(RunError):
-    """The disk failed (it is full, say), which is no fault of the run: every other run would fail as well."""
+    """The disk failed, for example because it is full. Every other run would fail too."""
 
 
-# what PyTorch, CUDA and the loader of shared libraries say
+# parts of the messages of PyTorch, CUDA and the loader of shared libraries
 OUT_OF_MEMORY = (
     "can't allocate memory",
     "not enough memory",
@@ -36,12 +36,12 @@ OUT_OF_MEMORY = (
 
 
 def in_words(error: BaseException) -> str:
-    """Return what happened, in one line."""
+    """Return a one-line description of an exception."""
     text = " ".join(str(error).split())
     if isinstance(error, (RunError, UsageError)):
         return text
     if is_out_of_memory(error):
-        return f"out of memory ({text or 'the system gave none'}): a smaller network, batch or memory needs less"
+        return f"out of memory ({text or 'an allocation failed'}): use a smaller network, batch or replay memory"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 

@@ -1,4 +1,4 @@
-"""How long the runs of a sweep would take, by training one of each study for a moment."""
+"""Estimate how long a sweep will take, by training one run of each study for a short time."""
 
 import tempfile
 import time
@@ -11,12 +11,12 @@ from .jobs import Job
 from .runs import build, create, train
 from .settings import RunSettings
 
-SECONDS, LEAST = 60.0, 5.0  # that are spent on all studies, and on each at least
+SECONDS, LEAST = 60.0, 5.0  # spent on all studies together, and at least on each
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Hold what is left to train of a study: runs, their steps in all, and steps a second of one run by itself."""
+    """The remaining work of a study: its runs, their steps in total, and the steps per second of one run alone."""
 
     study: str
     runs: int
@@ -24,18 +24,19 @@ class Estimate:
     speed: float
 
     def hours(self, jobs: int) -> float:
-        """Return the hours that it takes with so many runs at a time, if none slows another."""
+        """Return the hours that this takes with `jobs` runs at a time, if they do not slow each other."""
         return self.steps / self.speed / 3600 / jobs
 
 
 class _Enough(Exception):
-    """The moment is over."""
+    """Raised when a run has been timed for long enough."""
 
 
 def estimates(jobs: Sequence[Job]) -> Iterator[Estimate]:
-    """Yield an estimate for each study that has runs left, whose first run is trained for its share of a minute.
+    """Yield an estimate for each study with runs left, by training its first run for an equal share of a minute.
 
-    A run that ends sooner is measured by its whole time. Nothing is left on the disk."""
+    Each study gets at least 5 s. A run that ends sooner is timed as a whole. Nothing is left on the disk.
+    """
     left = [(study, list(own)) for study, own in groupby((job for job in jobs if job.open), lambda job: job.study)]
     for study, own in left:
         settings = _alone(own[0])
@@ -48,18 +49,18 @@ def estimates(jobs: Sequence[Job]) -> Iterator[Estimate]:
 
 
 def _alone(job: Job) -> RunSettings:
-    """Return the settings of a run that has no trunk, and no hooks, which could have no moment in it."""
+    """Return the settings of a run without a trunk, and without hooks, which might never fire in so short a time."""
     first = next(iter(job.settings.of_seeds(job.seeds).values()), job.settings)
     return replace(first, hook=())
 
 
 def _speed(job: Job, settings: RunSettings, seconds: float) -> float:
-    """Return the steps a second of a run, without those of its first moments: something may be compiled then."""
+    """Return the steps per second of a run, excluding its first stretch, in which functions may be compiled."""
     seen: list[tuple[float, int]] = []
 
     def watch(step: int) -> None:
         seen.append((time.monotonic(), step))
-        if len(seen) > 1 and seen[-1][0] - seen[1][0] > seconds:  # between the first two something may be compiled
+        if len(seen) > 1 and seen[-1][0] - seen[1][0] > seconds:  # compilation may happen between the first two
             raise _Enough
 
     began = time.monotonic()

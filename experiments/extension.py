@@ -1,4 +1,4 @@
-"""A run that goes on for longer than it was planned."""
+"""Extend a run beyond its planned number of steps."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -14,23 +14,30 @@ from .runs import build, drive, plain, settings_of
 
 
 def extend(path: Path, steps: int, warn: Warn) -> None:
-    """Plan a run for so many steps in all, of which `supple resume` then takes those that are left.
+    """Set the length of a run to `steps` steps in total, so that `supple resume` trains the additional ones.
 
-    Fractions in hooks keep their old meaning, and a line says so. What happened at the old end has happened: the run is
-    not the one that would have been planned for so long from the beginning.
+    Fractions in hooks keep their old meaning, and the user is told so. The run is not the same as one planned with this
+    length from the beginning, because its old end has had its effects.
 
-    Raises UsageError, with nothing changed, for what cannot go on, RunError where another process is at work on it.
+    Args:
+        path: The run directory.
+        steps: The new total number of steps.
+        warn: Called with lines for the user.
+
+    Raises:
+        UsageError: The run cannot be extended; nothing was changed.
+        RunError: Another process is training the run.
     """
     with claim(path, PATIENCE):
         run = RunDirectory.open(path)
         config, file = run.config, path / "config.json"
         if config["arm"] or config["start_step"] or config["stop_step"] is not None:
-            raise UsageError(f"{path} is part of a comparison, whose runs end together: it cannot go on for longer")
+            raise UsageError(f"{path} cannot be extended: it is part of a comparison, whose runs all end together")
         kind, settings = settings_of(config, file)
         settings = settings.longer(steps)
         for hook in filter(None, map(parse_hook, settings.hook)):
             if hook.intervention.has("finish_task"):
-                raise UsageError(f"{hook.text} has taken the old end for the end of a task: it cannot go on for longer")
+                raise UsageError(f"{path} cannot be extended: {hook.text} has acted on the old end as a task's end")
         with flushing_denormals(settings.threads):
             work = build(kind, settings, warn)
             try:
@@ -46,4 +53,4 @@ def extend(path: Path, steps: int, warn: Warn) -> None:
                 "planned_steps": planned, "identity": run.identity,
             },
         )  # fmt: skip
-        warn(f"{path} goes on to step {tasks[-1]['end']:,}; fractions in its hooks are of {planned:,} steps as before")
+        warn(f"{path} now ends at step {tasks[-1]['end']:,}; fractions in its hooks still refer to {planned:,} steps")

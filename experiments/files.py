@@ -1,5 +1,4 @@
-"""What runs and models need of the file system: plain files only, sums, links, bytes on the disk, folders that appear
-whole."""
+"""File system functions for runs and models: plain files only, checksums, links, durable and atomic writes."""
 
 import errno
 import fcntl
@@ -17,7 +16,7 @@ from .errors import CheckpointError
 
 
 def sync(path: Path) -> None:
-    """Force a file or a folder's entries to the disk."""
+    """Flush a file, or the entries of a folder, to the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -26,13 +25,15 @@ def sync(path: Path) -> None:
 
 
 class NotPlain(OSError):
-    """A symbolic link, a pipe, a folder or a device, where supple writes plain files and folders only."""
+    """A symbolic link, pipe, folder or device was found where supple expects a plain file or folder of its own."""
 
 
 def opened(file: Path, mode: Literal["rb", "wb", "ab"]) -> BinaryIO:
-    """Open a plain file; "wb" and "ab" make one where there is none.
+    """Open a plain file. "wb" and "ab" create it if it does not exist.
 
-    Raises NotPlain for a symbolic link, which could lead out of the folder, and for a pipe, which could block."""
+    Raises:
+        NotPlain: It is a symbolic link, which could lead out of the folder, or a pipe, which could block.
+    """
     return open(file, mode, opener=_plain_handle)
 
 
@@ -42,7 +43,7 @@ def _plain_handle(name: str, flags: int) -> int:
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise _link(name) from None
-        if error.errno in (errno.EISDIR, errno.ENXIO):  # a pipe that nobody reads
+        if error.errno in (errno.EISDIR, errno.ENXIO):  # ENXIO: a pipe that no process reads
             raise NotPlain(error.errno, "not a plain file", name) from None
         raise
     if not stat.S_ISREG(os.fstat(handle).st_mode):
@@ -52,7 +53,7 @@ def _plain_handle(name: str, flags: int) -> int:
 
 
 def require_own(folder: Path) -> None:
-    """Raise NotPlain for a folder of a run that is a symbolic link: what is written or removed there is elsewhere."""
+    """Raise NotPlain if a folder of a run is a symbolic link, since files elsewhere would be written or removed."""
     if folder.is_symlink():
         raise _link(str(folder))
 
@@ -76,14 +77,14 @@ def read(file: Path) -> bytes:
 
 
 def write(file: Path, data: bytes) -> None:
-    """Write a file, down to the disk."""
+    """Write a file and flush it to the disk."""
     with opened(file, "wb") as stream:
         stream.write(data)
     sync(file)
 
 
 def replace(file: Path, data: bytes) -> None:
-    """Write a file at once: whoever reads finds the old one or the new one whole. Raises OSError, which names it."""
+    """Write a file atomically: readers find either the old file or the complete new one. Raises OSError."""
     temporary = file.with_name(file.name + ".tmp")
     try:
         write(temporary, data)
@@ -100,7 +101,7 @@ def sha256(data: bytes) -> str:
 
 
 def verify(file: Path, expected: str) -> None:
-    """Compare a file's SHA-256 sum, a piece at a time. Raises CheckpointError if it is not as expected."""
+    """Raise CheckpointError if a file cannot be read or its SHA-256 sum is not the expected one."""
     try:
         with opened(file, "rb") as stream:
             found = hashlib.file_digest(cast(BufferedReader, stream), "sha256").hexdigest()
@@ -111,7 +112,7 @@ def verify(file: Path, expected: str) -> None:
 
 
 def link(source: Path, target: Path) -> None:
-    """Give a file a second name; a copy where the file system has no hard links, or no more of them."""
+    """Hard-link a file, or copy it if the file system cannot make another hard link."""
     try:
         os.link(source, target)
     except OSError:
@@ -120,10 +121,13 @@ def link(source: Path, target: Path) -> None:
 
 @contextmanager
 def appearing(target: Path) -> Iterator[Path]:
-    """Return a temporary folder, which becomes `target` once it is filled and on the disk, or else vanishes."""
+    """Return a temporary folder for the block to fill, then flush it and rename it to `target`.
+
+    If an exception is raised, the temporary folder is removed.
+    """
     temporary = target.with_name(f"tmp-{target.name}")
     target.parent.mkdir(parents=True, exist_ok=True)
-    shutil.rmtree(temporary, ignore_errors=True)  # of a process that was killed here
+    shutil.rmtree(temporary, ignore_errors=True)  # left by a process that was killed here
     try:
         temporary.mkdir()
         yield temporary
@@ -141,7 +145,7 @@ def appearing(target: Path) -> Iterator[Path]:
 
 @contextmanager
 def in_turn(folder: Path) -> Iterator[None]:
-    """Let processes that write in a folder do so one after another, where the file system has locks."""
+    """Hold a lock on a folder, so that processes write in it one after another, if the file system has locks."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         with suppress(OSError):
@@ -152,6 +156,6 @@ def in_turn(folder: Path) -> Iterator[None]:
 
 
 def refusal(file: Path, error: OSError) -> CheckpointError:
-    """Return what to raise for a file of a checkpoint that could not be read."""
+    """Return the exception to raise for a file of a checkpoint that could not be read."""
     missing = isinstance(error, FileNotFoundError)
     return CheckpointError(f"{file}: missing" if missing else f"{file}: unreadable ({error.strerror})")

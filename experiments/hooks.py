@@ -1,4 +1,4 @@
-"""The hooks' driver: asks each hook's schedule at each moment, applies what is due, and logs what it did."""
+"""The driver of hooks: it asks the schedules of all hooks, applies the interventions that fire, and logs them."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -29,31 +29,28 @@ LogEvent = Callable[..., None]
 
 @dataclass(frozen=True)
 class Asked:
-    """Say what a run measures besides the cheap metrics.
+    """The measurements of a run besides the cheap metrics."""
 
-    costly: what is costly too, such as the Hessian's largest eigenvalue. trainability: whether it is. learning: names
-    of what is said of learning itself, such as policy/entropy.
-    """
-
-    costly: bool = False
+    costly: bool = False  # the costly metrics, such as the Hessian's largest eigenvalue
     trainability: bool = False
-    learning: tuple[str, ...] = ()
+    learning: tuple[str, ...] = ()  # names of statistics of training, such as policy/entropy
 
 
 NOTHING = Asked()
 
 
 class Remembered(TypedDict):
-    """The state of a hook: its schedule's memory, by learner, and what its intervention saved."""
+    """The state of a hook: the memory of its schedule by learner, and the state of its intervention."""
 
     memory: dict[str, Memory]
     intervention: dict[str, Any]
 
 
 class HookDriver:
-    """The hooks of a run over all its learners; each acts on those that `Hook.concerns` names.
+    """The hooks of a run. Each acts on the learners that `Hook.concerns` selects.
 
-    Moments reach it in three ways: `passed` (steps went by), `switched` (a task begins), `measured`.
+    The loop tells the driver of three kinds of moments: `passed` (after steps), `switched` (a task begins) and
+    `measured` (after a measurement).
     """
 
     def __init__(
@@ -67,15 +64,24 @@ class HookDriver:
         asked: Asked = NOTHING,
         planned: int | None = None,
     ) -> None:
-        """total, start: the run's steps and the step at which it begins. log: takes an event's fields.
-        planned: the steps that fractions in schedules are of, where that is not `total`.
-        asked: what the run, and so events, measure besides the cheap metrics.
-        ends: nothing is learned after `total`, so what recurs (`every`, `when`) is not due there any more.
+        """Attach the hooks to the learners.
 
-        learners: by their own names, as in metrics and hooks. Raises ValueError for a hook that names none of
-        them, for one that an intervention refuses, and for a condition on a metric that there is not."""
+        Args:
+            hooks: The hooks.
+            learners: The learners by name, as in metrics and hooks.
+            log: Called with the fields of an event.
+            total: Number of steps of the run.
+            start: The step at which the run begins.
+            ends: Whether training ends at `total`, so that recurring hooks (`every`, `when`) do not fire there.
+            asked: What the run and its events measure besides the cheap metrics.
+            planned: The steps that fractions in schedules refer to; None for `total`.
+
+        Raises:
+            ValueError: A hook names no learner of the run, is refused by its intervention, or has a condition on a
+                metric that does not exist.
+        """
         self.hooks, self.learners, self.log = list(hooks), learners, log
-        self.fresh = self.hooks  # those of which a checkpoint that was loaded knew nothing
+        self.fresh = self.hooks  # the hooks that are not in the checkpoint that was loaded
         self.total, self.start, self.ends = total, start, ends
         self.planned = total if planned is None else planned
         self.asked = asked
@@ -100,7 +106,7 @@ class HookDriver:
 
     @property
     def precedes_updates(self) -> bool:
-        """Whether any hook acts between the gradients and the optimizer step, and needs `.grad` to be set."""
+        """Whether any hook acts between the backward pass and the optimizer step, and needs `.grad` to be set."""
         return bool(self._before)
 
     @property
@@ -109,26 +115,24 @@ class HookDriver:
         return bool(self._before or self._after)
 
     def penalty(self, learner: Learner) -> Tensor:
-        """Return the sum of all loss terms of this learner, 0 where no hook has one for it;
-        only called where `penalizes`."""
+        """Return the sum of the hooks' loss terms for this learner, or 0 if there are none. Requires `penalizes`."""
         terms = [hook.intervention.penalty(learner) for hook in self._penalties if hook.concerns(learner)]
         return torch.stack(terms).sum() if terms else next(learner.module.parameters()).new_zeros(())
 
     def before_update(self, learner: Learner) -> None:
-        """Let hooks act before an optimizer step of this learner, with the gradients in `.grad`."""
+        """Call the hooks that act before an optimizer step of this learner. Gradients must be in `.grad`."""
         for hook in self._before:
             if hook.concerns(learner):
                 hook.intervention.before_update(learner)
 
     def after_update(self, learner: Learner) -> None:
-        """Let hooks act after an optimizer step of this learner."""
+        """Call the hooks that act after an optimizer step of this learner."""
         for hook in self._after:
             if hook.concerns(learner):
                 hook.intervention.after_update(learner)
 
     def numbers(self) -> dict[str, Tensor]:
-        """Return what the hooks count of their own doing, `learner/name` → a number,
-        or one for each member, (members,)."""
+        """Return the hooks' own statistics: `learner/name` → a tensor of shape () or, for a stack, (members,)."""
         return {
             f"{learner.name}/{name}": value
             for hook in self.hooks
@@ -138,41 +142,48 @@ class HookDriver:
         }
 
     def finished(self, fresh: bool = False) -> None:
-        """Let hooks act at a task's end, where the learners' data are still its own. fresh: only those that no
-        checkpoint knows, as a fork's own where it begins."""
+        """Call the hooks that act at the end of a task, while the learners' data still belong to that task.
+
+        With `fresh`, only hooks that are not in the loaded checkpoint are called, such as an arm's own at the fork.
+        """
         for hook in self.fresh if fresh else self.hooks:
             for learner in self.learners.values():
                 if hook.intervention.has("finish_task") and hook.concerns(learner):
                     hook.intervention.finish_task(learner)
 
     def passed(self, previous: int, step: int) -> None:
-        """Apply what is due now that the steps in (previous, step] went by."""
+        """Apply the hooks that fire after the steps in (previous, step]."""
         self._ask(Moment(previous, step, self.planned, self.start))
 
     def switched(self, step: int, switch: int) -> None:
-        """Apply what is due at the `switch`-th task switch, which happens at `step`."""
+        """Apply the hooks that fire at the `switch`-th task switch, which is at `step`."""
         self._ask(Moment(step, step, self.planned, self.start, switch=switch))
 
     def measured(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Apply what is due on new measurements, named `learner/metric`;
-        one without a learner's name is every learner's."""
+        """Apply the hooks that fire on new measurements, `learner/metric` → value.
+
+        A name without a learner refers to every learner.
+        """
         self._ask(Moment(step, step, self.planned, self.start, metrics=metrics))
 
     def _check(self, hook: Hook, when: When) -> None:
-        """Raise ValueError for a condition on what is not measured."""
+        """Raise ValueError for a condition on a metric that is not measured."""
         metric, known = when.metric, self._measured(hook)
         if metric in known:
             return
         name = metric.rpartition("/")[2] if metric.partition("/")[0] in self.learners else metric
         if name in TRAINABILITY:
-            raise ValueError(f"{hook.text}: {name} is measured only where it is asked for (--trainability-every)")
+            raise ValueError(f"{hook.text}: {name} is measured only with --trainability-every")
         if name in METRICS and METRICS[name].costly:
-            raise ValueError(f"{hook.text}: {name} is measured only where it is asked for (--curvature)")
+            raise ValueError(f"{hook.text}: {name} is measured only with --curvature")
         raise ValueError(f"{hook.text}: unknown metric {metric!r}{did_you_mean(metric, known)}")
 
     def _measured(self, hook: Hook) -> list[str]:
-        """The names that a hook's condition can ask for: metrics of the learners that it acts on, also by layer where
-        they are; those of any learner, with its name in front; and what is said of learning itself."""
+        """Return the names that a hook's condition can use.
+
+        These are the metrics of the learners on which the hook acts (also by layer), those of any learner after the
+        learner's name, and statistics of training.
+        """
         bare, full = [], []
         for learner in self.learners.values():
             own = [
@@ -207,15 +218,15 @@ class HookDriver:
         started = time.perf_counter()
         try:
             written = hook.intervention.apply(learner)
-        except ValueError as error:  # a layer that died or diverged, say: nothing was written
+        except ValueError as error:  # such as a layer that is dead or has diverged: nothing was written
             raise RunError(f"{hook.text} on {learner.name} at step {moment.step}: {error}") from error
         seconds = time.perf_counter() - started
         now, after, change = View(learner), snapshot(learner.module), {}
         shapes = [{name: w.shape for name, w in state.items()} for state in (weights, after)]
-        if shapes[0] == shapes[1]:  # else there is no old weight for each new one
+        if shapes[0] == shapes[1]:  # otherwise not every new weight has an old one to compare with
             change = {"sfe": sfe(weights, after), "sfe_normalized": sfe(weights, after, normalized=True)}
             if was.has_units:
-                turned = map(feature_covariance_distance, was.features, now.features)  # of each member of a stack
+                turned = map(feature_covariance_distance, was.features, now.features)  # one per member of a stack
                 change["feature_covariance_distance"] = fmean(turned)
         self.log(
             event="intervention",
@@ -232,7 +243,7 @@ class HookDriver:
         )
 
     def _looked_at(self, view: View) -> dict[str, float]:
-        """Return what an event says of a learner; of a stack the members' means, as a whole."""
+        """Return the metrics of a learner for an event. For a stack, trainability is the mean over its members."""
         found = trainability(view) if self.asked.trainability else None
         fitted = {} if found is None else {name: float(value.mean()) for name, value in found.numbers().items()}
         return measure(view, costly=self.asked.costly) | fitted
@@ -241,9 +252,10 @@ class HookDriver:
         return {hook.text: hook.state_dict() for hook in self.hooks}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the hooks' state; those that the checkpoint does not know (a fork's own) begin fresh.
+        """Restore the state of the hooks. Hooks that are not in the checkpoint, such as an arm's own, begin fresh.
 
-        Raises ValueError for what is remembered of a parameter, by its name, in another shape or type."""
+        Raises ValueError if a tensor in the state differs in shape or dtype from the parameter whose name it has.
+        """
         self.fresh = [hook for hook in self.hooks if hook.text not in state]
         for learner in self.learners.values():
             tensors = {**dict(learner.module.named_parameters()), **dict(learner.module.named_buffers())}
@@ -257,18 +269,19 @@ class HookDriver:
 
 
 def _placed(state: Any, devices: Mapping[str, torch.device | None], device: torch.device | None = None) -> Any:
-    """Return a state whose numbers below an entry named as a learner is are on that learner's device: checkpoints are
-    read to the CPU. States of generators, which are bytes, stay there."""
+    """Return a state with all floating-point tensors under a learner's name on that learner's device.
+
+    Checkpoints are read to the CPU. The states of generators, which are bytes, stay there.
+    """
     if isinstance(state, dict):
         return {key: _placed(value, devices, devices.get(key, device)) for key, value in state.items()}
     return state.to(device) if isinstance(state, Tensor) and state.is_floating_point() else state
 
 
 def _check_remembered(state: Any, tensors: Mapping[str, Tensor], learner: str, inside: bool = False) -> None:
-    """Raise ValueError where an entry of a state, below one named as the learner is, has the name of one of its tensors
-    and is not like it."""
+    """Raise ValueError if a tensor in a state, under the learner's name, is not like the learner's of that name."""
     for key, value in state.items() if isinstance(state, dict) else ():
-        if inside and key in tensors and isinstance(value, Tensor):  # others are of one parameter: its steps, say
-            alike(value, tensors[key].detach(), f"what a hook remembers of {key} of '{learner}'")
+        if inside and key in tensors and isinstance(value, Tensor):  # dicts hold other data of one parameter
+            alike(value, tensors[key].detach(), f"the state of a hook for {key} of '{learner}'")
         else:
             _check_remembered(value, tensors, learner, inside or key == learner)

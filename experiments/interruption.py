@@ -1,8 +1,7 @@
-"""Ctrl-C and SIGTERM: a process ends at once, in one line, wherever it is.
+"""Ctrl-C and SIGTERM: a process ends immediately and prints one line, wherever it is.
 
-An exception in place of that could come in the middle of an import, of a compilation or of a destructor, where it is
-turned into another one or lost. And nothing is owed to the exception: a run may be killed at any moment as it is, for
-whatever it leaves half-done lies under a temporary name.
+No exception is raised. In the middle of an import, a compilation or a destructor, it could be converted or lost. It is
+also not needed: a run can be killed at any time, because incomplete files have temporary names.
 """
 
 import os
@@ -15,12 +14,12 @@ from types import FrameType
 Action = Callable[[], str | None]
 
 _actions: list[Action] = []
-SHOW_CURSOR = "\x1b[?25h"  # which a progress display hides
+SHOW_CURSOR = "\x1b[?25h"  # a progress display hides it
 
 
 @contextmanager
 def watching() -> Iterator[None]:
-    """Let SIGINT and SIGTERM end this process, within this block, in one line."""
+    """End this process with one line if SIGINT or SIGTERM arrives within this block."""
     numbers = (signal.SIGINT, signal.SIGTERM)
     before = [signal.signal(number, _leave) for number in numbers]
     try:
@@ -32,7 +31,7 @@ def watching() -> Iterator[None]:
 
 @contextmanager
 def at_interruption(action: Action) -> Iterator[None]:
-    """Let an interruption within this block call `action`, which cleans up, says what there is to say, or both."""
+    """Call `action` if this process is interrupted within this block. It may clean up, and return a text or None."""
     _actions.append(action)
     try:
         yield
@@ -41,7 +40,7 @@ def at_interruption(action: Action) -> Iterator[None]:
 
 
 def undo() -> str:
-    """Call every action, the innermost first, and return the first words that one of them says."""
+    """Call all actions, the innermost first, and return the first text that one of them returns."""
     said = [words for action in reversed(_actions) if (words := action())]
     return said[0] if said else ""
 
@@ -51,6 +50,6 @@ def _leave(number: int, frame: FrameType | None) -> None:
     line = f"supple: {what}{words and f'; {words}'}\n"
     if sys.stderr and sys.stderr.isatty():
         line = f"{SHOW_CURSOR}\n{line}"
-    if os.environ.get("RANK", "0") == "0":  # of processes that torchrun started the first speaks for all
-        os.write(2, line.encode())  # not print: what was being printed may hold the stream
+    if os.environ.get("RANK", "0") == "0":  # among processes started by torchrun, only the first prints
+        os.write(2, line.encode())  # not print: the interrupted code may hold the stream's lock
     os._exit(128 + number)

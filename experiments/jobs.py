@@ -1,7 +1,7 @@
-"""The runs of a comparison as a queue of folders: whoever comes takes the first that can begin.
+"""The runs of a comparison as a queue of folders. A worker takes the first run that can start.
 
-What became of a run stands in its folder, in outcome.json, and who is at work on it in its claim. So any number of
-workers can take run after run, and none needs to know of another.
+The folder of a run says how the run ended (outcome.json) and which process is training it (its claim). Any number of
+workers can therefore share a queue without knowing of each other.
 """
 
 import time
@@ -23,13 +23,15 @@ from .settings import RunSettings, Seeds
 
 OUTCOME = "outcome.json"
 FINISHED, FAILED = "finished", "failed"
-POLL = 0.1  # seconds between two looks at a queue in which all is in other hands
+POLL = 0.1  # seconds between checks of a queue while other workers have all runs that can start
 
 
 @dataclass(frozen=True)
 class Job:
-    """One run of a comparison that lies in `path`: the trunk of a seed or of a stack of them (`arm` None), or an arm,
-    in one variant of the settings. study: the comparison's name in a sweep."""
+    """One run of the comparison in `path`: an arm, or a trunk if `arm` is None, in one variant of the settings.
+
+    It has one seed, or several if they are trained as a stack. `study` is the comparison's name in a sweep.
+    """
 
     path: Path
     comparison: Comparison
@@ -40,7 +42,7 @@ class Job:
 
     @property
     def trunk(self) -> "Job | None":
-        """The run from whose end this one goes on; None where it begins at step 0."""
+        """The run from whose end this one continues; None if it begins at step 0."""
         if self.arm is None or not self.comparison.fork_step:
             return None
         variant = self.variant if self.variant in self.comparison.trunks else {}
@@ -62,21 +64,21 @@ class Job:
         c = self.comparison
         return replace(c.settings.of_seeds(c.seeds)[self.seeds], **self.variant)
 
-    # -- what became of it --------------------------------------------------------------------------------------
+    # -- its outcome --------------------------------------------------------------------------------------------
 
     @property
     def outcome(self) -> dict[str, Any] | None:
-        """The outcome: {"outcome": "finished"}, or "failed" with a reason. None while it is not at its end."""
+        """The outcome: {"outcome": "finished"}, or "failed" with a reason. None if the run has not ended."""
         file = self.folder / OUTCOME
         return read_json(file, str(file)) if file.exists() else None
 
     def ended(self, outcome: str, **more: Any) -> None:
-        """Write down what became of it."""
+        """Record the outcome of the run."""
         self.folder.mkdir(parents=True, exist_ok=True)
         write_json(self.folder / OUTCOME, {"outcome": outcome, **more})
 
     def forget(self) -> None:
-        """Let it be tried again."""
+        """Remove the outcome, so that the run is tried again."""
         (self.folder / OUTCOME).unlink(missing_ok=True)
 
     @property
@@ -85,16 +87,16 @@ class Job:
 
     @property
     def open(self) -> bool:
-        """Whether it may still come to its end."""
+        """Whether the run still has to be trained: it has no outcome, and its trunk has not failed."""
         return self.outcome is None and not (self.trunk and self.trunk.failed)
 
     @property
     def ready(self) -> bool:
-        """Whether it can begin: where it has a trunk, that is at its end."""
+        """Whether the run can start: it has no trunk, or its trunk has ended."""
         return self.trunk is None or self.trunk.outcome is not None
 
     def claim(self) -> Claim | None:
-        """Return a claim on its folder; None if another process has one."""
+        """Return a claim on the folder of the run, or None if another process has one."""
         self.folder.mkdir(parents=True, exist_ok=True)
         try:
             return claim(self.folder)
@@ -102,20 +104,22 @@ class Job:
             return None
 
     def left(self, reason: str) -> None:
-        """Write down that it failed, for its process died at it, unless another process goes on with it already."""
+        """Record that the run failed because its process died, unless another process has taken it over."""
         if held := self.claim():
             with held:
                 if self.outcome is None:
                     self.ended(FAILED, reason=reason)
 
-    # -- how it is trained ---------------------------------------------------------------------------------------
+    # -- its training --------------------------------------------------------------------------------------------
 
     def attempt(self, held: Claim, progress: Callable[[int, int], None], warn: Warn) -> None:
-        """Bring it to its end, and write down its outcome, whatever becomes of it.
+        """Train the run to its end and record its outcome. `progress` takes the current and the last step.
 
-        held: this process's claim on its folder. progress: takes the step and the last one.
-        Another process may have taken it over meanwhile, and then writes down what becomes of it.
-        Raises DiskError, which every other run would meet as well."""
+        If another process has taken the run over in the meantime, that process records the outcome.
+
+        Raises:
+            DiskError: The disk failed, so that other runs would fail too.
+        """
         try:
             if self._begin():
                 end = RunDirectory.open(self.folder).end
@@ -130,8 +134,10 @@ class Job:
             self.ended(FAILED, reason=in_words(error), **({} if known else {"traceback": traceback.format_exc()}))
 
     def _begin(self) -> bool:
-        """Make its folder where there is none yet. Returns whether there is one: where its trunk turns out to be
-        damaged, that has to come to its end again, from an earlier checkpoint."""
+        """Make the folder of the run if there is none, and return whether there is one now.
+
+        There is none if the trunk turns out to be damaged. The trunk is then trained again from an earlier checkpoint.
+        """
         if (self.folder / "config.json").exists():
             return True
         c, settings = self.comparison, self.settings
@@ -163,9 +169,9 @@ class Job:
         return True
 
     def _configuration(self, settings: RunSettings) -> dict[str, Any]:
-        """Return the contents of config.json of a run that is no part of a comparison."""
+        """Return the contents of config.json for a run that is not part of a comparison."""
         kind = self.comparison.kind
-        work = build(kind, settings, lambda line: None)  # what there was to say was said when all was checked
+        work = build(kind, settings, lambda line: None)  # the user saw any warnings when the comparison was checked
         try:
             config = configuration(kind, settings, work, self.comparison.command)
         finally:
@@ -174,7 +180,7 @@ class Job:
 
 
 def jobs_of(path: Path, comparison: Comparison, study: str = "") -> list[Job]:
-    """Return every run of a comparison that lies in `path`, trunks first. study: its name in a sweep."""
+    """Return all runs of the comparison in `path`, trunks first. `study` is the comparison's name in a sweep."""
     seeds = list(comparison.settings.of_seeds(comparison.seeds))
     trunks = [(None, variant) for variant in comparison.trunks] if comparison.fork_step else []
     return [
@@ -188,12 +194,14 @@ def jobs_of(path: Path, comparison: Comparison, study: str = "") -> list[Job]:
 def work_off(jobs: list[Job], attempt: Callable[[Job, Claim], None]) -> None:
     """Attempt one job after another, each with a claim on its folder, until all have an outcome.
 
-    Waits where all that is left is in other hands, or goes on from what is. An arm whose trunk failed is left."""
-    while left := [job for job in jobs if job.open]:  # of all: a trunk that turns out to be damaged is open again
+    Waits while the remaining jobs are claimed by other processes or depend on such jobs. Arms whose trunk failed are
+    skipped.
+    """
+    while left := [job for job in jobs if job.open]:  # of all jobs: a trunk that turns out to be damaged is open again
         for job in left:
             if job.ready and (held := job.claim()):
                 with held:
-                    if job.open:  # nobody was faster
+                    if job.open:  # no other process was faster
                         attempt(job, held)
                 break
         else:

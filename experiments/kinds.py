@@ -1,7 +1,7 @@
-"""The kinds of runs, by name: everything that depends on what kind a run is stands in its row.
+"""The kinds of runs, by name. Everything that depends on the kind of a run is in its row.
 
-A package that has kinds registers them in a module that its distribution names as an entry point of the group
-`supple.kinds` (or `supple.agents`); so rows from other packages are found as our own are.
+A package registers its kinds in a module that its distribution declares as an entry point of the group `supple.kinds`
+(or `supple.agents`). Kinds of other packages are found in the same way as supple's own.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,23 +17,29 @@ if TYPE_CHECKING:
     from .settings import RunSettings
     from .work import Work
 
-GROUPS = ("supple.kinds", "supple.agents")  # of entry points
+GROUPS = ("supple.kinds", "supple.agents")  # groups of entry points
 
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of run. What is given as "module:name" is imported when it is asked for, so that help needs no torch.
+    """One kind of run. Texts "module:name" are imported on first use, so that help does not need PyTorch.
 
-    name, about: as people type it, and what it is. settings: its dataclass, extended from RunSettings.
-    build: settings → its Work; raises UsageError or ValueError for what cannot work.
-    report: its `Report`. unit: what a step is.
-    shared: whether the processes that torchrun starts can train one run together.
-    fork_at, fork_at_task: where comparisons fork if nothing is said; neither: arms are trained from the beginning.
-    arms: what comparisons compare if nothing is said.
-    tuned_by: the measure of `search.score` by which arms are tuned if nothing is said.
-    forking: how its arms part from their trunk, a class like `fork.Forks`.
-    benchmark: whether its settings begin with a preset that is named right after it: `train vision permuted-mnist`.
-    counted_seeds: whether `--seeds 5` used to mean five seeds in its comparisons.
+    Attributes:
+        name: As typed on the command line.
+        about: One line about it.
+        settings: "module:name" of its dataclass, a subclass of `RunSettings`.
+        build: "module:name" of a function from settings to a `Work`. It raises UsageError or ValueError for settings
+            that cannot work.
+        report: "module:name" of its `Report`.
+        unit: What a step is.
+        shared: Whether several processes started by torchrun can train one run together.
+        fork_at, fork_at_task: Where comparisons fork by default. If neither is set, arms are trained from the
+            beginning.
+        arms: The arms of comparisons by default.
+        tuned_by: The measure, for `search.score`, by which arms are tuned by default.
+        forking: "module:name" of a class like `fork.Forks`, which says how arms are forked from their trunk.
+        benchmark: Whether a preset must follow the kind, as in `train vision permuted-mnist`.
+        counted_seeds: Whether `--seeds 5` meant five seeds in its comparisons in earlier versions.
     """
 
     name: str
@@ -70,10 +76,18 @@ class Kind:
 
 @dataclass(frozen=True)
 class Preset:
-    """The settings of a whole experiment, by name, and what `supple compare` compares in it.
+    """A named set of settings, and the comparison that `supple compare` makes with it.
 
-    vary: name of a setting → the values that it takes, each with every arm. reference: one more arm, by which the
-    others are measured (`fresh`). None: as the kind says.
+    Attributes:
+        name: As typed on the command line.
+        about: One line about it.
+        kind: Name of the kind of run.
+        settings: Values of settings, by field.
+        vary: Values of settings to vary, by field. Every arm is trained with every combination of them.
+        arms: The arms; None for those of the kind.
+        fork_at: Where arms are forked, as a fraction of the run; None for the default of the kind.
+        reference: An additional arm with which the others are compared (`fresh`), or None.
+        seeds: The seeds of comparisons.
     """
 
     name: str
@@ -92,7 +106,7 @@ presets: Registry[Preset] = Registry("preset", groups=GROUPS)
 
 
 def add(*rows: Kind | Preset) -> None:
-    """Register rows under their names. Raises ValueError for a name that is taken."""
+    """Register kinds and presets under their names. Raises ValueError if a name is taken."""
     for row in rows:
         if isinstance(row, Kind):
             kinds.register(row.name)(row)
@@ -101,18 +115,18 @@ def add(*rows: Kind | Preset) -> None:
 
 
 def find_kind(name: str) -> Kind:
-    """Return the kind of runs that has this name. Raises UnknownName."""
+    """Return the kind of run with this name. Raises UnknownName, which suggests close names."""
     try:
         return kinds.get(name)
     except UnknownName as error:
-        raise UnknownName(f"{error}; a kind of a plug-in is known once that is named: --plugin FILE") from None
+        raise UnknownName(f"{error}; for a kind of a plug-in, add --plugin FILE") from None
 
 
 def all_kinds() -> dict[str, Kind]:
-    """Return every kind of runs, by name, in the order of their registration."""
+    """Return all kinds of runs by name, in the order of their registration."""
     return dict(kinds.entries)
 
 
 def presets_of(kind: str | None = None) -> dict[str, Preset]:
-    """Return the presets by name: all, or those of one kind of runs."""
+    """Return the presets by name: all, or those of one kind of run."""
     return {name: preset for name, preset in presets.entries.items() if kind in (None, preset.kind)}

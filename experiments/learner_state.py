@@ -1,4 +1,4 @@
-"""All that a learner goes on from, as a tree for `experiments.checkpoint`."""
+"""The state of a learner, as a tree that `experiments.checkpoint` can save."""
 
 from typing import Any
 
@@ -8,12 +8,14 @@ from torch import Tensor
 from ..interventions import Learner, restructure
 from .alike import alike
 
-ADAM = {"step", "exp_avg", "exp_avg_sq"}  # slots of which none can do without the others
+ADAM = {"step", "exp_avg", "exp_avg_sq"}  # slots that must all be present, or none
 
 
 def learner_state(learner: Learner) -> dict[str, Any]:
-    """Return architecture, parameters, followers, step-0 values, optimizer and generator; only slots are copied, since
-    PPO's are views of one tensor, which a file cannot hold as such."""
+    """Return the architecture, parameters, followers, parameters at step 0, optimizer and generators of a learner.
+
+    Only optimizer slots are copied: PPO's are views of one tensor, which a file cannot store as views.
+    """
     state: dict[str, Any] = {
         "changes": list(learner.changes),
         "module": dict(learner.module.state_dict()),
@@ -31,9 +33,10 @@ def learner_state(learner: Learner) -> dict[str, Any]:
 
 
 def load_learner_state(learner: Learner, state: dict[str, Any]) -> None:
-    """Take up what `learner_state` gave, in a learner as it was built.
+    """Load a state from `learner_state` into a newly built learner.
 
-    Raises ValueError, naming the tensor, for one that is not of the shape and type of what it stands for.
+    Raises:
+        ValueError: A tensor has another shape or dtype than in the learner; the message names it.
     """
     restructure(learner, state["changes"])
     learner.module.load_state_dict(state["module"])
@@ -43,7 +46,7 @@ def load_learner_state(learner: Learner, state: dict[str, Any]) -> None:
     if missing := learner.trained().keys() - state["initial"].keys():
         raise ValueError(f"initial of '{learner.name}' lacks {min(missing)}")
     learner.initial = _placed(state["initial"], now, f"initial of '{learner.name}'")
-    # a parameter may have got another shape since it was marked: then there is nothing to compare (`View.marked`)
+    # the shape of a parameter may have changed since it was marked: then it is not compared (`View.marked`)
     marked: dict[str, Tensor] = state.get("marked", {})
     same = {name: now[name] for name, value in marked.items() if name in now and now[name].shape == value.shape}
     learner.marked = _placed(marked, same, f"marked of '{learner.name}'") if "marked" in state else None
@@ -55,8 +58,11 @@ def load_learner_state(learner: Learner, state: dict[str, Any]) -> None:
 
 
 def _placed(values: dict[str, Tensor], like: dict[str, Tensor], what: str) -> dict[str, Tensor]:
-    """Return values in the order in memory of the parameters of that name, in which norms are summed: in another one
-    they differ in their last bits. One of no such parameter, any more, stays as it is."""
+    """Return copies of tensors with the memory layout of the parameters of the same names.
+
+    Norms are summed in the order in memory, and in another order their last bits would differ. A tensor without such a
+    parameter is returned unchanged.
+    """
     return {
         n: torch.empty_like(like[n]).copy_(alike(v, like[n], f"{what}.{n}")) if n in like else v
         for n, v in values.items()
@@ -64,13 +70,16 @@ def _placed(values: dict[str, Tensor], like: dict[str, Tensor], what: str) -> di
 
 
 def _load_slots(optimizer: torch.optim.Optimizer, state: dict[str, dict[str, Tensor]], of: str) -> None:
-    """The slots lie in memory as their parameters do, which the fused step takes for granted, on trust: values of
-    another shape make it read beyond their ends. Step counters have a shape of their own."""
+    """Load the optimizer's slots, with the shapes and memory layouts of their parameters.
+
+    The fused step does not check these, and would read beyond the end of a smaller tensor. Step counters have their own
+    shape.
+    """
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     for index, values in state.items():
         parameter, what = parameters[int(index)], f"optimizer.{index} of '{of}'"
-        if (ADAM - {"step"}) & values.keys() and not values.keys() >= ADAM:  # others count steps too
-            raise ValueError(f"{what} should hold {', '.join(sorted(ADAM))}, and holds {', '.join(values)}")
+        if (ADAM - {"step"}) & values.keys() and not values.keys() >= ADAM:  # other optimizers also have a step
+            raise ValueError(f"{what} should hold {', '.join(sorted(ADAM))}, but holds {', '.join(values)}")
         by_member = getattr(optimizer, "counts_by_member", False)
         counter = torch.zeros(parameter.shape[:1] if by_member else ())
         optimizer.state[parameter] = {

@@ -1,4 +1,4 @@
-"""Runs that were trained, as their checkpoints have them: to look at, and to act with."""
+"""Load the checkpoints of trained runs, to examine their networks or to act with them."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -14,22 +14,28 @@ from .work import Work
 
 
 def steps_of(path: Path) -> dict[int, Path]:
-    """Return the step and the folder of every checkpoint of a run, those that were kept and the best among them, the
-    oldest first. Raises RunError where there is none."""
+    """Return the folders of all checkpoints of a run by step, including kept and best states, the oldest first.
+
+    Raises RunError if there is no checkpoint.
+    """
     run = RunDirectory.open(path)
     places = (run.checkpoints, path / KEPT, path / BEST)
     folders = {int(folder.name): folder for place in places for folder in checkpoint.folders_of(place)}
     if not folders:
-        raise RunError(f"{path} has no checkpoint yet: `supple resume {path}` goes on to the first")
+        raise RunError(f"{path} has no checkpoint yet: `supple resume {path}` continues the run to its first one")
     return dict(sorted(folders.items()))
 
 
 def states(path: Path, folders: Mapping[int, Path], warn: Warn) -> Iterator[tuple[int, Work]]:
-    """Yield a run's work in the state of each of these checkpoints, by their steps, the oldest first; networks are in
-    evaluation mode. The next step changes the same work; behind the last one its environments are closed.
+    """Yield the step and the work of a run for each of these checkpoints, with networks in evaluation mode.
 
-    Nothing is written. Raises UsageError for other plug-ins than the run was begun with, RunError for a run or a
-    checkpoint that cannot be read."""
+    The same work is loaded with one state after another, in the order of `folders`, and its environments are closed
+    after the last. Nothing is written.
+
+    Raises:
+        UsageError: The loaded plug-ins are not those that the run was started with.
+        RunError: The run or a checkpoint cannot be read.
+    """
     run = RunDirectory.open(path)
     kind, settings = settings_of(run.config, path / "config.json")
     with flushing_denormals(settings.threads):
@@ -48,6 +54,6 @@ def states(path: Path, folders: Mapping[int, Path], warn: Warn) -> Iterator[tupl
 
 
 def learners_at(path: Path, warn: Warn) -> Iterator[tuple[int, Mapping[str, Learner]]]:
-    """Yield the step of every checkpoint of a run, and its learners there, with their recent data."""
+    """Yield the step of every checkpoint of a run and its learners there, with their recent inputs."""
     for step, work in states(path, steps_of(path), warn):
         yield step, work.learners

@@ -21,11 +21,11 @@ from .work import Numbers, Task, Work, crossed
 
 Progress = Callable[[int], None]
 Warn = Callable[[str], None]  # takes one line for the user
-BEST, KEPT = "best", "kept"  # folders of checkpoints that later ones do not push out
+BEST, KEPT = "best", "kept"  # folders of checkpoints that are not removed when later ones are written
 
 
 class State(TypedDict):
-    """The state of a run, as a tree for `experiments.checkpoint`."""
+    """The state of a run, as a tree that `experiments.checkpoint` can save."""
 
     step: int
     number: int
@@ -39,11 +39,11 @@ class State(TypedDict):
 
 @dataclass
 class Loop:
-    """One run between its start and its end, at a step that only grows; what it learns is its `Work`.
+    """The training loop of one run. What the run learns is its `Work`.
 
-    Every saved state ends a segment, in every run alike, and what the work does not save begins anew from seeds
-    derived from the number of states saved so far. So a run that is resumed goes on bit for bit like one that was
-    never interrupted.
+    Every saved state ends a segment, whether or not the run is interrupted there. At the beginning of a segment,
+    everything that the work does not save is reset from seeds derived from the number of states saved so far. A resumed
+    run is therefore equal, bit for bit, to one that was never interrupted.
     """
 
     run: RunDirectory
@@ -54,19 +54,19 @@ class Loop:
     warn: Warn
     covered: Callable[[int], None] = lambda size: None  # takes the bytes of TensorBoard's log that a checkpoint covers
     step: int = 0
-    number: int = 0  # of states saved so far
-    best: float = -inf  # the largest number that `Work.merit` gave
-    saved: Path | None = None  # the last checkpoint, whose growing data the next one need not repeat
+    number: int = 0  # states saved so far
+    best: float = -inf  # the largest value that `Work.merit` has returned
+    saved: Path | None = None  # the last checkpoint; the next one links its rows instead of writing them again
 
     def train(self, progress: Progress) -> None:
-        """Go on from the newest intact checkpoint, or from the beginning, to the end."""
+        """Train to the end, from the newest intact checkpoint or from the beginning."""
         self._restore()
         progress(self.step)
         for task in self.work.tasks:
             if task.start <= self.step < min(task.end, self.end):
                 try:
                     self._learn(task, progress)
-                except (ValueError, torch.linalg.LinAlgError):  # so metrics and hooks refuse what is not finite
+                except (ValueError, torch.linalg.LinAlgError):  # metrics and hooks raise these for NaN and infinity
                     self.work.check(closely=True)
                     raise
 
@@ -91,7 +91,7 @@ class Loop:
             regular = crossed(previous, self.step, s.measure_every) or self.step >= task.end
             if regular or self.step >= until:
                 self._measure(task)
-            if regular:  # where a trunk ends, a whole run measures nothing: arms go on from the mark before
+            if regular:  # not at the end of a trunk: an unforked run measures nothing there, so arms keep the last mark
                 self._mark()
             if crossed(previous, self.step, s.trainability_every) or (s.trainability_every and self.step >= task.end):
                 self._measure_trainability(task)
@@ -120,7 +120,7 @@ class Loop:
             learner.mark()
 
     def _begin(self, task: Task) -> None:
-        if self.step == self.start and task.index:  # a fork: the trunk's hooks saw the last task end, not ours
+        if self.step == self.start and task.index:  # a fork: the arm's own hooks did not see the last task end
             self.work.look_at(self.work.tasks[task.index - 1], self.step)
             self.hooks.finished(fresh=True)
         self.work.enter(task)
@@ -136,7 +136,7 @@ class Loop:
             self._evaluate(task)
 
     def _finish(self, task: Task, numbers: Numbers) -> None:
-        """Log how well a task was learned, while the learners' data are still its own."""
+        """Log how well a task was learned, while the learners' data still belong to this task."""
         if "tasks" in self.work.logs:
             fields = self.work.finish(task, numbers)
             place = {"step": self.step, "task": task.index, "name": task.name}
@@ -155,7 +155,7 @@ class Loop:
         for labels, (_, own) in zip(self._labels(), self._by_seed(numbers), strict=True):
             self.run.metrics(self.step, {**task.labels, **own}, **labels)
         self.run.flush()
-        # where nothing was learned yet, nothing is best: nobody could start there
+        # the state at step 0 is never the best one: no run could start from there
         merit = self.work.merit(task, numbers) if self.step and self.work.settings.keep_best else None
         if merit is not None and merit > self.best:
             self.best = merit
@@ -167,7 +167,7 @@ class Loop:
         counted = self.hooks.numbers()
         for member, (labels, own) in enumerate(zip(self._labels(), found, strict=True)):
             numbers = {
-                # one for each seed of a stack; else the mean, where one network of the run is itself a stack
+                # one value per seed of a stack of seeds; otherwise the mean, since a network of the run may be a stack
                 name: float(value.expand(len(found))[member] if self.work.seeds else value.double().mean())
                 for name, value in counted.items()
             }
@@ -177,7 +177,7 @@ class Loop:
 
     def _measure_trainability(self, task: Task) -> None:
         found = self.work.trainability()
-        if not found[0]:  # nothing before there are data
+        if not found[0]:  # the learners have seen no data yet
             return
         for labels, own in zip(self._labels(), found, strict=True):
             self.run.metrics(self.step, {**task.labels, **own}, **labels)
@@ -185,11 +185,11 @@ class Loop:
         self.hooks.measured(self.step, _means(found))
 
     def _labels(self) -> list[dict[str, int]]:
-        """Return what the lines of each series carry: the seed, where a run trains several."""
+        """Return the labels of the lines of each series: the seed, if the run trains several."""
         return [{"seed": seed} for seed in self.work.seeds] or [{}]
 
     def _by_seed(self, numbers: Numbers) -> list[tuple[int | None, Numbers]]:
-        """Return the numbers of each seed of a stack; else those of the run."""
+        """Return the numbers of each seed of a stack, or those of the run if it has one seed."""
         if not self.work.seeds:
             return [(None, numbers)]
         return [(seed, {name: v[i] for name, v in numbers.items()}) for i, seed in enumerate(self.work.seeds)]
@@ -197,7 +197,7 @@ class Loop:
     # -- checkpoints --------------------------------------------------------------------------------------------
 
     def _save(self, folder: str = "") -> None:
-        """Save the state; in a folder of its own where later checkpoints are not to push it out."""
+        """Save the state as a checkpoint, or in `folder` if later checkpoints must not remove it."""
         self.number += 1
         if not distributed.first():
             return
@@ -216,7 +216,7 @@ class Loop:
         }
         where = self.run.path / folder if folder else self.run.checkpoints
         written = checkpoint.save(where, self.step, tree, self.run.identity, self.saved)
-        if not folder:  # only now is a best state from before of no more use: the run could have had to go back to it
+        if not folder:  # older best states can be removed only now: the run might have had to go back to one of them
             self.saved = written
             checkpoint.prune(where, self.work.settings.keep_checkpoints, self.step)
             checkpoint.prune(self.run.path / BEST, 1, self.step)
@@ -225,11 +225,11 @@ class Loop:
     def _restore(self) -> None:
         torch.manual_seed(derive(self.run.config["seed"], "torch"))
         tree = checkpoint.newest(self.run.checkpoints, self.run.identity, self.warn)
-        distributed.together()  # nobody prunes before everybody has read
+        distributed.together()  # no process prunes before all have read
         if tree is None:
             self._forget_later(0)
             if self.start:
-                raise RunError(f"{self.run.checkpoints}: a fork without its checkpoint cannot begin")
+                raise RunError(f"{self.run.checkpoints}: this arm cannot start without the checkpoint of its fork")
             self._start_logs({}, 0.0)
             return
         with checkpoint.taken_up(self.run.checkpoints):
@@ -248,9 +248,10 @@ class Loop:
             self.covered(lengths.get("tensorboard", 0))
 
     def take_up(self, state: State) -> None:
+        """Restore the work, the hooks and the generators from a state that a checkpoint held."""
         self.step, self.number = state["step"], state["number"]
         if not 0 < self.step <= self.end or self.step < self.start:
-            raise ValueError(f"it is of step {self.step}, and the run goes from {self.start} to {self.end}")
+            raise ValueError(f"it is from step {self.step}, but the run goes from step {self.start} to {self.end}")
         behind = [task for task in self.work.tasks if task.start < self.step]
         for task in behind:
             self.work.enter(task)
@@ -258,12 +259,14 @@ class Loop:
         self.work.load_state(state["work"])
         self.hooks.load_state_dict(state["hooks"])
         _set_global_generators(state["torch"])
-        if state["best"] is not None and self.step > self.start:  # a fork begins its own account
+        if state["best"] is not None and self.step > self.start:  # an arm does not inherit the best value of its trunk
             self.best = state["best"]
 
     def _forget_later(self, step: int) -> None:
-        """Drop the states that were kept after the checkpoint from which the run goes on: it comes there again, and on
-        a GPU not bit for bit; and what interrupted writes left."""
+        """Remove kept states from after the step at which the run resumes, and the remains of interrupted writes.
+
+        The run reaches those steps again, and on a GPU not necessarily with the same bits.
+        """
         if distributed.first():
             for kept in (self.run.path / kind for kind in (BEST, KEPT)):
                 later = (folder for folder in checkpoint.folders_of(kept) if int(folder.name) > step)
@@ -272,12 +275,12 @@ class Loop:
 
 
 def _means(found: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return the means of what was measured of each seed."""
+    """Return the mean of each measurement over the seeds."""
     return {name: fmean(own[name] for own in found) for name in found[0]}
 
 
 def _global_generators() -> list[torch.Tensor]:
-    """PyTorch's own generators, of the CPU and of the GPU if one is in use: random activations draw from them."""
+    """Return the states of PyTorch's global generators (CPU, and GPU if in use): random activations draw from them."""
     return [torch.get_rng_state(), *([torch.cuda.get_rng_state()] if torch.cuda.is_initialized() else [])]
 
 

@@ -1,4 +1,4 @@
-"""What this process may use of the machine: its processors, its memory; and what a run asks of them."""
+"""The processors, GPUs and memory that this process may use, and checks that a run fits into the memory."""
 
 import math
 import os
@@ -15,13 +15,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from ..interventions import Learner
 from .errors import UsageError
 
-CGROUP = Path("/sys/fs/cgroup")  # of this process as a container sees it, version 2
-VISIBLE = "CUDA_VISIBLE_DEVICES"  # the variable with the names of the GPUs that a process is given
-LOOKED_AT = 2**26  # bytes of a tensor from which on it is asked whether they are there
+CGROUP = Path("/sys/fs/cgroup")  # the limits of this process's container, version 2
+VISIBLE = "CUDA_VISIBLE_DEVICES"  # the environment variable with the GPUs that a process may use
+LOOKED_AT = 2**26  # bytes: free memory is checked before a tensor of this size or larger is made
 
 
 def cpus() -> int:
-    """Return how many processors this process may use: those it is bound to, or what its container is given."""
+    """Return the number of processors that this process may use, given its CPU affinity and its container's limit."""
     bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     try:
         quota, period = map(int, (CGROUP / "cpu.max").read_text().split())
@@ -31,7 +31,7 @@ def cpus() -> int:
 
 
 def description() -> str:
-    """Return what machine this is: its processor, how many of its cores this process may use, and its GPU."""
+    """Return a description of this machine: usable cores × processor, and the GPU if there is one."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:  # another system than Linux
@@ -42,26 +42,25 @@ def description() -> str:
 
 
 def gpus() -> list[str]:
-    """Return the GPUs that this process may use, by their names in CUDA_VISIBLE_DEVICES."""
+    """Return the GPUs that this process may use, as named in CUDA_VISIBLE_DEVICES."""
     count = torch.cuda.device_count()
     given = os.environ.get(VISIBLE)
     return [str(i) for i in range(count)] if given is None else given.split(",")[:count]
 
 
 def free_memory() -> int:
-    """Return the bytes that this process may still take: the machine's available memory, or what its container
-    allows."""
+    """Return the bytes of memory still available to this process, on the machine and in its container."""
     free: int = psutil.virtual_memory().available
     try:
         limit, used = (int((CGROUP / name).read_text()) for name in ("memory.max", "memory.current"))
         stat = dict(line.split() for line in (CGROUP / "memory.stat").read_text().splitlines())
     except (OSError, ValueError):  # no container, or "max"
         return free
-    return max(0, min(free, limit - used + int(stat["inactive_file"])))  # file cache makes way
+    return max(0, min(free, limit - used + int(stat["inactive_file"])))  # the system can drop its file cache
 
 
 def size(count: int) -> str:
-    """Return a number of bytes to read."""
+    """Return a number of bytes as text, such as "1.5 GB"."""
     for unit, bytes_ in (("EB", 1e18), ("PB", 1e15), ("TB", 1e12), ("GB", 1e9)):
         if count >= bytes_:
             return f"{count / bytes_:,.1f} {unit}"
@@ -69,21 +68,21 @@ def size(count: int) -> str:
 
 
 class Allocations(TorchDispatchMode):
-    """Look at every large tensor before PyTorch makes it: refuse one that this process has no memory for.
+    """A mode that refuses large tensors for which this process has no memory, before PyTorch makes them.
 
-    Without it an operating system that promises more memory than it has would kill the process where the values are
-    written. While it is entered, PyTorch's calls take some µs longer.
+    Otherwise an operating system that overcommits memory would kill the process when the values are written. While the
+    mode is active, each PyTorch call takes a few µs longer.
     """
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
-        """settings: by name, among which the message looks for the one that made a tensor large."""
+        """Set the mode up. The error message names the one of these settings that made a tensor large."""
         super().__init__()
         self.settings = settings
 
     def __torch_dispatch__(
         self, function: Any, types: Sequence[Any], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        """Raises UsageError before the call, in one line."""
+        """Raise UsageError if the call would make a tensor that does not fit; otherwise make the call."""
         given = kwargs or {}
         shape, dtype = _made(function, args, given)
         count = math.prod(shape) * (dtype or torch.get_default_dtype()).itemsize
@@ -91,13 +90,13 @@ class Allocations(TorchDispatchMode):
         if count >= LOOKED_AT and on == "cpu" and count > (free := free_memory()):
             raise UsageError(
                 f"{_largest_part(self.settings, shape)}a tensor of shape {(*shape,)} needs {size(count)}, but "
-                f"{size(free)} of memory is free: smaller sizes need less"
+                f"only {size(free)} of memory is free: use smaller sizes"
             )
         return function(*args, **given)
 
 
 def _made(function: Any, args: Sequence[Any], given: Mapping[str, Any]) -> tuple[Sequence[int], torch.dtype | None]:
-    """Return shape and type of the tensor that a call is about to make; an empty one where it makes none at will."""
+    """Return the shape and dtype of the tensor that a call will make, or ((0,), None) for other calls."""
     name: str = function.overloadpacket.__name__
     first = args[0] if args else None
     if isinstance(first, Tensor):
@@ -113,7 +112,7 @@ def _made(function: Any, args: Sequence[Any], given: Mapping[str, Any]) -> tuple
 
 
 def _largest_part(settings: Mapping[str, Any], shape: Sequence[int]) -> str:
-    """Return the option, in words, whose value is the largest that a length of this shape is a multiple of."""
+    """Return "--option value: " for the largest setting of which a length in this shape is a multiple, or ""."""
     sizes = {
         name: value
         for name, given in settings.items()
@@ -127,8 +126,11 @@ def _largest_part(settings: Mapping[str, Any], shape: Sequence[int]) -> str:
 
 
 def require_memory(learners: Iterable[Learner], runs: int = 1) -> None:
-    """Raise UsageError, in one line, if this machine cannot hold what `runs` runs at a time add to networks that are
-    built: gradients, the optimizer's slots, the values at the last measurement; and the networks of all but one."""
+    """Raise UsageError if the memory does not suffice for training `runs` runs at a time.
+
+    The networks of one run have been built already. Needed are the networks of the other runs and, for each run, the
+    gradients, the optimizer's slots and the parameters at the last measurement.
+    """
     added = whole = 0
     on = torch.device("cpu")
     for learner in learners:
@@ -142,6 +144,6 @@ def require_memory(learners: Iterable[Learner], runs: int = 1) -> None:
     if needed > free:
         what, fewer = (f"{runs} runs at a time need", "lower --jobs, or ") if runs > 1 else ("the run needs", "")
         raise UsageError(
-            f"{what} {size(needed)} more for gradients and optimizers, but {size(free)} of memory is free: {fewer}"
-            f"smaller sizes need less"
+            f"{what} {size(needed)} more for gradients and optimizers, but only {size(free)} of memory is free: "
+            f"{fewer}use smaller sizes"
         )

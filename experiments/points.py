@@ -1,4 +1,4 @@
-"""The points of a sweep: every combination of a grid, those of a list, and some that are drawn at random."""
+"""The points of a sweep: all combinations of a grid, listed points, and randomly drawn points."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,14 +10,16 @@ import numpy as np
 
 from .errors import UsageError
 
-Values = Mapping[str, Any]  # of one point, by name
-DIGITS = 4  # significant ones of a number that is drawn: folders are named by it
+Values = Mapping[str, Any]  # the values of one point, by name
+DIGITS = 4  # significant digits of drawn numbers, which are part of folder names
 
 
 @dataclass(frozen=True)
 class Range:
-    """Numbers between two others, both included: uniform, or with `log` uniform in their logarithm; whole ones where
-    both ends are."""
+    """A range of numbers from `low` to `high`, both included.
+
+    Numbers are drawn uniformly or, with `log`, uniformly in their logarithm. They are integers if both ends are.
+    """
 
     low: int | float
     high: int | float
@@ -33,20 +35,20 @@ class Range:
         return self.rounded(exp(drawn) if self.log else drawn)
 
     def rounded(self, number: int | float) -> int | float:
-        """Return a number as folders are named by it, within these bounds."""
+        """Return a number rounded to 4 significant digits (integers are not rounded), within the range."""
         near = number if isinstance(number, int) else float(f"{number:.{DIGITS}g}")
         return min(max(near, self.low), self.high)
 
     def problem(self) -> str | None:
-        """Return why nothing can be drawn between these, or None."""
+        """Return the reason why nothing can be drawn from this range, or None."""
         if not self.low < self.high:
             return f"low must be below high, got {self.low:g} and {self.high:g}"
-        return "with log both ends must be above 0" if self.log and self.low <= 0 else None
+        return "with log, both ends must be above 0" if self.log and self.low <= 0 else None
 
 
 @dataclass(frozen=True)
 class Choice:
-    """One of several values, each as likely."""
+    """A choice of values with equal probabilities."""
 
     choice: tuple[Any, ...]
 
@@ -54,13 +56,13 @@ class Choice:
         return self.choice[int(generator.integers(len(self.choice)))]
 
     def problem(self) -> str | None:
-        """Return why nothing can be drawn from these, or None."""
+        """Return the reason why nothing can be drawn, or None."""
         return None if self.choice else "choice is empty"
 
 
 @dataclass(frozen=True)
 class Random:
-    """So many points whose values are drawn. Point i depends on `seed` and i alone: a larger `count` adds points."""
+    """`count` randomly drawn points. Point i depends only on `seed` and i, so that a larger `count` adds points."""
 
     count: int
     values: Mapping[str, Range | Choice]
@@ -73,21 +75,27 @@ class Random:
 
 @dataclass(frozen=True)
 class Space:
-    """The values that a sweep takes. Its points are every combination of the grid with every point of the list and with
-    every point that is drawn; of what is empty there is one point, without values."""
+    """The values that a sweep varies.
+
+    Its points are all combinations of a point of the grid, a listed point and a drawn point. An empty source counts as
+    one point without values.
+    """
 
     grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     listed: Sequence[Values] = ()
     random: Random | None = None
 
     def points(self) -> list[Values]:
-        """Return the points, each once. Raises UsageError for one that has a value from two sources, an empty grid, and
-        ranges that hold nothing."""
+        """Return the points without repetitions.
+
+        Raises:
+            UsageError: A name has values from two sources, or a grid, range or choice is empty.
+        """
         for name, values in self.grid.items():
             if not values:
-                raise UsageError(f"grid.{name} is empty: give the values that it takes")
+                raise UsageError(f"grid.{name} is empty: give at least one value")
             if any(value in values[:i] for i, value in enumerate(values)):
-                raise UsageError(f"grid.{name} has a value twice")
+                raise UsageError(f"grid.{name} contains a value twice")
         for name, each in self.random.values.items() if self.random else ():
             if problem := each.problem():
                 raise UsageError(f"random.{name}: {problem}")
@@ -97,7 +105,7 @@ class Space:
         for parts in product(self.listed or [{}], grid, drawn):
             names = [name for part in parts for name in part]
             if twice := next((name for name in names if names.count(name) > 1), None):
-                raise UsageError(f"{twice} is given twice: by two of points, grid and random")
+                raise UsageError(f"{twice} is given twice, by two of points, grid and random")
             found.append({name: value for part in parts for name, value in part.items()})
         keys = [repr(sorted(point.items(), key=lambda item: item[0])) for point in found]
         return list(dict(zip(reversed(keys), reversed(found), strict=True)).values())[::-1]

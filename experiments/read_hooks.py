@@ -1,4 +1,4 @@
-"""The hooks that a user wrote, checked against the run that they are for."""
+"""Parse the texts of hooks, and check them against the run for which they are meant."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -10,7 +10,7 @@ from .hooks import NOTHING, Asked, HookDriver, LogEvent
 
 
 class Span(Protocol):
-    """One task of a stream: its place, and the steps between which it is learned."""
+    """One task of a stream: its index, and its first and last step."""
 
     @property
     def index(self) -> int: ...
@@ -29,15 +29,23 @@ def read_hooks(
     asked: Asked = NOTHING,
     planned: int | None = None,
 ) -> HookDriver:
-    """Return the driver of these hooks, which must fire in this run and have their place in these learners.
+    """Return the driver of these hooks.
 
-    start > 0: a fork, where a hook without a schedule is applied at the fork. asked,
-    planned: as of `HookDriver`. Raises UsageError.
+    Args:
+        texts: The texts of the hooks.
+        tasks: The tasks of the run.
+        learners: Its learners by name.
+        start: The step at which the run begins. If it is above 0, the run is an arm of a fork, and a hook without a
+            schedule is applied there.
+        log, asked, planned: As in `HookDriver`.
+
+    Raises:
+        UsageError: A hook cannot be parsed, never fires in this run, is given twice, or fits no learner.
     """
     option, total = "--arm" if start else "--hook", tasks[-1].end
     switches = [task.index for task in tasks[1:] if task.start >= start]
     hooks: list[Hook] = []
-    problems: list[str] = []  # all are told at once, as those of the settings
+    problems: list[str] = []  # all are reported together, like those of the settings
     for text in texts:
         try:
             hook = parse_hook(text, default=AtStart() if start else None)
@@ -47,11 +55,11 @@ def read_hooks(
         if hook is None:
             continue
         when = hook.schedule
-        last = total - isinstance(when, Every)  # what recurs is not due where the run ends
+        last = total - isinstance(when, Every)  # a recurring hook does not fire at the last step
         if problem := parse_hook_text(text).problem(last, start, tasks[-1].index):
             problems.append(problem)
         elif (isinstance(when, AtTask) and when.number not in (None, *switches)) or (when == AtTask() and not switches):
-            problems.append(f"{text} never fires: there is no such task switch from step {start} on")
+            problems.append(f"{text} never fires: there is no such task switch at or after step {start}")
         elif hook.text in (other.text for other in hooks):
             problems.append(f"{hook.text} is given twice")
         hooks.append(hook)

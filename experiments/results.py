@@ -1,4 +1,4 @@
-"""What runs left on the disk, as data frames."""
+"""The results of runs on the disk, as data frames."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -18,16 +18,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Results:
-    """Hold a run, a comparison of arms, or a sweep, as it stands on the disk.
+    """The results of a run, a comparison or a sweep on the disk.
 
         results = load("runs/demo")
         results.metrics.groupby(["arm", "step"])["agent/weight_norm"].mean()
 
-    Every frame has the columns `arm` and `seed` in front; an arm's rows begin with those of the trunk from which it was
-    forked. A run that is no part of a comparison is one arm, called by its hooks. Of a sweep they have the column
-    `study` before these. pandas is imported when a frame is asked for.
+    Every frame has the columns `arm` and `seed`, and for a sweep `study` before them. The rows of an arm begin with
+    those of the trunk from which it was forked. A run that is not part of a comparison is one arm, named by its hooks.
+    pandas is imported when a frame is first used.
 
-    studies: what was read, by its place in a sweep; under "" where the folder is none.
+    Attributes:
+        path: The folder.
+        studies: The data by study; under "" if the folder is not a sweep.
     """
 
     path: Path
@@ -35,12 +37,12 @@ class Results:
 
     @cached_property
     def metrics(self) -> "DataFrame":
-        """Return measurements and evaluations: step, task and a column for each name; a row is a line of the log."""
+        """Return measurements and evaluations: step, task and one column per name. A row is a line of the log."""
         return self._frame(lambda run: run.metrics)
 
     @cached_property
     def episodes(self) -> "DataFrame":
-        """Return finished episodes of agents: step at the end, task, return, exploded. Empty for other kinds."""
+        """Return the finished episodes of agents: last step, task, return, exploded. Empty for other kinds."""
 
         def rows(run: RunData) -> Iterable[dict[str, Any]]:
             found = run.episodes
@@ -54,17 +56,17 @@ class Results:
 
     @cached_property
     def tasks(self) -> "DataFrame":
-        """Return what became of each finished task: accuracies or losses. Empty for agents."""
+        """Return the accuracies or losses of each finished task. Empty for agents."""
         return self._frame(lambda run: run.outcomes)
 
     @cached_property
     def events(self) -> "DataFrame":
-        """Return interventions, task switches and other events. Measures before and after are dictionaries."""
+        """Return interventions, task switches and other events. Metrics before and after are dictionaries."""
         return self._frame(lambda run: run.events)
 
     @cached_property
     def scores(self) -> dict[str, Any]:
-        """Return the scores of the report, as scores.json has them; of a sweep, by study."""
+        """Return the scores in the report's scores.json; for a sweep, by study."""
         found = {
             name: find_kind(data.first.kind).reports().compose([self.path / name]).scores
             for name, data in self.studies.items()
@@ -86,10 +88,13 @@ class Results:
 
 
 def load(path: str | Path) -> Results:
-    """Return the results of a run, a comparison or a sweep, as far as they have come; studies of which no arm has begun
-    are left out, and so are the points that arms were tuned at.
+    """Return the results so far of a run, a comparison or a sweep.
 
-    Raises ValueError, in one line, for a folder that is none of these, and for a damaged file in it."""
+    Studies without a started arm are left out, and so are the points at which arms were tuned.
+
+    Raises:
+        ValueError: The folder is none of these, or a file in it is damaged.
+    """
     path = Path(path)
     if not (path / FILE).is_file():
         return Results(path, {"": collect(path)})

@@ -1,7 +1,7 @@
-"""Data that only grows (a replay memory), in part files of a checkpoint: what is written once is never written again.
+"""Append-only data, such as a replay memory, in part files of checkpoints. Each row is written only once.
 
-A part file holds a contiguous range of rows. The next checkpoint takes over the parts whose rows are still alive,
-by hard link, and writes the rows that no part holds; so every checkpoint's folder is complete by itself.
+A part file holds a contiguous range of rows. The next checkpoint hard-links the parts whose rows are still needed, and
+writes only the rows that no part holds. The folder of every checkpoint is therefore complete.
 """
 
 import re
@@ -21,25 +21,25 @@ from .errors import CheckpointError
 from .machine import cpus
 
 PART_NAME = re.compile(r"rows-[0-9]+-[0-9]+-[0-9]+\.safetensors")
-PART_BYTES = 2**25  # writing holds some four times as much; blocks beyond this size are slow to allocate
+PART_BYTES = 2**25  # writing needs about four times this memory; larger blocks are slow to allocate
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows numbered from 0 that only grow in number, of which first ≤ row < end are alive (a replay memory's, say).
+    """Append-only rows, numbered from 0, of which first ≤ row < end are still in use.
 
-    A row that a checkpoint holds never changes: that is the caller's promise, and nothing checks it. What rows from
-    `load` read lies in the checkpoint's files, mapped into memory: take copies, while the folder exists.
+    The caller must not change a row that a checkpoint holds; this is not checked. Rows from `load` are read from the
+    checkpoint's files, which are mapped into memory: copy them while the folder exists.
     """
 
     first: int
     end: int
-    read: Callable[[int, int], dict[str, torch.Tensor]]  # rows start … stop: name → (stop − start, …)
+    read: Callable[[int, int], dict[str, torch.Tensor]]  # (start, stop) → name → tensor of shape (stop − start, …)
 
 
 @dataclass(frozen=True)
 class Part:
-    """The file of rows start ≤ row < stop: its name in the checkpoint's folder, its bytes, its SHA-256 sum."""
+    """A file with rows start ≤ row < stop: its name in the checkpoint's folder, its size in bytes, its SHA-256 sum."""
 
     file: str
     start: int
@@ -49,16 +49,16 @@ class Part:
 
 
 def write(folder: Path, name: str, rows: Rows, start: int) -> list[Part]:
-    """Write the rows from `start` on into new part files `<name>-<start>.safetensors`."""
+    """Write the rows from `start` to the end into new part files `<name>-<start>.safetensors`."""
     parts: list[Part] = []
     written: Future[None] | None = None
-    with ThreadPoolExecutor(1) as disk:  # which writes a part while the next one is read and summed
+    with ThreadPoolExecutor(1) as disk:  # writes a part while the next one is read and hashed
         while start < rows.end:
             row_bytes = sum(tensor.nbytes for tensor in rows.read(start, start + 1).values())
             stop = min(start + max(1, PART_BYTES // max(1, row_bytes)), rows.end)
             data, file = _serialized(rows, start, stop), f"{name}-{start}.safetensors"
             if written:
-                written.result()  # so that no more than two parts are held at a time
+                written.result()  # so that at most two parts are in memory
             written = disk.submit(files.write, folder / file, data)
             parts.append(Part(file, start, stop, len(data), files.sha256(data)))
             start = stop
@@ -68,7 +68,7 @@ def write(folder: Path, name: str, rows: Rows, start: int) -> list[Part]:
 
 
 def take_over(source: Path, old: list[Part], folder: Path, rows: Rows) -> list[Part]:
-    """Link those parts of an older checkpoint, in `source`, that hold living rows; none of them if there is a gap."""
+    """Link the parts of an older checkpoint, in `source`, whose rows are in use. If there is a gap, link none."""
     parts = [part for part in old if part.stop > rows.first]
     if not parts or parts[0].start > rows.first or parts[-1].stop > rows.end:
         return []
@@ -80,26 +80,26 @@ def take_over(source: Path, old: list[Part], folder: Path, rows: Rows) -> list[P
 
 
 def check(path: str, first: int, end: int, parts: list[Part]) -> None:
-    """Raise ValueError for parts, at `path` in a tree, that lie elsewhere or do not hold the rows in one piece."""
+    """Raise ValueError if the parts at `path` in a tree have other names than parts do, or do not hold all rows."""
     if bad := [part.file for part in parts if not PART_NAME.fullmatch(part.file)]:
         raise ValueError(f"{path}: {bad[0]!r} is not the name of a part")
     places = [part.start for part in parts] + [part.stop for part in parts[-1:]]
     whole = all(a.stop == b.start for a, b in pairwise(parts)) and all(a < b for a, b in pairwise(places))
     held = bool(parts) and 0 <= places[0] <= first <= end <= places[-1]
     if not whole or not (held or (0 <= first == end and not parts)):
-        raise ValueError(f"{path}: its parts do not hold rows {first} … {end} in one piece")
+        raise ValueError(f"{path}: its parts do not hold rows {first} … {end} without gaps")
 
 
 def require(folder: Path, parts: Iterable[Part]) -> None:
-    """Raise CheckpointError naming the first part file that is missing or of another size."""
+    """Raise CheckpointError for the first part file that is missing or has the wrong size."""
     for part in parts:
         if not _present(folder, part):
-            what = f"damaged (no plain file of {part.size:,} bytes)" if (folder / part.file).exists() else "missing"
+            what = f"damaged (not a plain file of {part.size:,} bytes)" if (folder / part.file).exists() else "missing"
             raise CheckpointError(f"{folder / part.file}: {what}")
 
 
 def verify(folder: Path, parts: list[Part]) -> None:
-    """Compare the sums of all parts, on all cores. Raises CheckpointError naming the first one that is damaged."""
+    """Check the SHA-256 sums of all parts, on all cores. Raises CheckpointError for the first damaged one."""
     require(folder, parts)
     with ThreadPoolExecutor(cpus()) as pool:
         for _ in pool.map(lambda part: files.verify(folder / part.file, part.sha256), parts):
@@ -107,11 +107,11 @@ def verify(folder: Path, parts: list[Part]) -> None:
 
 
 def stored(folder: Path, first: int, end: int, parts: list[Part]) -> Rows:
-    """Return the rows that a checkpoint's parts hold. Reading some of them costs those, not the whole file."""
+    """Return the rows in a checkpoint's parts. Only the rows that are asked for are read from the disk."""
 
     def read(start: int, stop: int) -> dict[str, torch.Tensor]:
         if not first <= start < stop <= end:
-            raise ValueError(f"rows {start} … {stop} of {folder}: it holds {first} … {end}")
+            raise ValueError(f"rows {start} … {stop} of {folder}: it holds only {first} … {end}")
         pieces = [
             _slice(folder / part.file, max(start - part.start, 0), min(stop, part.stop) - part.start)
             for part in parts
@@ -129,8 +129,8 @@ def _serialized(rows: Rows, start: int, stop: int) -> bytes:
     for name, tensor in tensors.items():
         if tensor.shape[:1] != (stop - start,):
             raise ValueError(
-                f"reading rows {start} … {stop} gave '{name}' of shape {tuple(tensor.shape)}, "
-                f"which should begin with {stop - start}"
+                f"reading rows {start} … {stop} returned '{name}' of shape {tuple(tensor.shape)}, "
+                f"whose first length should be {stop - start}"
             )
     return to_bytes(tensors)
 
@@ -140,7 +140,7 @@ def _slice(file: Path, start: int, stop: int) -> dict[str, torch.Tensor]:
         with safe_open(file, framework="pt") as tensors:
             return {name: tensors.get_slice(name)[start:stop] for name in tensors.keys()}  # noqa: SIM118
     except (OSError, SafetensorError) as error:
-        raise CheckpointError(f"{file}: cannot be read any more ({error})") from error
+        raise CheckpointError(f"{file}: can no longer be read ({error})") from error
 
 
 def _present(folder: Path, part: Part) -> bool:

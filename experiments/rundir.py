@@ -1,7 +1,7 @@
-"""The run directory: config.json, the logs (TensorBoard's file among them) and checkpoints.
+"""The run directory: config.json, logs (including TensorBoard's file) and checkpoints.
 
-The logs only grow while a run goes on. A checkpoint remembers how long they were, and resuming cuts them back
-to that length, so that a run which was killed writes the same bytes as one which was not.
+Logs are only appended to. A checkpoint records their lengths, and resuming truncates them to these lengths. A run that
+was killed therefore writes the same bytes as one that was not.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ LOGS = {
     "tensorboard": tensorboard.FILE,
 }
 CHECKPOINTS = "checkpoints"
-STATE = ("algorithm", "settings", "tasks", "start_step", "stop_step")  # what a state depends on, in config.json
+STATE = ("algorithm", "settings", "tasks", "start_step", "stop_step")  # the entries of config.json that a state needs
 
 
 class Config(TypedDict):
@@ -48,13 +48,13 @@ class Config(TypedDict):
     tasks: list[dict[str, Any]]
     versions: dict[str, str]
     variant: NotRequired[dict[str, Any]]
-    planned_steps: NotRequired[int]  # of a run that goes on for longer: what fractions in hooks are of
-    identity: NotRequired[str]  # and what its checkpoints have been marked with from the beginning
+    planned_steps: NotRequired[int]  # of an extended run: the steps that fractions in hooks refer to
+    identity: NotRequired[str]  # of an extended run: the mark of its checkpoints, which it keeps
     plugins: NotRequired[dict[str, str]]
 
 
 def versions() -> dict[str, str]:
-    """Return versions of everything that a result depends on."""
+    """Return the versions of Python and of the packages that results depend on."""
     found = {"python": platform.python_version()}
     for name in ("supple", "torch", "numpy", "gymnasium", "mujoco", "ale-py"):
         try:
@@ -65,28 +65,32 @@ def versions() -> dict[str, str]:
 
 
 class RunDirectory:
-    """One run on the disk. Make it with `create` or `open`; `close` it, or use it in a with statement."""
+    """A run on the disk. Use `create` or `open` to make one, and `close` it or use it in a with statement."""
 
     def __init__(self, path: Path, config: dict[str, Any]) -> None:
         self.path, self.config = path, config
         self.checkpoints = path / CHECKPOINTS
-        self.claim: claim.Claim | None = None  # of the process that trains
+        self.claim: claim.Claim | None = None  # of the process that trains the run
         self._files: dict[str, BinaryIO] = {}
         self._open = ExitStack()
         self._started = time.monotonic()
-        self._returns: list[float] = []  # of the episodes since TensorBoard was last told of them
+        self._returns: list[float] = []  # returns of episodes that are not in TensorBoard's log yet
 
     @staticmethod
     def create(path: Path, config: dict[str, Any], *beside: str) -> "RunDirectory":
-        """Start a new run directory. Raises UsageError if the path already holds something, but for what is named."""
+        """Make a new run directory. Raises UsageError if `path` has contents other than those named in `beside`."""
         start_folder(path, "config.json", {**config, "versions": versions()}, *beside)
         return RunDirectory.open(path)
 
     @staticmethod
     def open(path: Path) -> "RunDirectory":
-        """Open an existing run directory. Raises UsageError if there is none, RunError if its config.json was changed
-        or cannot be one."""
-        config = read_json(file := path / "config.json", f"{path} is no run directory")
+        """Open an existing run directory.
+
+        Raises:
+            UsageError: There is none.
+            RunError: Its config.json was changed or is damaged.
+        """
+        config = read_json(file := path / "config.json", f"{path} is not a run directory")
         try:
             return RunDirectory(path, typed.fitted(config, Config, ""))
         except ValueError as error:
@@ -94,7 +98,7 @@ class RunDirectory:
 
     @property
     def identity(self) -> str:
-        """A checkpoint's mark that it belongs to this run."""
+        """The mark of the checkpoints of this run."""
         return self.config.get("identity") or identity_of(self.config)
 
     @property
@@ -104,10 +108,16 @@ class RunDirectory:
         return int(self.config["total_steps"] if stop is None else stop)
 
     def start_logs(self, lengths: dict[str, int], seconds: float, logs: Sequence[str]) -> None:
-        """Open these logs for appending, cut back to the byte lengths that a checkpoint recorded.
+        """Open logs for appending, truncated to the lengths that a checkpoint recorded.
 
-        seconds: how long the run had taken by then; the logs' `time` goes on from there.
-        Raises RunError for a log that is shorter, NotPlain for one that is a symbolic link.
+        Args:
+            lengths: Lengths in bytes, by log; {} for a new run.
+            seconds: Seconds of training at the checkpoint, from which `time` in the logs continues.
+            logs: Names of the logs.
+
+        Raises:
+            RunError: A log is shorter than recorded.
+            NotPlain: A log is a symbolic link.
         """
         self._started = time.monotonic() - seconds
         files.require_own(folder := (self.path / tensorboard.FILE).parent)
@@ -115,7 +125,7 @@ class RunDirectory:
         for name in logs:
             self._files[name] = file = self._open.enter_context(files.opened(self.path / LOGS[name], "ab"))
             if not 0 <= (length := lengths.get(name, 0)) <= (size := file.tell()):
-                what = f"{size} bytes, but its checkpoint recorded {length}: the log was cut short"
+                what = f"it has {size} bytes, but the checkpoint recorded {length}: the log was truncated"
                 raise RunError(f"{self.path / LOGS[name]}: {what}")
             file.truncate(length)
             file.seek(length)
@@ -123,13 +133,14 @@ class RunDirectory:
             self._files["tensorboard"].write(tensorboard.header())
 
     def seconds(self) -> float:
-        """Return seconds of training so far, interruptions not counted."""
+        """Return the seconds of training so far, without interruptions."""
         return time.monotonic() - self._started
 
     def metrics(self, step: int, values: dict[str, float], **labels: int) -> None:
-        """Append one line of numbers to metrics.jsonl, and to TensorBoard, with the mean return of recent episodes.
+        """Append numbers to metrics.jsonl and TensorBoard, and the mean return of recent episodes to TensorBoard.
 
-        labels: which of several series it belongs to, such as seed=3; in TensorBoard a part of the name."""
+        `labels`, such as seed=3, say which of several series a line belongs to. In TensorBoard they are in the names.
+        """
         self._write("metrics", {"step": step, "time": round(self.seconds(), 3), **labels, **values})
         self._scalars(step, values, labels)
         self._tell_returns(step)
@@ -140,14 +151,14 @@ class RunDirectory:
         self._returns.append(fields["return"])
 
     def task(self, **fields: Any) -> None:
-        """Append what became of one task to tasks.jsonl, and its numbers to TensorBoard."""
+        """Append the results of one task to tasks.jsonl, and its numbers to TensorBoard."""
         self._write("tasks", fields)
         step, labels = fields["step"], {"seed": fields["seed"]}
         numbers = {name: v for name, v in fields.items() if isinstance(v, float)}
         self._scalars(step, {f"task/{name}": value for name, value in numbers.items()}, labels)
 
     def event(self, **fields: Any) -> None:
-        """Append one event to events.jsonl, where others can read it at once, and to TensorBoard in words."""
+        """Append one event to events.jsonl, where it can be read immediately, and a text about it to TensorBoard."""
         self._write("events", fields)
         if "events" in self._files:
             self._files["events"].flush()
@@ -168,20 +179,20 @@ class RunDirectory:
         self._files[log].write(json.dumps(_strict(fields), allow_nan=False).encode() + b"\n")
 
     def flush(self) -> None:
-        """Hand what was logged to the operating system, so that others can read it."""
+        """Write buffered log lines to the files, so that other processes can read them."""
         for file in self._files.values():
             file.flush()
 
     def log_lengths(self, step: int) -> dict[str, int]:
-        """Return byte lengths of the logs, all of it on the disk, at the step of a checkpoint."""
-        self._tell_returns(step)  # which no checkpoint keeps
+        """Flush all logs to the disk, and return their lengths in bytes for the checkpoint of a step."""
+        self._tell_returns(step)  # because checkpoints do not contain these
         self.flush()
         for file in self._files.values():
             os.fsync(file.fileno())
         return {name: file.tell() for name, file in self._files.items()}
 
     def close(self) -> None:
-        """Close every log, even where one of them cannot be written."""
+        """Close all logs, even if one of them cannot be written."""
         self._open.close()
 
     def __enter__(self) -> "RunDirectory":
@@ -192,18 +203,18 @@ class RunDirectory:
 
 
 def identity_of(config: Mapping[str, Any]) -> str:
-    """Return a sum over all in a run's config.json that its state depends on."""
+    """Return a SHA-256 sum over the entries of config.json on which the state of a run depends."""
     return hashlib.sha256(json.dumps([config[key] for key in STATE]).encode()).hexdigest()
 
 
 def _words(event: Mapping[str, Any]) -> str:
-    """Return an event in words: `intervention: hook fire@task, learner actor`."""
+    """Return a text for an event, such as `intervention: hook fire@task, learner actor`."""
     more = {name: value for name, value in event.items() if name not in ("event", "step")}
     return f"{event['event']}: " + ", ".join(f"{name} {v}" for name, v in more.items() if isinstance(v, int | str))
 
 
 def _strict(value: Any) -> Any:
-    """JSON has no NaN and no infinity: they become null."""
+    """Replace NaN and infinity, which JSON does not have, by None."""
     if isinstance(value, float):
         return value if isfinite(value) else None
     if isinstance(value, dict):

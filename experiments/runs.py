@@ -1,4 +1,4 @@
-"""From settings to a run on the disk, and from a run on the disk to its end, for every kind of run."""
+"""Create a run directory from settings, and train the run in a run directory, for every kind of run."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -24,15 +24,19 @@ from .settings import RunSettings
 from .trackers import tracking
 from .work import Work
 
-EXPORT = "model"  # folder of the model that a finished run leaves, where its kind exports one
+EXPORT = "model"  # folder for the exported model of a finished run, if its kind exports one
 
 
 def build(kind: Kind, settings: RunSettings, warn: Warn = print) -> Work:
-    """Return what these settings train; what they left to be decided is decided in them. Raises UsageError for what
-    cannot work, RunError where something is not installed."""
+    """Return the work for these settings. Values such as "auto" are replaced by definite ones in `settings`.
+
+    Raises:
+        UsageError: The settings cannot work.
+        RunError: A package is not installed.
+    """
     settings.check()
     if distributed.world() > 1 and not kind.shared:
-        raise UsageError(f"supple train {kind.name} trains in one process: start it without torchrun")
+        raise UsageError(f"supple train {kind.name} runs in one process: start it without torchrun")
     if note := settings.resolve():
         warn(note)
     torch.set_num_threads(settings.threads)
@@ -52,8 +56,11 @@ def build(kind: Kind, settings: RunSettings, warn: Warn = print) -> Work:
 
 
 def configuration(kind: Kind, settings: RunSettings, work: Work, command: str) -> dict[str, Any]:
-    """Return the contents of config.json, of a run that is no part of a comparison: it begins at step 0
-    (`start_step`), goes on to its end (`stop_step`) and is no arm. command: what was typed."""
+    """Return the contents of config.json for a run that is not part of a comparison.
+
+    Such a run begins at step 0 (`start_step`), continues to its end (`stop_step` is None) and has no `arm`. `command`
+    is the command line as typed.
+    """
     return {
         "algorithm": kind.name,
         "seed": settings.members[0],
@@ -71,7 +78,7 @@ def configuration(kind: Kind, settings: RunSettings, work: Work, command: str) -
 
 
 def plain(settings: RunSettings) -> dict[str, Any]:
-    """Return the settings as JSON has them; the path of a folder is whole, so that a run goes on from anywhere."""
+    """Return the settings as JSON values. Paths are made absolute, so that a run can be resumed from any folder."""
     return {
         name: str(value.expanduser().absolute()) if isinstance(value, Path) else value
         for name, value in asdict(settings).items()
@@ -79,21 +86,23 @@ def plain(settings: RunSettings) -> dict[str, Any]:
 
 
 def settings_of(config: Mapping[str, Any], file: Path) -> tuple[Kind, RunSettings]:
-    """Return the kind and the settings that the contents of a file describe.
+    """Return the kind and the settings in the contents of a config.json or comparison.json.
 
-    Raises UsageError for other plug-ins than it names, RunError if this version cannot read it."""
+    Raises:
+        UsageError: The loaded plug-ins are not those that the file names.
+        RunError: This version of supple cannot read the file.
+    """
     plugins.require(config.get("plugins", {}), file.parent)
     try:
         kind = find_kind(config["algorithm"])
         settings: RunSettings = typed.fitted(config["settings"], kind.settings_class(), "settings")
         return kind, settings
     except ValueError as error:
-        raise RunError(f"{file} was edited, or written by another version of supple: {error}") from error
+        raise RunError(f"{file} was edited or was written by another version of supple: {error}") from error
 
 
 def drive(work: Work, hooks: Sequence[str], start: int = 0, run: RunDirectory | None = None) -> HookDriver:
-    """Return the driver of a run's hooks, those of its kind before the user's. Raises UsageError for those that have
-    no place in it."""
+    """Return the driver of a run's hooks, its kind's first. Raises UsageError if one cannot be used in this run."""
     log, s = run.event if run else lambda **_: None, work.settings
     texts = (*work.hooks, *hooks)
     asked = Asked(s.curvature, s.trainability_every > 0, work.statistics)
@@ -102,8 +111,9 @@ def drive(work: Work, hooks: Sequence[str], start: int = 0, run: RunDirectory | 
     for hook in driver.hooks:
         if isinstance(hook.schedule, When) and len(work.seeds) > 1:
             raise UsageError(
-                f"{'--arm' if start else '--hook'} {hook.text}: one seed meets a condition and another does not; "
-                f"with several --seeds as one stack it would be that of their mean: train one seed at a time"
+                f"{'--arm' if start else '--hook'} {hook.text}: a condition (when:) is not possible if several --seeds "
+                f"are trained as one stack, because not all seeds would meet it at the same step; train one seed at "
+                f"a time"
             )
     return driver
 
@@ -122,10 +132,15 @@ def create(path: Path, kind: str, settings: RunSettings, command: str, warn: War
 
 
 def train(path: Path, progress: Progress, warn: Warn, held: Claim | None = None) -> None:
-    """Bring the run in `path` to its end, from wherever it stands. held: this process's claim on it, if it has one.
+    """Train the run in `path` to its end, from its newest checkpoint or from its beginning.
 
-    Raises RunError if it cannot go on, UsageError for other plug-ins than it was begun with, Claimed if another process
-    is at work on it."""
+    `held` is this process's claim on the run, if it has one already.
+
+    Raises:
+        RunError: The run cannot continue.
+        UsageError: The loaded plug-ins are not those that the run was started with.
+        Claimed: Another process is training this run.
+    """
     config = RunDirectory.open(path).config
     kind, settings = settings_of(config, path / "config.json")
     try:
@@ -143,10 +158,10 @@ def train(path: Path, progress: Progress, warn: Warn, held: Claim | None = None)
                 work.export(path / EXPORT)
     except files.NotPlain as error:
         raise RunError(f"{error.filename}: {error.strerror}") from error
-    except OSError as error:  # a full disk, say
+    except OSError as error:  # such as a full disk
         where = error.filename or path
         raise DiskError(
-            f"{where}: {error.strerror or error}; `supple resume {path}` goes on from the last checkpoint"
+            f"{where}: {error.strerror or error}; `supple resume {path}` continues from the last checkpoint"
         ) from error
 
 
@@ -168,13 +183,13 @@ def _go_on(run: RunDirectory, work: Work, progress: Progress, warn: Warn) -> Non
 
 
 def _check(run: RunDirectory, work: Work) -> None:
-    """Raise RunError where config.json says something else than what its settings come to here."""
+    """Raise RunError if config.json does not agree with what its settings result in on this machine."""
     file, config = run.path / "config.json", run.config
     if [asdict(task) for task in work.tasks] != config["tasks"] or work.sources != config["data"]:
-        raise RunError(f"{run.path} was begun with other data: {config['data']}; here are {work.sources}")
+        raise RunError(f"{run.path} was started with other data: {config['data']}; the data here are {work.sources}")
     total, start = work.tasks[-1].end, config["start_step"]
     for name, value in {"seed": work.settings.members[0], "total_steps": total}.items():
         if config[name] != value:
-            raise RunError(f"{file}: {name} is {config[name]}, but its settings make it {value}")
+            raise RunError(f"{file}: {name} is {config[name]}, but its settings give {value}")
     if not 0 <= start < run.end <= total:
         raise RunError(f"{file}: a run of {total} steps cannot begin at step {start} and end at {run.end}")

@@ -1,4 +1,4 @@
-"""A whole experiment in little: every schedule of a run, shrunk by the same factor."""
+"""Small versions of a run: every length in steps, updates or epochs is multiplied by the same factor."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -12,24 +12,34 @@ from .errors import UsageError
 from .settings import RunSettings
 
 S = TypeVar("S", bound=RunSettings)
-BETWEEN = r"\s*\+(?![^()]*\))\s*"  # calls that are joined; not the sign of a number in parentheses
+BETWEEN = r"\s*\+(?![^()]*\))\s*"  # the + between two calls, but not a sign inside parentheses
 
 
 def scaled(settings: S, factor: float) -> tuple[S, float]:
-    """Return the settings with every number of steps, updates or passes times `factor`, those of hooks and shifts too;
-    sizes of networks and batches stay, and fractions of the run mean the same as before.
+    """Return the settings with every length in steps, updates or epochs multiplied by `factor`.
 
-    factor: in (0, 1]. A run cannot be shorter than what works (`RunSettings.least`): where that is longer, all else
-    is shrunk as little, and the factor that was used is returned with the settings. Raises UsageError.
+    This includes the steps in hooks and shifts. Sizes of networks and batches do not change, and fractions of the run
+    keep their meaning.
+
+    Args:
+        settings: The settings of the whole run.
+        factor: In (0, 1].
+
+    Returns:
+        The scaled settings, and the factor that was used. It is larger than `factor` if the run would otherwise be
+        shorter than `RunSettings.least` allows.
+
+    Raises:
+        UsageError: `factor` lies outside (0, 1].
     """
     if not 0 < factor <= 1:
-        raise UsageError(f"--scale must lie above 0 and be 1 at most, got {factor}")
+        raise UsageError(f"--scale must be above 0 and at most 1, got {factor}")
     made, length = replace(settings), True
     for name in settings.shrinks:
         old = getattr(settings, name)
         new = scaled_value(made, name, old, factor)
         setattr(made, name, new)
-        if length and old:  # the first that has a value is how long the run is
+        if length and old:  # the first setting with a value is the length of the run
             factor, length = min(1.0, _sum(new) / _sum(old)), False
     made.hook = scaled_hooks(settings.hook, factor)
     return made, factor
@@ -40,7 +50,7 @@ def _sum(value: Any) -> float:
 
 
 def scaled_value(settings: RunSettings, name: str, value: Any, factor: float) -> Any:
-    """Return what one of the settings that `shrinks` names becomes; those before it are shrunk already."""
+    """Return the scaled value of a setting. Settings listed before it in `shrinks` must have been scaled already."""
     if isinstance(value, tuple):
         return tuple(scaled_value(settings, name, part, factor) for part in value)
     if isinstance(value, str):
@@ -56,8 +66,10 @@ def scaled_value(settings: RunSettings, name: str, value: Any, factor: float) ->
 
 
 def scaled_hooks(texts: Sequence[str], factor: float) -> tuple[str, ...]:
-    """Return texts of hooks, or of several joined by " + ", in which steps and periods are times `factor`; a text that
-    is no hook stays, for its reader says what is wrong with it."""
+    """Return the texts of hooks, or of several joined by " + ", with steps and periods multiplied by `factor`.
+
+    A text that cannot be parsed is returned unchanged. It is reported when the hooks are read.
+    """
     return tuple(" + ".join(_scaled_hook(part, factor) for part in re.split(BETWEEN, text)) for text in texts)
 
 
@@ -75,7 +87,7 @@ def _scaled_hook(text: str, factor: float) -> str:
 
 
 def _scaled_call(text: str, factor: float) -> str:
-    """Return the text of a shift, in which the steps that it comes over are times `factor`."""
+    """Return the text of a shift with its transition length `over` multiplied by `factor`."""
     try:
         call = parse_call(text)
     except ValueError:
@@ -86,7 +98,7 @@ def _scaled_call(text: str, factor: float) -> str:
 
 
 def told(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
-    """Return what became of settings, by name, in one line."""
+    """Return one line that lists the settings whose values changed, by name: old → new."""
     changed = [f"{name} {_shown(old)} → {_shown(after[name])}" for name, old in before.items() if after[name] != old]
     return ", ".join(changed) or "nothing can be smaller"
 

@@ -1,6 +1,6 @@
-"""config.json, comparison.json and outcome.json: JSON objects with a checksum of every entry beside them.
+"""JSON files with a checksum of every entry: config.json, comparison.json, outcome.json and others.
 
-So one that was edited is refused by the entry's name, and what a folder says is what was trained.
+If an entry was edited, the file is refused and the entry named. A folder therefore says what was really trained.
 """
 
 import json
@@ -11,14 +11,16 @@ from typing import Any
 from . import claim, files, typed
 from .errors import RunError, UsageError
 
-SUMS, DIGITS = "sums", 16  # the entry with the checksums of all others, and how long each is
+SUMS, DIGITS = "sums", 16  # the entry with the checksums of all others, and their length
 
 
 def start_folder(path: Path, name: str, value: dict[str, Any], *beside: str) -> None:
-    """Make a new folder that holds one JSON object and the checksums of its entries, or make nothing.
+    """Make a new folder with one JSON file and its checksums, or make nothing.
 
-    Raises UsageError if `path` holds something, but for what is named in `beside` and this process's claim."""
-    known = {f"{name}.tmp", claim.FILE, *beside}  # the first of a process that was killed while it began here
+    Raises:
+        UsageError: `path` has contents other than those named in `beside` and this process's claim.
+    """
+    known = {f"{name}.tmp", claim.FILE, *beside}  # the first is left by a process that was killed here
     taken = UsageError(
         f"--out {path} already holds another run or other files: choose a new folder, "
         f"or continue with `supple resume {path}`"
@@ -27,33 +29,41 @@ def start_folder(path: Path, name: str, value: dict[str, Any], *beside: str) -> 
     if not new and not path.is_dir():
         raise taken
     path.mkdir(parents=True, exist_ok=True)
-    with files.in_turn(path):  # of two that begin here at once, the second finds what the first has begun
+    with files.in_turn(path):  # if two processes start here at the same time, the second finds the files of the first
         if any(entry.name not in known for entry in path.iterdir()):
             raise taken
         try:
             write_json(path / name, value)
         except BaseException:
             if new:
-                with suppress(OSError):  # it may hold what another process began there
+                with suppress(OSError):  # it may contain files of another process
                     path.rmdir()
             raise
 
 
 def read_json(path: Path, otherwise: str) -> dict[str, Any]:
-    """Read what `write_json` wrote. Raises UsageError beginning with `otherwise` if there is no such file, RunError
-    if it is damaged, or naming the entry that was changed, added or removed since."""
+    """Return the contents of a file written by `write_json`.
+
+    Raises:
+        UsageError: There is no such file. The message begins with `otherwise`.
+        RunError: The file is damaged, or an entry was changed, added or removed; the message names it.
+    """
     value = read_object(path, otherwise)
     if SUMS not in value:
         raise UsageError(
-            f"{otherwise}: its {path.name} is not one of this version of supple (it has no {SUMS!r}); "
-            f"what another version wrote, that version goes on with"
+            f"{otherwise}: its {path.name} was not written by this version of supple (it has no {SUMS!r}); "
+            f"continue with the version that wrote it"
         )
     return check_sums(path, value)
 
 
 def read_object(path: Path, otherwise: str) -> dict[str, Any]:
-    """Read a JSON object, whoever wrote it. Raises UsageError beginning with `otherwise` if there is no such file,
-    RunError if it is damaged."""
+    """Return the JSON object in a file, with or without checksums.
+
+    Raises:
+        UsageError: There is no such file. The message begins with `otherwise`.
+        RunError: The file is damaged.
+    """
     try:
         value = typed.parse(files.contents(path))
     except (FileNotFoundError, NotADirectoryError):
@@ -68,17 +78,17 @@ def read_object(path: Path, otherwise: str) -> dict[str, Any]:
 
 
 def check_sums(path: Path, value: dict[str, Any]) -> dict[str, Any]:
-    """Return what was read from a file without its checksums, which must be those of its entries. Raises RunError."""
+    """Return the contents of a file without its checksums. Raises RunError if one does not match its entry."""
     sums = value.pop(SUMS)
     if not isinstance(sums, dict):
-        raise RunError(f"{path}: damaged ({SUMS!r} is no object)")
+        raise RunError(f"{path}: damaged ({SUMS!r} is not an object)")
     found = _sums(value)
     for key in (*sums, *found):
         if sums.get(key) != found.get(key):
             what = "removed" if key not in found else "added" if key not in sums else "changed"
             raise RunError(
-                f"{path}: {json.dumps(key)} was {what} since supple wrote it (its checksum does not match): "
-                f"put it back as it was, or begin a new run"
+                f"{path}: {json.dumps(key)} was {what} since supple wrote the file (its checksum does not match): "
+                f"restore it, or start a new run"
             )
     return value
 
@@ -88,6 +98,6 @@ def _sums(value: dict[str, Any]) -> dict[str, str]:
 
 
 def write_json(path: Path, value: dict[str, Any]) -> None:
-    """Write a JSON object and the checksums of its entries, atomically."""
+    """Write a JSON object and the checksums of its entries atomically."""
     sealed = {**value, SUMS: _sums(json.loads(json.dumps(value)))}
     files.replace(path, f"{json.dumps(sealed, indent=2)}\n".encode())

@@ -1,7 +1,8 @@
-"""The search for the best point of each arm: one rule of tuning, the same for all arms of a study.
+"""Hyperparameter search: all arms of a study are tuned by one rule.
 
-Points are trained on seeds of their own, for a share of the planned steps that has a switch in it, and every arm has as
-many of them. Tuning over the whole lifetime makes all methods look alike (Mesbahi et al. 2025).
+Every arm has the same number of points. They are trained on seeds that the results do not use, and for a share of the
+planned steps that contains a task switch. Tuning over the whole lifetime makes all methods look alike (Mesbahi et al.
+2025).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from .jobs import Job
     from .report.collect import RunData
 
-ROUND = 4  # points of an arm that are drawn at once: so many can be trained side by side
+ROUND = 4  # points of an arm that are drawn together, and can be trained in parallel
 WORST = float("-inf")
 RETURN, LAST = "return", "last"
 
@@ -29,12 +30,16 @@ Scored = tuple[Values, float]
 
 @dataclass(frozen=True)
 class Search:
-    """Say how the arms of a study are tuned.
+    """The rule by which the arms of a study are tuned.
 
-    values: what is searched, by name: a setting, which is searched for every arm, or a `{name}` in the text of an arm.
-    points: so many for every arm. method: drawn at random, or by the tree-structured Parzen estimator (Bergstra et al.
-    2011) of Optuna. share: of the planned steps that points are trained for, in which a task has to end. seeds: that
-    they are trained with, and results are not. measure: by which the best is chosen, see `score`; "": the kind's.
+    Attributes:
+        values: Ranges to search, by name: a setting, which is searched for every arm, or a `{name}` in an arm's text.
+        points: Number of points for each arm.
+        method: "random", or "tpe" for Optuna's tree-structured Parzen estimator (Bergstra et al. 2011).
+        share: Share of the planned steps for which points are trained. A task must end within it.
+        seeds: Seeds of these runs. The results must not use them.
+        measure: The measure by which the best point is chosen (see `score`); "" for the default of the kind.
+        seed: Seed of the search.
     """
 
     values: Mapping[str, Range | Choice]
@@ -46,10 +51,10 @@ class Search:
     seed: int = 0
 
     def check(self) -> None:
-        """Raise UsageError for what cannot be searched."""
+        """Raise UsageError if the search is not possible."""
         if self.points < 1 or not self.values:
             raise UsageError(
-                "search: give points, 1 or more, and what is searched: learning_rate = { low = …, high = … }"
+                "search: give points (1 or more) and a range to search, such as learning_rate = { low = …, high = … }"
             )
         for name, each in self.values.items():
             if problem := each.problem():
@@ -58,10 +63,14 @@ class Search:
     def tried(
         self, names: Sequence[str], score: Callable[[Values], float | None]
     ) -> tuple[list[Values], Values | None]:
-        """Return an arm's points as far as they are known, and the best where all have been trained.
+        """Return the points of an arm that are known so far, and the best one, or None if not all have been trained.
 
-        names: those of what is searched for this arm. score: values → how good they are, None while that is not known.
-        A round's points depend on the scores of the rounds before it alone: not on who trained them, and when."""
+        The points of a round depend only on the scores of earlier rounds, not on which worker trained them or when.
+
+        Args:
+            names: Names of the values that are searched for this arm.
+            score: Returns the score of a point, or None while it is unknown.
+        """
         if not names:
             return [{}], {}
         found: list[Scored] = []
@@ -84,19 +93,19 @@ class Search:
 
 
 def _suggested(values: Mapping[str, Range | Choice], before: Sequence[Scored], seed: int) -> list[Values]:
-    """Return a round's points, as Optuna's estimator suggests them after those before. Raises UsageError."""
+    """Return the points that Optuna suggests for the next round. Raises UsageError if Optuna is not installed."""
     try:
         import optuna
     except ImportError as error:
-        raise UsageError(f"search by tpe needs Optuna: pip install 'supple[search]' ({error})") from error
+        raise UsageError(f"search method tpe needs Optuna: pip install 'supple[search]' ({error})") from error
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     spaces = {name: _distribution(each) for name, each in values.items()}
-    # the first round is drawn at random; within a round each point keeps away from those that are still in training
+    # the first round is drawn at random; within a round, each point keeps its distance from those still in training
     sampler = optuna.samplers.TPESampler(
         n_startup_trials=ROUND, constant_liar=True, multivariate=True, seed=seed * 1_000_003 + len(before)
     )
     study = optuna.create_study(direction="maximize", sampler=sampler)
-    worst = min((score for _, score in before if score > WORST), default=0.0)  # what failed is as bad as the worst
+    worst = min((score for _, score in before if score > WORST), default=0.0)  # the score given to failed points
     for point, score in before:
         params = {name: _index(values[name], value) for name, value in point.items()}
         study.add_trial(optuna.trial.create_trial(params=params, distributions=spaces, value=max(score, worst)))
@@ -108,7 +117,7 @@ def _distribution(each: Range | Choice) -> Any:
     from optuna import distributions
 
     if isinstance(each, Choice):
-        return distributions.CategoricalDistribution(range(len(each.choice)))  # places: values may be lists
+        return distributions.CategoricalDistribution(range(len(each.choice)))  # indices, since values may be lists
     if isinstance(each.low, int) and isinstance(each.high, int):
         return distributions.IntDistribution(each.low, each.high, log=each.log)
     return distributions.FloatDistribution(each.low, each.high, log=each.log)
@@ -123,31 +132,38 @@ def _value(each: Range | Choice, value: Any) -> Any:
 
 
 def runs_of(jobs: Sequence["Job"]) -> list["RunData"]:
-    """Return what the runs of these jobs logged, one for each seed, but of those that failed."""
+    """Return the logs of these jobs' runs, one per seed, without those that failed."""
     from .report.collect import load_runs
 
     return [run for job in jobs if not job.failed for run in load_runs(job.folder)]
 
 
 def seconds_of(runs: Sequence["RunData"]) -> float:
-    """Return how long these were trained; those of a stack were together."""
+    """Return the total seconds of training of these runs. The seeds of a stack are counted once."""
     return sum({run.path: max((row.get("time", 0.0) for row in run.metrics), default=0.0) for run in runs}.values())
 
 
 def score_of_jobs(jobs: Sequence["Job"], measure: str) -> tuple[float, float]:
-    """Return how good a point is whose runs are at their ends, the mean over them, or −∞ if one of them failed; and the
-    seconds that they were trained for."""
+    """Return the score of a point, and the seconds for which its runs were trained.
+
+    The score is the mean over its runs, which must have ended, or −∞ if one of them failed.
+    """
     runs = runs_of(jobs)
     found = WORST if any(job.failed for job in jobs) else fmean(score(run, measure) for run in runs)
     return found if isfinite(found) else WORST, seconds_of(runs)
 
 
 def score(run: "RunData", measure: str) -> float:
-    """Return how good a run is, the more the better: the mean over its tasks of a number that was logged.
+    """Return the score of a run: the mean over its tasks of a logged number. Higher is better.
 
-    measure: `return`, the area under the curve of training returns (`metrics.learning_curve_area`); or a name in
-    tasks.jsonl or metrics.jsonl, of which the last value in each task counts. A `-` before it: less is better. `@last`
-    behind it: of the last task alone. NaN where nothing was logged.
+    Args:
+        run: The logs of the run.
+        measure: `return` for the area under the curve of training returns (`metrics.learning_curve_area`), or a name in
+            tasks.jsonl or metrics.jsonl, whose last value in each task is used. With `-` in front, lower values are
+            better. With `@last` behind it, only the last task counts.
+
+    Returns:
+        The score; NaN if nothing was logged.
     """
     name, _, which = measure.removeprefix("-").partition("@")
     found: list[float] = []

@@ -1,4 +1,4 @@
-"""Independent seeds for every purpose, derived from the one seed of a run."""
+"""Independent seeds for every purpose, derived from the seed of a run."""
 
 import hashlib
 import json
@@ -7,9 +7,9 @@ import torch
 
 
 def derive(seed: int, *path: int | str) -> int:
-    """Return a 63-bit seed for a purpose, such as `derive(seed, "envs", 3)`: the same on every machine.
+    """Return a 63-bit seed for a purpose, such as `derive(seed, "envs", 3)`. It is the same on every machine.
 
-    A hash, and not numpy's SeedSequence: that gives ("envs",) and ("envs", 0) the same seed.
+    It is a hash. NumPy's SeedSequence is not used because it gives ("envs",) and ("envs", 0) the same seed.
     """
     digest = hashlib.sha256(json.dumps([seed, *path]).encode()).digest()
     return int.from_bytes(digest[:8]) >> 1

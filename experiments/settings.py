@@ -1,4 +1,4 @@
-"""Settings that every run shares; each kind of run extends them. A field's string is its help line."""
+"""The settings that all runs share. Each kind of run extends them. The string below a field is its help line."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -10,24 +10,26 @@ import tyro
 
 from .errors import UsageError
 
-LARGEST = 2**53  # up to which JSON holds every integer, wherever it is read
+LARGEST = 2**53  # readers of JSON represent every integer up to this exactly
 MOST_THREADS, MOST_SEEDS, MOST_TASKS = 1024, 10_000, 100_000
 Device = Literal["auto", "cpu", "cuda"]
 Seeds = tuple[int, ...]
 
 
 def seeds_of(words: Sequence[str]) -> Seeds:
-    """Return the seeds that words name: numbers and ranges such as 0-4, whose ends are both among them.
+    """Return the seeds for a list of words, each a number or a range such as 0-4 (both ends included).
 
-    Raises ValueError."""
+    Raises:
+        ValueError: A word is neither, or there are more than 10,000 seeds.
+    """
     found: list[int] = []
     for word in words:
         first, dash, last = word.partition("-")
         if not first.isdecimal() or (dash and not last.isdecimal()):
-            raise ValueError(f"'{word}' is no seed (0 or more) and no range of seeds (0-4)")
+            raise ValueError(f"'{word}' is neither a seed (0 or more) nor a range of seeds such as 0-4")
         many = int(last) - int(first) + 1 if dash else 1
         if len(found) + many > MOST_SEEDS:
-            raise ValueError(f"'{word}' names {many:,} seeds, and a comparison has {MOST_SEEDS:,} at most")
+            raise ValueError(f"'{word}' gives {many:,} seeds, but a comparison has {MOST_SEEDS:,} at most")
         found += range(int(first), int(first) + many)
     return tuple(found)
 
@@ -47,44 +49,44 @@ SeedsOption = Annotated[
 @dataclass(kw_only=True)
 class RunSettings:
     hook: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="HOOK")] = ()
-    """An intervention and its schedule, such as fire@0.5 or snp(lam=0.5)@task. May be given several times."""
+    """Intervention and schedule, such as fire@0.5 or snp(lam=0.5)@task. Can be given several times."""
     seed: int = 0
-    """The run's seed: every random draw comes from it."""
+    """Seed from which all random numbers of the run are derived. Change it for an independent repetition."""
     threads: int = 1
-    """Threads of PyTorch. Small networks are fastest with one."""
+    """Number of PyTorch threads. Small networks are fastest with 1; raise it for large ones."""
     checkpoint_every: int = 2_000
-    """Updates between checkpoints."""
+    """Updates between checkpoints. Lower it to lose less training when a run is killed."""
     keep_checkpoints: int = 2
-    """How many checkpoints to keep."""
+    """Number of newest checkpoints to keep. More are safer if files get damaged, but need disk space."""
     measure_every: int = 1_000
-    """Updates between two measurements of the network (srank, dormancy, norms, …)."""
+    """Updates between measurements of the network (srank, dormant units, norms, …). Raise it to save time."""
     eval_every: int = 0
-    """Updates between two evaluations within a task."""
+    """Updates between evaluations within a task; 0: only at its start and end. Lower it for finer curves."""
     curvature: Annotated[bool, tyro.conf.arg(aliases=["--measure-curvature"])] = False
-    """Measure the largest eigenvalue of the loss's Hessian too; takes as long as some hundred updates."""
+    """Also measure the largest eigenvalue of the loss's Hessian. Each time takes as long as some hundred updates."""
     trainability_every: int = 0
-    """Updates between two measurements of trainability, each of which takes as long as some 400 updates; 0: never."""
+    """Updates between measurements of trainability; 0: never. Each takes as long as about 400 updates."""
     keep_best: Annotated[bool, tyro.conf.arg(aliases=["--best"])] = False
-    """Keep the state that did best in the evaluations so far, in the run's folder best/."""
+    """Keep the state with the best evaluation so far, in the run's folder best/."""
     keep_at: Annotated[tuple[int, ...], tyro.conf.arg(aliases=["--kept"], metavar="STEPS")] = ()
-    """Steps after which the state is kept for good, in the run's folder kept/."""
+    """Steps after which the state is kept permanently in the run's folder kept/, for example to examine it later."""
     log_to: Annotated[
         tuple[Literal["wandb", "mlflow", "trackio"], ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="TRACKER")
     ] = ()
-    """A tracker that shows the run too, beside TensorBoard: wandb, mlflow or trackio. May be given several times."""
+    """Tracker to log to, in addition to TensorBoard: wandb, mlflow or trackio. Can be given several times."""
 
-    # settings that are numbers of steps, updates or passes: what `--scale` shrinks, in this order
+    # the settings that are lengths in steps, updates or epochs: `--scale` multiplies them, in this order
     shrinks: ClassVar[tuple[str, ...]] = (
         "checkpoint_every", "measure_every", "eval_every", "trainability_every", "keep_at",
     )  # fmt: skip
 
     def least(self, name: str) -> tuple[int, int]:
-        """Return what a setting of the schedule must not come below, and what it must be a multiple of."""
+        """Return the smallest value of a setting that is a length, and the number that it must be a multiple of."""
         return 1, 1
 
     @property
     def stride(self) -> int:
-        """Steps between two places at which a run can part from another."""
+        """Steps between two places at which a run can be forked."""
         return 1
 
     @property
@@ -93,25 +95,27 @@ class RunSettings:
         return (self.seed,)
 
     def of_seeds(self, seeds: Sequence[int]) -> "dict[Seeds, RunSettings]":
-        """Return the settings of the runs that train these seeds, by the seeds in each: one, or several as a stack."""
+        """Return the settings of the runs that train these seeds. A key is one seed, or all seeds of a stacked run."""
         return {(seed,): replace(self, seed=seed) for seed in seeds}
 
     def longer(self, steps: int) -> "RunSettings":
-        """Return the settings of a run that goes on to so many steps in all. Raises UsageError where it cannot."""
-        raise UsageError("--steps: only agents' runs with --steps go on for longer than they were planned")
+        """Return the settings of this run, extended to `steps` steps in total. Raises UsageError if not possible."""
+        raise UsageError("--steps: only runs of agents that were started with --steps can be extended")
 
     def resolve(self) -> str | None:
-        """Decide what was left to be decided here, so that config.json says it and a resumed run does the same.
-        Returns a line for the user, if there is anything to say."""
+        """Replace values such as "auto" by definite ones, which config.json records and a resumed run uses.
+
+        Return a line for the user, or None.
+        """
         return None
 
     def check(self) -> None:
-        """Raise UsageError for values that cannot work: for all of them at once."""
+        """Raise one UsageError that names all invalid values."""
         if found := list(dict.fromkeys(self.problems())):
             raise UsageError("; ".join(found))
 
     def problems(self) -> Iterator[str]:
-        """Yield a line for each value that cannot work."""
+        """Yield one line for each invalid value."""
         yield from not_positive(
             **{
                 "--threads": self.threads,
@@ -126,7 +130,7 @@ class RunSettings:
             yield f"--threads must be {MOST_THREADS} at most, got {self.threads}"
         for tracker in self.log_to:
             if not find_spec(tracker):
-                yield f"--log-to {tracker} needs a package that is not installed: pip install 'supple[{tracker}]'"
+                yield f"--log-to {tracker}: its package is not installed (pip install 'supple[{tracker}]')"
         for name, value in (
             ("--seed", self.seed),
             ("--eval-every", self.eval_every),
@@ -136,25 +140,24 @@ class RunSettings:
                 yield f"{name} must be 0 or more, got {value}"
 
     def check_single(self) -> None:
-        """Raise UsageError for what only runs of a comparison can be told."""
+        """Raise UsageError for settings that only runs of a comparison can have."""
 
 
 def not_positive(**values: float | None) -> Iterator[str]:
-    """Yield a line for each named value that is not above zero."""
+    """Yield one line for each named value that is not a finite number above 0. None is accepted."""
     for name, value in values.items():
         if value is not None and not 0 < value < float("inf"):
             yield f"{name} must be a positive number, got {value}"
 
 
 def positive(**values: float | None) -> None:
-    """Raise UsageError for the named values that are not above zero."""
+    """Raise one UsageError for all named values that are not finite numbers above 0. None is accepted."""
     if found := list(not_positive(**values)):
         raise UsageError("; ".join(found))
 
 
 def out_of_range(**values: Any) -> Iterator[str]:
-    """Yield a line for each setting, by the name of its field, that is infinite, no number, or too large to count by,
-    or has such a part."""
+    """Yield one line for each setting that is infinite, NaN or above 2⁵³ in magnitude, or has such an item."""
     for name, value in values.items():
         option, parts = f"--{name.replace('_', '-')}", value if isinstance(value, tuple) else (value,)
         if not all(isfinite(part) for part in parts if isinstance(part, float)):
@@ -164,13 +167,17 @@ def out_of_range(**values: Any) -> Iterator[str]:
 
 
 def device_here(device: Device) -> Device:
-    """Return `auto` as "cuda" or "cpu", whichever there is. Raises UsageError for a GPU that is not there."""
-    import torch  # settings are read for help texts too, which are not to wait for it
+    """Return the device to use: for "auto", "cuda" if PyTorch finds a GPU and "cpu" otherwise.
+
+    Raises:
+        UsageError: "cuda" was given and PyTorch finds no GPU.
+    """
+    import torch  # not at the top: help texts need the settings, and should not wait for PyTorch
 
     if device == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     if device == "cuda" and not torch.cuda.is_available():
         raise UsageError(
-            "--device cuda: PyTorch finds no CUDA GPU here; use --device cpu, or go on where this run was begun"
+            "--device cuda: PyTorch finds no CUDA GPU here; use --device cpu, or resume on a machine with a GPU"
         )
     return device

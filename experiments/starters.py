@@ -1,6 +1,6 @@
-"""Workers that another system starts, on other machines: Slurm, through submitit, or Ray.
+"""Workers on other machines, started by Slurm (through submitit) or Ray.
 
-They share nothing but the folder of the sweep: each takes run after run from it (jobs.py), as `supple worker` does.
+They share only the folder of the sweep. Each takes run after run from it (jobs.py), like `supple worker`.
 """
 
 import logging
@@ -17,23 +17,22 @@ from .loop import Warn
 from .sweep import open_queue
 from .workers import Watch, run_jobs
 
-POLL = 1.0  # seconds between two looks at what other machines do
-LOGS = "workers"  # the folder in a sweep's with what submitit writes
+POLL = 1.0  # seconds between checks of the workers on other machines
+LOGS = "workers"  # subfolder of a sweep for submitit's files
 RAY_TASK = ("num_cpus", "num_gpus", "memory", "resources", "accelerator_type")
 
 
 @dataclass(frozen=True)
 class Workers:
-    """Take run after run of the queue in a folder, in so many processes, until none is left; what is called on the
-    other machine.
+    """Take run after run from the queue in a folder, in `processes` processes, until none is left.
 
-    The processes end with the one that calls them. So a worker that is stopped, at its time limit or because the
-    machine is wanted for something else, leaves runs that others go on with.
+    This is called on the other machine. The processes end with the one that calls them. If a worker is stopped, at its
+    time limit or because it is pre-empted, other workers continue its runs.
     """
 
     path: str
     processes: int = 1
-    sources: Mapping[str, str] = field(default_factory=plugins.sources)  # plug-ins, by the names that runs know
+    sources: Mapping[str, str] = field(default_factory=plugins.sources)  # of plug-ins: file or package → SHA-256
 
     def __call__(self) -> None:
         plugins.load_all(dict(self.sources))
@@ -41,20 +40,26 @@ class Workers:
         run_jobs(jobs, self.processes, lambda job, step, end: None, print)
 
     def checkpoint(self) -> Any:
-        """Return what submitit is to queue again when Slurm stops this job: the same."""
+        """Return the job that submitit queues again when Slurm stops this one: the same job."""
         from submitit.helpers import DelayedSubmission
 
         return DelayedSubmission(self)
 
 
 def on_slurm(workers: Workers, count: int, options: Mapping[str, Any], cluster: str = "slurm") -> list[Any]:
-    """Queue `count` Slurm jobs as one array, each of which is these workers, and return submitit's jobs.
+    """Queue an array of `count` Slurm jobs, each of which runs `workers`, and return submitit's jobs.
 
-    options: as of submitit's `update_parameters`, such as timeout_min, cpus_per_task, slurm_partition,
-    slurm_array_parallelism. A job that is pre-empted or comes to its time limit is queued again (slurm_max_num_timeout
-    times at most, submitit's default is 3). cluster: of submitit; "local" starts processes here, to try it out.
+    Args:
+        workers: What each job runs.
+        count: Number of jobs.
+        options: Options of submitit's `update_parameters`, such as timeout_min, cpus_per_task, slurm_partition and
+            slurm_array_parallelism. A job that is pre-empted or reaches its time limit is queued again, at most
+            slurm_max_num_timeout times (submitit's default is 3).
+        cluster: submitit's name of the cluster; "local" starts processes on this machine, for a test.
 
-    Raises RunError where submitit or Slurm is missing, UsageError for options that submitit does not know.
+    Raises:
+        RunError: submitit or Slurm is not installed.
+        UsageError: submitit does not know an option.
     """
     try:
         import submitit
@@ -72,20 +77,27 @@ def on_slurm(workers: Workers, count: int, options: Mapping[str, Any], cluster: 
 
 
 def on_ray(workers: Workers, count: int, options: Mapping[str, Any]) -> list[Any]:
-    """Start `count` tasks on a Ray cluster, each of which is these workers, and return their references.
+    """Start `count` tasks on a Ray cluster, each of which runs `workers`, and return their references.
 
-    options: `address` of a cluster ("auto" for the one that this machine is part of; without it a local one is started,
-    which ends with this process), and what a task asks for: num_cpus, num_gpus, memory, resources, accelerator_type.
-    A task whose node is lost is started again on another one.
+    A task whose node is lost is started again on another node.
 
-    Raises RunError where Ray is missing or does not answer, UsageError for options that it does not know.
+    Args:
+        workers: What each task runs.
+        count: Number of tasks.
+        options: `address` of a cluster ("auto" for the one that this machine belongs to; by default a local cluster is
+            started, which ends with this process), and the resources of a task: num_cpus, num_gpus, memory, resources,
+            accelerator_type.
+
+    Raises:
+        RunError: Ray is not installed or does not respond.
+        UsageError: There is no such option.
     """
     try:
         import ray
     except ImportError as error:
         raise RunError(f"--on ray needs Ray: pip install 'supple[ray]' ({error})") from error
     if unknown := sorted(options.keys() - {*RAY_TASK, "address"}):
-        raise UsageError(f"--with {unknown[0]}: Ray's tasks know address, {', '.join(RAY_TASK)}")
+        raise UsageError(f"--with {unknown[0]}: no such option for Ray (known: address, {', '.join(RAY_TASK)})")
     try:
         if not ray.is_initialized():
             address = options.get("address")
@@ -102,12 +114,13 @@ def _take(workers: Workers) -> None:
 
 
 def watch_over(jobs: Sequence[Job], started: Sequence[Any], watch: Watch, warn: Warn) -> None:
-    """Wait until all jobs have come to an end, or no worker is left that could bring them there, which `warn` is told.
+    """Wait until all jobs have ended, or until no worker is left, in which case `warn` is called.
 
-    started: what `on_slurm` or `on_ray` returned. watch: is told of every job that is at its end."""
+    `started` is the result of `on_slurm` or `on_ray`. `watch` is called for every job that has ended.
+    """
     left = list(jobs)
     while True:
-        stopped = settled(started)  # before the look at what is left: a worker ends after its last job
+        stopped = settled(started)  # ask this before looking at the jobs: a worker ends after its last job
         for job in left:
             if not job.open:
                 watch(job, 1, 1)
@@ -115,13 +128,13 @@ def watch_over(jobs: Sequence[Job], started: Sequence[Any], watch: Watch, warn: 
         if not left:
             return
         if stopped:
-            warn(f"{stopped}, and {len(left)} of {len(jobs)} runs are left")
+            warn(f"{stopped}, but {len(left)} of {len(jobs)} runs have not ended")
             return
         time.sleep(POLL)
 
 
 def settled(started: Sequence[Any]) -> str | None:
-    """Return in words why no worker is at work any more; None while one is."""
+    """Return a text that says why no worker is running any more, or None while one is."""
     if all(hasattr(job, "done") for job in started):  # submitit's jobs
         if not all(job.done() for job in started):
             return None
@@ -133,11 +146,11 @@ def settled(started: Sequence[Any]) -> str | None:
         if waiting:
             return None
         errors = [error for reference in done if (error := _error(reference))]
-    return f"all workers have stopped ({in_words(errors[0])})" if errors else "all workers are at their end"
+    return f"all workers have stopped ({in_words(errors[0])})" if errors else "all workers have ended"
 
 
 def _error(reference: Any) -> Exception | None:
-    """Return what a task of Ray died of, if it did."""
+    """Return the exception of a Ray task, or None if it succeeded."""
     import ray
 
     try:

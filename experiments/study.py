@@ -1,4 +1,4 @@
-"""Studies: one question of a sweep each, and the runs that it comes to."""
+"""Studies: the entries of a sweep, and the runs that each asks for."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,13 +17,19 @@ from .settings import RunSettings, Seeds
 from .texts import fill, holes
 from .tuning import Score, Tuned, tuned
 
-PRESET = "preset"  # a name in a point that is no setting
+PRESET = "preset"  # the name in a point that is not a setting
 
 
 @dataclass(frozen=True)
 class Published:
-    """Hold what others published of a study. source: where. measure: what the numbers are of. rows: by the folder of
-    a run below that of its seed, such as `activation=relu/none`, or the arm's alone where nothing varies."""
+    """Published numbers to compare the results of a study with.
+
+    Attributes:
+        source: Where they were published.
+        measure: What the numbers measure.
+        rows: The numbers, by the folder of the run inside that of its seed, such as `activation=relu/none`, or `none`
+            if the study varies nothing.
+    """
 
     source: str
     measure: str
@@ -32,12 +38,17 @@ class Published:
 
 @dataclass(frozen=True)
 class Study:
-    """One question of a sweep: which runs of one kind are compared.
+    """One entry of a sweep: runs of one kind to compare.
 
-    name: of its folder. settings: fields that all runs have; texts in them, and arms, may hold `{names}` of what the
-    points give. arms, seeds, reference, fork_at, fork_at_task: as of `supple.experiments.compare`. space: what varies;
-    a name in it is a setting, a `{name}`, or `preset`. search: how arms are tuned, before they are trained at their
-    best. published: numbers to show beside the results.
+    Attributes:
+        name: Name of its folder.
+        kind: The kind of run.
+        preset: The preset whose settings the runs start from, or None.
+        settings: Values of settings for all runs. Texts in them, and arms, may contain `{names}` from the points.
+        arms, seeds, reference, fork_at, fork_at_task: As in `supple.experiments.compare`.
+        space: The values to vary. A name in it is a setting, a `{name}` or `preset`.
+        search: How the arms are tuned before they are trained with their best values; None for no tuning.
+        published: Published numbers to show beside the results.
     """
 
     name: str
@@ -55,7 +66,7 @@ class Study:
 
     @property
     def base(self) -> dict[str, Any]:
-        """The part that cannot change any more once runs have begun, as JSON has it; the rest can be widened."""
+        """The part that must not change once runs have started, as JSON values. The rest can be extended."""
         settings = {name: as_json(value) for name, value in self.settings.items()}
         search = json.loads(json.dumps(asdict(self.search))) if self.search else {}
         return {
@@ -65,9 +76,10 @@ class Study:
         }  # fmt: skip
 
     def asked(self, score: Score) -> "dict[str, Asked]":
-        """Return what the points ask for, by the folders of the comparisons that they come to. Raises UsageError.
+        """Return the comparisons that the study asks for, by folder. Raises UsageError if it is invalid.
 
-        score: of the points that arms are tuned by; results are asked for when all of those are known."""
+        If arms are tuned, the comparison with the results is included once `score` knows all points.
+        """
         by_preset: dict[str | None, list[Values]] = {}
         for point in self.space.points():
             by_preset.setdefault(point.get(PRESET, self.preset), []).append(point)
@@ -92,7 +104,7 @@ class Study:
         own = points_of(arms, vary)
         texts = {name: value for name, value in self.settings.items() if holes(value)}
         in_texts = {hole for text in (*arms, *texts.values()) for hole in holes(text)}
-        left = {name: f"{{{name}}}" for name in (self.search.values if self.search else ())}  # for the search to fill
+        left = {name: f"{{{name}}}" for name in (self.search.values if self.search else ())}  # the search fills these
         filled: list[Point] = []
         for point in points:
             fields = {name: value for name, value in point.items() if name not in in_texts and name != PRESET}
@@ -104,18 +116,18 @@ class Study:
 
 
 def _require_settings(kind: Kind, names: Iterable[str]) -> None:
-    """Raise UsageError for a name that is none of a setting that may vary."""
+    """Raise UsageError for a name that is not a setting that can vary."""
     known = kind.settings_class().__dataclass_fields__.keys() - {"hook", "seed", "seeds"}
     if unknown := next((name for name in names if name not in known), None):
         raise UsageError(
-            f"{unknown}: {kind.name} has no setting of this name{did_you_mean(unknown, known)}, and no arm or "
+            f"{unknown}: {kind.name} has no setting with this name{did_you_mean(unknown, known)}, and no arm or "
             f"setting has {{{unknown}}} in its text"
         )
 
 
 @dataclass(frozen=True)
 class Asked:
-    """The comparison that a study asks for, or that with one of its presets."""
+    """A comparison that a study asks for, with one of its presets if these vary."""
 
     study: Study
     kind: Kind
@@ -127,20 +139,20 @@ class Asked:
     tuned: Tuned | None = None
 
     def within(self, begun: Comparison) -> bool:
-        """Return whether a comparison that was begun for this study has all seeds and points already."""
+        """Return whether a comparison that was started for this study already has all seeds and points."""
         known = {(arm, folder_of_variant(variant)) for arm, variant in begun.points}
         asked = {(arm, folder_of_variant(variant)) for arm, variant in self.points}
         return asked <= known and set(self.seeds) <= set(begun.seeds)
 
     @property
     def reference(self) -> str | None:
-        """The arm to measure the others by: there is none where they are tuned, against one another."""
+        """The arm with which the others are compared; None while arms are tuned."""
         if self.stop_at is not None:
             return None
         return self.study.reference or (self.preset.reference if self.preset else None)
 
     def plan(self, command: str, warn: Warn) -> Comparison:
-        """Return the comparison. Raises UsageError."""
+        """Return the comparison. Raises UsageError if it is invalid."""
         return plan(
             self.kind, self.preset, self.settings, self.seeds, self.points,
             reference=self.reference,

@@ -1,11 +1,11 @@
-"""Sweeps: many comparisons in one folder, whose runs are one queue.
+"""Sweeps: many comparisons in one folder, whose runs form one queue.
 
-A study is a table of a sweep file. Its points become comparisons, ordinary ones, each in a folder of its own:
+A study is a table of a sweep file. Its points become ordinary comparisons, each in its own folder:
 
-    DIR/sweep.json                 the studies, without what may be widened later
-    DIR/STUDY/comparison.json      …/seed-0/learning_rate=0.001/none, as of `supple compare`
-    DIR/STUDY/tuning/              where arms are tuned: the comparison of their points,
-    DIR/STUDY/tuned.json           how good each was, and which was chosen
+    DIR/sweep.json                 the studies, without the parts that can be extended later
+    DIR/STUDY/comparison.json      …/seed-0/learning_rate=0.001/none, as from `supple compare`
+    DIR/STUDY/tuning/              if arms are tuned: the comparison of their points,
+    DIR/STUDY/tuned.json           the score of each point, and the chosen ones
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,23 +27,30 @@ FILE = "sweep.json"
 
 @dataclass(frozen=True)
 class Sweep:
-    """Hold the studies of a sweep.
+    """A sweep: a list of studies, and facts such as a title for its report.
 
     sweep = Sweep([Study("lr", "ppo", settings={"env": "CartPole-v1"}, space=Space({"learning_rate": [1e-4, 1e-3]}))])
     sweep.begin(Path("runs/lr"))
     """
 
     studies: Sequence[Study]
-    about: Mapping[str, Any] = field(default_factory=dict)  # a title and the like, for its report
+    about: Mapping[str, Any] = field(default_factory=dict)  # see `sweep_file.About`
 
     def begin(self, path: Path, jobs: int = 1, command: str = "", warn: Warn = print) -> list[Job]:
-        """Make the folder of a sweep, or widen what has been begun there, and return all its runs.
+        """Make the folder of a sweep, or extend an existing one, and return all its runs.
 
-        Points, arms, seeds and studies that are new are added; what is there already stays, also what the studies do
-        not name any more. Where arms are tuned, each call adds the points that those before it ask for, and at last
-        the runs with each arm at its best. jobs: runs at a time, whose memory is checked. Everything is checked before
-        anything is written. Raises UsageError for what cannot be trained, and for studies that are others than those
-        that the folder was begun with.
+        New points, arms, seeds and studies are added. Everything that is already there stays, even if the studies no
+        longer contain it. If arms are tuned, each call adds the next points and, at last, the runs with each arm at its
+        best point. Everything is checked before anything is written.
+
+        Args:
+            path: The folder.
+            jobs: Number of simultaneous runs, for which the memory is checked.
+            command: The command line as typed.
+            warn: Called with lines for the user.
+
+        Raises:
+            UsageError: A study cannot be trained, or differs from the one with which the folder was started.
         """
         scores = Scores(path)
         before, found = self._plans(path, jobs, command, warn, scores)
@@ -52,8 +59,8 @@ class Sweep:
         wanted = {"studies": bases, "published": published, "about": dict(self.about)}
         if not before:
             sealed.start_folder(path, FILE, wanted)
-        with files.in_turn(path):  # of two that widen a sweep at once, the second adds to what the first has written
-            if wanted != sealed.read_json(path / FILE, f"{path} is no sweep"):
+        with files.in_turn(path):  # if two processes extend a sweep at the same time, the second adds to the first's
+            if wanted != sealed.read_json(path / FILE, f"{path} is not a sweep"):
                 sealed.write_json(path / FILE, {**wanted, "studies": _bases(path) | bases})
             for folder, change in found.items():
                 if change.plan != change.begun:
@@ -68,18 +75,20 @@ class Sweep:
         return open_sweep(path, jobs, warn)
 
     def planned(self, path: Path, jobs: int = 1, warn: Warn = print) -> list[Job]:
-        """Return all runs that `begin` would come to, and write nothing. Which points arms are tuned at, and which is
-        best, cannot be known before: where they are searched for, other runs of the same number and length stand."""
+        """Return all runs that `begin` would make, and write nothing.
+
+        The points of a search are not known beforehand. Other runs, of the same number and length, stand for them.
+        """
         _, found = self._plans(path, jobs, "", warn, Scores(path, unknown=0.0))
         return [job for folder, change in found.items() for job in jobs_of(path / folder, change.plan, folder)]
 
     def _plans(
         self, path: Path, jobs: int, command: str, warn: Warn, scores: Scores
     ) -> tuple[dict[str, Any], "dict[str, Change]"]:
-        """Return the studies that a folder was begun with, and what becomes of each folder in it."""
+        """Return the studies with which the folder was started, and the change of each of its folders."""
         names = [study.name for study in self.studies]
         if len(set(names)) < len(names) or not names:
-            raise UsageError("a sweep has one study or more, each of another name")
+            raise UsageError("a sweep needs at least one study, and their names must differ")
         before = _bases(path) if (path / FILE).exists() else {}
         found = {}
         for study in self.studies:
@@ -94,8 +103,7 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Change:
-    """A folder of a sweep: what a study asks for there, the comparison that has been begun, if any, and that which it
-    becomes."""
+    """A change of a sweep's folder: what the study asks for, the existing comparison or None, and the new one."""
 
     asked: Asked
     begun: Comparison | None
@@ -103,11 +111,11 @@ class Change:
 
 
 def _changed(path: Path, asked: Asked, jobs: int, command: str, warn: Warn) -> Change:
-    """Return what becomes of a folder. Raises UsageError for what cannot be trained, or not there."""
+    """Return the change of a folder. Raises UsageError if it cannot be trained, or not in this folder."""
     begun = _begun(path)
     if begun is None:
         return Change(asked, None, comparisons.checked(asked.plan(command, warn), jobs, warn))
-    if asked.within(begun):  # no network has to be built to see that there is nothing new
+    if asked.within(begun):  # there is nothing new, and no network needs to be built
         return Change(asked, begun, begun)
     return Change(asked, begun, comparisons.widened(begun, asked.plan(command, warn), jobs, warn))
 
@@ -117,7 +125,7 @@ def _begun(path: Path) -> Comparison | None:
 
 
 def open_sweep(path: Path, jobs: int = 1, warn: Warn = print) -> list[Job]:
-    """Return all runs of the sweep in a folder. Raises UsageError where there is none."""
+    """Return all runs of the sweep in a folder. Raises UsageError if there is no sweep."""
     every: list[Job] = []
     for folder in folders_of(path):
         plan = comparisons.read_comparison(folder)
@@ -129,33 +137,34 @@ def open_sweep(path: Path, jobs: int = 1, warn: Warn = print) -> list[Job]:
 
 
 def open_queue(path: Path, jobs: int = 1, warn: Warn = print) -> list[Job]:
-    """Return the runs of the sweep or of the comparison in a folder, `jobs` of which go on at a time. Raises UsageError
-    where there is neither."""
+    """Return the runs of the sweep or comparison in a folder, to be trained `jobs` at a time.
+
+    Raises UsageError if there is neither, or the memory does not suffice for so many runs.
+    """
     if (path / FILE).is_file():
         return open_sweep(path, jobs, warn)
     return jobs_of(path, comparisons.open_comparison(path, jobs, warn))
 
 
 def folders_of(path: Path) -> list[Path]:
-    """Return the folders of a sweep's comparisons, in the order of its studies. Raises UsageError where there is no
-    sweep."""
+    """Return the folders of a sweep's comparisons, by study. Raises UsageError if there is no sweep."""
     return [file.parent for name in _bases(path) for file in sorted((path / name).glob(f"**/{comparisons.FILE}"))]
 
 
 def _bases(path: Path) -> dict[str, Any]:
-    found = sealed.read_json(path / FILE, f"{path} is no sweep").get("studies")
+    found = sealed.read_json(path / FILE, f"{path} is not a sweep").get("studies")
     if not isinstance(found, dict):
-        raise RunError(f"{path / FILE} was edited, or written by another version of supple")
+        raise RunError(f"{path / FILE} was edited or was written by another version of supple")
     return found
 
 
 def _check_base(study: Study, before: Mapping[str, Any] | None, path: Path) -> None:
-    """Raise UsageError where a study is another than it was when its runs were begun."""
+    """Raise UsageError if a study differs from the one with which its runs were started."""
     if before is None:
         return
     for name, value in study.base.items():
         if before.get(name) != value:
             raise UsageError(
-                f"[{study.name}] {name} is {value!r}, and the runs in {path / study.name} were begun with "
-                f"{before.get(name)!r}: put it back, or give another --out"
+                f"[{study.name}] {name} is {value!r}, but the runs in {path / study.name} were started with "
+                f"{before.get(name)!r}: restore that value, or choose another --out"
             )

@@ -1,4 +1,4 @@
-"""Sweep files: the studies of a sweep as TOML, each table one study.
+"""Sweep files: the studies of a sweep in TOML. Each table is one study.
 
     [rates]                                            # a study, and the name of its folder
     kind = "ppo"
@@ -14,7 +14,8 @@
     small = { seeds = "0-1", settings = { steps_per_task = 5_000 } }
     published = { source = "Table 2", measure = "mean return", rows = { none = 61.8 } }
 
-What stands in the table `defaults` holds for every study that does not say otherwise, `about` is about the file.
+The entries of the table `defaults` hold for every study that does not override them. The table `about` describes the
+file.
 """
 
 import json
@@ -43,11 +44,11 @@ STUDY: dict[str, Any] = {
     "points": list[dict[str, Any]], "random": dict[str, Any], "search": dict[str, Any], "small": dict[str, Any],
     "published": Published,
 }  # fmt: skip
-TABLES = ("settings", "grid", "search")  # whose entries `small` changes one by one
+TABLES = ("settings", "grid", "search")  # `small` overrides their entries one by one
 
 
 class About(TypedDict, total=False):
-    """The contents of the table `about`. hours: by scale, of one machine, which `machine` names."""
+    """The contents of the table `about`. `hours` are by scale, on the one machine that `machine` names."""
 
     title: str
     source: str
@@ -58,11 +59,17 @@ class About(TypedDict, total=False):
 def read_sweep(
     path: Path, scale: Scale = "paper", method: Method | None = None, settings: Mapping[str, str] | None = None
 ) -> Sweep:
-    """Return the sweep that a file describes. Raises UsageError with the place in the file of what is wrong.
+    """Return the sweep that a file describes.
 
-    scale: "small" for the studies as their entry `small` changes them, and without those that have none. method: by
-    which arms are tuned, in place of what the file says. settings: more of them for every study, as texts: where data
-    and models are, which a file of others cannot know."""
+    Args:
+        path: The TOML file.
+        scale: "small" to use only studies with an entry `small`, as changed by it.
+        method: The method of the search, instead of the file's.
+        settings: Additional settings for every study, as texts, such as the folders of data and models.
+
+    Raises:
+        UsageError: The file is wrong; the message says where.
+    """
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -70,40 +77,43 @@ def read_sweep(
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UsageError(f"{path} is no TOML file: {error}") from error
+        raise UsageError(f"{path} is not a TOML file: {error}") from error
     except RecursionError:
-        raise UsageError(f"{path} is no TOML file: nested too deeply") from None
+        raise UsageError(f"{path} is not a TOML file: nested too deeply") from None
     try:
         data = json.loads(json.dumps(data, default=_no_date))
         for name, table in data.items():
             if not isinstance(table, dict):
-                raise UsageError(f"{name} stands outside of a table: begin a study with a line such as [{path.stem}]")
+                raise UsageError(f"{name} is outside a table: begin a study with a line such as [{path.stem}]")
         about = typed.fitted(data.pop(ABOUT, {}), About, f"[{ABOUT}]")
         defaults = _table(DEFAULTS, data.pop(DEFAULTS, {}))
         if not data:
             raise UsageError("there is no study: begin one with a line such as [rates]")
         tables = {name: _merged(defaults, _table(name, table)) for name, table in data.items()}
         if scale == "small":
-            # others' numbers are of the whole, and say nothing beside a smaller one
+            # published numbers are for the full scale, and cannot be compared with a smaller one
             whole = {name: {k: v for k, v in table.items() if k != "published"} for name, table in tables.items()}
             tables = {name: _merged(table, table["small"]) for name, table in whole.items() if "small" in table}
             if not tables:
-                raise UsageError("no study has an entry small = { … }: what would it be on a small scale?")
+                raise UsageError("the small scale needs at least one study with an entry small = { … }")
         if method and not any("search" in table for table in tables.values()):
-            raise UsageError(f"--search {method}: no study has an entry search = {{ … }}: what is searched?")
+            raise UsageError(f"--search {method}: needs at least one study with an entry search = {{ … }}")
         return Sweep([_study(name, table, method, settings or {}) for name, table in tables.items()], about)
     except ValueError as error:
         raise UsageError(f"{path}: {error}") from error
 
 
 def _no_date(value: object) -> Any:
-    raise UsageError(f"{value} is a date or a time, which no entry takes")
+    raise UsageError(f"{value} is a date or a time, but no entry has such a value")
 
 
 def _table(name: str, table: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the entries of a study, as they are typed. Raises ValueError."""
+    """Return the entries of a study with their declared types.
+
+    Raises ValueError if the name is not allowed, or an entry is unknown or has the wrong type.
+    """
     if not re.fullmatch(r"[\w.-]+", name) or name in ("report", ".", ".."):
-        raise UsageError(f"[{name}]: a study is called by letters, digits, and . _ -, and not report")
+        raise UsageError(f"[{name}]: the name of a study has letters, digits, and . _ -, and is not report")
     if unknown := next((key for key in table if key not in STUDY), None):
         raise UsageError(f"[{name}] {unknown}: no such entry{did_you_mean(unknown, STUDY)} (known: {', '.join(STUDY)})")
     own = typed.entries(table, STUDY, f"[{name}]")
@@ -113,7 +123,7 @@ def _table(name: str, table: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _merged(table: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the entries of a table with those of another over them; of settings, grids and searches one by one."""
+    """Return the entries of a table, overridden by those of another (in `TABLES`, entry by entry)."""
     found = {**table, **over}
     for key in TABLES:
         if key in table and key in over:
@@ -125,7 +135,7 @@ def _merged(table: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]
 
 def _study(name: str, table: dict[str, Any], method: Method | None, settings: Mapping[str, str]) -> Study:
     if "kind" not in table:
-        raise UsageError(f"[{name}] has no kind: which kind of run is it of? (`supple list kinds`)")
+        raise UsageError(f"[{name}] has no entry kind; `supple list kinds` shows the kinds of runs")
     kind = find_kind(table["kind"])
     given = {key: as_json(value_in_text(kind, key, value)) for key, value in settings.items()}
     own = {key: value for key, value in _merged(table, {"settings": given}).items() if key != "small"}
@@ -150,7 +160,7 @@ def _random(name: str, table: dict[str, Any]) -> Random:
     own, values = _drawn(table, {"count": int, "seed": int}, {"count"}, where)
     own = {"seed": 0} | own
     if own["count"] < 1 or own["seed"] < 0:
-        raise UsageError(f"{where}: count is 1 or more and seed 0 or more, got {own['count']} and {own['seed']}")
+        raise UsageError(f"{where}: count must be 1 or more and seed 0 or more, got {own['count']} and {own['seed']}")
     return Random(own["count"], values, own["seed"])
 
 
@@ -172,14 +182,17 @@ def _search(name: str, table: dict[str, Any]) -> Search:
 def _drawn(
     table: Mapping[str, Any], types: Mapping[str, Any], required: set[str], where: str
 ) -> tuple[dict[str, Any], dict[str, Range | Choice]]:
-    """Return a table's own entries, and of what else stands in it how it is drawn. Raises ValueError."""
+    """Return the entries of a table named in `types`, and the ranges or choices in its other entries.
+
+    Raises ValueError if an entry has the wrong type, or there is no range or choice.
+    """
     own = typed.entries({key: value for key, value in table.items() if key in types}, types, where, required)
     values: dict[str, Range | Choice] = {}
     for key, value in table.items():
         if key not in types:
             if not isinstance(value, dict) or not ({"low", "high"} <= value.keys() or "choice" in value):
-                raise UsageError(f"{where}.{key}: how is it drawn? {{ low = 1, high = 2 }} or {{ choice = [1, 2] }}")
+                raise UsageError(f"{where}.{key} must be {{ low = 1, high = 2 }} or {{ choice = [1, 2] }}")
             values[key] = typed.fitted(value, Choice if "choice" in value else Range, f"{where}.{key}")
     if not values:
-        raise UsageError(f"{where} says of nothing how it is drawn: learning_rate = {{ low = 1e-4, high = 1e-2 }}")
+        raise UsageError(f"{where} has nothing to draw: add e.g. learning_rate = {{ low = 1e-4, high = 1e-2 }}")
     return own, values

@@ -1,8 +1,8 @@
 """Scalars and texts in TensorBoard's event format, as records of a log.
 
-PyTorch's SummaryWriter writes from a thread of its own, under a new name at every start. Here the records are
-made where they are logged: a full disk is met in one place, and the file can be cut back with the other logs
-when a run is resumed, so that a curve never shows the same steps twice.
+PyTorch's SummaryWriter writes from its own thread, to a new file at every start. Here, records are written like those
+of the other logs: a full disk is noticed in one place, and resuming a run truncates the file with the other logs, so
+that a curve never shows the same steps twice.
 """
 
 import struct
@@ -15,13 +15,12 @@ from typing import Any, BinaryIO
 import numpy as np
 
 FILE = "tensorboard/events.out.tfevents"  # TensorBoard looks for "tfevents" in a name
-HEAD = struct.Struct("<QI")  # of a record: its length and a checksum of that; behind the record is one of itself
+HEAD = struct.Struct("<QI")  # of a record: its length and a checksum of that; a checksum of its data ends the record
 
 
 @dataclass(frozen=True)
 class Row:
-    """Hold one record: its place among all, from 0, the step, when it was logged (seconds since 1970), and the numbers,
-    or the text of an event."""
+    """One record: index from 0, step, time in seconds since 1970, and numbers by name or the text of an event."""
 
     number: int
     step: int
@@ -30,7 +29,7 @@ class Row:
 
 
 def header() -> bytes:
-    """Return the record that an event file begins with."""
+    """Return the first record of an event file."""
     return _record(file_version="brain.Event:2")
 
 
@@ -54,8 +53,10 @@ def text(step: int, name: str, value: str) -> bytes:
 
 
 def rows(stream: BinaryIO, end: int, number: int = 0) -> Iterator[Row]:
-    """Yield the records, but for the header, from where a stream stands up to a byte at which one ends; the first of
-    them has this number."""
+    """Yield the records, except for the header, from the position of a stream to the byte `end`.
+
+    `end` must be the end of a record. The first record yielded gets the index `number`.
+    """
     from tensorboard.compat.proto.event_pb2 import Event
 
     while stream.tell() < end:
@@ -74,7 +75,7 @@ def rows(stream: BinaryIO, end: int, number: int = 0) -> Iterator[Row]:
 
 
 def _record(**fields: Any) -> bytes:
-    # Only a run that trains needs TensorBoard's modules; they take a moment to import.
+    # imported here because only training needs TensorBoard's modules, which are slow to import
     from tensorboard.compat.proto.event_pb2 import Event
     from tensorboard.summary.writer.record_writer import RecordWriter
 

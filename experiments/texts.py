@@ -1,4 +1,4 @@
-"""Texts in which `{names}` stand for what the points of a sweep give."""
+"""Texts with `{names}` that are replaced by the values of a sweep's points."""
 
 import re
 from typing import Any
@@ -10,14 +10,14 @@ HOLE = re.compile(r"\{(\w+)\}")
 
 
 def holes(value: Any) -> set[str]:
-    """Return the names that stand in braces in a text, or in one of several."""
+    """Return the names in braces in a text, or in a list of texts."""
     if isinstance(value, list | tuple):
         return {hole for item in value for hole in holes(item)}
     return set(HOLE.findall(value)) if isinstance(value, str) else set()
 
 
 def fill(value: Any, point: Values) -> Any:
-    """Return a text in which a point's values stand in place of their names. Raises UsageError for a missing one."""
+    """Return a text with its `{names}` replaced by a point's values. Raises UsageError if the point lacks one."""
     if isinstance(value, list | tuple):
         return [fill(item, point) for item in value]
     if missing := holes(value) - point.keys():

@@ -1,12 +1,12 @@
-"""Weights & Biases, MLflow and trackio beside TensorBoard: a run's numbers and events shown there while it goes on.
+"""Trackers beside TensorBoard: Weights & Biases, MLflow and trackio show the numbers and events of a run in progress.
 
-What is sent are the records of TensorBoard's file, which the run writes anyway. A thread for each tracker reads them
-from there and hands them on, only as far as the last checkpoint: so nothing that was handed on is ever logged again,
-since a resumed run cuts its logs back to that checkpoint. Rows are counted from 0, and a library says from which row on
-it wants them (`sent`). So a run that was killed goes on as the same one, no row is there twice, and none is missing.
+The records of TensorBoard's file are sent. One thread per tracker reads them and sends those up to the last checkpoint.
+A resumed run truncates its logs to that checkpoint, so no record that was sent is ever logged again. Rows are numbered
+from 0, and a tracker says how many it has already (`sent`). After a kill, a run therefore continues as the same run of
+the tracker, without missing or repeated rows.
 
-Nothing goes to the network unless the user has told the library so by its own environment variables. And nothing here
-ends or slows a run: what goes wrong is said once, and the run goes on without that tracker.
+Nothing is sent over the network unless the user has configured the library to do so, by its own environment variables.
+Trackers never end or slow down a run: a problem is reported once, and the run continues without that tracker.
 """
 
 import logging
@@ -29,18 +29,17 @@ from .errors import in_words
 from .loop import Warn
 from .rundir import RunDirectory
 
-FILE = "tracked.json"  # in a run's folder: by which id trackers know it
-FOLDER = "trackers"  # in the folder of a run, a comparison or a sweep: what trackers store here
+FILE = "tracked.json"  # in a run directory: the id of the run for trackers
+FOLDER = "trackers"  # in the folder of a run, a comparison or a sweep: the local files of trackers
 PROJECT = "supple"
-BATCH = 64  # rows at a time
-MOST = 1000  # numbers that MLflow takes at a time
-PATIENCE = 60.0  # seconds that a run waits at its end for what is still being sent
+BATCH = 64  # rows sent at a time
+MOST = 1000  # numbers that MLflow accepts at a time
+PATIENCE = 60.0  # seconds that a run waits at its end until everything is sent
 
 
 @dataclass(frozen=True)
 class Place:
-    """Hold what a tracker is told of a run: its id, its name, the group of runs that it belongs to, the folder for what
-    is stored here, and the contents of config.json."""
+    """The description of a run for a tracker: id, name, group of runs, folder for local files, and config.json."""
 
     id: str
     name: str
@@ -50,26 +49,26 @@ class Place:
 
 
 class Tracker(Protocol):
-    """A run as a library shows it. Anything may be raised."""
+    """A run in a tracker's library. Its methods may raise any exception."""
 
-    sent: int | None  # rows that it has had before; None where it cannot say: then all that was logged before
+    sent: int | None  # rows that it already has; None if unknown, which is taken to mean all that were logged before
 
     def send(self, rows: Sequence[tensorboard.Row]) -> None:
-        """Hand rows on, those from `sent` on in their order."""
+        """Send rows. The first row sent is number `sent`, and the others follow in order."""
 
     def close(self, failed: bool) -> None:
-        """Say that the run is at its end, or has failed; wait until all is stored."""
+        """Mark the run as finished or failed, and wait until everything is stored."""
 
 
 class Wandb:
-    """Weights & Biases, offline unless WANDB_MODE says otherwise; `wandb sync` uploads what is in the folder."""
+    """Weights & Biases, offline unless WANDB_MODE says otherwise. `wandb sync` uploads the contents of the folder."""
 
     def __init__(self, place: Place) -> None:
         os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
         import wandb
 
         mode: Any = os.environ.get("WANDB_MODE", "offline")
-        if mode == "offline":  # which cannot go on with what is there: it gets all rows anew
+        if mode == "offline":  # wandb cannot continue an offline run, so all rows are sent again
             for old in place.folder.glob(f"wandb/offline-run-*-{place.id}"):
                 shutil.rmtree(old)
         quiet = wandb.Settings(silent=True, console="off", disable_git=True, x_disable_stats=True)
@@ -91,8 +90,10 @@ class Wandb:
 
 
 class MLflow:
-    """MLflow, in a database in the folder unless MLFLOW_TRACKING_URI names a server or another one; it leaves out
-    itself what it has had already."""
+    """MLflow, with a database in the folder unless MLFLOW_TRACKING_URI names a server or another database.
+
+    The number of rows that it has is stored in a tag.
+    """
 
     def __init__(self, place: Place) -> None:
         os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
@@ -100,7 +101,7 @@ class MLflow:
 
         logging.getLogger("mlflow").setLevel(logging.WARNING)
         own = None if "MLFLOW_TRACKING_URI" in os.environ else f"sqlite:///{place.folder / 'mlflow.db'}"
-        with files.in_turn(place.folder):  # of several runs at once, one makes the database
+        with files.in_turn(place.folder):  # if several runs start at the same time, only one makes the database
             self.client = MlflowClient(tracking_uri=own)
             name = os.environ.get("MLFLOW_EXPERIMENT_NAME", PROJECT)
             found = self.client.get_experiment_by_name(name)
@@ -134,14 +135,16 @@ class MLflow:
 
 
 class Trackio:
-    """trackio, where it keeps what is local (TRACKIO_DIR), unless TRACKIO_SPACE_ID or TRACKIO_SERVER_URL names a
-    place elsewhere; it does not say how many rows have come there."""
+    """trackio, in its local folder (TRACKIO_DIR) unless TRACKIO_SPACE_ID or TRACKIO_SERVER_URL names another place.
+
+    The number of rows at such a place cannot be read.
+    """
 
     def __init__(self, place: Place) -> None:
         import trackio
         from trackio.sqlite_storage import SQLiteStorage
 
-        with redirect_stdout(StringIO()):  # which would say the same of every run
+        with redirect_stdout(StringIO()):  # it would print the same for every run
             self.run = trackio.init(
                 PROJECT, f"{place.name} {place.id}", place.group, config=dict(place.config), resume="allow",
                 embed=False, auto_log_cpu=False, auto_log_gpu=False,
@@ -162,23 +165,23 @@ TRACKERS: dict[str, Callable[[Place], Tracker]] = {"wandb": Wandb, "mlflow": MLf
 
 
 class Sender:
-    """Hand the rows of a run on to one tracker, in a thread of its own. log: TensorBoard's."""
+    """A thread that sends the rows of a run to one tracker. `log` is TensorBoard's file."""
 
     def __init__(self, name: str, place: Place, log: Path) -> None:
         self.name, self.place, self.log = name, place, log
         self.sizes: queue.SimpleQueue[int | None] = queue.SimpleQueue()  # bytes that checkpoints cover
-        self.failed = False  # the run, by its end
+        self.failed = False  # whether the run failed
         self.problem = ""
         self.thread = threading.Thread(target=self._work, daemon=True)
         self.thread.start()
 
     def close(self, failed: bool) -> None:
-        """Let the tracker know that no more comes, and wait for it, but not for long."""
+        """End the tracker, and wait for it for at most `PATIENCE` seconds."""
         self.failed = failed
         self.sizes.put(None)
         self.thread.join(PATIENCE)
         if self.thread.is_alive():
-            self.problem = f"still sending {PATIENCE:g} seconds after the end of the run, which did not wait longer"
+            self.problem = f"still sending {PATIENCE:g} seconds after the end of the run; the rest was not waited for"
 
     def _work(self) -> None:
         try:
@@ -194,15 +197,19 @@ class Sender:
                     skipped = number if skipped is None else skipped
             tracker.close(self.failed)
         except Exception as error:
-            self.problem = f"{in_words(error)}; the run goes on without it"
+            self.problem = f"{in_words(error)}; the run continues without it"
 
 
 @contextmanager
 def tracking(run: RunDirectory, names: Sequence[str], warn: Warn) -> Iterator[Callable[[int], None]]:
-    """Show a run in these trackers while it goes on within this block. Returns what is to be told how many bytes of
-    TensorBoard's log a checkpoint covers, at first those from which the run goes on."""
+    """Send a run to these trackers while it is trained in this block.
+
+    Yields:
+        A function to call with the bytes of TensorBoard's log that a checkpoint covers: first when the run starts or
+        is resumed, and then after every checkpoint.
+    """
     senders: list[Sender] = []
-    left = list(names)  # to begin with: a run that is at its end already is not shown again
+    left = list(names)  # started at the first call of `covered`: there is none for a run that has already ended
 
     def say() -> None:
         for sender in senders:
@@ -227,12 +234,15 @@ def tracking(run: RunDirectory, names: Sequence[str], warn: Warn) -> Iterator[Ca
     except Exception:
         close(failed=True)
         raise
-    close(failed=False)  # where it is interrupted neither holds: it goes on later
+    close(failed=False)  # an interrupted run is neither finished nor failed, and may be resumed
 
 
 def _place_of(run: RunDirectory) -> Place:
-    """Return what trackers are told of a run: a run of a comparison is called after its folders, the arm first and the
-    seed last, and is in the group of its comparison, in a sweep of its study."""
+    """Return the description of a run for trackers.
+
+    A run of a comparison is named after its folders, from the arm to the seed. Its group is its comparison or, in a
+    sweep, its study.
+    """
     path = run.path.absolute()
     comparison = _above(path, "comparison.json")
     sweep = _above(comparison, "sweep.json") if comparison else None

@@ -1,4 +1,4 @@
-"""An intervention on trial: what it would bring, without a trace."""
+"""Try out an intervention on a network, and undo it."""
 
 from ..interventions import Intervention, Learner
 from ..metrics import trainability
@@ -8,13 +8,22 @@ from ..metrics.trainability import LEARNING_RATE, UPDATES
 def loss_after(
     learner: Learner, intervention: Intervention, updates: int = UPDATES, learning_rate: float = LEARNING_RATE
 ) -> float:
-    """Return what of random targets the network would leave unfitted if it were intervened in now, as `Diagnosis.loss`.
+    """Return the loss on random targets that the network would reach after an intervention now (`Diagnosis.loss`).
 
-    It is tried on the network itself, which is then given back its values; its optimizer and followers are left alone.
-    Raises ValueError for an intervention that has no place in it, or that is not a rewriting of weights at one moment.
+    The intervention is applied to the network itself, whose values are then restored. The optimizer and the followers
+    are not touched.
+
+    Args:
+        learner: The network.
+        intervention: The intervention to try.
+        updates: Number of updates on the random targets.
+        learning_rate: Their learning rate.
+
+    Raises:
+        ValueError: The intervention cannot be applied to this network, or does more than rewrite weights once.
     """
     if not intervention.has("apply") or intervention.has("restructure") or intervention.has("after_update"):
-        raise ValueError(f"{intervention.name} does not rewrite weights at one moment, which is all that can be tried")
+        raise ValueError(f"{intervention.name} cannot be tried out: it does more than rewrite weights once")
     kept = learner.optimizer, learner.followers, learner.temperature
     learner.optimizer, learner.followers, learner.temperature = None, (), None
     now = {name: value.clone() for name, value in learner.module.state_dict().items()}
@@ -30,5 +39,5 @@ def loss_after(
         for source, state in zip(sources, draws, strict=True):
             source.set_state(state)
     if fit is None:
-        raise ValueError(f"'{learner.name}' has seen no data yet: there is nothing to look at it with")
+        raise ValueError(f"'{learner.name}' has seen no data yet, so its trainability cannot be measured")
     return float(fit.loss.mean())

@@ -1,4 +1,4 @@
-"""The small networks on which conformance.py tries interventions: plain, with a target network, and a stack."""
+"""The small networks on which conformance.py tests interventions: plain, with a target network, and a stack."""
 
 import copy
 from collections.abc import Callable, Iterator
@@ -10,12 +10,12 @@ from torch import Tensor, nn
 from ..interventions import Learner, learner_for, redraw
 from ..networks.stacked import StackedConv2d, StackedLinear
 
-MEMBERS = 3  # networks of the stack
+MEMBERS = 3  # of the stack
 Network = Callable[[], Learner]
 
 
 class Net(nn.Module):
-    """Convolution, hidden layer, head, in double precision: of one network, or of a stack of `members`."""
+    """A network with a convolution, a hidden layer and a head in double precision, or a stack of `members` of them."""
 
     def __init__(self, members: int = 0) -> None:
         super().__init__()
@@ -26,15 +26,20 @@ class Net(nn.Module):
         self.double()
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return logits, (members, n, 3) or (n, 3), of images (members, n, 1, 4, 4) or (n, 1, 4, 4)."""
+        """Return the logits, (members, n, 3) or (n, 3), for images (members, n, 1, 4, 4) or (n, 1, 4, 4)."""
         hidden: Tensor = self.two(self.hidden(self.one(self.conv(x)).flatten(-3)))
         out: Tensor = self.head(hidden)
         return out
 
 
 def network(member: int | None = 0, target: bool = False, momentum: bool = False) -> Learner:
-    """Return the learner of one of the three networks, the same at every call. member: None: all, as a stack.
-    momentum: trained by SGD with momentum instead of Adam, whose step counter all networks of a stack would share."""
+    """Return a learner with one of the three networks, the same at every call.
+
+    Args:
+        member: Index of the network; None for all three as a stack.
+        target: Whether it has a target network.
+        momentum: Use SGD with momentum instead of Adam, whose step counter the members of a stack would share.
+    """
     source = torch.Generator().manual_seed(1)
     x = torch.randn(MEMBERS, 24, 1, 4, 4, generator=source, dtype=torch.float64)
     y = torch.randint(3, (MEMBERS, 24), generator=source)

@@ -1,4 +1,4 @@
-"""The points that arms were tried at in a sweep's folder, and how good they are."""
+"""The scores of the points at which arms were trained in a sweep's search."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,17 +16,18 @@ FILE = "tuned.json"
 
 @dataclass(frozen=True)
 class Row:
-    """A point's line in tuned.json: how good it is (None where a run of it failed), and seconds of training."""
+    """The entry of a point in tuned.json: its score (None if one of its runs failed), and seconds of training."""
 
     score: float | None
     seconds: float
 
 
 class Scores:
-    """Return how good a point is that was trained in a sweep's folder: the mean over its seeds of `search.score`.
+    """A function that returns the score of a point in a sweep's folder: the mean of `search.score` over its seeds.
 
-    Logs are read once: what was found stands in STUDY/tuned.json. unknown: returned for a point that is not at its
-    end: None, or what stands for it in a plan."""
+    Logs are read once, and the scores are stored in STUDY/tuned.json. `unknown` is returned for a point whose runs have
+    not ended: None, or a placeholder for planning.
+    """
 
     def __init__(self, path: Path, unknown: float | None = None) -> None:
         self.path, self.unknown = path, unknown
@@ -45,7 +46,7 @@ class Scores:
         return WORST if value is None else value
 
     def _jobs(self, folder: str, point: Point) -> list[Job]:
-        """Return the runs of a point; none where they have not been begun."""
+        """Return the runs of a point, or [] if none has been started."""
         path = self.path / folder
         if folder not in self._plans:
             self._plans[folder] = comparisons.read_comparison(path) if (path / comparisons.FILE).exists() else None
@@ -59,11 +60,11 @@ class Scores:
         if not (file := self._file(folder)).exists():
             return {}
         arms = sealed.read_json(file, str(file))["arms"]
-        rows = [row for own in arms.values() for row in own if row["score"] is not None]  # what failed may be retried
+        rows = [row for own in arms.values() for row in own if row["score"] is not None]  # failed runs may be retried
         return {row["arm"]: Row(row["score"], row["seconds"]) for row in rows}
 
     def write(self, folder: str, tuned: Tuned) -> None:
-        """Write tuned.json: the rule, how good each point is that has been trained, and which were chosen."""
+        """Write tuned.json: the rule, the scores of all points trained so far, and the chosen points."""
         known = self._known.get(folder, {})
         arms: dict[str, list[dict[str, Any]]] = {
             arm: [{"arm": label, **vars(known[label])} for label in labels if label in known]

@@ -1,4 +1,4 @@
-"""A study whose arms are tuned: a comparison of their points first, then one with each arm at its best."""
+"""Studies with tuned arms: first a comparison of the points of each arm, then one with each arm at its best point."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,13 +16,13 @@ from .texts import fill, holes
 if TYPE_CHECKING:
     from .study import Asked
 
-TUNING = "tuning"  # the folder, in a study's own, of the points
-Score = Callable[[str, Point, str], float | None]  # folder, point, measure → how good it is, None if not yet known
+TUNING = "tuning"  # the subfolder of a study for the comparison of points
+Score = Callable[[str, Point, str], float | None]  # folder, point, measure → score, or None if not known yet
 
 
 @dataclass(frozen=True)
 class Tuned:
-    """Say how arms were tuned: the rule, the measure, the points of each arm so far, and the chosen ones, by labels."""
+    """The tuning of arms: the rule, the measure, and for each arm the points so far and the chosen one, as labels."""
 
     rule: Search
     measure: str
@@ -32,26 +32,27 @@ class Tuned:
 
 @dataclass(frozen=True)
 class Candidate:
-    """An arm whose best point is searched. text: in which `{names}` may stand. inside: all that stand in some arm's."""
+    """An arm to tune. `text` may contain `{names}`; `inside` has the names in the texts of all arms."""
 
     text: str
     variant: Variant
     inside: Collection[str]
 
     def at(self, values: Values) -> Point:
-        """Return it with these values: those that stand in no arm's text are settings of its own."""
+        """Return the arm with these values. Values that are in no arm's text become settings of this arm."""
         own = [f"{name}={as_text(value)}" for name, value in values.items() if name not in self.inside]
         return " + ".join([fill(self.text, values), *own]), self.variant
 
 
 def tuned(search: Search, folder: str, asked: "Asked", score: Score) -> "dict[str, Asked]":
-    """Return the comparison that arms are tuned by and, once that has ended, the one with each arm at its best.
+    """Return the comparison of points and, once it has ended, the one with each arm at its best point, by folder.
 
-    asked: with arms in which names of the search are left. Raises UsageError for what cannot be searched."""
+    In the arms of `asked`, names of the search are still in braces. Raises UsageError if the search is not possible.
+    """
     _check(search, asked)
     measure = search.measure or asked.kind.tuned_by
     if not measure:
-        raise UsageError(f"search: by which number? measure = … (of {asked.kind.name} there is none by itself)")
+        raise UsageError(f"search: add measure = …, since {asked.kind.name} has no default measure")
     path, inside = f"{folder}/{TUNING}", {name for arm, _ in asked.points for name in holes(arm)}
     tried: dict[str, list[Point]] = {}
     best: dict[str, Point] = {}
@@ -84,6 +85,6 @@ def _score(score: Score, path: str, at: Callable[[Values], Point], measure: str,
 def _check(search: Search, asked: "Asked") -> None:
     search.check()
     if both := set(search.seeds) & set(asked.seeds):
-        raise UsageError(f"search.seeds: results have seed {min(both)} too, and nothing is to be chosen on theirs")
+        raise UsageError(f"search.seeds: seed {min(both)} is also a seed of the results; use other seeds to tune")
     if asked.study.fork_at or asked.study.fork_at_task is not None:
-        raise UsageError("search: arms that part from a trunk are not tuned; leave out fork_at and fork_at_task")
+        raise UsageError("search: forked arms cannot be tuned; leave out fork_at and fork_at_task")

@@ -1,4 +1,4 @@
-"""What was read from JSON, checked against the types that the code declares: whoever edited it gets one line."""
+"""Check values read from JSON against declared types. A wrong value is reported in one line."""
 
 import json
 import sys
@@ -8,12 +8,12 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 
-LEVELS = 64  # of lists and objects in each other; many more would exhaust the stack of what goes through them
+LEVELS = 64  # of nested lists and objects; many more would exhaust the stack of recursive functions
 NAMES = {bool: "true or false", int: "an integer", float: "a finite number", str: "a text", Path: "a path"}
 
 
 def parse(text: str | bytes) -> Any:
-    """Return what a JSON text says. Raises ValueError for a broken one, and for one nested over 64 levels deep."""
+    """Return the value of a JSON text. Raises ValueError if it is invalid or nested more than 64 levels deep."""
     try:
         value = json.loads(text)
     except RecursionError:
@@ -24,11 +24,16 @@ def parse(text: str | bytes) -> Any:
 
 
 def fitted(value: Any, wanted: Any, where: str) -> Any:
-    """Return a value of JSON as one of the type `wanted`: lists become tuples, texts paths, objects dataclasses.
+    """Return a JSON value converted to the type `wanted`: lists to tuples, texts to paths, objects to dataclasses.
 
-    wanted: Any, bool, int, float, str, None, Path, literals, tuples, lists, mappings, unions of these, or a dataclass
-    or a TypedDict, whose entries have such types. An integer is a float too, as everywhere in Python.
-    where: what the message calls the value. Raises ValueError naming the first entry that does not fit.
+    Args:
+        value: The value, as `json.loads` returns it.
+        wanted: Any, bool, int, float, str, None, Path, a literal, tuple, list or mapping, a union of these, or a
+            dataclass or TypedDict with entries of such types. An integer is accepted as a float.
+        where: Name of the value in error messages.
+
+    Raises:
+        ValueError: An entry has the wrong type; the message names the first one.
     """
     origin, of = get_origin(wanted), get_args(wanted)
     if wanted is Any:
@@ -61,15 +66,17 @@ def fitted(value: Any, wanted: Any, where: str) -> Any:
             return value
     elif type(value) is wanted:
         return value
-    raise ValueError(f"{where} should be {_words(wanted)}, and is {shown(value)}")
+    raise ValueError(f"{where} should be {_words(wanted)}, but is {shown(value)}")
 
 
 def entries(
     value: Mapping[str, Any], types: Mapping[str, Any], where: str, required: Collection[str] = ()
 ) -> dict[str, Any]:
-    """Return the entries of a JSON object, each as one of its type; where it is "", they go by their name alone.
+    """Return the entries of a JSON object, each converted to its type.
 
-    Raises ValueError naming the first one that does not fit, that has no type, or that is required and missing."""
+    With `where` "", error messages name an entry by its key only. Raises ValueError, which names the first entry that
+    has the wrong type, is not in `types`, or is required and missing.
+    """
     if missing := [key for key in types if key in required and key not in value]:
         raise ValueError(f"{_inside(where, missing[0])} is missing")
     if unknown := [key for key in value if key not in types]:
@@ -78,7 +85,7 @@ def entries(
 
 
 def shown(value: Any) -> str:
-    """Return a few characters of a value of JSON, for a message."""
+    """Return a short text for a JSON value, for error messages."""
     if isinstance(value, (list, dict)):
         return f"{'a list' if isinstance(value, list) else 'an object'} of {len(value)}"
     text = json.dumps(value)
@@ -86,7 +93,7 @@ def shown(value: Any) -> str:
 
 
 def too_deep(value: Any, levels: int = LEVELS) -> bool:
-    """Return whether lists and objects lie in each other deeper than so many levels."""
+    """Return whether lists and objects are nested more than `levels` deep."""
     inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return levels < 0 or any(too_deep(item, levels - 1) for item in inside)
 
@@ -101,7 +108,7 @@ def _inside(where: str, key: str) -> str:
 
 
 def _words(wanted: Any) -> str:
-    """Return the type in words."""
+    """Return a description of a type for error messages."""
     origin, of = get_origin(wanted), get_args(wanted)
     if origin in (Union, UnionType):
         return " or ".join(map(_words, of))

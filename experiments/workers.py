@@ -1,4 +1,4 @@
-"""The processes in which the runs of a comparison are trained. Their number and order change nothing in any result."""
+"""The worker processes that train the runs of a comparison. Their number and order do not change any result."""
 
 import multiprocessing
 import os
@@ -28,21 +28,28 @@ Watch = Callable[[Job, int, int], None]  # step, last step
 
 @dataclass
 class Worker:
-    """A process that takes job after job, the way to it, and the job that it said it would begin (its place in the
-    list). The way is its lifeline too: where it ends the process does. gpu: the only one that it sees; None: all."""
+    """A process that takes job after job."""
 
     process: BaseProcess
-    way: Connection
-    gpu: str | None = None
-    job: int | None = None
+    way: Connection  # to the process, which ends when this is closed
+    gpu: str | None = None  # the only GPU that the process sees; None for all
+    job: int | None = None  # index of the job that it has started, in the list of jobs
 
 
 def run_jobs(jobs: Sequence[Job], workers: int, watch: Watch, warn: Warn) -> None:
-    """Bring every job to its end in so many processes; what is finished already is left as it is.
+    """Train all jobs that have not ended, in `workers` processes.
 
-    Where there are GPUs, each process sees one of them only, over which they are spread evenly.
-    A job that fails, or whose process is killed, is set aside with its reason, and the others go on.
-    Raises RunError if no job can: the disk is full, say.
+    If there are GPUs, each process sees one of them, in turn. If a job fails or its process is killed, the reason is
+    recorded and the other jobs continue.
+
+    Args:
+        jobs: The jobs.
+        workers: Number of processes.
+        watch: Called with a job, its step and its last step.
+        warn: Called with lines for the user.
+
+    Raises:
+        RunError: No job can continue, for example because the disk is full.
     """
     seen = cycle(gpus() or [None])
     busy = {worker.way: worker for worker in (_hire(jobs, next(seen)) for _ in range(min(workers, _open(jobs))))}
@@ -84,26 +91,26 @@ def _hire(jobs: Sequence[Job], gpu: str | None) -> Worker:
     with _deaf(), _seeing(gpu), theirs:
         process = context.Process(target=_work, args=(theirs, plugins.sources()))
         process.start()
-    with suppress(OSError):  # it is gone already, and will be buried
+    with suppress(OSError):  # the process has died already; `_bury` will see to it
         ours.send(list(jobs))
     return Worker(process, ours, gpu)
 
 
 def _bury(worker: Worker, jobs: Sequence[Job]) -> None:
-    """Wait for a worker's end, and set its job aside where it did not end by itself."""
+    """Wait until a worker has ended, and record its job as failed if the worker was killed."""
     worker.way.close()
     worker.process.join()
     code = worker.process.exitcode
     if code and worker.job is not None:
         how = f"was killed ({signal.Signals(-code).name})" if code < 0 else f"ended with exit status {code}"
-        jobs[worker.job].left(f"its process {how}, perhaps for want of memory")
+        jobs[worker.job].left(f"its process {how}, perhaps because memory ran out")
     elif code:
-        raise RunError("a worker process died before it began a run")
+        raise RunError("a worker process died before it started a run")
 
 
 @contextmanager
 def _deaf() -> Iterator[None]:
-    """Let a process that begins in this block not hear Ctrl-C: it reaches workers too, but their parent decides."""
+    """Make processes started in this block ignore Ctrl-C and SIGTERM. Their parent ends them."""
     numbers = (signal.SIGINT, signal.SIGTERM)
     before = [signal.signal(number, signal.SIG_IGN) for number in numbers]
     try:
@@ -115,8 +122,7 @@ def _deaf() -> Iterator[None]:
 
 @contextmanager
 def _seeing(gpu: str | None) -> Iterator[None]:
-    """Let a process that begins in this block see this GPU only: as its environment has it from the beginning, since
-    PyTorch looks there once."""
+    """Make processes started in this block see only this GPU, from their start: PyTorch reads the variable once."""
     before = os.environ.get(VISIBLE)
     if gpu is not None:
         os.environ[VISIBLE] = gpu
@@ -129,8 +135,8 @@ def _seeing(gpu: str | None) -> Iterator[None]:
 
 
 def _work(way: Connection, sources: dict[str, str]) -> None:
-    """In a worker: take job after job, of those that come first on its way, until none is left."""
-    torch.set_flush_denormal(True)  # before its threads begin: see denormals.py
+    """Run in a worker: receive the list of jobs, and take job after job until none is left."""
+    torch.set_flush_denormal(True)  # before its threads are started: see denormals.py
 
     def tell(*message: object) -> None:
         try:
@@ -144,7 +150,7 @@ def _work(way: Connection, sources: dict[str, str]) -> None:
 
     warnings.showwarning = lambda message, *_, **__: tell("warn", str(message))
     try:
-        plugins.load_all(sources)  # of whose classes the jobs may be made
+        plugins.load_all(sources)  # before the jobs are received, which may have classes of plug-ins
         jobs: list[Job] = way.recv()
         threading.Thread(target=_end_with_the_parent, args=(way,), daemon=True).start()
         places = {job.folder: place for place, job in enumerate(jobs)}
@@ -162,5 +168,5 @@ def _end_with_the_parent(way: Connection) -> None:
 
 
 def _end() -> None:
-    undo()  # claims
+    undo()  # releases claims
     os._exit(1)

@@ -1,4 +1,4 @@
-"""Whether a row that somebody submits is what its runs come to when they are trained again."""
+"""Check a submitted row against the results of training its runs again."""
 
 from ...metrics import t_interval
 from .row import Row
@@ -6,23 +6,23 @@ from .scoring import suite, sum_of
 
 
 def disagreements(before: Row, now: Row) -> dict[str, str]:
-    """Return study → what does not agree between a row and one of the same method from runs now, of the studies that
-    the second one has.
+    """Return the disagreements between a row and a new row of the same method, by study of the new row.
 
-    Scores of one machine are the same to the last digit. Those of another processor are other draws of the same: they
-    disagree where the 95 % interval of the differences, seed by seed, leaves out 0."""
+    On one machine, scores are the same to the last digit. On another processor, they are other samples of the same
+    distribution: they disagree if the 95 % interval of the paired differences excludes 0.
+    """
     found: dict[str, str] = {}
     for study in suite(tuple(now.results)):
         if (own := before.results.get(study.name)) is None:
-            found[study.name] = "the row lacks it"
+            found[study.name] = "the row does not have this study"
             continue
         again = now.results[study.name]
         if own.settings != sum_of(study):
-            found[study.name] = "the row is of another suite: its settings are not those of bench.toml"
+            found[study.name] = "the row belongs to another suite: its settings are not those of bench.toml"
         elif own.scores.keys() != again.scores.keys():
-            found[study.name] = f"the row has seeds {', '.join(own.scores)}, and the suite {', '.join(again.scores)}"
+            found[study.name] = f"the row has seeds {', '.join(own.scores)}, but the suite {', '.join(again.scores)}"
         elif own.failed != again.failed:
-            found[study.name] = f"{own.failed} of its runs failed, and {again.failed} of these"
+            found[study.name] = f"{own.failed} of the row's runs failed, but {again.failed} of the new ones"
         else:
             apart = [
                 b - a

@@ -1,4 +1,4 @@
-"""The board as a page of the documentation.
+"""Write the board as a page of the documentation.
 
 python -m supple.experiments.board.page > docs/reference/board.md
 """
@@ -14,12 +14,12 @@ TEXT = Path(__file__).with_name("page.md")
 
 
 def header(studies: Sequence[str]) -> list[str]:
-    """Return the head of the board's table."""
+    """Return the header of the board's table."""
     return ["method", "share", *studies, "cost", "hours"]
 
 
 def cells(standing: Standing, studies: Sequence[str]) -> list[str]:
-    """Return a method's row: its overall share, and of each study the mean score and the share."""
+    """Return a method's row of the table: its overall share, and the mean score and share in each study."""
     found, row = [standing.row.method, _share(standing.overall)], standing.row
     for study in studies:
         result = row.results.get(study)
@@ -51,7 +51,7 @@ def page() -> str:
         labels=labels["tasks"],
         epochs=labels["epochs"],
         warm=f"an {warm['network'].upper()} on {small:.0%} of {warm['dataset'].title()} for {warm['first_epochs']} "
-        f"passes, then on {large:.0%} of it for {warm['epochs']}",
+        f"epochs, then on {large:.0%} of it for {warm['epochs']}",
         about="\n".join(
             f"- `{row.method}`: {row.machine}; supple {row.versions.get('supple')} (code {row.code}), torch "
             f"{row.versions.get('torch')}" + "".join(f"; {name} {sha[:12]}" for name, sha in row.plugins.items())

@@ -15,10 +15,13 @@ FILE, ABOUT = "row.json", "about.md"
 
 @dataclass(frozen=True)
 class Result:
-    """Hold what a method scored in one study.
+    """The result of a method in one study.
 
-    scores: by seed, None where the run failed. seconds: of training, of all seeds together. cost: these in parts of
-    those of `none` on the same machine, None where it was not trained there. settings: a sum over the study's settings.
+    Attributes:
+        scores: Scores by seed; None if the run failed.
+        seconds: Seconds of training of all seeds together.
+        cost: These seconds divided by those of `none` on the same machine; None if `none` was not trained there.
+        settings: A SHA-256 sum over the study's settings.
     """
 
     scores: Mapping[str, float | None]
@@ -34,8 +37,11 @@ class Result:
 
 @dataclass(frozen=True)
 class Row:
-    """Hold what a method scored. plugins: file → SHA-256, of a method that is none of supple's own. code: a sum over
-    supple's own files."""
+    """The results of a method.
+
+    `plugins` has the SHA-256 sums of plug-ins by file, for a method that is not part of supple. `code` is a sum over
+    supple's own files.
+    """
 
     method: str
     results: Mapping[str, Result]
@@ -46,24 +52,24 @@ class Row:
 
     @property
     def hours(self) -> float:
-        """The hours of training, of all studies and seeds."""
+        """The hours of training of all studies and seeds."""
         return sum(result.seconds for result in self.results.values()) / 3600
 
 
 def read_row(path: Path) -> Row:
-    """Return the row in a folder. Raises UsageError for what is no row."""
+    """Return the row in a folder. Raises UsageError if there is none, or it is damaged."""
     file = path / FILE
     try:
         data = typed.parse(file.read_bytes())
         return Row(**typed.entries(data, get_type_hints(Row), "", get_type_hints(Row).keys()))
     except FileNotFoundError:
-        raise UsageError(f"{path} is no row of the board: it has no {FILE}") from None
+        raise UsageError(f"{path} is not a row of the board: it has no {FILE}") from None
     except (OSError, ValueError, AttributeError) as error:
         raise UsageError(f"{file}: {error}") from error
 
 
 def write_row(path: Path, row: Row) -> None:
-    """Write a row to a folder, and beside it about.md for its author to fill in, where there is none."""
+    """Write a row to a folder, and an about.md for its author to fill in if there is none."""
     path.mkdir(parents=True, exist_ok=True)
     files.replace(path / FILE, f"{json.dumps(asdict(row), indent=1)}\n".encode())
     if not (path / ABOUT).exists():
@@ -71,15 +77,15 @@ def write_row(path: Path, row: Row) -> None:
 
 
 def rows() -> list[Row]:
-    """Return the published rows, by their folders' names."""
+    """Return the published rows in the order of their folders' names."""
     return [read_row(file.parent) for file in sorted(FOLDER.glob(f"*/{FILE}"))]
 
 
 TEMPLATE = """# {method}
 
-Method: (the paper, by name and arXiv id, or a sentence)
+Method: (the paper by name and arXiv id, or a sentence)
 
-How its numbers were chosen: (on which seeds and how many points; never on the seeds of the board)
+How its hyperparameters were chosen: (with which seeds and how many points; never with the seeds of the board)
 
 Submitted by:
 """

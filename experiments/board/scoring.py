@@ -1,4 +1,4 @@
-"""The suite of the board, and the row that comes of its runs."""
+"""The suite of the board, and how its runs become a row."""
 
 import json
 from collections.abc import Sequence
@@ -18,28 +18,31 @@ from ..sweep_file import read_sweep
 from .row import Result, Row
 
 FILE = Path(__file__).with_name("bench.toml")
-# study → what its runs are scored by (`search.score`)
+# study → the measure of its runs (`search.score`)
 MEASURES = {
     "cart-pole": "return",
     "nine-rooms": "return",
     "random-labels": "online_accuracy",
     "warm-start": "test_accuracy@last",
 }
-CONTROLS = ("warm-start",)  # in which nothing is lost that could be given back: their scores stand by themselves
-# kind of run → the arm that is as able to learn as a new network
+CONTROLS = ("warm-start",)  # studies without a loss of plasticity, whose scores have no share
+# kind of run → the arm with the plasticity of a new network
 CEILINGS = {"ppo": f"{NONE} + {FRESH}=true", "vision": "reset@task"}
-DIGITS = 16  # of a sum
+DIGITS = 16  # of a SHA-256 sum
 
 
 def suite(studies: Sequence[str] = ()) -> list[Study]:
-    """Return the studies that methods are scored on, all or those named, without arms."""
+    """Return the studies of the board, all or those named, without arms."""
     return [study for study in read_sweep(FILE).studies if not studies or study.name in studies]
 
 
 def bench(methods: Sequence[str], studies: Sequence[str] = ()) -> Sweep:
-    """Return the sweep that scores methods beside `none`.
+    """Return the sweep that trains these methods and `none`.
 
-    methods: hooks as of `supple compare --arm`, or `fresh`. studies: names in bench.toml; default all."""
+    Args:
+        methods: Hooks as for `supple compare --arm`, or `fresh`.
+        studies: Names of studies in bench.toml; all by default.
+    """
     return Sweep(
         [
             replace(study, arms=tuple(dict.fromkeys(arm_of(study.kind, method) for method in (NONE, *methods))))
@@ -49,12 +52,12 @@ def bench(methods: Sequence[str], studies: Sequence[str] = ()) -> Sweep:
 
 
 def arm_of(kind: str, method: str) -> str:
-    """Return the arm of a kind of runs that a method is."""
+    """Return the arm of a method for a kind of run."""
     return CEILINGS[kind] if method == FRESH else method
 
 
 def row_of(method: str, jobs: Sequence[Job], machine: str) -> Row:
-    """Return the row of a method. jobs: all of `bench`, at their ends; those of `none` say what the method costs."""
+    """Return the row of a method, from all finished jobs of `bench`. The jobs of `none` are needed for its cost."""
     results = {}
     for study in suite(tuple(job.study for job in jobs)):
         own = [job for job in jobs if job.study == study.name and job.arm == arm_of(study.kind, method)]
@@ -75,7 +78,10 @@ def row_of(method: str, jobs: Sequence[Job], machine: str) -> Row:
 
 
 def sum_of(study: Study) -> str:
-    """Return a sum over all that the runs of a study depend on but the code, by which other suites' rows are told."""
+    """Return a SHA-256 sum over everything that the runs of a study depend on, except for the code.
+
+    It reveals rows that belong to another suite.
+    """
     preset = preset_of(find_kind(study.kind), study.preset)
     settings = dict(preset.settings) if preset else {}
     text = json.dumps([study.base, settings, study.seeds], default=str, sort_keys=True)
@@ -83,6 +89,6 @@ def sum_of(study: Study) -> str:
 
 
 def code() -> str:
-    """Return a sum over the Python files of supple."""
+    """Return a SHA-256 sum over the Python files of supple."""
     root = Path(__file__).parents[2]
     return files.sha256("".join(files.sha256(f.read_bytes()) for f in sorted(root.rglob("*.py"))).encode())[:DIGITS]

@@ -1,4 +1,4 @@
-"""Where methods stand: how much of what a network loses each of them gives back."""
+"""The order of methods on the board, by the share of a network's loss that each of them restores."""
 
 import zlib
 from collections.abc import Mapping, Sequence
@@ -16,10 +16,11 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Standing:
-    """Hold where a method stands: its share in each study, and their mean, each with its 95 % interval.
+    """The shares of a method: in each study and their mean, each as (share, low, high) with its 95 % interval.
 
-    A share is 0 for a network that goes on as it is, and 1 for one that is new with every task. shares: by study, but
-    for controls. overall: None where a run failed or a study is missing."""
+    A share is 0 for a network without interventions, and 1 for a network that is new in every task. `shares` has all
+    studies except controls. `overall` is None if a run failed or a study is missing.
+    """
 
     row: Row
     shares: Mapping[str, tuple[float, float, float]]
@@ -27,11 +28,14 @@ class Standing:
 
 
 def standings(rows: Sequence[Row], studies: Sequence[str]) -> list[Standing]:
-    """Return where these rows stand, best first, those without an overall share last.
+    """Return the standings of these rows, best first, with those without an overall share last.
 
-    studies: those that have shares. rows: those of `none` and `fresh` among them, between which shares are measured:
-    (mean − none)/(fresh − none), of means over seeds. Intervals are percentiles of a bootstrap over seeds, which are
-    drawn for all three together, as what they share of a seed is no chance. Without these two rows nothing has a share.
+    A share is (method − none)/(fresh − none), with means over seeds. Its interval is from a bootstrap over seeds
+    (percentiles). Seeds are drawn jointly for the three rows, because a seed has common effects on them.
+
+    Args:
+        rows: The rows. Without those of `none` and `fresh`, there are no shares.
+        studies: The studies that have shares.
     """
     by_method = {row.method: row for row in rows}
     ends = [by_method[method] for method in (NONE, FRESH) if method in by_method]
@@ -58,7 +62,7 @@ def _scores(row: Row, study: str) -> dict[str, float]:
 
 
 def _shares(rows: Sequence[Row], study: str) -> Array | None:
-    """Return the share, (1 + reps,): of all seeds, then of those that were drawn. None where a score is missing."""
+    """Return shares of shape (1 + reps,), of all seeds and of bootstrap samples; None if a score is missing."""
     scores = [_scores(row, study) for row in rows]
     if not all(each.keys() == scores[1].keys() and each for each in scores):
         return None
@@ -67,11 +71,11 @@ def _shares(rows: Sequence[Row], study: str) -> Array | None:
     drawn = np.random.default_rng(zlib.crc32(study.encode())).integers(seeds, size=(REPS, seeds))
     places = np.vstack([np.arange(seeds), drawn])
     own, floor, ceiling = values[:, places].mean(2)
-    with np.errstate(divide="ignore", invalid="ignore"):  # seeds may be drawn of which the two do as well
+    with np.errstate(divide="ignore", invalid="ignore"):  # in a sample, `none` and `fresh` may have equal scores
         return np.asarray((own - floor) / (ceiling - floor), dtype=np.float64)
 
 
 def _estimate(samples: Array) -> tuple[float, float, float]:
-    """Return the share of all seeds, and the ends of its interval."""
+    """Return the share of all seeds and the ends of its interval."""
     low, high = np.nanpercentile(samples[1:], (TAIL, 100 - TAIL))
     return float(samples[0]), float(low), float(high)

@@ -1,4 +1,4 @@
-"""Reports: from run directories, or a comparison of arms, to pages, figures, tables and scores."""
+"""Reports: pages, figures, tables and scores of run directories or of a comparison of arms."""
 
 import gc
 import json
@@ -26,7 +26,7 @@ __all__ = ["ComparisonData", "ReportPaths", "RunData", "build_report", "load", "
 
 @dataclass(frozen=True)
 class ReportPaths:
-    """Name the files of a report. plots: its figures, as they were drawn."""
+    """The files of a report, and its figures as they were drawn."""
 
     folder: Path
     plots: tuple[Plot, ...]
@@ -48,40 +48,42 @@ class ReportPaths:
 
 
 def build_report(*directories: Path, out: Path | None = None) -> ReportPaths:
-    """Write `out/report/`: index.html, the figures it shows (PNG and SVG), its tables (CSV and LaTeX), scores.json.
+    """Write `out/report/`: index.html, its figures (PNG and SVG), its tables (CSV and LaTeX) and scores.json.
 
-    directories: a run directory, or a comparison directory of `supple compare`, or several runs of one kind, other than
-        agents, to show side by side; unfinished ones are reported as far as they came.
-    out: by default the directory itself; several need one. It is made where it is not there. The report is written
-        beside its place and then swapped in, so a reader never sees half of one.
+    scores.json is strict JSON, in which null stands for values that were not measured. Its keys are documented for each
+    kind: agents in `agents.report.scores.to_json`, classifiers in `tracks.vision.report.scores.to_json`, language
+    models and linear networks in `cells.to_json`.
 
-    scores.json is strict JSON; what was not measured is null. Its keys are described where each kind's are made: agents
-    in `agents.report.scores.to_json`, classifiers in `tracks.vision.report.scores.to_json`, language models and linear
-    networks in `cells.to_json`.
+    Args:
+        directories: A run directory, a comparison directory of `supple compare`, or several runs of one kind other than
+            agents, to show side by side. Unfinished runs are reported as far as they came.
+        out: The folder for `report/`, by default the directory itself. It is made if it does not exist, and is required
+            for several directories. A new report replaces an old one only when it is complete.
 
-    Raises ValueError, in one line, for a directory that holds neither a run nor a comparison, an unknown kind of runs,
-    a damaged file, several directories without `out`, and runs that do not go side by side.
+    Raises:
+        ValueError: A directory is neither a run nor a comparison, a kind of run is unknown, a file is damaged, `out` is
+            missing, or the runs cannot be shown side by side.
     """
     return write(compose(*directories), place_of(directories, out))
 
 
 def place_of(directories: Sequence[Path], out: Path | None) -> Path:
-    """Return the folder in which the report of these directories is made. Raises ValueError as `build_report`."""
+    """Return the folder for the report of these directories. Raises ValueError if several directories have no `out`."""
     if out is None and len(directories) > 1:
-        raise ValueError("several runs side by side need a folder for their report (--out DIR)")
+        raise ValueError("a report of several runs needs a folder: add --out DIR")
     return Path(out or directories[0])
 
 
 def write(report: Content, place: Path) -> ReportPaths:
-    """Write what a report says to `place/report/`."""
+    """Write a report to `place/report/`."""
     place.mkdir(parents=True, exist_ok=True)
-    with _uncollected(), files.in_turn(place):  # two that finish one comparison both write its report
+    with _uncollected(), files.in_turn(place):  # two processes that finish one comparison both write its report
         plots = _write(report, place)
     return ReportPaths(place / "report", tuple(plots))
 
 
 def _write(report: Content, place: Path) -> list[Plot]:
-    """Write `place/report/` beside its place and swap it in; return its plots."""
+    """Write the report to a temporary folder, then rename it to `place/report/`. Return its figures."""
     target, temporary, old = (place / name for name in ("report", "report.tmp", "report.old"))
     for leftover in (temporary, old):
         shutil.rmtree(leftover, ignore_errors=True)
@@ -105,7 +107,7 @@ def _write(report: Content, place: Path) -> list[Plot]:
 
 
 def _over_measures(report: Content) -> list[Plot]:
-    """Return the figures of the numbers in which arms are compared: against what varies, and as profiles."""
+    """Return the figures of the compared numbers: their sensitivity to settings, and performance profiles."""
     from .arms import by_family
     from .profiles import profiles
     from .sensitivity import sensitivity
@@ -120,7 +122,7 @@ def summary_table(*directories: Path) -> "Group":
 
 
 def summary(report: Content, title: str | None = None) -> "Group":
-    """Return what a report says for the terminal. title: of its first table, in place of its own."""
+    """Return a report's tables and sentences for the terminal. `title` replaces the title of the first table."""
     from rich.console import Group
     from rich.text import Text
 
@@ -130,7 +132,7 @@ def summary(report: Content, title: str | None = None) -> "Group":
 
 
 def compose(*directories: Path) -> Content:
-    """Return what the report of these directories says. Raises ValueError as `build_report`."""
+    """Return the contents of the report of these directories. Raises ValueError like `build_report`."""
     paths = [Path(directory) for directory in directories]
     with _uncollected():
         return find_kind(kind_of(paths[0])).reports().compose(paths)
@@ -138,8 +140,10 @@ def compose(*directories: Path) -> Content:
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """Keep the collector of reference cycles from looking for them, again and again, in all that was read: of long logs
-    that takes as long as a fifth of the report."""
+    """Turn off the garbage collector, which would search everything that was read for reference cycles many times.
+
+    For long logs, that takes as long as a fifth of the report.
+    """
     on = gc.isenabled()
     gc.disable()
     try:

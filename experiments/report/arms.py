@@ -1,4 +1,4 @@
-"""Every arm in every variant of the settings: means, interquartile means, and how often it beats the others."""
+"""Tables of all arms in all variants: means, interquartile means, and probabilities of improvement."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -21,11 +21,11 @@ from .differences import Measure, Point
 from .tables import MISSING, Table, estimate
 
 Array = NDArray[np.float64]
-MOST_PAIRS = 12  # arms of the table of pairs: more make it unreadable
+MOST_PAIRS = 12  # arms in the table of pairs: with more it is unreadable
 
 
 def by_name(measures: Iterable[Measure]) -> dict[str, list[Measure]]:
-    """Return name → its measures, one for each variant of the settings."""
+    """Return the measures by name, one per variant of the settings."""
     found: dict[str, list[Measure]] = {}
     for measure in measures:
         found.setdefault(measure.name, []).append(measure)
@@ -33,7 +33,7 @@ def by_name(measures: Iterable[Measure]) -> dict[str, list[Measure]]:
 
 
 def by_family(measures: Iterable[Measure]) -> dict[str, list[Measure]]:
-    """Return family → its measures: of all environments and all variants."""
+    """Return the measures by family, with all environments and variants."""
     found: dict[str, list[Measure]] = {}
     for measure in measures:
         found.setdefault(measure.family or measure.name, []).append(measure)
@@ -41,13 +41,13 @@ def by_family(measures: Iterable[Measure]) -> dict[str, list[Measure]]:
 
 
 def scores_of(measure: Measure, arm: str) -> Array:
-    """Return the known numbers of an arm, (seeds,), shares in %."""
+    """Return the finite numbers of an arm, of shape (seeds,). Shares are in %."""
     values = np.array(list(measure.arms[arm].values()), dtype=np.float64)
     return values[np.isfinite(values)] * (100.0 if measure.percent else 1.0)
 
 
 def better(measure: Measure, arm: str) -> Array:
-    """Return its numbers, (seeds,), turned so that larger is better."""
+    """Return the finite numbers of an arm, of shape (seeds,), negated if lower is better."""
     return scores_of(measure, arm) * (-1.0 if measure.lower_is_better else 1.0)
 
 
@@ -56,10 +56,16 @@ def point_of(measure: Measure, arm: str) -> Point:
 
 
 def arms_table(measures: Sequence[Measure], shares: Sequence[Measure] = (), beside: Published | None = None) -> Table:
-    """Return one row for each arm in each variant: its mean, its interquartile mean, how often it beats the baseline,
-    its share of a fresh agent, and the published number, as far as there are any.
+    """Return a table with one row per arm and variant.
 
-    measures: of one name, one for each variant. shares: as of `Content`."""
+    Its columns are the mean, the interquartile mean, the probability of improvement over the baseline, the share of a
+    fresh agent, and the published number. Empty columns are left out.
+
+    Args:
+        measures: Measures of one name, one per variant.
+        shares: As in `Content`.
+        beside: Published numbers, or None.
+    """
     cells = [(measure, arm) for measure in measures for arm in measure.arms]
     points = [point_of(measure, arm) for measure, arm in cells]
     varied = dict.fromkeys(name for _, variant in points for name in variant)
@@ -83,8 +89,7 @@ def arms_table(measures: Sequence[Measure], shares: Sequence[Measure] = (), besi
 
 
 def overall_table(family: str, measures: Sequence[Measure]) -> Table | None:
-    """Return the interquartile mean of every arm over several environments, each scaled to the runs there are; None
-    for a single one."""
+    """Return a table of interquartile means over environments, each scaled by its runs; None for one environment."""
     places = list(dict.fromkeys(measure.place for measure in measures))
     if len(places) < 2:
         return None
@@ -108,23 +113,25 @@ def overall_table(family: str, measures: Sequence[Measure]) -> Table | None:
         text = estimate(score.iqm, (score.low, score.high) if len(matrix) > 1 else None)
         rows.append([", ".join(filter(None, [key[0], points[key][0]])), str(len(matrix)), text])
     words = (
-        f"Interquartile mean over seeds and {len(places)} environments, each scaled so that 0 and 1 are the 5th and "
-        "95th percentile of the runs of this study; [ ]: 95 % stratified bootstrap."
+        f"Interquartile mean over seeds and {len(places)} environments. Each environment is scaled so that 0 and 1 are "
+        "the 5th and 95th percentile of the runs of this study. [ ]: 95 % stratified bootstrap interval."
     )
     return Table(f"{family}, all environments", ["arm", "seeds", "IQM [95 %]"], rows, words, turns=False)
 
 
 def pairs_table(family: str, measures: Sequence[Measure]) -> Table | None:
-    """Return how often the arm of a row beats that of a column, over all variants and environments that have both; None
-    for fewer than three arms, whose pairs the other table has, and for more than can be read."""
+    """Return a table of the probability of improvement of each arm over each other, over variants and environments.
+
+    It is None for fewer than three arms, whose pairs are in the table of arms, and for too many to read.
+    """
     arms = list(dict.fromkeys(arm for measure in measures for arm in measure.arms if arm != FRESH))
     if not 2 < len(arms) <= MOST_PAIRS:
         return None
     rows = [[row, *(_pair(measures, row, column) for column in arms)] for row in arms]
     words = (
-        "Probability that a run of the row ends better than one of the column, the mean over "
-        f"{_count(measures)}; a tie counts half. [ ]: 95 % stratified bootstrap over seeds, which are drawn "
-        "independently: what a seed shares between arms does not enter, as it does in paired differences."
+        "Probability that a run of the row's arm ends better than a run of the column's arm, averaged over "
+        f"{_count(measures)}. A tie counts as one half. [ ]: 95 % stratified bootstrap interval over seeds. Seeds are "
+        "drawn independently for each arm, so this does not use that arms share seeds, unlike the paired differences."
     )
     return Table(f"Probability of improvement in {family}", ["better than →", *arms], rows, words, turns=False)
 
@@ -145,7 +152,7 @@ def _improvement(tasks: Sequence[tuple[Array, Array]]) -> str:
 
 
 def padded(columns: Sequence[Array]) -> Array:
-    """Return columns of different lengths as one array, (runs, tasks), NaN where there is no run."""
+    """Return columns of different lengths as one array of shape (runs, tasks), filled with NaN."""
     whole = np.full((max(map(len, columns)), len(columns)), np.nan)
     for i, column in enumerate(columns):
         whole[: len(column), i] = column
@@ -153,7 +160,7 @@ def padded(columns: Sequence[Array]) -> Array:
 
 
 def _against(measure: Measure, arm: str) -> str:
-    """Say how often an arm beats the baseline of its variant."""
+    """Return the probability of improvement of an arm over the baseline of its variant, as text."""
     baseline = measure.baselines[0]
     return MISSING if arm == baseline else _improvement([(better(measure, arm), better(measure, baseline))])
 
@@ -191,13 +198,14 @@ def _count(measures: Sequence[Measure]) -> str:
 
 
 def _words(measure: Measure, seeds: Sequence[int]) -> str:
-    """Say what the columns mean, and how far the intervals of so few seeds are right."""
+    """Return a text about the columns and the coverage of intervals from so few seeds."""
     least = min((n for n in seeds if n > 1), default=1)
     if least == 1:
-        return "1 seed: no interval; differences may be chance."
-    less = " Less is better." if measure.lower_is_better else ""
+        return "1 seed: no interval; differences may be due to chance."
+    less = " Lower is better." if measure.lower_is_better else ""
     return (
-        "Mean: with Student's interval over seeds. IQM: interquartile mean, stratified bootstrap, which with "
-        f"{least} seeds covers in about {100 * bootstrap_coverage(least, 1):.0f} % of cases. P: probability that a run "
-        f"ends better than one of {measure.baselines[0]}, ties half (rliable).{less}"
+        "Mean: with Student's 95 % interval over seeds. IQM: interquartile mean with a stratified bootstrap interval, "
+        f"which with {least} seeds contains the true value in about {100 * bootstrap_coverage(least, 1):.0f} % of "
+        f"cases. P: probability that a run ends better than a run of {measure.baselines[0]}; a tie counts as one half "
+        f"(rliable).{less}"
     )

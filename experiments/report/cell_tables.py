@@ -1,4 +1,4 @@
-"""Numbers of a study as words: one row an arm in a variant of the settings."""
+"""Tables of a study's numbers, with one row per arm and variant."""
 
 from collections.abc import Sequence
 
@@ -9,12 +9,12 @@ from .numbers import Spread
 from .study import Study
 from .tables import MISSING, Table, number, over_seeds
 
-SHARES = ("accuracy", "score", "rouge_l", "sari", "similarity")  # of names whose numbers are shares, shown in %
-PERCENT = " (%)"  # ends their headings
+SHARES = ("accuracy", "score", "rouge_l", "sari", "similarity")  # names that end so are shares, shown in %
+PERCENT = " (%)"  # the end of their headings
 
 
 def plain(study: Study, cells: Sequence[Cell]) -> list[Table]:
-    """Return all that was evaluated, at the start and at the end."""
+    """Return a table of all evaluated numbers at the start and at the end, and one of the interventions if any."""
     names = dict.fromkeys(name for cell in cells for name in cell.numbers)
     columns: dict[str, list[str]] = {}
     for name in names:
@@ -25,7 +25,7 @@ def plain(study: Study, cells: Sequence[Cell]) -> list[Table]:
 
 
 def spread_text(spread: Spread, percent: bool = False, digits: int = 3) -> str:
-    """Return `3.123 [3.101, 3.145]`, the mean over seeds and its 95 % Student-t interval; shares in %."""
+    """Return the mean over seeds and its 95 % Student-t interval as text, `3.123 [3.101, 3.145]`. Shares are in %."""
     if not np.isfinite(spread.mean):
         return MISSING
     scale, digits = (100.0, 2) if percent else (1.0, digits)
@@ -34,7 +34,7 @@ def spread_text(spread: Spread, percent: bool = False, digits: int = 3) -> str:
 
 
 def table_of(study: Study, cells: Sequence[Cell], title: str, columns: dict[str, list[str]], words: str) -> Table:
-    """Return a row a cell: the settings that vary, the arm, its seeds, and those columns that have anything in them."""
+    """Return a table with one row per cell: varied settings, arm, number of seeds, and all columns with a value."""
     settings = {
         name.replace("_", " "): [_value(cell.group.variant.get(name)) for cell in cells] for name in study.varied
     }
@@ -49,14 +49,14 @@ def table_of(study: Study, cells: Sequence[Cell], title: str, columns: dict[str,
 def interventions(
     study: Study, cells: Sequence[Cell], more: dict[str, list[str]] | None = None, about: str = ""
 ) -> Table:
-    """Return the table of what interventions did to the weights, after `more` columns, which `about` explains."""
+    """Return a table of the effects of interventions on the weights, after columns `more`, explained by `about`."""
     columns = {
         **(more or {}),
         "SFE": [number(cell.at_events["sfe"]) for cell in cells],
         "DfI (scale-free)": [arrow(cell, "dfi_unscaled") for cell in cells],
     }
-    words = "SFE (squared change of the weights) and DfI before → after: means over the interventions, listed below."
-    return table_of(study, cells, "What intervened", columns, f"{about} {words}".strip())
+    words = "SFE (squared change of the weights) and DfI before → after: means over the interventions listed below."
+    return table_of(study, cells, "Interventions", columns, f"{about} {words}".strip())
 
 
 def intervened(cells: Sequence[Cell]) -> bool:
@@ -86,6 +86,6 @@ def _value(value: object) -> str:
 
 
 def arrow(cell: Cell, name: str) -> str:
-    """Return `0.135 → 8.83`: a metric around interventions."""
+    """Return a metric before and after interventions as text, `0.135 → 8.83`."""
     before, after = (number(cell.at_events[f"{name}_{side}"]) for side in ("before", "after"))
     return MISSING if before == after == MISSING else f"{before} → {after}"

@@ -1,4 +1,4 @@
-"""From the runs of a study to numbers: what they evaluated, at the start, at the end and at its best, per arm."""
+"""The evaluations of a study's runs as numbers per arm: at the start, at the end, and the best."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,16 +14,19 @@ from .numbers import NAN, Spread, means_at_events, spread_json, strict
 from .study import Group, Study
 
 Array = NDArray[np.float64]
-PLACE = {"step", "time", "task"}  # in a line of metrics.jsonl, what is no number of the network's
+PLACE = {"step", "time", "task"}  # fields of a line in metrics.jsonl that are not metrics
 
 
 @dataclass(frozen=True, eq=False)
 class Number:
-    """Hold what the runs of a cell evaluated under one name, one a seed; NaN for runs that are not at their end.
+    """One evaluated number of the runs of a cell, per seed; NaN for unfinished runs.
 
-    base: of the model before anything was done to it. first: when the run began, after what intervened then.
-    best: the smallest of all evaluations, or the largest of what is no loss. minus_none: final − that of the arm `none`
-    with the same seed and variant.
+    Attributes:
+        base: Its value for the model before any change.
+        first: Its value at the beginning of the run, after interventions at that step.
+        final: Its value after the last update.
+        best: The smallest of all values for a loss, otherwise the largest.
+        minus_none: The final value minus that of the arm `none` with the same seed and variant.
     """
 
     base: Spread
@@ -34,13 +37,13 @@ class Number:
 
     @property
     def gain(self) -> Spread:
-        """final − base."""
+        """The final value minus the base value."""
         return Spread(self.final.values - self.base.values)
 
 
 @dataclass(frozen=True, eq=False)
 class Cell:
-    """One arm in one variant. at_events: means over interventions, before and after."""
+    """One arm in one variant. `at_events` has means over its interventions, before and after."""
 
     group: Group
     arm: str
@@ -55,7 +58,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Gap:
-    """Hold how much lower the best other arm of a variant ends than `none`, mean over the seeds that both have."""
+    """The final value of `none` minus that of the best other arm in a variant, for the seeds that both have."""
 
     group: Group
     arm: str
@@ -63,7 +66,7 @@ class Gap:
 
 
 def score(study: Study) -> list[Cell]:
-    """Return every arm in every variant, in the order of `Study.cells`."""
+    """Return the numbers of every arm in every variant, in the order of `Study.cells`."""
     cells = []
     for group, arm, runs in study.cells:
         plain = {run.seed: run for run in group.data.arms.get(NONE, [])}
@@ -74,8 +77,10 @@ def score(study: Study) -> list[Cell]:
 
 
 def evaluated(runs: Sequence[RunData]) -> list[str]:
-    """Return names of what runs evaluated, in the order of their logs: `val_loss`, and its parts such as
-    `val_loss/brown`. Measured metrics, `model/srank`, are none of them."""
+    """Return the names of evaluated numbers in the order of the logs: `val_loss`, and parts such as `val_loss/brown`.
+
+    Metrics of the network, such as `model/srank`, are not included.
+    """
     logged = [name for run in runs for row in run.metrics for name in row if name not in PLACE]
     whole = {name for name in logged if "/" not in name}
     found = dict.fromkeys(name for name in logged if name.split("/")[0] in whole)
@@ -83,13 +88,13 @@ def evaluated(runs: Sequence[RunData]) -> list[str]:
 
 
 def evaluated_in(cells: Sequence[Cell]) -> list[str]:
-    """Return the names of the whole numbers, without their parts, that any cell evaluated, but for training losses."""
+    """Return the names of the numbers that any cell evaluated, without their parts and without training losses."""
     names = dict.fromkeys(name for cell in cells for name in cell.numbers)
     return [name for name in names if "/" not in name and name != "train_loss"]
 
 
 def short_names(names: Sequence[str]) -> dict[str, str]:
-    """Return what to call the parts of a number, `val_loss/brown` → `brown`; files by name, where these differ."""
+    """Return short names of the parts of numbers: `val_loss/brown` → `brown`, or file names if these are unique."""
     parts = {name: name.partition("/")[2] for name in names if "/" in name}
     files = {name: Path(part).name for name, part in parts.items()}
     return files if len(set(files.values())) == len(files) else parts
@@ -100,7 +105,7 @@ def finished(run: RunData) -> bool:
 
 
 def gaps(study: Study, cells: Sequence[Cell], name: str = "val_loss") -> list[Gap]:
-    """Return the gap of `none` to the best other arm in each variant that has both; name: of a loss."""
+    """Return the gap between `none` and the best other arm in each variant that has both, for a loss."""
     found = []
     for group in study.groups:
         others = {
@@ -116,21 +121,19 @@ def gaps(study: Study, cells: Sequence[Cell], name: str = "val_loss") -> list[Ga
 
 
 def to_json(study: Study, cells: Sequence[Cell], more: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
-    """Return what scores.json holds of a study. more: further keys of each cell's arm.
+    """Return the contents of scores.json for a study. `more` has further keys for each cell.
 
-    Keys: `supple`, `algorithm` (pretrain, sft, clip, continual or linear), `data`,
-    `tasks`, `notes`, and `variants`, one for each variant of the settings: `variant` (setting → value) and
-    `arms`: label →
-        `seeds`, `updates` (as planned, from where the run began), `start_step`, `finished`, `interventions`,
-        `at_interventions`; for every number that was evaluated its `base` (the model before anything was done to it: of
-        the arm `none`, where there is one), `first` (before the first update, after what intervened then), `final`,
-        `best`, `gain` (final − base) and `minus_none` (final − that of `none`, paired by seed); and of continual
-        learning `tasks`, `scores` (seeds, after task, of task), `scores_before`, `op`, `bwt` (eq. 10: positive is
-        forgotten), `transfer`, `average`, `last` and the last three `by_task`.
-        Each is `mean`, `sd` (unbiased), `interval` (Student's, 95 %) and `per_seed`; null for runs that are not at
-        their end.
+    Keys: `supple`, `algorithm` (pretrain, sft, clip, continual or linear), `data`, `tasks`, `notes`, and `variants`, a
+    list with one entry per variant of the settings: `variant` (setting → value) and `arms`: label →
+        `seeds`, `updates` (as planned, from the beginning of the run), `start_step`, `finished`, `interventions`,
+        `at_interventions`; for every evaluated number its `base` (of the model before any change: from the arm `none`
+        if there is one), `first` (before the first update, after interventions at that step), `final`, `best`, `gain`
+        (final − base) and `minus_none` (final − that of `none`, paired by seed); and for continual learning `tasks`,
+        `scores` (seeds, after task, of task), `scores_before`, `op`, `bwt` (eq. 10: positive is forgetting),
+        `transfer`, `average`, `last`, and the last three of these `by_task`.
+        Each number has `mean`, `sd` (ddof 1), `interval` (Student's, 95 %) and `per_seed`, null for unfinished runs.
     `differences`, `verdict`: see `differences.to_json`.
-    `gaps`: for each variant of a pretraining, `none` − the `best_arm`'s final validation loss.
+    `gaps`: for each variant of a pretraining, the final validation loss of `none` minus that of the `best_arm`.
     """
     extra = list(more) or [{} for _ in cells]
     variants = [
@@ -204,12 +207,12 @@ def _spread(values: Any) -> Spread:
 
 
 def _first(run: RunData, name: str) -> float:
-    """The evaluation before the first update."""
+    """Return the evaluation before the first update."""
     steps, values = run.series(name)
     return float(values[0]) if steps.size and steps[0] == 0 else NAN
 
 
 def _final(run: RunData, name: str) -> float:
-    """The evaluation after the last update; NaN if the run has not come there."""
+    """Return the evaluation after the last update; NaN for an unfinished run."""
     steps, values = run.series(name)
     return float(values[-1]) if steps.size and steps[-1] == run.total_steps else NAN

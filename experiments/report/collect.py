@@ -1,4 +1,4 @@
-"""Reading what runs left on the disk: one run directory, or a comparison of arms forked from common trunks."""
+"""Read the logs of a run directory, or of a comparison of arms that were forked from common trunks."""
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
@@ -21,8 +21,8 @@ from .lines import FIELDS, LARGEST, Row, read_log
 
 Array = NDArray[np.float64]
 Logs = dict[str, list[Row]]
-# What a report reads in config.json, comparison.json and outcome.json; versions before now wrote a text for "data", and
-# "supple" for "versions".
+# The entries that a report reads in config.json, comparison.json and outcome.json. Earlier versions wrote a text for
+# "data", and "supple" instead of "versions".
 PLAN = {
     "fork_step": int, "arms": list[str], "seeds": list[int], "variants": list[dict[str, Any]],
     "only": list[tuple[str, int]],
@@ -37,9 +37,9 @@ RUN_FILES = "config.json, episodes.jsonl (or tasks.jsonl), metrics.jsonl and eve
 
 @dataclass(frozen=True)
 class Segment:
-    """One task of the stream, from step `start` (exclusive for episode ends) to `end`.
+    """One task of the stream, from step `start` (exclusive for ends of episodes) to `end`.
 
-    cycle, env: of agents' tasks. size: training images of a classifier's.
+    Tasks of agents have a `cycle` and an `env`. Tasks of classifiers have a `size`, the number of training images.
     """
 
     index: int
@@ -53,9 +53,9 @@ class Segment:
 
 @dataclass(frozen=True, eq=False)
 class Episodes:
-    """Finished episodes, one entry each: step at the end, task index, return, whether physics exploded."""
+    """The finished episodes of a run. Each array has one entry per episode."""
 
-    steps: Array
+    steps: Array  # at the end of the episode
     tasks: NDArray[np.int64]
     returns: Array
     exploded: NDArray[np.bool_]
@@ -63,11 +63,10 @@ class Episodes:
 
 @dataclass(frozen=True, eq=False)
 class RunData:
-    """One run's history from step 0: the trunk's rows, if it was forked from one, and its own.
+    """The history of a run from step 0. For an arm of a fork, it begins with the rows of the trunk.
 
-    episodes: of agents. outcomes: what became of each finished task, of other kinds. together: the seeds whose events
-    these are, where a run trains several side by side; each is a history of its own here, and the first keeps the
-    events.
+    Agents have `episodes`. Other kinds have `outcomes`, the results of each finished task. A stack of seeds is split
+    into one history per seed, of which the first has all events. `together` lists the seeds of these events.
     """
 
     path: Path
@@ -85,17 +84,17 @@ class RunData:
 
     @property
     def supple(self) -> str | None:
-        """The version that it was trained with."""
+        """The version of supple with which the run was trained."""
         return self.config.get("supple") or self.config.get("versions", {}).get("supple")
 
     @property
     def kind(self) -> str:
-        """An agent's algorithm, or what kind of run it is."""
+        """The kind of the run."""
         return str(self.config.get("algorithm", ""))
 
     @property
     def whose_events(self) -> str:
-        """The seeds that this run's events are of, in words."""
+        """The seeds to which this run's events belong, as text."""
         return ", ".join(map(str, self.together or [self.seed]))
 
     @property
@@ -104,24 +103,23 @@ class RunData:
 
     @cached_property
     def last_step(self) -> int:
-        """The last step that any log mentions."""
+        """The last step in any log."""
         logged = [int(row["step"]) for row in (*self.metrics, *self.events, *self.outcomes) if "step" in row]
         return max([*logged, *self.episodes.steps[-1:].astype(int), 0])
 
     def of_kind(self, event: str) -> list[Row]:
-        """Return the events of one kind: `intervention`, `explosion`, `task`."""
+        """Return the events of one type: `intervention`, `explosion` or `task`."""
         return [row for row in self.events if row.get("event") == event]
 
     def series(self, name: str, task: int | None = None) -> tuple[Array, Array]:
-        """Return (steps, values) of a metric, where it was logged as a finite number;
-        only those of one task, if named."""
+        """Return the steps and the finite values of a metric, each of shape (n,), of all tasks or of one."""
         steps, tasks, values = self._columns.get(name, NOTHING)
         own = slice(None) if task is None else tasks == task
         return steps[own], values[own]
 
     @cached_property
     def _columns(self) -> dict[str, tuple[Array, Array, Array]]:
-        """Name → (steps, tasks, values) where it was logged as a finite number."""
+        """Return name → (steps, tasks, values) for all finite values."""
         found: dict[str, list[tuple[int, int, float]]] = defaultdict(list)
         for row in self.metrics:
             step, task = row["step"], row.get("task", -1)
@@ -133,9 +131,9 @@ class RunData:
 
 @dataclass(frozen=True, eq=False)
 class ComparisonData:
-    """Arms and their runs, one a seed. A single run is a comparison with one arm and no fork.
+    """The arms of a comparison and their runs, one per seed. A single run is a comparison with one arm and no fork.
 
-    palette: every arm of the report, where it shows more than these; colours go by it.
+    `palette` lists all arms of the report, if it has more than these. It determines the colours.
     """
 
     path: Path
@@ -146,34 +144,32 @@ class ComparisonData:
 
     @property
     def first(self) -> RunData:
-        """Any one run: algorithm, stream and settings are the same in all."""
+        """The first run. The kind, the stream and most settings are the same in all."""
         return next(iter(self.arms.values()))[0]
 
     @property
     def seeds(self) -> int:
-        """The largest number of seeds that an arm has."""
+        """The largest number of seeds of an arm."""
         return max(len(runs) for runs in self.arms.values())
 
     @property
     def total_steps(self) -> int:
-        """Planned steps of the longest run."""
+        """The planned steps of the longest run."""
         return max(run.total_steps for runs in self.arms.values() for run in runs)
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The arms that colours are dealt out to."""
+        """The arms that determine the colours."""
         return self.palette or tuple(self.arms)
 
     @property
     def unit(self) -> str:
-        """Return what a step is."""
+        """The unit of steps."""
         return find_kind(self.first.kind).unit
 
 
 def kind_of(path: Path) -> str:
-    """Return the kind of run that a run or a comparison is of.
-
-    Raises ValueError, in one line, for a directory that is neither, or for a damaged file in it."""
+    """Return the kind of a run or a comparison. Raises ValueError if it is neither, or a file in it is damaged."""
     for name in ("comparison.json", "config.json"):
         if (path / name).is_file():
             return str(read_object(path / name).get("algorithm", ""))
@@ -181,10 +177,12 @@ def kind_of(path: Path) -> str:
 
 
 def load(path: Path) -> ComparisonData:
-    """Read a run directory, or a comparison directory; there each arm in each variant of the settings is an arm.
+    """Read a run directory or a comparison directory. In a comparison, every arm in every variant counts as an arm.
 
-    Runs that are still going, or were killed, are read as far as they came; `notes` names those that have not begun.
-    Raises ValueError, in one line, for a directory that is neither, or for a damaged file in it.
+    Unfinished runs are read as far as they came. `notes` lists runs that have not started.
+
+    Raises:
+        ValueError: The directory is neither, or a file in it is damaged.
     """
     path = Path(path)
     kind_of(path)
@@ -203,7 +201,7 @@ def _load_comparison(path: Path) -> ComparisonData:
     trunks = {folder.parent: folder for folder, config in configs.items() if config.get("arm") is None}
 
     arms: dict[str, list[RunData]] = {label_of(arm, variant): [] for variant, arm in planned_points(plan)}
-    begun = cache(lambda trunk, tasks: _before(trunk, tasks, fork))  # every arm goes on from the trunk of its seed
+    begun = cache(lambda trunk, tasks: _before(trunk, tasks, fork))  # every arm continues from the trunk of its seed
     for folder, config in configs.items():
         if config.get("arm") is not None:
             label = label_of(config["arm"], config.get("variant", {}))
@@ -218,19 +216,19 @@ def _load_comparison(path: Path) -> ComparisonData:
     notes += failures(path)
     arms = {label: runs for label, runs in arms.items() if runs}
     if not arms:
-        raise ValueError(f"{path}: no arm has begun yet; expected run directories such as seed-0/<arm>/config.json")
+        raise ValueError(f"{path}: no arm has started yet; expected run directories such as seed-0/<arm>/config.json")
     return ComparisonData(path, arms, fork, notes)
 
 
 def planned_points(plan: Row) -> list[tuple[Row, str]]:
-    """Return the variants and arms that a comparison has: every arm in each variant, or the pairs that `only` names."""
+    """Return the pairs of a variant and an arm in a comparison: all pairs, or those in `only`."""
     variants, arms, only = plan.get("variants") or [{}], plan.get("arms", []), plan.get("only") or []
     places = [(i, str(arm)) for i in range(len(variants)) for arm in arms]
     return [(variants[i], arm) for i, arm in places if not only or [arm, i] in only]
 
 
 def failures(path: Path) -> list[str]:
-    """Return a line for each run of a comparison that failed: its folder in it, and the reason."""
+    """Return one line for each failed run of a comparison, with its folder and the reason."""
     found = [(file, read_object(file)) for file in sorted(path.glob("seed*/**/outcome.json"))]
     return [
         f"{file.parent.relative_to(path)} failed: {outcome.get('reason')}"
@@ -240,14 +238,14 @@ def failures(path: Path) -> list[str]:
 
 
 def load_runs(path: Path, before: Callable[[int], Logs] | None = None) -> list[RunData]:
-    """Return the run in a directory, or those of its seeds where it trains several at once.
+    """Return the run in a directory, or one run per seed if it trains several at once.
 
-    before: the logs of the run that it was forked from, up to the fork; takes how many tasks there are. Raises
-    ValueError, in one line, for a damaged file.
+    `before` returns the logs of the trunk up to the fork, given the number of tasks. Raises ValueError for a damaged
+    file.
     """
     config = read_object(path / "config.json")
     if not config.get("tasks"):
-        raise ValueError(f"{path / 'config.json'}: 'tasks' is missing or empty; a run has at least one")
+        raise ValueError(f"{path / 'config.json'}: 'tasks' is missing or empty; a run has at least one task")
     try:
         tasks = tuple(_segment(config, i, task) for i, task in enumerate(config["tasks"]))
     except ValueError as error:
@@ -259,17 +257,17 @@ def load_runs(path: Path, before: Callable[[int], Logs] | None = None) -> list[R
 
 
 def _before(trunk: Path, tasks: int, fork: int) -> Logs:
-    """Return the logs of a trunk; beyond the fork it is another history than its arms'."""
+    """Return the logs of a trunk up to the fork. Later rows, if any, are not part of its arms' history."""
     return {name: [row for row in read_log(trunk, name, tasks) if row["step"] <= fork] for name in FIELDS}
 
 
 def _segment(config: Row, i: int, task: Row) -> Segment:
-    """A task of config.json, as runs before now wrote it too: without names, of agents and of classifiers."""
+    """Return a task of config.json. Earlier versions wrote tasks of agents and classifiers without names."""
     name = task.get("name") or task.get("env") or config.get("settings", {}).get("dataset", "")
     known = {key: task[key] for key in ("index", "start", "end", "cycle", "env", "size") if key in task}
     segment: Segment = typed.fitted({**known, "name": name}, Segment, f"tasks[{i}]")
     if segment.index != i or not 0 <= segment.start < segment.end < LARGEST:
-        raise ValueError(f"tasks[{i}]: task {segment.index} from step {segment.start} to {segment.end} makes no sense")
+        raise ValueError(f"tasks[{i}]: task {segment.index} from step {segment.start} to {segment.end} is not valid")
     return segment
 
 
@@ -281,9 +279,10 @@ def _episodes(rows: list[Row]) -> Episodes:
 
 
 def read_object(file: Path) -> Row:
-    """Return what config.json, comparison.json or outcome.json says, of runs that versions without checksums wrote too.
+    """Return the contents of config.json, comparison.json or outcome.json, with or without checksums.
 
-    Raises ValueError with the file's name, and the entry's where one was changed or is of another type than its own."""
+    Raises ValueError, which names the file and any entry that was changed or has the wrong type.
+    """
     try:
         value = sealed.read_object(file, str(file.parent))
         if sealed.SUMS in value:
@@ -300,7 +299,7 @@ def read_object(file: Path) -> Row:
 
 
 def _check_types(found: Row, types: Mapping[str, Any], where: str) -> None:
-    """Raise ValueError for an entry of another type; what else versions before this one wrote may be anything."""
+    """Raise ValueError for an entry of the wrong type. Entries that are not in `types` may have any type."""
     typed.entries({name: value for name, value in found.items() if name in types}, types, where)
 
 

@@ -1,4 +1,4 @@
-"""Figures of what happened inside: metrics over time, interventions before and after."""
+"""Figures of the metrics of networks: over time, and before and after interventions."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ from .style import (
 Array = NDArray[np.float64]
 
 TITLES = {
-    "trainability": "trainability (1: fits as well as can be)",
+    "trainability": "trainability (1: perfect fit)",
     "entropy": "entropy of the policy (nats)",
     "dormant_fraction": "dormant units (share)",
     "saturated_fraction": "saturated units (share)",
@@ -47,15 +47,15 @@ TITLES = {
 }
 COMPARED = ("dfi_unscaled", "dormant_fraction", "srank", "effective_rank", "weight_norm", "lambda_max")
 INJECTED = (
-    "After plasticity injection the layers and units measured are those of the new head, while the weight norm counts "
-    "the frozen heads too, so what comes after does not compare with what was before. "
+    "After plasticity injection, layers and units are measured in the new head, but the weight norm includes the "
+    "frozen heads, so values before and after cannot be compared. "
 )
-MOST_BANDS = 8  # arms whose intervals do not yet cover each other
-MOST_ROWS = 24  # of the before/after figure; more are averaged per arm
+MOST_BANDS = 8  # with more arms, intervals would cover each other
+MOST_ROWS = 24  # of the before/after figure; with more, they are averaged per arm
 
 
 def metrics_over_time(data: ComparisonData, only: Sequence[str] = ()) -> Plot | None:
-    """Plot small multiples of every learner's metrics, in a fixed order. only: of these metrics, if any are named."""
+    """Plot small multiples of every learner's metrics in a fixed order: all metrics, or those in `only`."""
     found = _metric_names([run for runs in data.arms.values() for run in runs])
     names = [name for name in found if not only or name.split("/", 1)[1] in only]
     if not names:
@@ -74,7 +74,7 @@ def metrics_over_time(data: ComparisonData, only: Sequence[str] = ()) -> Plot | 
         tidy(axes, title if metrics.count(metric) == 1 else f"{learner}: {title}")
         mark_stream(axes, data.first, divisor, data.fork_step)
         axes.set_xlim(0, data.total_steps / divisor)
-        axes.locator_params(nbins=5)  # of small panels; every tick takes time too
+        axes.locator_params(nbins=5)  # the panels are small, and every tick takes time to draw
         drawn = []
         for style, series in _pieces(data, name, styles):
             steps, values = on_common_steps(series)
@@ -91,17 +91,17 @@ def metrics_over_time(data: ComparisonData, only: Sequence[str] = ()) -> Plot | 
         axes.tick_params(labelbottom=True)
     legend(figure, list(data.arms), bool(data.fork_step), data.labels)
     hairlines = 1 < len(data.first.tasks) <= MOST_SWITCHES
-    switches = "; hairlines are task switches, where the data change too" if hairlines else ""
+    switches = "; thin vertical lines are task switches, where the data change too" if hairlines else ""
     caption = (
-        f"Measured on recent data while training{switches}. They describe the network and are not performance: none "
-        f"of them alone proves a loss of plasticity. {_of_injection(data)}"
+        f"Metrics measured on recent data during training{switches}. They describe the network, not its performance: "
+        f"none of them alone proves a loss of plasticity. {_of_injection(data)}"
         f"{seeds_phrase(data.seeds) if banded or data.seeds == 1 else f'Means over {data.seeds} seeds.'}"
     )
     return Plot("metrics", "Inside the network", caption, figure)
 
 
 def _pieces(data: ComparisonData, name: str, styles: dict[str, Row]) -> list[tuple[Row, list[tuple[Array, Array]]]]:
-    """(style, series of each seed): the trunk once, then each arm from the fork on."""
+    """Return (style, series per seed) for the trunks, and for each arm from the fork on."""
     fork = data.fork_step or 0
     pieces: list[tuple[Row, list[tuple[Array, Array]]]] = []
     if fork:
@@ -119,13 +119,13 @@ def _between(series: tuple[Array, Array], low: float, high: float) -> tuple[Arra
 
 
 def _metric_names(runs: Sequence[RunData]) -> list[str]:
-    """`learner/metric` names that any run logged: those with a title first, per-layer ones left out."""
+    """Return the logged names `learner/metric`, those with a title first, without metrics of single layers."""
     logged = {name for run in runs for row in run.metrics for name in row if name.count("/") == 1}
     learners = sorted({name.split("/")[0] for name in logged if name.split("/")[1] in TITLES})
     names = []
     for learner in learners:
         mine = {name.split("/")[1] for name in logged if name.startswith(f"{learner}/")}
-        untitled = mine - TITLES.keys() if "weight_norm" in mine else set()  # of losses and policies, what has a title
+        untitled = mine - TITLES.keys() if "weight_norm" in mine else set()  # losses and policies: only with a title
         order = [m for m in TITLES if m in mine] + sorted(untitled)
         names += [f"{learner}/{metric}" for metric in order]
     return [name for name in names if any(run.series(name)[0].size for run in runs)]
@@ -159,21 +159,20 @@ def before_and_after(data: ComparisonData) -> Plot | None:
     figure.legend(handles=handles, loc="outside upper left", ncols=2, frameon=False, fontsize=10)
     several = "mean over seeds" if data.seeds > 1 else "1 seed"
     caption = (
-        f"The same probe batch measured right before and right after each intervention ({several}). It shows what "
-        "the operation did to the network at once, not whether learning went better for it afterwards. "
-        + _of_injection(data)
+        f"Metrics of the same probe batch right before and right after each intervention ({several}). They show the "
+        "immediate effect on the network, not whether it then learned better. " + _of_injection(data)
     ).strip()
     return Plot("before_and_after", "Before and after each intervention", caption, figure)
 
 
 def _of_injection(data: ComparisonData) -> str:
-    """Return what a caption must say where a run's architecture changed; "" otherwise."""
+    """Return a sentence for captions if the architecture of a run changed, or ""."""
     events = (event for runs in data.arms.values() for run in runs for event in run.of_kind("intervention"))
     return INJECTED if any(str(event.get("intervention")).startswith("injection") for event in events) else ""
 
 
 def _event_rows(data: ComparisonData) -> list[tuple[str, str, tuple[Row, Row]]]:
-    """(arm, row label, (before, after)): one row a moment, or one an arm if those are too many."""
+    """Return (arm, row label, (before, after)): one row per step, or one per arm if there are too many."""
     divisor, _, suffix = step_unit(data.total_steps)
     events = [
         (label, event) for label, runs in data.arms.items() for run in runs for event in run.of_kind("intervention")

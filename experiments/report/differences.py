@@ -1,4 +1,4 @@
-"""Differences between arms that share their seeds: who is compared, the tables, the verdict, and scores.json."""
+"""Paired differences between arms with the same seeds: comparisons, tables, sentences, and scores.json."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,25 +12,31 @@ from .collect import ComparisonData
 from .tables import MISSING, Table, estimate, number
 
 LEVEL = 0.05
-LOWER = ("loss", "forgetting", "bwt", "perplexity")  # in the names of numbers of which less is better
+LOWER = ("loss", "forgetting", "bwt", "perplexity")  # parts of the names of numbers for which lower is better
 Point = tuple[str, Mapping[str, Any]]  # an arm, in one variant of the settings
 ABOUT = (
-    "Each arm minus {baseline}, seed by seed, which cancels what a seed shares; [ ]: 95 % Student-t interval of the "
-    "mean. p: of its t test, corrected by Holm over the arms of a measure. {signs}Seeds needed: for such a p in 8 of "
-    "10 experiments, if difference and deviation are what was seen; from few seeds a rough number."
+    "Each arm minus {baseline}, paired by seed, which removes the variation that arms with the same seed share. [ ]: "
+    "95 % Student-t interval of the mean. p: paired t test, with Holm's correction over the arms of a measure. "
+    "{signs}Seeds needed: for such a p in 8 of 10 experiments, if the true difference and deviation are those seen "
+    "here. From few seeds, this is a rough number."
 )
-SIGNS = "p (signs): of the exact sign-flip test, not corrected. "
-SINGLE = "Each arm minus {baseline}. 1 seed: no interval and no test, so a difference may be chance."
+SIGNS = "p (signs): exact sign-flip test, not corrected. "
+SINGLE = "Each arm minus {baseline}. 1 seed: no interval and no test, so a difference may be due to chance."
 
 
 @dataclass(frozen=True, eq=False)
 class Measure:
-    """Hold one number of every arm that is compared, by seed.
+    """One number of every arm, by seed.
 
-    name: such as `final return, Hopper`. arms: arm → seed → number, NaN where there is none (yet); the first is the
-    baseline where none is called `none`. percent: they are shares, shown in %. variant: of the settings, in words.
-    points: arm → the arm as it was asked for, and its variant of the settings. family, place: of a number of several
-    environments, what it is called in all of them, and which one it is of."""
+    Attributes:
+        name: Such as `final return, Hopper`.
+        arms: Arm → seed → number; NaN if it is missing. The first arm is the baseline if none is called `none`.
+        percent: Whether the numbers are shares, shown in %.
+        variant: The variant of the settings as text.
+        points: Arm → the arm as given by the user, and its variant.
+        family: The common name of a number of several environments, such as `final return`.
+        place: The environment of such a number.
+    """
 
     name: str
     arms: Mapping[str, Mapping[int, float]]
@@ -46,19 +52,20 @@ class Measure:
 
     @property
     def baselines(self) -> list[str]:
-        """The arms that others are compared with: `none` or the first, and the fresh agent."""
+        """The arms with which others are compared: `none` or the first arm, and the fresh agent."""
         methods = [arm for arm in self.arms if arm != FRESH]
-        untouched = [arm for arm in methods if arm.split(" + ")[0] == NONE]  # with settings of its own, if tuned
+        untouched = [arm for arm in methods if arm.split(" + ")[0] == NONE]  # a tuned `none` has its own settings
         plain = NONE if NONE in methods else next(iter([*untouched, *methods]), FRESH)
         return [arm for arm in dict.fromkeys((plain, FRESH)) if arm in self.arms]
 
 
 @dataclass(frozen=True, eq=False)
 class Difference:
-    """Hold how one arm differs from a baseline in one measure.
+    """The difference between one arm and a baseline in one measure, for the seeds that both have.
 
-    by_seed: of the seeds that both have. p_holm: the t test's p-value, corrected over all arms that are compared with
-    this baseline in this measure; None with one seed."""
+    `p_holm` is the p-value of the t test, corrected over all arms that are compared with this baseline in this measure;
+    None with one seed.
+    """
 
     measure: Measure
     arm: str
@@ -73,22 +80,23 @@ class Difference:
 
     @property
     def text(self) -> str:
-        """`112 [85, 139]`, in % where the measure is a share."""
+        """The mean and its interval as text, such as `112 [85, 139]`, in % if the measure is a share."""
         scale, p = 100.0 if self.measure.percent else 1.0, self.paired
         return estimate(scale * p.mean, None if p.low is None or p.high is None else (scale * p.low, scale * p.high))
 
     @property
     def needed(self) -> str:
-        """The number of seeds that would tell it apart; a dash where nothing is known of it."""
+        """The number of seeds needed for a significant difference as text; a dash if unknown."""
         if self.paired.p_t is None:
             return MISSING
         return "over 10,000" if self.paired.seeds_needed is None else f"{self.paired.seeds_needed:,}"
 
 
 def variants_of(data: ComparisonData) -> dict[str, dict[str, str]]:
-    """Return variant in words → arm → its label in the data: who is compared with whom.
+    """Return which arms are compared with each other: variant as text → arm → label in the data.
 
-    Arms are compared within their variant of the settings; where variants have one arm each, with each other."""
+    Arms are compared within their variant. If every variant has only one arm, these are compared with each other.
+    """
     found: dict[str, dict[str, str]] = {}
     for label, runs in data.arms.items():
         config = runs[0].config
@@ -99,15 +107,16 @@ def variants_of(data: ComparisonData) -> dict[str, dict[str, str]]:
 
 
 def points_of(data: ComparisonData, labels: Mapping[str, str]) -> dict[str, Point]:
-    """Return arm → its point, by what its runs say. labels: arm → its label in the data."""
+    """Return the point of each arm from the configuration of its runs. `labels` maps arms to labels in the data."""
     configs = {arm: data.arms[label][0].config for arm, label in labels.items()}
     return {arm: (str(config.get("arm") or arm), config.get("variant", {})) for arm, config in configs.items()}
 
 
 def differences(measures: Sequence[Measure]) -> list[Difference]:
-    """Return all differences of arms to `none`, or to the first arm, and to the fresh agent, where seeds are shared.
+    """Return all differences of arms to `none` (or to the first arm) and to the fresh agent, for shared seeds.
 
-    The fresh agent is compared with no other arm: it is no method."""
+    The fresh agent itself is not compared with the baseline, because it is not a method.
+    """
     return [each for measure in measures for baseline in measure.baselines for each in _to(measure, baseline)]
 
 
@@ -126,8 +135,7 @@ def _to(measure: Measure, baseline: str) -> list[Difference]:
 
 
 def tables(found: Sequence[Difference], about: str = "") -> list[Table]:
-    """Return a table for each baseline: differences by seed, their mean, and what chance may have in it. about: what
-    the measures are, where names do not say it."""
+    """Return one table per baseline: differences by seed, their means and tests. `about` explains the measures."""
     baselines = dict.fromkeys(each.baseline for each in found)
     return [_table(baseline, [each for each in found if each.baseline == baseline], about) for baseline in baselines]
 
@@ -152,9 +160,10 @@ def _table(baseline: str, found: Sequence[Difference], about: str) -> Table:
 
 
 def verdict(found: Sequence[Difference]) -> list[str]:
-    """Return one sentence for each arm and baseline: in what the arm is told apart, how far, and in what it is not.
+    """Return one sentence per arm and baseline, with significant differences and the measures without one.
 
-    Told apart is what has a corrected p below .05; an interval that leaves out 0 is not enough."""
+    Significant means a corrected p below .05. An interval that excludes 0 is not enough.
+    """
     groups: dict[tuple[str, str, str], list[Difference]] = {}
     for each in found:
         groups.setdefault((each.baseline, each.measure.variant, each.arm), []).append(each)
@@ -167,10 +176,10 @@ def _sentence(group: Sequence[Difference]) -> str:
     variant = f"{first.measure.variant}: " if first.measure.variant else ""
     who = f"{variant}{first.arm} against {_named(first.baseline)}, {seeds} seed{'s' if counts[-1] > 1 else ''}: "
     if counts[-1] == 1:
-        return f"{who}nothing can be told from chance."
+        return f"{who}any difference may be due to chance."
     apart = [
-        f"{each.measure.name} is {'higher' if each.paired.mean > 0 else 'lower'}, {each.text}"
-        f"{' points of %' if each.measure.percent else ''} (p {_p_text(each.p_holm)} after Holm)"
+        f"{each.measure.name} is {'higher' if each.paired.mean > 0 else 'lower'}: {each.text}"
+        f"{' percentage points' if each.measure.percent else ''} (p {_p_text(each.p_holm)} after Holm)"
         for each in group
         if each.told_apart
     ]
@@ -179,16 +188,18 @@ def _sentence(group: Sequence[Difference]) -> str:
         f"{each.measure.name} ({'about ' if each.paired.seeds_needed else ''}{each.needed} seeds needed)"
         for each in rest
     ]
-    untold = [f"it cannot be told apart in {', '.join(names)}"] if names else []
+    untold = [f"no significant difference in {', '.join(names)}"] if names else []
     return f"{who}{'; '.join([*apart, *untold])}."
 
 
 def to_json(found: Sequence[Difference]) -> dict[str, Any]:
-    """Return what scores.json holds of differences.
+    """Return differences for scores.json.
 
-    Keys: `differences`, a list: `measure`, `variant` (in words, "" without), `arm`, `baseline`, `seeds`, `per_seed`
-    (arm − baseline; shares are not in %), `mean`, `interval` (Student's, 95 %), `p_t`, `p_holm`, `p_sign_flip` (null
-    below six seeds), `seeds_needed` (null beyond 10,000); all but the mean null with one seed. `verdict`: sentences."""
+    Keys: `differences`, a list with `measure`, `variant` (as text; "" if nothing varies), `arm`, `baseline`, `seeds`,
+    `per_seed` (arm − baseline; shares are not in %), `mean`, `interval` (Student's, 95 %), `p_t`, `p_holm`,
+    `p_sign_flip` (null below six seeds) and `seeds_needed` (null above 10,000). With one seed, all numbers after `mean`
+    are null. `verdict`: sentences.
+    """
     rows = [
         {
             "measure": each.measure.name,
@@ -210,7 +221,7 @@ def to_json(found: Sequence[Difference]) -> dict[str, Any]:
 
 
 def _p_text(p: float | None) -> str:
-    """`= .034`, `< .001`; a dash where nothing was tested."""
+    """Return a p-value as text, such as `= .034` or `< .001`; a dash if there is none."""
     if p is None:
         return MISSING
     return "< .001" if p < 0.001 else f"= {f'{p:.3f}'.removeprefix('0')}"
@@ -218,7 +229,7 @@ def _p_text(p: float | None) -> str:
 
 def _by_seed(each: Difference) -> str:
     if each.paired.n == 1:
-        return MISSING  # the difference says it
+        return MISSING  # it would repeat the difference
     scale = 100.0 if each.measure.percent else 1.0
     return ", ".join(number(scale * value) for value in each.by_seed.values())
 

@@ -1,4 +1,4 @@
-"""What `supple doctor` found, as tables for the terminal, doctor.json, and a page."""
+"""The findings of `supple doctor`: tables for the terminal, doctor.json, and a page."""
 
 import json
 from collections.abc import Sequence
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from rich.console import Group
 
 LIMITS = (
-    "A network is compared with itself when it was new, on the inputs of one moment. Whether it fits random targets is "
-    "measured; whether it will learn the next task is not. The thresholds are rules of thumb, set on a few runs."
+    "A network is compared with itself at initialisation, on inputs from one moment. The doctor measures whether it "
+    "fits random targets, not whether it will learn the next task. The thresholds are rules of thumb from a few runs."
 )
 STATES: dict[State, str] = {
     "lost": "plasticity is being lost", "silent": "explores no more", "worn": "worn, and learns",
@@ -33,7 +33,7 @@ NUMBERS = ("weight_norm", "update_ratio", "gradient_norm", "small_gradient_fract
 
 @dataclass(frozen=True)
 class Stage:
-    """Hold the diagnosis of a network at a step (None: there is no other). tried: intervention → the loss after it."""
+    """The diagnosis of a network at a step; None if there is only one state. `tried`: intervention → loss after it."""
 
     step: int | None
     diagnosis: Diagnosis
@@ -42,19 +42,19 @@ class Stage:
 
 @dataclass
 class Findings:
-    """Hold all diagnoses of what is examined, the oldest first."""
+    """The diagnoses of a run or model, the oldest first."""
 
     of: str
     stages: list[Stage] = field(default_factory=list)
 
     @property
     def last(self) -> list[Stage]:
-        """Return the newest stage of each network."""
+        """The newest stage of each network."""
         return list({stage.diagnosis.learner: stage for stage in self.stages}.values())
 
     @property
     def verdict(self) -> list[str]:
-        """Return what was found in words, a sentence each."""
+        """The findings as sentences."""
         return [
             sentence
             for stage in self.last
@@ -62,7 +62,7 @@ class Findings:
         ]
 
     def _history(self, last: Stage) -> list[str]:
-        """Return what was found at each checkpoint, where there are several."""
+        """Return a sentence about the states at all checkpoints, if there are several."""
         own = [stage for stage in self.stages if stage.diagnosis.learner == last.diagnosis.learner]
         if len(own) < 2:
             return []
@@ -72,18 +72,18 @@ class Findings:
 
     @property
     def tables(self) -> list[Table]:
-        """Return one table of each network's fit and numbers, and one of its layers."""
+        """Two tables per network: its fit and metrics, and its layers."""
         return [table for stage in self.last for table in (_numbers(stage), _layers(stage.diagnosis))]
 
     def printable(self) -> "Group":
-        """Return tables and verdict for the terminal."""
+        """Return the tables and sentences for the terminal."""
         from rich.console import Group
         from rich.text import Text
 
         return Group(*map(printable, self.tables), *map(Text, self.verdict))
 
     def to_json(self) -> dict[str, object]:
-        """Return all that was measured; what was not is null."""
+        """Return everything that was measured. Values that were not measured are None."""
         stages = [
             {"step": stage.step, "state": stage.diagnosis.state, **asdict(stage.diagnosis), "tried": stage.tried}
             for stage in self.stages
@@ -91,7 +91,7 @@ class Findings:
         return {"of": self.of, "verdict": self.verdict, "stages": stages}
 
     def plots(self) -> list[Plot]:
-        """Return curves over the checkpoints, where there are several."""
+        """Return the figure of curves over the checkpoints, if there are several."""
         steps = sorted({stage.step for stage in self.stages if stage.step is not None})
         if len(steps) < 2:
             return []
@@ -105,19 +105,17 @@ class Findings:
             right.plot(at, [_share_dormant(stage.diagnosis.now) for stage in own], marker="o", label=name)
         tidy(left, "trainability")
         tidy(right, "share of dormant units")
-        worst = min(1 - stage.diagnosis.loss for stage in self.stages)  # below 0 where training took it farther away
+        worst = min(1 - stage.diagnosis.loss for stage in self.stages)  # below 0 if training increased the loss
         for axes, lowest in ((left, min(worst, 0)), (right, 0)):
-            axes.set_ylim(lowest - 0.02, 1.02)  # a cut axis would make much of little
+            axes.set_ylim(lowest - 0.02, 1.02)  # a shorter axis would exaggerate small differences
             axes.set_xlabel("step")
         left.legend(frameon=False)
-        caption = (
-            "How well random targets are fitted (1: perfectly; 0: not at all), and the share of units that are dormant."
-        )
+        caption = "How well random targets are fitted (1: perfectly; 0: not at all), and the share of dormant units."
         return [Plot("checkpoints", "Over the checkpoints", caption, figure)]
 
 
 def write(findings: Findings, folder: Path) -> None:
-    """Write index.html, doctor.json and the figure; the folder appears whole or not at all."""
+    """Write index.html, doctor.json and the figure. The folder appears only when it is complete."""
     plots = findings.plots()
     page = template("layout.html").render(
         what="doctor",
@@ -153,11 +151,11 @@ def _where(stage: Stage) -> str:
 
 
 def _tried(stage: Stage) -> list[str]:
-    """Return what interventions brought, a sentence each."""
+    """Return one sentence about each intervention that was tried."""
     diagnosis = stage.diagnosis
     return [
-        f"After {text}, tried on '{diagnosis.learner}' and taken back, it leaves {loss:.2g} of random targets "
-        f"(without it {diagnosis.loss:.2g}, new {diagnosis.new_loss:.2g})."
+        f"After {text}, tried on '{diagnosis.learner}' and undone, {loss:.2g} of random targets is left unfitted "
+        f"(without it {diagnosis.loss:.2g}, at initialisation {diagnosis.new_loss:.2g})."
         for text, loss in stage.tried.items()
     ]
 
@@ -183,8 +181,11 @@ def _layers(diagnosis: Diagnosis) -> Table:
         ]
         for now, new in pairs
     ]  # fmt: skip
-    header = ["units", "count", "dormant (new)", "saturated (new)", "rank (new)"]  # they fit 80 columns
-    words = "Shares that are always 0, and of |φ′| < 0.001; effective rank of their outputs; (new): when it was new."
+    header = ["units", "count", "dormant (new)", "saturated (new)", "rank (new)"]  # these fit into 80 columns
+    words = (
+        "Dormant: share of units that are always 0. Saturated: share with |φ′| < 0.001. Rank: effective rank of their "
+        "outputs. (new): at initialisation."
+    )
     return Table(f"{diagnosis.learner}: hidden units, now and when new", header, rows, words, turns=False)
 
 

@@ -1,4 +1,4 @@
-"""Figures of a study: the phase that its arms share, and whatever was evaluated over time."""
+"""Figures of a study: the first phase, which its arms share, and evaluations over time."""
 
 import re
 from collections import defaultdict
@@ -33,15 +33,17 @@ from .style import (
 )
 
 Array = NDArray[np.float64]
-MOST_LINES = 21  # of one panel: three rounds of the palette
+MOST_LINES = 21  # in one panel: three rounds of the palette
 FEW_POINTS = 20
-ABRUPT = 0.25  # share of a run whose losses may leave the panel: a reset begins where pretraining did
-CUT = "Losses that leave a panel are cut there. "
+ABRUPT = 0.25  # share of a run whose losses may exceed the panel: after a reset, they begin where pretraining did
+CUT = "Curves are cut where a loss exceeds its panel. "
 
 
 def views(study: Study, apart: bool = False) -> list[tuple[str, ComparisonData]]:
-    """Return (variant, its arms): what shares a panel. apart: each variant has its own, as it has where there are more
-    lines than can be told apart."""
+    """Return the variants and arms that share a panel, as (variant, data).
+
+    With `apart`, or if there are too many lines to distinguish, each variant has its own panel.
+    """
     if len(study.groups) == 1:
         return [("", study.groups[0].data)]
     if apart or len(study.cells) > MOST_LINES:
@@ -51,7 +53,7 @@ def views(study: Study, apart: bool = False) -> list[tuple[str, ComparisonData]]
 
 
 def of_views(study: Study, apart: bool = False) -> list[Plot]:
-    """Return what was evaluated, what was measured inside, and interventions before and after, of each view."""
+    """Return the figures of evaluations, metrics, and interventions before and after, for each view."""
     plots = []
     for words, data in views(study, apart):
         for make in (curves, metrics_over_time, before_and_after):
@@ -64,7 +66,7 @@ def of_views(study: Study, apart: bool = False) -> list[Plot]:
 
 
 def first_phase(study: Study) -> Plot | None:
-    """Plot losses of the phase that all arms share, with the updates at which second phases start."""
+    """Plot the losses of the phase that all arms share, with the updates at which second phases begin."""
     trunks = list(study.trunks.values())
     names = [name for name in ("val_loss", "train_loss") if any(trunk.series(name)[0].size for trunk in trunks)]
     if not names:
@@ -94,12 +96,12 @@ def first_phase(study: Study) -> Plot | None:
     axes.set_xlim(0, 1.01 * end / divisor)
     axes.set_xlabel(label, fontsize=9.5, color=INK)
     axes.legend(frameon=False, fontsize=9.5, loc="lower left")
-    caption = f"Dashed: where second phases start. {CUT if cut else ''}" + seeds_phrase(len(trunks))
+    caption = f"Dashed lines: beginnings of second phases. {CUT if cut else ''}" + seeds_phrase(len(trunks))
     return Plot("first_phase", "The first phase", caption, figure)
 
 
 def curves(data: ComparisonData) -> Plot | None:
-    """Plot small multiples of everything that was evaluated, over updates."""
+    """Plot small multiples of all evaluated numbers over updates."""
     names = evaluated([run for runs in data.arms.values() for run in runs])
     if not names:
         return None
@@ -117,13 +119,13 @@ def curves(data: ComparisonData) -> Plot | None:
         axes.set_xlim(0, data.total_steps / divisor)
         axes.set_xlabel(label, fontsize=9.5, color=INK)
     legend(figure, list(data.arms), among=data.labels)
-    switches = "Hairlines are task switches. " if len(data.first.tasks) > 1 else ""
-    caption = f"Evaluations while training. {switches}{CUT if cut else ''}" + seeds_phrase(data.seeds)
+    switches = "Thin vertical lines are task switches. " if len(data.first.tasks) > 1 else ""
+    caption = f"Evaluations during training. {switches}{CUT if cut else ''}" + seeds_phrase(data.seeds)
     return Plot("evaluations", "Evaluations", caption, figure)
 
 
 def _panels(count: int) -> tuple[Figure, Sequence[Axes]]:
-    """A figure with so many panels, at most three in a row."""
+    """Return a figure with `count` panels, at most three in a row."""
     columns = min(3, count)
     rows = -(-count // columns)
     figure = new_figure(0.4 + 2.6 * rows)
@@ -134,18 +136,18 @@ def _panels(count: int) -> tuple[Figure, Sequence[Axes]]:
 
 
 def draw_arms(axes: Axes, data: ComparisonData, name: str, divisor: float, scale: float = 1.0) -> tuple[float, float]:
-    """Draw every arm's curve; return (largest value but for the abrupt beginning, smallest of all)."""
+    """Draw the curves of all arms. Return the largest value after the first quarter, and the smallest of all."""
     styles, drawn = arm_styles(data.labels), []
     for label, runs in data.arms.items():
         steps, values = on_common_steps([run.series(name) for run in runs])
-        dots = len(steps) < FEW_POINTS and "loss" not in name  # what is cut cannot have dots, which are not clipped
+        dots = len(steps) < FEW_POINTS and "loss" not in name  # losses may be cut, but dots are not clipped
         draw_band(axes, steps / divisor, scale * values, styles[label], dots)
         drawn.append((steps, scale * values))
     return _ends(drawn, data.total_steps)
 
 
 def _ends(drawn: Sequence[tuple[Array, Array]], total: int) -> tuple[float, float]:
-    """(largest value after the first share of the updates, smallest of all); NaN where there is none."""
+    """Return the largest value after the first `ABRUPT` share of the updates, and the smallest of all; NaN if none."""
     late = [values[:, steps >= ABRUPT * total] for steps, values in drawn if steps.size]
     tops = [values.max() for values in late if values.size]
     bottoms = [values.min() for _, values in drawn if values.size]
@@ -153,7 +155,7 @@ def _ends(drawn: Sequence[tuple[Array, Array]], total: int) -> tuple[float, floa
 
 
 def limit(axes: Axes, top: float, bottom: float) -> bool:
-    """Cut a panel of losses above `top`, if that leaves out most of it; whether it was cut."""
+    """Cut a panel of losses above `top` if that removes at least half of its height. Return whether it was cut."""
     highest = axes.dataLim.y1
     if not np.isfinite([top, bottom]).all() or top <= bottom or highest - bottom < 2 * (top - bottom):
         return False

@@ -1,4 +1,4 @@
-"""What a report leaves besides its page, to be taken elsewhere: tables as CSV and LaTeX, figures as SVG and PNG."""
+"""The files of a report for use elsewhere: tables as CSV and LaTeX, figures as SVG and PNG."""
 
 import csv
 import io
@@ -26,7 +26,7 @@ LATEX = {
 
 
 def write(folder: Path, tables: Sequence[Table], plots: "Sequence[Plot]") -> None:
-    """Write every figure as NAME.png and NAME.svg, every table as tables/NAME.csv and tables/NAME.tex."""
+    """Write every figure as NAME.png and NAME.svg, and every table as tables/NAME.csv and tables/NAME.tex."""
     (folder / FOLDER).mkdir()
     for name, table in named(tables):
         (folder / FOLDER / f"{name}.csv").write_text(as_csv(table), encoding="utf-8")
@@ -36,7 +36,7 @@ def write(folder: Path, tables: Sequence[Table], plots: "Sequence[Plot]") -> Non
 
 
 def named(tables: Sequence[Table]) -> list[tuple[str, Table]]:
-    """Return each table with a file name after its title, numbered where two are called the same."""
+    """Return each table with a file name made from its title, numbered if it is not unique."""
     found: dict[str, Table] = {}
     for table in tables:
         plain = re.sub(r"[^a-z0-9]+", "-", table.title.lower()).strip("-")[:80] or "table"
@@ -45,8 +45,11 @@ def named(tables: Sequence[Table]) -> list[tuple[str, Table]]:
 
 
 def as_csv(table: Table) -> str:
-    """Return a table as CSV: numbers without separators of thousands, and, in three columns, a number, the low and the
-    high end of its interval; what is missing is empty."""
+    """Return a table as CSV.
+
+    Numbers have no thousands separators. A number with an interval becomes three columns: the number, and the low and
+    high end. Missing values are empty.
+    """
     columns: list[list[str]] = []
     for header, *cells in zip(table.header, *table.rows, strict=True):
         found = [ESTIMATE.fullmatch(cell) for cell in cells]
@@ -62,7 +65,7 @@ def as_csv(table: Table) -> str:
 
 
 def as_latex(table: Table) -> str:
-    """Return a table for LaTeX with the package booktabs: the title is its caption, the words a comment."""
+    """Return a table for LaTeX with the package booktabs. The title is its caption, and its words are a comment."""
     lines = [f"% {line}" for line in table.words.splitlines()]
     lines += [r"\begin{table}", r"\centering", rf"\caption{{{escaped(table.title)}}}"]
     lines += [rf"\begin{{tabular}}{{l{'r' * (len(table.header) - 1)}}}", r"\toprule", _row(table.header), r"\midrule"]
@@ -71,7 +74,7 @@ def as_latex(table: Table) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return a text that LaTeX prints as it is."""
+    """Return a text with LaTeX's special characters escaped."""
     return "".join(LATEX.get(letter, letter) for letter in " ".join(text.split()))
 
 

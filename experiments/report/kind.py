@@ -1,4 +1,4 @@
-"""What a kind of runs brings to its reports: what the page says, and the little by which its logs read differently."""
+"""The interface between reports and kinds of runs: the contents of a report, and how to read a kind's logs."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -14,11 +14,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Content:
-    """Hold what a report says; figures and page, which take longer, are made when asked for.
+    """The contents of a report. Figures and page take longer, and are made when they are needed.
 
-    scores: for scores.json. lines: what the terminal has below the tables. measures: the numbers in which arms are
-    compared, the one that matters most first. shares: of a fresh agent, one for each variant. runs: every run, one a
-    seed; those that were trained as one have one path. more: tables that only the page has."""
+    Attributes:
+        tables: Tables for the page and the terminal.
+        scores: The contents of scores.json.
+        plots: Returns the figures.
+        page: Returns the page for these figures.
+        lines: Sentences that the terminal shows below the tables.
+        measures: The numbers by which arms are compared, the most important one first.
+        shares: Shares of a fresh agent, one measure per variant.
+        runs: All runs, one per seed. Seeds that were trained as a stack have the same path.
+        more: Tables that are only on the page.
+    """
 
     tables: "list[Table]"
     scores: dict[str, Any]
@@ -33,10 +41,11 @@ class Content:
 
 @dataclass(frozen=True)
 class Beside:
-    """Say how runs of a kind are named where several stand side by side.
+    """The labels of runs of a kind that are shown side by side.
 
-    named: the setting that an arm is called by besides its hooks; "" for none. benchmark: run → the column that it
-    goes to, where not all runs of the kind share one."""
+    `named` is a setting that is part of the name of an arm, together with its hooks; "" for none. `benchmark` returns
+    the column of a run, if not all runs of the kind share one.
+    """
 
     named: str = ""
     benchmark: "Callable[[RunData], str]" = lambda run: run.kind
@@ -44,10 +53,11 @@ class Beside:
 
 @dataclass(frozen=True)
 class Report:
-    """Say how one kind of runs is reported.
+    """The functions that make the report of one kind of run.
 
-    compose: directories → what the report says. split: a run as read from its directory → one
-    history a seed, where it trains several at once. beside: None where runs do not go side by side."""
+    `compose` returns the contents of the report of some directories. `split` returns one history per seed of a run as
+    read from its directory. `beside` is None if runs cannot be shown side by side.
+    """
 
     compose: Callable[[Sequence[Path]], Content]
     split: "Callable[[RunData], list[RunData]]" = lambda run: [run]

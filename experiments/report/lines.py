@@ -1,4 +1,4 @@
-"""The logs of a run, line by line: every field has a type here, so that a line that was edited is named by number."""
+"""Read the logs of a run and check the type of every field. An invalid line is reported by its number."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -16,12 +16,12 @@ Types = Mapping[type, str]
 
 COUNT: Types = {int: "an integer"}
 NUMBER: Types = {int: "a number", float: "a number"}
-MEASURED: Types = {**NUMBER, NoneType: "null"}  # null is what JSON has for NaN and infinity
+MEASURED: Types = {**NUMBER, NoneType: "null"}  # null stands for NaN and infinity, which JSON does not have
 TEXT: Types = {str: "a text"}
 OBJECT: Types = {dict: "an object"}
 LIST: Types = {list: "a list"}
 FLAG: Types = {bool: "true or false"}
-ANY: Types = {**MEASURED, **TEXT, **OBJECT, **LIST, **FLAG}  # of fields that a kind has of its own
+ANY: Types = {**MEASURED, **TEXT, **OBJECT, **LIST, **FLAG}  # for fields that only one kind has
 
 PLACE = {"step": COUNT, "task": COUNT, "cycle": COUNT, "seed": COUNT, "env": TEXT, "name": TEXT}
 EVENT = {
@@ -30,21 +30,21 @@ EVENT = {
 }  # fmt: skip
 LISTS = {"before": LIST, "scores": LIST, "losses": LIST, "accuracies": LIST}
 OUTCOME = {"updates": COUNT, "online_accuracy": MEASURED, "test_accuracy": MEASURED, **LISTS}
-# Log → its fields that are always there, the types of those that are known, and of all others.
+# Log → its required fields, the types of known fields, and the types of all others
 FIELDS: dict[str, tuple[tuple[str, ...], Mapping[str, Types], Types]] = {
     "metrics": (("step",), PLACE, MEASURED),
     "episodes": (("step", "return"), PLACE | {"return": NUMBER, "length": COUNT, "exploded": FLAG}, ANY),
     "events": (("event", "step"), PLACE | EVENT, ANY),
     "tasks": (("step", "task"), PLACE | OUTCOME, ANY),
 }
-NUMBERS_IN = ("after", "change", *LISTS)  # objects and lists that hold nothing else
-LARGEST = 2**53  # the integers up to here are floats too, which figures and tables are made of
+NUMBERS_IN = ("after", "change", *LISTS)  # objects and lists that hold only numbers
+LARGEST = 2**53  # integers up to this are exact as floats, with which figures and tables are made
 
 
 def read_log(run: Path, name: str, tasks: int) -> list[Row]:
-    """Return the lines of a run's log; none if the run has not come to write it.
+    """Return the lines of a run's log, or [] if the run has not written it yet.
 
-    tasks: how many the run has. Raises ValueError with file and line number for a line that cannot be one of this log.
+    `tasks` is the number of the run's tasks. Raises ValueError with the file and line number of an invalid line.
     """
     file = run / f"{name}.jsonl"
     try:
@@ -52,7 +52,7 @@ def read_log(run: Path, name: str, tasks: int) -> list[Row]:
     except FileNotFoundError:
         return []
     rows = _at_once(lines)
-    if rows is None or not _sound(rows, name, tasks):  # then line by line, to name the first that is wrong
+    if rows is None or not _sound(rows, name, tasks):  # then line by line, to find the first invalid one
         rows = _one_by_one(lines, file)
         for number, row in enumerate(rows, 1):
             if problem := _problem(row, name, tasks):
@@ -61,10 +61,11 @@ def read_log(run: Path, name: str, tasks: int) -> list[Row]:
 
 
 def read_jsonl(path: Path) -> list[Row]:
-    """Return the objects of a JSON-lines file.
+    """Return the objects in a JSON-lines file. An incomplete last line, from a crash, is dropped.
 
-    A last line that is broken was torn by a crash, and is dropped. Raises ValueError with file and line number
-    for a broken line before it, and FileNotFoundError if there is no such file.
+    Raises:
+        ValueError: Another line is invalid; the message names the file and the line number.
+        FileNotFoundError: There is no such file.
     """
     return _one_by_one(_lines(path), path)
 
@@ -77,7 +78,7 @@ def _lines(path: Path) -> list[bytes]:
 
 
 def _at_once(lines: Sequence[bytes]) -> list[Row] | None:
-    """Return the objects of these lines, read ten times as fast as one by one; None where any of them is no JSON."""
+    """Return the objects in these lines, or None if a line is not JSON. Ten times as fast as `_one_by_one`."""
     try:
         return [orjson.loads(line) for line in lines]
     except orjson.JSONDecodeError:
@@ -100,8 +101,10 @@ def _one_by_one(lines: Sequence[bytes], path: Path) -> list[Row]:
 
 
 def _sound(rows: Sequence[Row], log: str, tasks: int) -> bool:
-    """Return whether no line of a log has a problem: what types are concerned, one line tells of all that have the same
-    fields of the same types."""
+    """Return whether no line of a log has a problem.
+
+    Types are checked for only one of all lines that have the same fields with the same types.
+    """
     alike: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
     for row in rows:
         if type(row) is not dict:
@@ -123,18 +126,18 @@ def _sound(rows: Sequence[Row], log: str, tasks: int) -> bool:
 
 
 def _problem(row: Row, log: str, tasks: int) -> str:
-    """Return what is wrong with a line of a log; "" if nothing is."""
+    """Return the problem of a line of a log, or ""."""
     always, known, others = FIELDS[log]
     if missing := [name for name in always if name not in row]:
         return f"it has no {missing[0]!r}"
     for name, value in row.items():
         if type(value) not in (types := known.get(name, others)):
-            return f"{name!r} should be {' or '.join(dict.fromkeys(types.values()))}, and is {typed.shown(value)}"
+            return f"{name!r} should be {' or '.join(dict.fromkeys(types.values()))}, but is {typed.shown(value)}"
         if type(value) is int and abs(value) > LARGEST:
             return f"{name!r} is too large: {typed.shown(value)}"
         inside = value.values() if type(value) is dict else value if type(value) is list else ()
         if name in NUMBERS_IN and (bad := [item for item in inside if type(item) not in MEASURED]):
-            return f"{name!r} should hold numbers, and holds {typed.shown(bad[0])}"
+            return f"{name!r} should hold numbers, but holds {typed.shown(bad[0])}"
     if not 0 <= (task := row.get("task", 0)) < tasks:
-        return f"it is of task {task}, but config.json lists {tasks} tasks"
+        return f"it belongs to task {task}, but config.json lists {tasks} tasks"
     return f"'step' is {row['step']}" if row["step"] < 0 else ""

@@ -1,4 +1,4 @@
-"""The report of a kind whose runs are told in variants of their settings: what all such kinds share."""
+"""The common parts of the reports of language models and linear networks, which compare variants of settings."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,9 +22,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Said:
-    """Hold what one kind says of a study: tables, lines that sum them up, figures of its own, what each cell's arm
-    has in scores.json besides, and the numbers in which arms are compared, measure → each cell's (default: the final
-    ones of all that was evaluated)."""
+    """The parts of a study's report that depend on the kind.
+
+    Attributes:
+        tables: Tables.
+        lines: Sentences that summarise the tables.
+        plots: Returns the kind's own figures.
+        more: Further keys of each cell in scores.json.
+        compared: The numbers by which arms are compared: measure → one spread per cell. None for the final values of
+            all evaluated numbers.
+    """
 
     tables: list[Table]
     lines: list[str] = field(default_factory=list)
@@ -36,10 +43,14 @@ class Said:
 def of_studies(
     title: str, say: Callable[[Study, Sequence[Cell]], Said], named: str = "", apart: bool = False
 ) -> Report:
-    """Return the report of such a kind.
+    """Return the report of a kind.
 
-    title: what its page is called. say: what it says of its own. named: see `Beside`. apart: variants do not share
-    figures."""
+    Args:
+        title: The title of its page.
+        say: Returns the parts that depend on the kind.
+        named: See `Beside`.
+        apart: Whether each variant has its own figures.
+    """
 
     def compose(paths: Sequence[Path]) -> Content:
         from .study_page import render
@@ -66,7 +77,7 @@ def of_studies(
 
 
 def finals(cells: Sequence[Cell], names: Sequence[str]) -> dict[str, list[Spread]]:
-    """Return heading → what each cell's runs ended with, of numbers by their names."""
+    """Return the final values of these numbers, by heading, with one spread per cell."""
     nothing = [Spread(np.full(len(cell.runs), NAN)) for cell in cells]
     return {
         f"final {heading(name)}": [
@@ -77,7 +88,7 @@ def finals(cells: Sequence[Cell], names: Sequence[str]) -> dict[str, list[Spread
 
 
 def _measures(study: Study, cells: Sequence[Cell], compared: Mapping[str, Sequence[Spread]]) -> list[Measure]:
-    """Return what is compared: arms within their variant; where variants have one arm each, these with each other."""
+    """Return the measures. Arms are compared within their variant, or with each other if each variant has one arm."""
     alone = all(len(group.data.arms) == 1 for group in study.groups)
     variants = [""] if alone else [group.words for group in study.groups]
     found = []
@@ -94,7 +105,7 @@ def _measures(study: Study, cells: Sequence[Cell], compared: Mapping[str, Sequen
 
 
 def _plots(study: Study, said: Said, apart: bool) -> list["Plot"]:
-    """Every figure that the data allow: those of the kind, the phase that arms share, then those of every run."""
+    """Return all figures for which there are data: those of the kind, the first phase, then those of all runs."""
     from .evaluations import first_phase, of_views
 
     plots = [*said.plots(), first_phase(study)]

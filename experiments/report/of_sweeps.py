@@ -1,5 +1,4 @@
-"""The report over a sweep: what became of its runs, and every study's arms, figures and runs, on one page that needs no
-other file."""
+"""The report of a sweep: the outcomes of its runs, and the arms, figures and runs of every study, on one page."""
 
 import base64
 from collections import Counter
@@ -26,15 +25,15 @@ from .tables import Table
 if TYPE_CHECKING:
     from rich.console import Group
 
-LIMITS = "Each study says what its own runs cannot show; scores of different studies do not compare with each other."
-MOST_EMBEDDED = 3_000_000  # bytes of figures in the page; it refers to the files of those beyond
-# figures of a study that the page shows besides its first one, of which each variant may have its own
+LIMITS = "The limits of each study are in its own report. Scores of different studies cannot be compared."
+MOST_EMBEDDED = 3_000_000  # bytes of figures embedded in the page; it links to the files of further ones
+# the figures of a study that are on the page in addition to its first one, which each variant may have
 OF_OVERVIEW = ("sensitivity_", "performance_profiles")
 
 
 @dataclass(frozen=True)
 class Shown:
-    """A figure of a study's own report. file: its SVG."""
+    """A figure of a study's own report. `file` is its SVG."""
 
     name: str
     title: str
@@ -45,7 +44,7 @@ class Shown:
 
 @dataclass(frozen=True)
 class RunLine:
-    """A run in the list of a study. page: the name of its page."""
+    """A run in the list of a study. `page` is the name of its page."""
 
     page: str
     arm: str
@@ -57,8 +56,11 @@ class RunLine:
 
 @dataclass(frozen=True)
 class Section:
-    """Hold what the page says of one study. told: its verdict and notes. failed: its runs that did, with their reasons.
-    first: its tables that are seen at once; others: those of its other numbers."""
+    """The part of the page about one study.
+
+    `told` has its verdict and notes, and `failed` one line per failed run. `first` are the tables that are visible when
+    the page opens, and `others` those of its other numbers.
+    """
 
     name: str
     told: list[str]
@@ -77,7 +79,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Reported:
-    """Hold what became of a study's own report. said, where: for the terminal. problem: why there is none."""
+    """The result of writing a study's own report. `said` and `where` are for the terminal; `problem` if it failed."""
 
     name: str
     said: "Group | None" = None
@@ -87,10 +89,15 @@ class Reported:
 
 
 def reported(folders: Mapping[str, Path], beside: Mapping[str, Published]) -> Iterator[Reported]:
-    """Write the report of each study of a sweep, and yield what became of it, in their order: several at a time, each
-    in a process of its own.
+    """Write the reports of a sweep's studies, several at a time in separate processes, and yield the results in order.
 
-    folders: study → its folder. beside: study → published numbers. Raises ValueError for a damaged file."""
+    Args:
+        folders: Study → its folder.
+        beside: Study → published numbers.
+
+    Raises:
+        ValueError: A file is damaged.
+    """
     import rliable.metrics  # noqa: F401  (once, not in each process)
     import scipy.stats  # noqa: F401
 
@@ -102,7 +109,7 @@ def _report(asked: tuple[str, Path, Published | None]) -> Reported:
     name, folder, beside = asked
     try:
         content = compose(folder)
-    except ValueError as error:  # no run of it has begun
+    except ValueError as error:  # none of its runs has started
         return Reported(name, problem=str(error))
     paths = write(content, folder)
     return Reported(
@@ -111,10 +118,11 @@ def _report(asked: tuple[str, Path, Published | None]) -> Reported:
 
 
 def section(name: str, folder: Path, content: Content, plots: Sequence[Plot], beside: Published | None) -> Section:
-    """Return what the page over a sweep says of a study whose own report has been written in `folder`.
+    """Return the part of a sweep's page about a study whose own report has been written in `folder`.
 
-    name: the study's. plots: of its own report. beside: what others have published of it. Raises ValueError for a
-    damaged tuned.json."""
+    `plots` are the figures of that report, and `beside` are published numbers. Raises ValueError for a damaged
+    tuned.json.
+    """
     groups = by_name(content.measures)
     at = next((measured for measured in groups if beside and measured.lower() == beside.measure.lower()), None)
     at = at or next(iter(groups), "")
@@ -141,10 +149,13 @@ def section(name: str, folder: Path, content: Content, plots: Sequence[Plot], be
 
 
 def overview(path: Path, sections: Sequence[Section], planned: Mapping[str, int], title: str = "") -> Content:
-    """Return the page over a sweep.
+    """Return the contents of the report of a sweep.
 
-    sections: what it says of the studies that have begun. planned: study → how many runs there are in all. title: of
-    the sweep; "": the names of its studies.
+    Args:
+        path: The folder of the sweep.
+        sections: The parts of the page about studies that have started.
+        planned: Study → its total number of runs.
+        title: The title of the sweep; "" for the names of its studies.
     """
     studies = [name for name in planned if Path(name).name != TUNING]
     ended = {name: Counter(_outcomes(path / name)) for name in planned}
@@ -182,7 +193,7 @@ def overview(path: Path, sections: Sequence[Section], planned: Mapping[str, int]
 
 
 def _images(sections: Sequence[Section]) -> dict[Path, str]:
-    """Figure → its address: itself, as far as the page has room for it, or its file."""
+    """Return the address of each figure: embedded data while there is room in the page, otherwise its file."""
     found, left = {}, MOST_EMBEDDED
     for i in range(max((len(each.figures) for each in sections), default=0)):
         for each in sections:  # the first figure of every study before the second of any
@@ -195,7 +206,7 @@ def _images(sections: Sequence[Section]) -> dict[Path, str]:
 
 
 def beside_page(section: Section, figure: Shown) -> str:
-    """Return the address of a figure's file, from the page over the sweep."""
+    """Return the address of a figure's file, relative to the sweep's page."""
     return f"../{section.name}/report/{figure.name}.svg"
 
 

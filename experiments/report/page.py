@@ -1,4 +1,4 @@
-"""The report's page: one HTML file beside its figures, without scripts or anything from the network."""
+"""The page of a report: one HTML file beside its figures, without scripts or network access."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -13,7 +13,7 @@ from .side_by_side import differing
 from .style import Plot
 from .tables import Table, contracts, event_rows
 
-MOST_EVENTS = 2_000  # on one page; the pages of the runs have those of each
+MOST_EVENTS = 2_000  # on one page; the page of each run has its own events
 
 
 def page(
@@ -29,10 +29,10 @@ def page(
     settings: Sequence[tuple[str, str]],
     command: str,
 ) -> str:
-    """Return a page as text. Names and settings are escaped: they come from files.
+    """Return a page as text. Names and settings are escaped, since they come from files.
 
-    facts: the headline's few numbers, (value, what it is). limits: what these runs cannot show, in one sentence.
-    verdict: what they do show, by `differences.verdict`.
+    `facts` are the numbers below the title, (value, description). `limits` says what these runs cannot show. `verdict`
+    has the sentences of `differences.verdict`.
     """
     resets, idle = contracts(data)
     config = data.first.config
@@ -62,7 +62,7 @@ def page(
 
 @cache
 def template(name: str) -> Template:
-    """Return one of the templates beside this file; all share layout.html."""
+    """Return one of the templates in this folder. All of them extend layout.html."""
     loader = PackageLoader(__package__, package_path="")
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -72,7 +72,7 @@ def template(name: str) -> Template:
 
 
 def limits(data: ComparisonData) -> str:
-    """Return what these runs cannot show, in a sentence or two."""
+    """Return one or two sentences about the limits of these runs."""
     return " ".join(filter(None, (_of_seeds(data), _of_what_is_told(data))))
 
 
@@ -82,34 +82,34 @@ def _of_what_is_told(data: ComparisonData) -> str:
     if not told or not others:
         return ""
     verb = "is" if len(others) == 1 else "are"
-    return f"Arms with @task are told when the world changes; {', '.join(others)} {verb} not."
+    return f"Arms with @task are told when the task changes; {', '.join(others)} {verb} not."
 
 
 def _of_seeds(data: ComparisonData) -> str:
     if len(data.arms) == 1 and data.seeds == 1:
-        return "One run: it shows what happened, not what usually happens, and compares with nothing."
+        return "One run: it shows what happened once, not what usually happens, and is not compared with anything."
     if data.seeds == 1:
-        return "One seed an arm: there is no interval, and a difference between arms may be chance."
+        return "One seed per arm: there is no interval, and a difference between arms may be due to chance."
     if data.seeds < 5:
-        return f"{data.seeds} seeds an arm: intervals are wide, and only large differences can be told from chance."
-    return "Intervals are over seeds of this stream and these settings; they say nothing of others."
+        return f"{data.seeds} seeds per arm: intervals are wide, and only large differences are significant."
+    return "Intervals are over seeds, for this stream and these settings. They say nothing about others."
 
 
 def range_text(numbers: set[int]) -> str:
-    """Return `1,000`, or `1,000 to 2,000` where they differ."""
+    """Return a range as text: `1,000`, or `1,000 to 2,000` if the numbers differ."""
     low, high = min(numbers), max(numbers)
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
 def flat(values: Any) -> list[tuple[str, str]]:
-    """Return settings as pairs of words."""
+    """Return settings as pairs of texts."""
     if not isinstance(values, dict):
         return []
     return [(str(name), ", ".join(map(str, v)) if isinstance(v, list) else str(v)) for name, v in values.items()]
 
 
 def settings_of(runs: Sequence[RunData]) -> list[tuple[str, str]]:
-    """Return the settings of these runs as pairs of words; where they differ, all that there are."""
+    """Return the settings of these runs as pairs of texts. If runs differ in a setting, all its values are listed."""
     different, every = differing([[run] for run in runs]), [dict(flat(run.config.get("settings", {}))) for run in runs]
     return [
         (name, "; ".join(dict.fromkeys(each.get(name, "") for each in every)) if name in different else text)
@@ -118,5 +118,5 @@ def settings_of(runs: Sequence[RunData]) -> list[tuple[str, str]]:
 
 
 def command_text(command: Any) -> str:
-    """Return a command line, however an old run wrote it."""
+    """Return a command line as text. Older runs recorded it as a list."""
     return " ".join(map(str, command)) if isinstance(command, list) else str(command or "")

@@ -1,4 +1,4 @@
-"""Work that is divided among processes which begin as copies of this one."""
+"""Map a function over items in several processes, which are forked from this one."""
 
 import signal
 import sys
@@ -17,10 +17,15 @@ Made = TypeVar("Made")
 
 
 def each(work: Callable[[Item], Made], items: Sequence[Item]) -> Iterator[Made]:
-    """Yield what `work` makes of each item, in their order, for as many at a time as this process has cores.
+    """Yield `work(item)` for all items in order, computed in as many processes as there are cores.
 
-    They are copies of this process, for a new interpreter would take seconds to import what this one has, and know of
-    no plug-in. Raises what `work` raises of ValueError, and RunError where a process dies."""
+    The processes are forks of this one: a new interpreter would need seconds for imports, and would not have the
+    plug-ins.
+
+    Raises:
+        ValueError: As raised by `work`.
+        RunError: A process died.
+    """
     cores = min(cpus(), len(items)) if sys.platform == "linux" else 1
     if cores < 2:
         yield from map(work, items)
@@ -60,12 +65,12 @@ def _received(way: Any) -> Any:
     try:
         return way.recv()
     except EOFError:
-        raise RunError("a process that wrote a part of the report died") from None
+        raise RunError("a process that was writing a part of the report died") from None
 
 
 def _work(work: Callable[[Item], Made], item: Item, way: Connection) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_DFL)  # the first process speaks for all
+        signal.signal(number, signal.SIG_DFL)  # only the first process prints a message
     try:
         way.send(work(item))
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Performance profiles: which share of an arm's runs reaches a score, for every score."""
+"""Performance profiles: the share of an arm's runs that reach a score, for all scores."""
 
 from collections.abc import Sequence
 
@@ -12,14 +12,16 @@ from .differences import Measure
 from .style import INK, Plot, arm_styles, legend, new_figure, tidy
 
 Array = NDArray[np.float64]
-FEWEST = 10  # scores of an arm: a profile of fewer is a staircase of chance
+FEWEST = 10  # scores of an arm: with fewer, a profile is mostly noise
 MOST_ARMS = 14
 THRESHOLDS = 81
 
 
 def profiles(measures: Sequence[Measure]) -> Plot | None:
-    """Return the profiles of all arms over seeds, variants and environments; None where an arm has too few scores, or
-    where there are more arms than can be told apart. measures: of one family."""
+    """Return the profiles of all arms over seeds, variants and environments, for measures of one family.
+
+    Return None if an arm has too few scores, or there are too many arms to distinguish.
+    """
     scaled = len({measure.place for measure in measures}) > 1
     limits = {measure.place: _limits(measures, measure.place) for measure in measures}
     arms: dict[str, list[Array]] = {}
@@ -54,14 +56,14 @@ def profiles(measures: Sequence[Measure]) -> Plot | None:
         filter(None, ["seeds", "variants" if len({m.variant for m in measures}) > 1 else "", "environments" * scaled])
     )
     caption = (
-        f"Over {over}, {min(int(np.isfinite(m).sum()) for m in known.values())} scores an arm or more; bands: 95 % "
-        "stratified bootstrap, at each τ by itself. An arm whose curve is higher everywhere is better by any score."
+        f"Over {over}, with at least {min(int(np.isfinite(m).sum()) for m in known.values())} scores per arm. Bands: "
+        "pointwise 95 % stratified bootstrap intervals. An arm whose curve is higher everywhere is better by any score."
     )
     return Plot("performance_profiles", "Performance profiles", caption, figure)
 
 
 def _limits(measures: Sequence[Measure], place: str) -> tuple[float, float]:
-    """The smallest and the largest score in an environment."""
+    """Return the smallest and the largest score in an environment."""
     every = np.concatenate(
         [scores_of(measure, arm) for measure in measures if measure.place == place for arm in measure.arms]
     )

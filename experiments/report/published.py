@@ -1,4 +1,4 @@
-"""What stands beside a sweep's own numbers: those that others have published, and how the arms were tuned."""
+"""Additional data for the report of a sweep: published numbers, and how the arms were tuned."""
 
 from pathlib import Path
 from typing import Any, TypedDict
@@ -12,7 +12,7 @@ TUNED = "tuned.json"
 
 
 class Tried(TypedDict):
-    """One point that tuning tried; score: None where its runs failed. seconds: of their training."""
+    """One point of a search. `score` is None if one of its runs failed. `seconds` are of training."""
 
     arm: str
     score: float | None
@@ -20,8 +20,10 @@ class Tried(TypedDict):
 
 
 class Tuned(TypedDict):
-    """The contents of tuned.json: with which seeds and on which share of a lifetime the arms were tuned, what was
-    tried for each arm, by its text with the names of what varies, and what was chosen."""
+    """The contents of tuned.json: the rule of the search, and the points and chosen point of each arm.
+
+    Arms are named by their text, with the names of searched values in braces.
+    """
 
     method: str
     points: int
@@ -34,21 +36,21 @@ class Tuned(TypedDict):
 
 
 def published(sweep: Path) -> dict[str, Published]:
-    """Return study → its published numbers, of those that have any. Raises ValueError, in one line."""
+    """Return the published numbers of a sweep's studies, by study. Raises ValueError for a damaged file."""
     file = sweep / "sweep.json"
     found: dict[str, Published] = _entry(_read(file).get("published", {}), dict[str, Published], "published", file)
     return found
 
 
 def title(sweep: Path) -> str:
-    """Return what a sweep's file calls it; "" where it does not. Raises ValueError, in one line."""
+    """Return the title of a sweep, or "" if its file has none. Raises ValueError for a damaged file."""
     file = sweep / "sweep.json"
     about: dict[str, Any] = _entry(_read(file).get("about", {}), dict[str, Any], "about", file)
     return str(about.get("title", ""))
 
 
 def tuning(study: Path) -> list[Table]:
-    """Return the tables of how a study's arms were tuned; none where they were not. Raises ValueError, in one line."""
+    """Return the tables of how a study's arms were tuned, or []. Raises ValueError for a damaged file."""
     file = study / TUNED
     if not file.is_file():
         return []
@@ -56,15 +58,16 @@ def tuning(study: Path) -> list[Table]:
     rows = [_row(template, tried, found["chosen"].get(template)) for template, tried in found["arms"].items()]
     seeds = ", ".join(map(str, found["seeds"]))
     words = (
-        f"{found['method']}: {found['points']} points an arm, each with seeds {seeds}, which no run of the study has, "
-        f"on {found['share']:.0%} of the lifetime, by {found['measure']}; {number(found['hours'])} hours in all."
+        f"Method {found['method']}: {found['points']} points per arm, each trained with seeds {seeds}, which the "
+        f"results do not use, for {found['share']:.0%} of the planned steps, and ranked by {found['measure']}; "
+        f"{number(found['hours'])} hours in total."
     )
     every = [
         [template, each["arm"], number(each["score"])] for template, tried in found["arms"].items() for each in tried
     ]
     return [
-        Table("How the arms were tuned", ["arm", "chosen", "its score", "scores of all", "failed"], rows, words, False),
-        Table("All points that were tried", ["arm", "point", "score"], every, f"Score: {found['measure']}.", False),
+        Table("How the arms were tuned", ["arm", "chosen", "its score", "all scores", "failed"], rows, words, False),
+        Table("All points of the search", ["arm", "point", "score"], every, f"Score: {found['measure']}.", False),
     ]
 
 

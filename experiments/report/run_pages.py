@@ -1,4 +1,4 @@
-"""A page for each run of a report: its curves, its events, its settings, and the commands that go on with it."""
+"""A page for each run of a report: curves, events, settings, and commands to resume or repeat the run."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -22,11 +22,11 @@ Array = NDArray[np.float64]
 FOLDER = "runs"
 PLACE = {"step", "time", "task", "cycle", "seed"}
 MOST_CURVES, MOST_EVENTS = 36, 2_000
-LIMITS = "One run: it shows what happened, not what usually happens, and compares with nothing."
+LIMITS = "One run: it shows what happened once, not what usually happens, and is not compared with anything."
 
 
 def write(folder: Path, runs: Sequence[RunData]) -> None:
-    """Write FOLDER/runs/NAME.html for each run; those of seeds that were trained as one share a page."""
+    """Write FOLDER/runs/NAME.html for each run. Seeds that were trained as a stack share a page."""
     (folder / FOLDER).mkdir()
     for path, name in names_of(runs).items():
         text = page(name, [run for run in runs if run.path == path])
@@ -34,8 +34,10 @@ def write(folder: Path, runs: Sequence[RunData]) -> None:
 
 
 def names_of(runs: Sequence[RunData]) -> dict[Path, str]:
-    """Return folder of a run → the name of its page: its folders below that of its comparison, `seed-0.lr=0.1.fire`,
-    numbered where runs of several places are called the same."""
+    """Return the name of each run's page, by folder: its path inside the comparison, such as `seed-0.lr=0.1.fire`.
+
+    Names are numbered if they are not unique.
+    """
     found: dict[str, Path] = {}
     for path in dict.fromkeys(run.path for run in runs):
         parts = path.parts[-3:]
@@ -46,7 +48,7 @@ def names_of(runs: Sequence[RunData]) -> dict[Path, str]:
 
 
 def page(name: str, runs: Sequence[RunData]) -> str:
-    """Return the page of one run, or of those of the seeds that it trains, as text."""
+    """Return the page of one run as text. `runs` has one entry per seed of the run."""
     run, config = runs[0], runs[0].config
     variant = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in config.get("variant", {}).items())
     arm = str(config.get("arm") or ", ".join(config.get("hooks", [])) or NONE)
@@ -61,15 +63,15 @@ def page(name: str, runs: Sequence[RunData]) -> str:
         facts=facts, limits=LIMITS, verdict=[], notes=[], tables=[], plots=[], version=run.supple or "",
         curves=list(_curves(runs).items()), unit=find_kind(run.kind).unit, commands=_commands(run),
         lists=[
-            (_events_title(run), ("step", "event", "what it says"), events),
+            (_events_title(run), ("step", "event", "details"), events),
             ("Settings", ("setting", "value"), flat(config.get("settings", {}))),
-            ("Versions", ("of", "version"), flat(config.get("versions", {}))),
+            ("Versions", ("package", "version"), flat(config.get("versions", {}))),
         ],
     )  # fmt: skip
 
 
 def _curves(runs: Sequence[RunData]) -> dict[str, Markup]:
-    """Title → drawing: what episodes returned, what was logged as a whole, what became of tasks."""
+    """Return drawings by title: returns of episodes, logged numbers without their parts, and results of tasks."""
     end = max(run.total_steps for run in runs)
     marks = marked([event["step"] for event in runs[0].of_kind("intervention")][:MOST_EVENTS], end)
     found: dict[str, list[tuple[Array, Array]]] = {}
@@ -115,17 +117,19 @@ def _short(value: Any) -> str:
 
 
 def _commands(run: RunData) -> list[tuple[str, str]]:
-    """(what it does, command): to go on with this run, to train it by itself again, and what it was trained with."""
-    found = [("It goes on, where it is not at its end, by", shlex.join(["supple", "resume", str(run.path)]))]
+    """Return (description, command) to resume this run, to repeat it alone, and the command that started it."""
+    found = [("Resume this run, if it is unfinished", shlex.join(["supple", "resume", str(run.path)]))]
     if again := _again(run):
-        found.append(("The same run by itself", again))
+        found.append(("Repeat this run alone", again))
     typed = command_text(run.config.get("command"))
-    return [*found, *([("It was begun by", typed)] if typed else [])]
+    return [*found, *([("Command that started it", typed)] if typed else [])]
 
 
 def _again(run: RunData) -> str:
-    """Return the command that trains such a run; "" where no single command does: it has a trunk, is the reference, or
-    is of a benchmark, whose name it does not say."""
+    """Return the command that trains such a run, or "" if no single command can.
+
+    There is none for a run with a trunk or plug-ins, the reference, or a benchmark, whose name is not recorded.
+    """
     kind, config = find_kind(run.kind), run.config
     if config.get("start_step") or config.get("arm") == FRESH or kind.benchmark or config.get("plugins"):
         return ""

@@ -1,4 +1,4 @@
-"""Figures of a score against a number that varies: a setting, or one in the text of an arm's hooks."""
+"""Figures of a score against a varied number: a setting, or a number in the text of an arm's hooks."""
 
 import re
 from collections import defaultdict
@@ -19,16 +19,18 @@ from .style import INK, Plot, arm_styles, legend, new_figure, tidy
 Array = NDArray[np.float64]
 NUMBER = re.compile(r"(\w+)=(-?[\d.]+(?:[eE][-+]?\d+)?)(?=[,)])")  # in a hook's text
 BLANK = "…"
-DECADES = 30  # from here on an axis is logarithmic: the largest value over the smallest
-FEW = 4  # values that a cloud needs, where everything else varies too
+DECADES = 30  # ratio of the largest to the smallest value from which an axis is logarithmic
+FEW = 4  # the smallest number of values for a cloud, in which all other settings vary too
 MOST_PANELS = 9
 
 
 @dataclass(eq=False)
 class Panel:
-    """Hold the lines of one panel: label → number → scores of its seeds. place, rest: the environment and the other
-    settings, in words. level: what arms without the number have.
-    cloud: other settings vary too, so that points are not joined."""
+    """One panel. Its lines are label → number → scores of seeds, of shape (seeds,).
+
+    `place` is the environment and `rest` the other settings, as texts. `level` has the scores of arms without the
+    number. In a `cloud`, other settings vary too, so that points are not joined.
+    """
 
     place: str
     rest: str
@@ -38,7 +40,7 @@ class Panel:
 
 
 def sensitivity(measures: Sequence[Measure]) -> list[Plot]:
-    """Return a figure for each number that varies. measures: of one family, all variants and environments."""
+    """Return a figure for each varied number, for measures of one family in all variants and environments."""
     found: dict[str, dict[tuple[str, str], Panel]] = defaultdict(dict)
     for measure in measures:
         for arm in measure.arms:
@@ -56,7 +58,7 @@ def sensitivity(measures: Sequence[Measure]) -> list[Plot]:
 
 
 def _places(measure: Measure, arm: str) -> list[tuple[str, float, str, str]]:
-    """Return where an arm stands: (name of a number, its value, the line, the panel) for each number that it has."""
+    """Return the places of an arm in figures: (name of a number, value, line, panel) for each of its numbers."""
     text, variant = point_of(measure, arm)
     places = []
     for match in NUMBER.finditer(text):
@@ -74,8 +76,11 @@ def _words(variant: Any) -> str:
 
 
 def _joined(panels: Sequence[Panel]) -> list[Panel]:
-    """Return the panels that have a line of two points or more. Where none has, but the number takes many values, one
-    panel with all points: they were drawn at random, and no two share their other settings."""
+    """Return the panels that have a line with at least two points.
+
+    If there are none but the number has many values, return one panel with all points: they were drawn at random, so
+    that no two of them have the same other settings.
+    """
     curves = [panel for panel in panels if any(len(line) > 1 for line in panel.lines.values())]
     values = {value for panel in panels for line in panel.lines.values() for value in line}
     if curves or len(values) < FEW:
@@ -94,7 +99,7 @@ def _figure(name: str, panels: Sequence[Panel], measure: Measure) -> Plot:
     columns = min(3, len(shown))
     rows = -(-len(shown) // columns)
     figure = new_figure(0.5 + 2.8 * rows, width=min(11.0, 3.0 + 4.0 * columns))
-    one = len({panel.place for panel in shown}) == 1  # what is of one environment has one scale
+    one = len({panel.place for panel in shown}) == 1  # panels of one environment share a scale
     grid = list(figure.subplots(rows, columns, squeeze=False, sharey=one).ravel())
     values = [value for panel in shown for line in panel.lines.values() for value in line]
     for axes, panel in zip(grid, shown, strict=False):
@@ -111,15 +116,15 @@ def _figure(name: str, panels: Sequence[Panel], measure: Measure) -> Plot:
     family = (measure.family or measure.name) + (" (%)" if measure.percent else "")
     grid[0].set_ylabel(family, fontsize=9.5, color=INK)
     legend(figure, labels)
-    joined = "; other settings vary too, so points are not joined" if panels[0].cloud else ""
+    joined = " (other settings vary too, so points are not joined)" if panels[0].cloud else ""
     left = (
         f" {len(panels) - len(shown)} more combinations of settings are not shown." if len(panels) > len(shown) else ""
     )
-    level = " Level lines: arms that do not have the number." if any(panel.level for panel in shown) else ""
+    level = " Horizontal lines: arms without this number." if any(panel.level for panel in shown) else ""
     words = name.replace("_", " ")
     caption = (
-        f"Mean {family} over seeds against {words}{joined}; bars: 95 % Student-t interval, dots: seeds.{level}{left} "
-        "The value that looks best here was chosen with these very seeds: report it on others."
+        f"Mean {family} over seeds against {words}{joined}. Bars: 95 % Student-t interval. Dots: seeds.{level}{left} "
+        "If you choose the best value from this figure, report its result on other seeds."
     )
     return Plot(f"sensitivity_{re.sub(r'[^a-z0-9]+', '_', name.lower())}", f"Sensitivity to {words}", caption, figure)
 
@@ -135,12 +140,12 @@ def _draw(axes: Axes, line: dict[float, Array], style: dict[str, Any], place: in
     for value in at:
         scores = line[value]
         axes.scatter(np.full(scores.size, value), scores, s=7, color=color, alpha=0.35, linewidths=0, zorder=2)
-        if scores.size > 2 and (ends := t_interval(scores)):  # of two seeds it would hide everything else
+        if scores.size > 2 and (ends := t_interval(scores)):  # with two seeds it would hide everything else
             axes.vlines(value, *ends, color=color, linewidth=1.2, alpha=0.6)
 
 
 def _scale(axes: Axes, values: Sequence[float]) -> None:
-    """Make an axis logarithmic where its values are spread over decades; a zero among them keeps its place."""
+    """Make an axis logarithmic if its values span decades, and symmetric-logarithmic if they include 0."""
     sizes = [abs(value) for value in values if value]
     if not sizes or max(sizes) < DECADES * min(sizes):
         return

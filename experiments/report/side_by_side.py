@@ -1,4 +1,4 @@
-"""Runs of one kind side by side: benchmarks across, arms down, the seeds of one arm joined."""
+"""Runs of one kind side by side: one column per benchmark, one row per arm, with the seeds of an arm together."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -9,8 +9,8 @@ from ..kinds import find_kind
 from .collect import ComparisonData, Row, RunData, load, load_runs
 from .kind import Beside
 
-Entry = list[RunData]  # the runs of one directory, one a seed
-# Settings that change no result, or only how often one looks.
+Entry = list[RunData]  # the runs of one directory, one per seed
+# Settings that do not change results, or only how often they are measured.
 INCIDENTAL = {
     "seed", "seeds", "threads", "device", "compile", "data", "checkpoint_every", "keep_checkpoints", "measure_every",
     "eval_every", "eval_epochs", "curvature", "trainability_every", "keep_best", "keep_at", "log_to",
@@ -18,19 +18,21 @@ INCIDENTAL = {
 
 
 def gather(paths: Sequence[Path]) -> dict[str, ComparisonData]:
-    """Return benchmark → its arms, from the directories of runs of one kind, or of one comparison of them.
+    """Return the arms of each benchmark, from directories of runs of one kind, or of one comparison.
 
-    What a benchmark is, and what an arm is called by besides its hooks, the kind says; where one benchmark has several
-    such, they are named after the parameters and settings in which they differ as well. Runs that differ only in their
-    seeds are one arm.
-    Raises ValueError, in one line, for what cannot go side by side, and for damaged files.
+    The kind defines its benchmarks, and the setting that names an arm together with its hooks (`Beside`). Arms with the
+    same name in one benchmark are distinguished by the parameters and settings in which they differ. Runs that differ
+    only in their seeds are one arm.
+
+    Raises:
+        ValueError: The runs cannot be shown side by side, or a file is damaged.
     """
     if len(paths) == 1 and (paths[0] / "comparison.json").is_file():
         data = load(paths[0])
         return {_beside(data.first).benchmark(data.first): data}
     entries = [_entry(path) for path in dict.fromkeys(paths)]
     if len(kinds := dict.fromkeys(entry[0].kind for entry in entries)) > 1:
-        raise ValueError(f"runs of {' and '.join(kinds)} do not go side by side: each kind has a report of its own")
+        raise ValueError(f"runs of {' and '.join(kinds)} cannot be shown side by side: each kind has its own report")
     by_arm: dict[str, list[Entry]] = defaultdict(list)
     for entry in entries:
         by_arm[_arm(entry[0], bare=True)].append(entry)
@@ -53,14 +55,14 @@ def gather(paths: Sequence[Path]) -> dict[str, ComparisonData]:
 
 
 def differing(entries: Sequence[Entry]) -> list[str]:
-    """Return the settings, beyond incidental ones, in which these runs are not all the same."""
+    """Return the names of the settings in which these runs differ, except incidental ones."""
     settings = [_settings(entry[0]) for entry in entries]
     names = dict.fromkeys(chain.from_iterable(settings))
     return [n for n in names if n not in INCIDENTAL and any(s.get(n) != settings[0].get(n) for s in settings)]
 
 
 def alone(paths: Sequence[Path]) -> Path:
-    """Return the one directory, of a kind whose runs do not go side by side. Raises ValueError for several."""
+    """Return the only directory, for a kind whose runs cannot be shown side by side. Raises ValueError for several."""
     if len(paths) > 1:
         _entry(paths[0])
     return paths[0]
@@ -68,25 +70,26 @@ def alone(paths: Sequence[Path]) -> Path:
 
 def _entry(path: Path) -> Entry:
     if (path / "comparison.json").is_file():
-        raise ValueError(f"{path} is a comparison: report it by itself, only single runs go side by side")
+        raise ValueError(f"{path} is a comparison: report it alone, because only single runs can be side by side")
     if not (path / "config.json").is_file():
-        raise ValueError(f"{path} is no run directory: it has no config.json")
+        raise ValueError(f"{path} is not a run directory: it has no config.json")
     runs = load_runs(path)
     _beside(runs[0])
     return runs
 
 
 def _beside(run: RunData) -> Beside:
-    """How runs of this kind are named. Raises ValueError, in one line, if they do not go side by side."""
+    """Return how runs of this kind are labelled. Raises ValueError if they cannot be shown side by side."""
     if (found := find_kind(run.kind).reports().beside) is None:
-        raise ValueError(f"{run.path} is a run of {run.kind}: these do not go side by side")
+        raise ValueError(f"{run.path} is a run of {run.kind}: these cannot be shown side by side")
     return found
 
 
 def _arm(run: RunData, bare: bool = False) -> str:
-    """The setting that names an arm and its hooks, or the arm's own name where a run has one.
+    """Return the name of an arm: the one in config.json, or the setting that names it and its hooks.
 
-    bare: without the setting's parameters."""
+    With `bare`, the parameters of that setting are left out.
+    """
     if run.config.get("arm"):
         return str(run.config["arm"])
     called = str(_settings(run).get(_beside(run).named, ""))
@@ -99,13 +102,13 @@ def _settings(run: RunData) -> Row:
 
 
 def _labels(name: str, entries: Sequence[Entry], level: int = 0) -> dict[Path, str]:
-    """Run directory → label: `name`, or as much more as tells apart what one benchmark has of it."""
+    """Return a label for each run directory: `name`, with as many details as are needed within one benchmark."""
     columns: dict[str, list[Entry]] = defaultdict(list)
     for entry in entries:
         columns[_beside(entry[0]).benchmark(entry[0])].append(entry)
     if all(_same_arm(column) for column in columns.values()):
         return {entry[0].path: name for entry in entries}
-    if level == 3:  # even their folders have one name
+    if level == 3:  # even the names of their folders are the same
         return {entry[0].path: str(entry[0].path) for entry in entries}
     apart: dict[str, list[Entry]] = defaultdict(list)
     for column in columns.values():
@@ -121,6 +124,6 @@ def _labels(name: str, entries: Sequence[Entry], level: int = 0) -> dict[Path, s
 
 
 def _same_arm(entries: Sequence[Entry]) -> bool:
-    """Whether these runs are one arm: they differ in nothing but their seeds."""
+    """Return whether these runs are one arm: they differ only in their seeds."""
     seeds = [run.seed for entry in entries for run in entry]
     return not differing(entries) and len(set(seeds)) == len(seeds)

@@ -1,4 +1,4 @@
-"""Curves as small drawings within a page: light enough for one page a run."""
+"""Curves as small SVG drawings inside a page, small enough for one page per run."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from .tables import number
 
 Array = NDArray[np.float64]
-POINTS = 120  # of a curve; the mean of those that fall together
+POINTS = 120  # of a curve; with more, neighbouring points are averaged
 WIDTH, HEIGHT = 600, 220
 CURVE = Markup('<polyline points="{}"/>')
 MARK = Markup('<line class="mark" x1="{0}" x2="{0}" y1="0" y2="{1}"/>')
@@ -21,9 +21,10 @@ DRAWING = Markup(
 
 
 def drawing(title: str, curves: Sequence[tuple[Array, Array]], end: int, marks: str = "") -> Markup:
-    """Return curves over steps 0 to `end` as an SVG element, which takes its colours from the page.
+    """Return curves over steps 0 to `end` as an SVG element, with colours from the page's style sheet.
 
-    curves: (steps, values) each, finite and sorted. marks: as `marked` made them."""
+    `curves` are pairs of steps and values, each of shape (n,), finite and sorted by step. `marks` come from `marked`.
+    """
     curves = [thinned(*curve) for curve in curves if curve[0].size]
     every = np.concatenate([values for _, values in curves]) if curves else np.zeros(1)
     low, high = float(every.min()), float(every.max())
@@ -36,12 +37,12 @@ def drawing(title: str, curves: Sequence[tuple[Array, Array]], end: int, marks: 
 
 
 def marked(steps: Sequence[float], end: int) -> Markup:
-    """Return the marks of drawings over as many steps: of those at which something happened."""
+    """Return vertical lines at these steps, for drawings over steps 0 to `end`."""
     return Markup("").join(MARK.format(round(at * WIDTH / max(end, 1)), HEIGHT) for at in steps)
 
 
 def thinned(steps: Array, values: Array) -> tuple[Array, Array]:
-    """Return at most so many points of a curve as are drawn: means of those that lie side by side."""
+    """Return at most `POINTS` points of a curve, by averaging neighbouring points."""
     if len(steps) <= POINTS:
         return steps, values
     starts = np.linspace(0, len(steps), POINTS + 1).astype(int)
@@ -51,5 +52,5 @@ def thinned(steps: Array, values: Array) -> tuple[Array, Array]:
 
 def _points(x: Array, y: Array) -> str:
     if len(x) == 1:
-        x, y = np.array([x[0] - 4, x[0] + 4]), np.array([y[0], y[0]])  # a line of one point would be nothing
+        x, y = np.array([x[0] - 4, x[0] + 4]), np.array([y[0], y[0]])  # a line with one point would be invisible
     return " ".join(map(str, np.rint(np.column_stack([x, y])).astype(int).ravel().tolist()))

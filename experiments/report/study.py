@@ -1,4 +1,4 @@
-"""Runs of one kind in variants of their settings: one, several side by side, or a comparison."""
+"""Runs of one kind in variants of their settings: a single run, several side by side, or a comparison."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,23 +13,23 @@ Variant = Mapping[str, Any]  # fields of the settings → values
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """The arms in one variant of the settings. data: their runs, whose steps count from where they began."""
+    """The arms in one variant of the settings. In `data`, steps are counted from the beginning of each run."""
 
     variant: Variant
     data: ComparisonData
 
     @property
     def words(self) -> str:
-        """`learning rate 1e-05, epochs 3`; "" where nothing varies."""
+        """The variant as text, such as `learning rate 1e-05, epochs 3`; "" if nothing varies."""
         return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in self.variant.items())
 
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """Runs of one kind.
+    """Runs of one kind, in groups by variant.
 
-    arms: every arm with its runs in all variants, steps as they were logged. trunks: what the runs were forked from, by
-    seed. notes: what is missing, in words.
+    `arms` has the runs of each arm in all variants, with steps as logged. `trunks` has the trunks by seed. `notes` are
+    sentences about missing and unfinished runs.
     """
 
     path: Path
@@ -41,34 +41,34 @@ class Study:
 
     @property
     def first(self) -> RunData:
-        """Any one run, with its steps as they were logged."""
+        """The first run, with steps as logged."""
         return next(iter(self.arms.values()))[0]
 
     @property
     def seeds(self) -> int:
-        """The largest number of seeds that an arm has in a variant."""
+        """The largest number of seeds of an arm in a variant."""
         return max(group.data.seeds for group in self.groups)
 
     @property
     def varied(self) -> tuple[str, ...]:
-        """The settings that variants differ in."""
+        """The settings in which variants differ."""
         return tuple(dict.fromkeys(name for group in self.groups for name in group.variant))
 
     @property
     def cells(self) -> list[tuple[Group, str, list[RunData]]]:
-        """(variant, arm, its runs), all there are."""
+        """The cells: (variant, arm, runs)."""
         return [(group, arm, runs) for group in self.groups for arm, runs in group.data.arms.items()]
 
     def name(self, group: Group, arm: str) -> str:
-        """Return what to call a cell: its variant, its arm, or both, as far as they tell anything apart."""
+        """Return a name for a cell: its variant, its arm, or both, as far as they differ between cells."""
         words = [group.words if len(self.groups) > 1 else "", arm if len(self.arms) > 1 else ""]
         return ", ".join(filter(None, words)) or arm
 
 
 def read_study(paths: Sequence[Path]) -> Study:
-    """Read the runs in these directories: those of one comparison, or single ones of one kind side by side.
+    """Read the runs of one comparison, or single runs of one kind to show side by side.
 
-    Raises ValueError, in one line, for what cannot go side by side, and for damaged files.
+    Raises ValueError if the runs cannot be shown side by side, or a file is damaged.
     """
     if len(paths) == 1 and (paths[0] / "comparison.json").is_file():
         study = _of_comparison(paths[0])
@@ -80,8 +80,8 @@ def read_study(paths: Sequence[Path]) -> Study:
             if run.last_step < run.total_steps:
                 where = ", ".join(filter(None, [group.words, arm, f"seed {run.seed}"]))
                 study.notes.append(
-                    f"{where}: unfinished, its logs end at update {run.last_step:,} of {run.total_steps:,}; it enters "
-                    f"no final number"
+                    f"{where}: unfinished, its logs end at update {run.last_step:,} of {run.total_steps:,}; it is not "
+                    f"included in final numbers"
                 )
     return study
 
@@ -115,7 +115,7 @@ def _of_comparison(path: Path) -> Study:
         if data.arms:
             groups.append(group)
     if not groups:
-        raise ValueError(f"{path}: no arm has begun yet; expected run directories such as seed-0/<arm>/config.json")
+        raise ValueError(f"{path}: no arm has started yet; expected run directories such as seed-0/<arm>/config.json")
     every = {arm: [run for (_, name), runs in cells.items() if name == arm for run in runs] for arm in labels}
     arms = {arm: runs for arm, runs in every.items() if runs}
     return Study(path, str(plan.get("algorithm", "")), groups, arms, trunks, notes)
@@ -126,7 +126,7 @@ def _from_start(data: ComparisonData) -> ComparisonData:
 
 
 def _counted(run: RunData) -> RunData:
-    """A run whose steps count from the one at which it began. What came before it is its trunk's."""
+    """Return a run with steps counted from its own beginning, without the part that belongs to its trunk."""
     start = int(run.config.get("start_step", 0))
     if not start:
         return run

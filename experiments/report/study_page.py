@@ -1,4 +1,4 @@
-"""The page of a report on the runs of a study."""
+"""The page of a study's report."""
 
 import re
 from collections.abc import Sequence
@@ -21,12 +21,12 @@ def render(
     verdict: Sequence[str],
     plots: Sequence[Plot],
 ) -> str:
-    """Return the page as text. lines: what sums the tables up. verdict: what tells the arms apart."""
+    """Return the page as text. `lines` summarise the tables, and `verdict` the differences between arms."""
     by_cell = {f"{group.words} {arm}": runs for group, arm, runs in study.cells}
     runs = [run for each in study.arms.values() for run in each]
     first, *others = tables
     data = [(name, text) for name, text in flat(runs[0].config.get("data")) if text]
-    names = [re.sub(r"\S*/", "", task.name) for task in study.first.tasks]  # of files without their folders
+    names = [re.sub(r"\S*/", "", task.name) for task in study.first.tasks]  # file names without their folders
     return page(
         ComparisonData(study.path, study.arms),
         plots,
@@ -43,12 +43,12 @@ def render(
 
 def _facts(study: Study) -> list[tuple[str, str]]:
     runs = [run for _, _, runs in study.cells for run in runs]
-    facts = [(range_text({run.total_steps for run in runs}), "updates a run")]
+    facts = [(range_text({run.total_steps for run in runs}), "updates per run")]
     if (tasks := {len(run.tasks) for run in runs}) != {1}:
-        facts.append((range_text(tasks), "tasks a run"))
+        facts.append((range_text(tasks), "tasks per run"))
     if len(study.groups) > 1:
         facts.append((str(len(study.groups)), f"variants of {', '.join(study.varied).replace('_', ' ')}"))
     facts.append((str(len(study.arms)), "arm" if len(study.arms) == 1 else "arms"))
     seeds = {len(runs) for _, _, runs in study.cells}
-    facts.append((range_text(seeds), "seed" if seeds == {1} else "seeds an arm"))
+    facts.append((range_text(seeds), "seed" if seeds == {1} else "seeds per arm"))
     return facts

@@ -1,4 +1,4 @@
-"""How the figures look: one colour per arm everywhere, light grids, readable type. No pyplot, no global state."""
+"""The style of all figures: one colour per arm, light grids, readable type. It uses no pyplot and no global state."""
 
 import io
 import re
@@ -24,19 +24,19 @@ from .collect import RunData
 
 Array = NDArray[np.float64]
 
-# Okabe & Ito (2008), told apart with any common colour blindness; yellow, too pale on white, comes last.
+# Okabe & Ito (2008): distinguishable with all common kinds of colour blindness. Yellow is pale on white and comes last.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#B5A800")
 BASELINE = "#3c3c3c"
 INK, FAINT, SHADE = "#222222", "#8a8a8a", "#f1f0ec"
 FORK: dict[str, Any] = {"color": "#555555", "linewidth": 1.1, "linestyle": (0, (4, 3))}
 MOST_SWITCHES = 60
-MOST_POINTS = 200  # of a line: more cannot be told apart in a panel, and cost time
+MOST_POINTS = 200  # of a line: more would not be visible in a panel, but would cost time
 WIDTH = 11.0  # inches; the page shows figures at about this width
 
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure with its file name and the sentence that says what it shows and what it does not."""
+    """A figure with its file name, title and caption."""
 
     name: str
     title: str
@@ -45,29 +45,31 @@ class Plot:
 
     @property
     def width(self) -> int:
-        """Pixels of the page that it is shown at."""
+        """The width in pixels at which the page shows the figure."""
         return int(self.figure.get_figwidth() * 92)
 
     def save(self, folder: Path) -> None:
         """Write the figure as NAME.png and NAME.svg."""
-        # draws once, where savefig draws twice, and packs half as long for a tenth more bytes
+        # draws once, while savefig draws twice; compresses in half the time, for 10 % more bytes
         FigureCanvasAgg(self.figure).print_png(folder / f"{self.name}.png", pil_kwargs={"compress_level": 3})
-        self.figure.set_layout_engine("none")  # it has been laid out
+        self.figure.set_layout_engine("none")  # the layout is done
         text = io.StringIO()
-        with rc_context({"svg.hashsalt": "supple"}):  # or the same figure would be another file each time
+        with rc_context({"svg.hashsalt": "supple"}):  # without it, the same figure would give different files
             FigureCanvasSVG(self.figure).print_svg(text, metadata={"Date": None})
         (folder / f"{self.name}.svg").write_text(_shortened(text.getvalue()), encoding="utf-8")
 
 
 def _shortened(svg: str) -> str:
-    """Return a figure without comments, and its paths to a hundredth of a point."""
+    """Return an SVG without comments, and with coordinates of paths truncated to a hundredth of a point."""
     bare = re.sub(r"<!--.*?-->\s*", "", svg, flags=re.DOTALL)
     return re.sub(r'(?<= d=")[^"]*', lambda path: re.sub(r"(\.\d\d)\d+", r"\1", path[0]), bare)
 
 
 def arm_styles(labels: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return the line style of each arm: dark grey for `none`, dashed grey for the fresh agent, then the palette;
-    dashed from its second round on."""
+    """Return the line style of each arm: dark grey for `none`, dashed grey for the fresh agent, then the palette.
+
+    Lines are dashed in the second round of the palette and dotted in the third.
+    """
     others = [label for label in labels if label not in (NONE, FRESH)]
     styles: dict[str, dict[str, Any]] = {
         NONE: {"color": BASELINE, "linestyle": "-"},
@@ -85,7 +87,7 @@ def new_figure(height: float, width: float = WIDTH) -> Figure:
 
 
 def tidy(axes: Axes, title: str = "", grid: str = "y") -> None:
-    """Give one panel the look of all."""
+    """Apply the common style to one panel."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color("#bbbbbb")
     axes.tick_params(labelsize=9, colors="#555555", length=3, color="#bbbbbb")
@@ -96,8 +98,10 @@ def tidy(axes: Axes, title: str = "", grid: str = "y") -> None:
 
 
 def legend(figure: Figure, labels: Sequence[str], fork: bool = False, among: Sequence[str] = ()) -> None:
-    """Draw one legend above all panels, in as few rows as its words allow. among: the arms that colours are dealt out
-    to, if they are more."""
+    """Draw one legend above all panels, in as few rows as possible.
+
+    `among` are the arms that determine the colours, if there are more than `labels`.
+    """
     styles = arm_styles(among or labels)
     names = {FRESH: "fresh agent"}
     handles = [Line2D([], [], linewidth=2.2, label=names.get(label, label), **styles[label]) for label in labels]
@@ -114,7 +118,7 @@ def legend(figure: Figure, labels: Sequence[str], fork: bool = False, among: Seq
 
 
 def step_unit(total: int, unit: str = "environment steps") -> tuple[float, str, str]:
-    """Return (divisor, axis label, suffix) in which this many steps read best."""
+    """Return a suitable (divisor, axis label, suffix) for this many steps."""
     if total >= 2_000_000:
         return 1e6, f"{unit} (millions)", "M"
     if total >= 2_000:
@@ -123,10 +127,11 @@ def step_unit(total: int, unit: str = "environment steps") -> tuple[float, str, 
 
 
 def mean_and_interval(values: Array) -> tuple[Array, Array, Array]:
-    """Return mean and 95 % Student-t interval over seeds; values: (seeds, points) without NaN.
+    """Return the mean, low and high end of the 95 % Student-t interval over seeds, each of shape (points,).
 
-    With three seeds it is 4.3 standard errors wide on each side. With two it would be 13, which hides everything else:
-    then, and with one, it is NaN, and figures show the seeds themselves.
+    `values` has shape (seeds, points), without NaN. With three seeds, the interval extends 4.3 standard errors to each
+    side. With two it would extend 12.7, which hides everything else. The ends are therefore NaN with one or two seeds,
+    and figures show the seeds themselves.
     """
     middle, ends = values.mean(axis=0), t_interval(values) if len(values) > 2 else None
     nothing = np.full_like(middle, np.nan)
@@ -134,7 +139,7 @@ def mean_and_interval(values: Array) -> tuple[Array, Array, Array]:
 
 
 def on_common_steps(series: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
-    """Return (steps, (seeds, steps) values): each seed read, by linear interpolation, where all of them have data."""
+    """Return common steps (n,) and values (seeds, n), interpolated linearly in the range where all seeds have data."""
     series = [(steps, values) for steps, values in series if steps.size]
     if not series:
         return np.empty(0), np.empty((0, 0))
@@ -145,8 +150,10 @@ def on_common_steps(series: Sequence[tuple[Array, Array]]) -> tuple[Array, Array
 
 
 def draw_band(axes: Axes, steps: Array, values: Array, style: dict[str, Any], dots: bool = False) -> None:
-    """Draw the mean over seeds with its interval, or, of two, the seeds as thin lines. dots: mark the points that the
-    line joins."""
+    """Draw the mean over seeds, with its interval or, for two seeds, with the seeds as thin lines.
+
+    With `dots`, the points that the line joins are marked.
+    """
     if not steps.size:
         return
     if len(steps) > MOST_POINTS:
@@ -157,7 +164,7 @@ def draw_band(axes: Axes, steps: Array, values: Array, style: dict[str, Any], do
         lines = [np.column_stack([steps, seed]) for seed in values]
         axes.add_collection(LineCollection(lines, colors=style["color"], linewidths=0.8, alpha=0.45))
     if len(values) > 2:
-        # The seeds set the scale of the panel, not their interval, which is wide where there are few.
+        # The seeds determine the scale of the panel, not their interval, which is wide for few seeds.
         edge = np.concatenate([np.column_stack([steps, low]), np.column_stack([steps, high])[::-1]])
         band = PolyCollection([edge], facecolor=style["color"], alpha=0.14, linewidth=0)
         axes.add_collection(band, autolim=False)
@@ -167,7 +174,7 @@ def draw_band(axes: Axes, steps: Array, values: Array, style: dict[str, Any], do
 
 
 def mark_stream(axes: Axes, run: RunData, divisor: float, fork: int | None) -> None:
-    """Mark task switches as thin lines, unless they are too many, and the fork as a dashed line."""
+    """Mark task switches as thin lines, unless there are too many, and the fork as a dashed line."""
     for task in run.tasks[1:] if len(run.tasks) <= MOST_SWITCHES else ():
         axes.axvline(task.start / divisor, color="#c2c2c2", linewidth=0.9, zorder=0)
     if fork:
@@ -176,9 +183,9 @@ def mark_stream(axes: Axes, run: RunData, divisor: float, fork: int | None) -> N
 
 
 def seeds_phrase(seeds: int) -> str:
-    """Return what a caption says about the uncertainty shown."""
+    """Return the sentence of a caption about the uncertainty shown."""
     if seeds == 1:
-        return "1 seed: no interval, and no evidence beyond these very runs."
+        return "1 seed: no interval, and no evidence beyond these runs."
     if seeds == 2:
-        return "2 seeds, thin lines or small dots: an interval for their mean would be 13 standard errors to each side."
-    return f"Bands and bars: 95 % Student-t interval over {seeds} seeds, cut where it leaves the panel."
+        return "2 seeds (thin lines or small dots): an interval of their mean would extend 13 standard errors each way."
+    return f"Bands and bars: 95 % Student-t interval over {seeds} seeds, cut at the edge of the panel."

@@ -1,4 +1,4 @@
-"""Numbers as words: tables of the page and of the terminal, the reset contracts, the list of events."""
+"""Tables for the page and the terminal, numbers as text, reset contracts, and the list of events."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,14 +11,16 @@ if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
 MISSING = "–"
-DIGITS = "0123456789−–"  # a number begins with one of them
-WORD = 12  # characters; longer words may be broken where the terminal is narrow
+DIGITS = "0123456789−–"  # a number begins with one of these
+WORD = 12  # characters; longer words may be broken in a narrow terminal
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table as text: rows begin with an arm, or other name. words: what the columns mean. turns: whether the terminal
-    may show columns as rows."""
+    """A table of texts. Rows begin with a name, such as that of an arm.
+
+    `words` explains the columns. If `turns` is True, the terminal may show columns as rows.
+    """
 
     title: str
     header: list[str]
@@ -28,14 +30,16 @@ class Table:
 
     @property
     def left(self) -> set[int]:
-        """Return the places of the columns after the first that hold words, not numbers."""
+        """The indices of the columns after the first that contain texts, not numbers."""
         columns = list(zip(*self.rows, strict=True))
         return {i for i, texts in enumerate(columns) if i and not any(text[:1] in DIGITS for text in texts if text)}
 
 
 def printable(plain: Table) -> "RichTable":
-    """Return a table for the terminal: a column for each arm, or rows where there are more of them than measures, or
-    several an arm."""
+    """Return a table for the terminal, with one column per arm.
+
+    If there are more arms than measures, or several rows per arm, it has one row per arm.
+    """
     from rich.box import SIMPLE_HEAD
     from rich.table import Table as RichTable
 
@@ -53,7 +57,7 @@ def printable(plain: Table) -> "RichTable":
 
 
 def number(value: Any, digits: int = 3) -> str:
-    """Return a number with about this many digits and a true minus sign; a dash for what was not measured."""
+    """Return a number as text with about `digits` digits and a true minus sign, or a dash if it was not measured."""
     if not isinstance(value, (int, float)) or not np.isfinite(value):
         return MISSING
     large = abs(value) >= 10 ** (digits - 1)
@@ -62,7 +66,10 @@ def number(value: Any, digits: int = 3) -> str:
 
 
 def estimate(mean: float, ends: tuple[float, float] | None) -> str:
-    """Return `112 [85, 139]`: a mean and its interval, to two digits of the interval's half; without one the mean."""
+    """Return a mean and its interval as text, `112 [85, 139]`, rounded to two digits of the interval's half width.
+
+    Without an interval, return the mean.
+    """
     if ends is None or not np.isfinite([mean, *ends]).all():
         return number(mean)
     low, high = ends
@@ -76,15 +83,15 @@ def estimate(mean: float, ends: tuple[float, float] | None) -> str:
 
 
 def over_seeds(seeds: int) -> str:
-    """Return what the words under a table say about its means over so many seeds."""
+    """Return the sentence below a table about its means over this many seeds."""
     if seeds == 1:
-        return "1 seed: no interval; differences may be chance."
+        return "1 seed: no interval; differences may be due to chance."
     return "[ ]: 95 % Student-t interval of the mean over seeds."
 
 
 @dataclass(frozen=True)
 class Contract:
-    """Hold what one arm's intervention resets in one learner, as its own events say."""
+    """The reset contract of one arm's intervention for one learner, as recorded in events."""
 
     arm: str
     intervention: str
@@ -93,9 +100,9 @@ class Contract:
 
 
 def contracts(data: ComparisonData) -> tuple[list[Contract], list[str]]:
-    """Return (every distinct contract, arms in which nothing was applied at a moment).
+    """Return all distinct contracts, and the arms without an intervention event.
 
-    Continuous hooks, such as a penalty, write no event and so are in neither; the page lists all hooks besides.
+    Continuous hooks, such as a penalty, log no events and therefore have no contract here. The page lists all hooks.
     """
     found: dict[tuple[str, str, str], Contract] = {}
     idle = []
@@ -111,7 +118,10 @@ def contracts(data: ComparisonData) -> tuple[list[Contract], list[str]]:
 
 
 def event_rows(data: ComparisonData) -> list[list[str]]:
-    """Return one row an intervention or explosion: arm, seed, step, what, where, SFE, DfI, seconds."""
+    """Return one row per intervention or explosion.
+
+    The columns are arm, seed, step, event, learner, SFE, feature covariance distance, DfI and seconds.
+    """
     rows: list[list[str]] = []
     for label, runs in data.arms.items():
         for run in runs:

@@ -1,4 +1,4 @@
-"""Suites: the sweep files of the papers' tables and figures, by name."""
+"""Suites: sweep files for tables and figures of papers, by name."""
 
 import tomllib
 from pathlib import Path
@@ -10,20 +10,20 @@ FOLDER = Path(__file__).parent
 
 
 def suites() -> dict[str, Path]:
-    """Return the sweep files by their names, in alphabetical order."""
+    """Return the sweep files by name, in alphabetical order."""
     return {file.stem: file for file in sorted(FOLDER.glob("*.toml"), key=lambda file: file.stem)}
 
 
 def find_suite(name: str) -> Path:
-    """Return the sweep file of a suite. Raises UsageError for a name that none has."""
+    """Return the sweep file of a suite. Raises UsageError if there is no suite with this name."""
     known = suites()
     if name not in known:
-        raise UsageError(f"there is no sweep file {name}, and no suite of this name{did_you_mean(name, known)}")
+        raise UsageError(f"there is no sweep file {name}, and no suite with this name{did_you_mean(name, known)}")
     return known[name]
 
 
 def about(name: str) -> str:
-    """Return what a suite is about, and the hours that it takes, in one line."""
+    """Return the title, the source and the hours of a suite in one line."""
     entry = tomllib.loads(find_suite(name).read_text(encoding="utf-8"))["about"]
     hours = ", ".join(f"--scale {scale} {_long(hours)}" for scale, hours in entry["hours"].items())
     return f"{entry['title']} ({entry['source']}); {hours} on {entry['machine']}"

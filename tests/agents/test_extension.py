@@ -38,7 +38,7 @@ def test_it_goes_on_from_its_end_with_what_its_hooks_meant(
     run: Path, made: Path, same: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     dispatch(["resume", str(run), "--steps", "240"])
-    assert "fractions in its hooks are of 120 steps as before" in capsys.readouterr().err
+    assert "fractions in its hooks still refer to 120 steps" in capsys.readouterr().err
     for log in ("metrics", "episodes", "events"):
         before, after = ((path / f"{log}.jsonl").read_bytes() for path in (made, run))
         assert after.startswith(before), log
@@ -87,7 +87,7 @@ def test_what_cannot_go_on_is_refused_and_left_as_it_was(run: Path, tmp_path: Pa
     dispatch([*several.split(), "--out", str(tasks)])
     refused(tasks, 240, "a run of several tasks")
     dispatch([*WORDS.split(), "--hook", "ewc(samples=4)", "--out", str(ewc)])
-    refused(ewc, 240, "has taken the old end for the end of a task")
+    refused(ewc, 240, "has acted on the old end")
     linear = tmp_path / "linear"
     dispatch(["train", "linear", "--tasks", "semantic", "--updates-per-task", "10", "--out", str(linear)])
-    refused(linear, 240, "only agents' runs with --steps")
+    refused(linear, 240, "only runs of agents")

@@ -49,9 +49,9 @@ def test_a_condition_may_ask_for_what_the_run_was_asked_to_measure():
         ("fire@when:policy/entrpy<0.1", "unknown metric 'policy/entrpy': did you mean 'policy/entropy'?"),
         (
             "fire@when:actor/trainability<0.5",
-            "trainability is measured only where it is asked for (--trainability-every)",
+            "trainability is measured only with --trainability-every",
         ),
-        ("fire@when:lambda_max>100", "lambda_max is measured only where it is asked for (--curvature)"),
+        ("fire@when:lambda_max>100", "lambda_max is measured only with --curvature"),
         ("actor/fire@when:dormant_fraction/3>0.5", "unknown metric 'dormant_fraction/3'"),
         (
             "critc/fire@when:srnk<20",

@@ -83,7 +83,7 @@ def test_a_row_is_read_back_as_it_was_written_and_its_words_are_kept(
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"method": 3}, "method should be a text, and is 3"),
+        ({"method": 3}, "method should be a text, but is 3"),
         ({"results": {"a": {"scores": {"1": "high"}, "seconds": 1, "cost": 1, "settings": ""}}}, "results.a.scores"),
         ({"more": 1}, "more is unknown"),
     ],
@@ -107,9 +107,9 @@ def test_a_row_agrees_with_its_runs_or_it_is_said_where_not() -> None:
     assert disagreements(scored(1, 2, 3), scored(1, 2, 3)) == {}
     assert disagreements(scored(1, 2, 3), scored(2, 1, 3.1)) == {}  # other draws of the same
     assert "scores now differ by" in disagreements(scored(1, 2, 3), scored(5, 6.1, 7))[study.name]
-    assert "1 of its runs failed" in disagreements(scored(1, 2, None), scored(1, 2, 3))[study.name]
+    assert "1 of the row's runs failed" in disagreements(scored(1, 2, None), scored(1, 2, 3))[study.name]
     assert "another suite" in disagreements(scored(1, 2, 3, settings="old"), scored(1, 2, 3))[study.name]
-    assert disagreements(row("x", 1, 2, 3), scored(1, 2, 3)) == {study.name: "the row lacks it"}
+    assert disagreements(row("x", 1, 2, 3), scored(1, 2, 3)) == {study.name: "the row does not have this study"}
 
 
 def test_the_suite_can_be_trained_with_every_method_of_its_kinds() -> None:

@@ -116,7 +116,7 @@ def test_a_run_that_fails_is_named_when_the_others_are_at_their_end(tmp_path: Pa
 
 def test_another_process_at_work_is_not_disturbed(tmp_path: Path) -> None:
     train("linear", LINEAR, out=tmp_path / "run")
-    with claim(tmp_path / "run"), pytest.raises(RunError, match="at work"):
+    with claim(tmp_path / "run"), pytest.raises(RunError, match="training this run"):
         resume(tmp_path / "run")
 
 
@@ -125,13 +125,13 @@ def test_another_process_at_work_is_not_disturbed(tmp_path: Path) -> None:
     [
         ({"kind": "pop"}, "unknown kind of run 'pop': did you mean 'ppo'?"),
         ({"settings": {"stps": 3}}, "ppo has no setting 'stps': did you mean 'steps'?"),
-        ({"settings": {"hidden": 3}}, "settings of ppo: hidden should be a list, each item an integer, and is 3"),
+        ({"settings": {"hidden": 3}}, "settings of ppo: hidden should be a list, each item an integer, but is 3"),
         ({"settings": {"steps": "many"}}, "settings of ppo: steps should be"),
         ({"preset": "gym-contrl"}, "did you mean 'gym-control'?"),
-        ({"preset": "permuted-mnist"}, "preset 'permuted-mnist' is one for vision, not for ppo"),
-        ({"kind": "vision"}, "which benchmark of vision? preset: permuted-mnist, "),
-        ({"kind": "sac", "settings": PPOSettings()}, "settings of sac are SACSettings, not PPOSettings"),
-        ({"preset": "gym-control", "settings": PPOSettings()}, "a preset takes the fields that differ from it"),
+        ({"preset": "permuted-mnist"}, "preset 'permuted-mnist' is for vision"),
+        ({"kind": "vision"}, "vision needs a benchmark as its preset: permuted-mnist, "),
+        ({"kind": "sac", "settings": PPOSettings()}, "settings of sac must be SACSettings"),
+        ({"preset": "gym-control", "settings": PPOSettings()}, "with a preset, settings must be a dictionary"),
         ({"hooks": ["fir@0.5"]}, "did you mean 'fire'?"),
     ],
 )
@@ -147,9 +147,9 @@ def test_what_cannot_be_asked_for_is_refused_before_anything_is_written(
 @pytest.mark.parametrize(
     ("asked", "says"),
     [
-        ({"arms": ["none", "fresh"]}, "fresh is no arm of its own"),
+        ({"arms": ["none", "fresh"]}, "--reference fresh"),
         ({"seeds": [1, 1]}, "--seeds must be different numbers"),
-        ({"vary": {"learning_rate": [0.1, 0.1]}}, "two of the values are the same"),
+        ({"vary": {"learning_rate": [0.1, 0.1]}}, "a value is given twice"),
         ({"vary": {"speed": [1, 2]}}, "no setting 'speed'"),
         ({"vary": {"learning_rate": ["fast"]}}, "learning_rate should be"),
         ({"jobs": 0}, "jobs must be 1 or more, got 0"),

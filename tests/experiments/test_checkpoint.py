@@ -110,7 +110,7 @@ def test_missing_file_is_named(tmp_path: Path, file: str) -> None:
 def test_state_of_another_program_is_refused(tmp_path: Path, text: str) -> None:
     [folder] = saved(tmp_path, 1)
     (folder / MANIFEST).write_text(text)
-    with pytest.raises(CheckpointError, match=r"state\.json: not a checkpoint of this program"):
+    with pytest.raises(CheckpointError, match=r"state\.json: not a checkpoint of supple"):
         checkpoint.load(folder, "us")
 
 
@@ -153,9 +153,9 @@ PART = {"file": "rows-1-0-0.safetensors", "start": 0, "stop": 4, "size": 1, "sha
 @pytest.mark.parametrize(
     ("entries", "words"),
     [
-        ({"step": "1"}, 'step should be an integer, and is "1"'),
-        ({"step": 2}, "of step 2, which is not what its folder says"),
-        ({"tree": []}, "tree should be an object, and is a list of 0"),
+        ({"step": "1"}, 'step should be an integer, but is "1"'),
+        ({"step": 2}, "from step 2"),
+        ({"tree": []}, "tree should be an object, but is a list of 0"),
         ({"tensors_sha256": None}, "tensors_sha256 should be a text"),
         ({"rows": {"/memory": {"first": 0, "end": 4}}}, r'rows\."/memory"\.parts is missing'),
         *(
@@ -188,7 +188,7 @@ def test_a_manifest_that_cannot_be_one_is_refused_though_its_sum_is_right(
 def test_a_tree_whose_leaves_are_nowhere_is_refused(tmp_path: Path, leaf: dict[str, Any]) -> None:
     [folder] = saved(tmp_path, 1)
     forge(folder, tree={"w": leaf})
-    with pytest.raises(CheckpointError, match=r"state\.safetensors: not what state\.json describes"):
+    with pytest.raises(CheckpointError, match=r"state\.safetensors: does not agree with"):
         checkpoint.load(folder, "us")
 
 
@@ -230,7 +230,7 @@ def test_stray_folders_are_no_checkpoints(tmp_path: Path) -> None:
 
 def test_whatever_goes_wrong_while_a_state_is_taken_up_names_the_checkpoints(tmp_path: Path) -> None:
     with (
-        pytest.raises(CheckpointError, match=rf"{tmp_path}: no state of this run \(KeyError: 'w'\)"),
+        pytest.raises(CheckpointError, match=rf"{tmp_path}: not a state of this run \(KeyError: 'w'\)"),
         checkpoint.taken_up(tmp_path),
     ):
         torch.nn.Linear(1, 1).load_state_dict({}["w"])

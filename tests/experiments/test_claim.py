@@ -63,7 +63,7 @@ def test_a_claim_is_given_up_at_the_end_and_can_be_made_again(tmp_path: Path) ->
 
 
 def test_a_second_claim_names_the_owner_that_lives(tmp_path: Path, owner: subprocess.Popen[str]) -> None:
-    with pytest.raises(Claimed, match=f"process {owner.pid} on {os.uname().nodename} is at work on this run"):
+    with pytest.raises(Claimed, match=f"process {owner.pid} on {os.uname().nodename} is training this run"):
         claim(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == [FILE]
 
@@ -137,7 +137,7 @@ def test_who_comes_late_to_a_dead_claim_leaves_the_new_one_alone(tmp_path: Path)
 def test_who_lost_its_claim_is_told_and_leaves_the_new_one_alone(tmp_path: Path) -> None:
     with claim(tmp_path) as held:
         file = write(tmp_path, token="another")
-        with pytest.raises(Claimed, match="has taken this run over"):
+        with pytest.raises(Claimed, match="has taken over this run"):
             held.check()
     assert json.loads(file.read_text())["token"] == "another"
 

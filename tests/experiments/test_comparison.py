@@ -23,8 +23,8 @@ def test_folders_are_named_after_seeds_and_hooks() -> None:
     [
         ({"seeds": (0, 0)}, "--seeds must be different numbers"),
         ({"seeds": (0, -1)}, "--seeds must be different numbers"),
-        ({"settings": RunSettings(hook=("fire@0.5",))}, "every --arm names its hooks"),
-        ({"arms": ("none + fire",)}, "none goes with no other hook"),
+        ({"settings": RunSettings(hook=("fire@0.5",))}, "--hook is for single runs"),
+        ({"arms": ("none + fire",)}, "none cannot be combined"),
         ({"arms": ("fire", "fire ")}, "two arms would share a folder"),
     ],
 )
@@ -54,7 +54,7 @@ def test_an_arm_has_settings_of_its_own(tmp_path: Path) -> None:
     [
         ("none + learning_rte=1", "linear has no setting 'learning_rte': did you mean 'learning_rate'?"),
         ("none + learning_rate=fast", "learning_rate should be a finite number"),
-        ("none + learning_rate=0.1", "settings of its own need a comparison without a trunk, --fork-at 0"),
+        ("none + learning_rate=0.1", "settings of one arm need a comparison without a trunk"),
     ],
 )
 def test_an_arm_that_cannot_have_such_settings_is_refused(tmp_path: Path, arm: str, words: str) -> None:

@@ -176,15 +176,15 @@ WRONG = {
     Undocumented: (ITSELF, "has no docstring"),
     RefusesBadly: ("attach accepts or refuses, and writes nothing", "without a reason in one line"),
     WritesAtAttach: ("attach accepts or refuses, and writes nothing", "attach changed conv.weight"),
-    NewTensor: ("writes tensors in place", "head.weight is another tensor than before"),
-    Secret: ("names all that it wrote", "apply wrote conv.weight, and does not name it"),
-    Invents: ("names all that it wrote", "apply names 'nothing.weight', which is no parameter"),
-    HalfDone: ("raises ValueError with nothing written", "had changed conv.weight by then"),
+    NewTensor: ("writes tensors in place", "head.weight was replaced"),
+    Secret: ("names all that it wrote", "apply wrote conv.weight"),
+    Invents: ("names all that it wrote", "apply names 'nothing.weight'"),
+    HalfDone: ("raises ValueError with nothing written", "had already changed conv.weight"),
     Crashes: ("raises ValueError with nothing written", "it raised RuntimeError: singular"),
     GlobalDraws: ("draws from the seed alone", "draws from PyTorch's global generator"),
-    Forgets: ("goes on from a checkpoint bit for bit", "all that it remembers belongs into state_dict"),
+    Forgets: ("goes on from a checkpoint bit for bit", "state_dict must contain"),
     Unsaveable: ("goes on from a checkpoint bit for bit", "a checkpoint cannot hold set"),
-    Pools: ("treats networks of a stack as alone", "of network 0 differs from what it is without the others"),
+    Pools: ("treats networks of a stack as alone", "of member 0 differs"),
 }
 
 

@@ -96,7 +96,7 @@ def test_a_task_forks_where_it_begins() -> None:
         (0.5, 1, (100, 200), "--fork-at and --fork-at-task both say"),
         (None, 0, (100, 200, 300), "--fork-at-task must be one of the later tasks, 1 to 2, got 0"),
         (None, 3, (100, 200, 300), "--fork-at-task must be one of the later tasks, 1 to 2, got 3"),
-        (None, 1, (100,), "one task only, and no switch to fork at"),
+        (None, 1, (100,), "only one task"),
     ],
 )
 def test_a_fork_that_there_cannot_be_is_refused(
@@ -111,5 +111,5 @@ def test_runs_that_stop_early_meet_a_switch_or_are_refused() -> None:
     assert stop_step_of(tasks((100,)), 8, 0.3) == 32  # where there is no switch at all
     with pytest.raises(UsageError, match=r"ends at step 96, within the first task.* more than 0\.1$"):
         stop_step_of(tasks(), 8, 0.1)
-    with pytest.raises(UsageError, match="it lies above 0"):
+    with pytest.raises(UsageError, match="it must be above 0"):
         stop_step_of(tasks(), 8, 0.0)

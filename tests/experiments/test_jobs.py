@@ -134,7 +134,7 @@ def test_processes_are_spread_over_the_gpus_and_each_sees_one(tmp_path: Path, mo
     monkeypatch.setattr(workers, "_hire", hired)
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
     monkeypatch.setenv(machine.VISIBLE, "4,GPU-7a")
-    with pytest.raises(RunError, match="died before it began a run"):
+    with pytest.raises(RunError, match="died before it started a run"):
         run_jobs(plan(tmp_path / "out"), 3, lambda *_: None, pytest.fail)
     assert seen == ["4", "GPU-7a", "4"]
     assert os.environ[machine.VISIBLE] == "4,GPU-7a"

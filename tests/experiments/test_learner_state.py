@@ -53,11 +53,11 @@ def test_the_state_of_an_optimizer_other_than_adam_can_be_read_back() -> None:
 @pytest.mark.parametrize(
     ("path", "wrong", "says"),
     [
-        ("optimizer/0/exp_avg", torch.zeros(3), "exp_avg should be float32 of shape (32, 8, 8, 8), and is float32 of"),
-        ("optimizer/0/exp_avg", torch.zeros(32, 8, 8, 8, dtype=torch.double), "and is float64 of shape (32, 8, 8, 8)"),
-        ("optimizer/1/step", torch.zeros(0), "step should be float32 of shape (), and is float32 of shape (0,)"),
-        ("optimizer/1/step", torch.tensor(1), "step should be float32 of shape (), and is int64 of shape ()"),
-        ("optimizer/3/exp_avg_sq", None, "should hold exp_avg, exp_avg_sq, step, and holds step, exp_avg"),
+        ("optimizer/0/exp_avg", torch.zeros(3), "exp_avg should be float32 of shape (32, 8, 8, 8), but is float32 of"),
+        ("optimizer/0/exp_avg", torch.zeros(32, 8, 8, 8, dtype=torch.double), "but is float64 of shape (32, 8, 8, 8)"),
+        ("optimizer/1/step", torch.zeros(0), "step should be float32 of shape (), but is float32 of shape (0,)"),
+        ("optimizer/1/step", torch.tensor(1), "step should be float32 of shape (), but is int64 of shape ()"),
+        ("optimizer/3/exp_avg_sq", None, "should hold exp_avg, exp_avg_sq, step, but holds step, exp_avg"),
         ("initial/3.bias", torch.zeros(()), "initial of 'model'.3.bias should be float32 of shape (2,)"),
         ("initial/3.bias", None, "initial of 'model' lacks 3.bias"),
         ("marked/3.bias", torch.zeros(2, dtype=torch.int64), "marked of 'model'.3.bias should be float32"),

@@ -57,7 +57,7 @@ def test_what_training_adds_is_counted_before_it_begins(monkeypatch: pytest.Monk
     learner = learner_for(net, torch.optim.Adam(net.parameters()))
     monkeypatch.setattr(machine, "free_memory", lambda: 4 * 4 * 111)
     machine.require_memory([learner])
-    with pytest.raises(UsageError, match=r"^2 runs at a time need .* lower --jobs, or smaller sizes need less"):
+    with pytest.raises(UsageError, match=r"^2 runs at a time need .* lower --jobs, or use smaller sizes"):
         machine.require_memory([learner], runs=2)
     monkeypatch.setattr(machine, "free_memory", lambda: 4 * 4 * 111 - 1)
     with pytest.raises(UsageError, match=r"^the run needs 0 MB more for gradients and optimizers"):

@@ -136,7 +136,7 @@ def test_rows_come_back_after_any_history(
 def test_reading_rows_that_are_not_there_is_refused(tmp_path: Path) -> None:
     leaf = leaf_of(save(tmp_path, 1, rows(4, 25)))
     for start, stop in ((3, 5), (20, 26), (9, 9)):
-        with pytest.raises(ValueError, match=r"it holds 4 … 25"):
+        with pytest.raises(ValueError, match=r"it holds only 4 … 25"):
             leaf.read(start, stop)
 
 
@@ -147,7 +147,7 @@ def test_writing_to_what_was_read_leaves_the_checkpoint_alone(tmp_path: Path) ->
 
 
 def test_rows_of_the_wrong_number_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"rows 0 … 6 gave 'x' of shape \(3, 2\), which should begin with 6"):
+    with pytest.raises(ValueError, match=r"rows 0 … 6 returned 'x' of shape \(3, 2\).* 6"):
         save(tmp_path, 1, Rows(0, 6, lambda start, stop: {"x": torch.zeros(3, 2)}))
     assert list(tmp_path.iterdir()) == []
 

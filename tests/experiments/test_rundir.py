@@ -49,9 +49,9 @@ def test_created_directory_opens_with_config_and_versions(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("text", "error", "words"),
     [
-        (None, UsageError, "is no run directory: it has no config.json"),
-        ("{}", UsageError, "is no run directory: its config.json is not one of this version of supple"),
-        ('{"model_type": "llama"}', UsageError, "not one of this version of supple"),
+        (None, UsageError, "is not a run directory: it has no config.json"),
+        ("{}", UsageError, "is not a run directory: its config.json was not written by this version of supple"),
+        ('{"model_type": "llama"}', UsageError, "not written by this version of supple"),
         ("[1]", RunError, "config.json: damaged"),
         ('{"algorithm": "pp', RunError, "config.json: damaged"),
     ],
@@ -72,11 +72,11 @@ def test_an_empty_folder_and_one_where_a_beginning_was_killed_are_taken(tmp_path
 @pytest.mark.parametrize(
     ("edit", "words"),
     [
-        ({"seed": "0"}, r'config\.json: seed should be an integer, and is "0"'),
-        ({"stop_step": True}, "stop_step should be an integer or null, and is true"),
+        ({"seed": "0"}, r'config\.json: seed should be an integer, but is "0"'),
+        ({"stop_step": True}, "stop_step should be an integer or null, but is true"),
         ({"hooks": "fire@0.5"}, "hooks should be a list, each item a text"),
         ({"tasks": [[]]}, r"tasks\[0\] should be an object"),
-        ({"settings": None}, "settings should be an object, and is null"),
+        ({"settings": None}, "settings should be an object, but is null"),
     ],
 )
 def test_an_entry_of_another_type_is_named_though_its_sum_is_right(tmp_path: Path, edit: Any, words: str) -> None:
@@ -114,7 +114,7 @@ def test_logs_cut_back_and_written_again_are_the_logs_that_were_never_cut(tmp_pa
 
 def test_a_log_shorter_than_its_checkpoint_says_is_an_error_that_names_it(tmp_path: Path) -> None:
     run = RunDirectory.create(tmp_path, CONFIG)
-    with run, pytest.raises(RunError, match=r"episodes\.jsonl: 0 bytes, but its checkpoint recorded 9"):
+    with run, pytest.raises(RunError, match=r"episodes\.jsonl: it has 0 bytes, but the checkpoint recorded 9"):
         run.start_logs({"episodes": 9}, 0.0, AGENT_LOGS)
 
 

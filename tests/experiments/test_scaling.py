@@ -67,5 +67,5 @@ def test_one_line_says_what_became_of_it() -> None:
 
 @pytest.mark.parametrize("factor", [0, -1, 1.5, float("nan"), float("inf")])
 def test_a_factor_that_shrinks_nothing_is_refused(factor: float) -> None:
-    with pytest.raises(UsageError, match=r"^--scale must lie above 0 and be 1 at most"):
+    with pytest.raises(UsageError, match=r"^--scale must be above 0 and at most 1"):
         scaled(PPOSettings(), factor)

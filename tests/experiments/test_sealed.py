@@ -33,7 +33,7 @@ def test_what_was_written_is_read_back_without_its_sums(file: Path) -> None:
         ({"settings": {"hidden": [8, 8], "rate": 1e-3, "name": "L"}}, '"settings" was changed'),
         ({"note": None}, '"note" was added'),
         ({SUMS: {}}, '"total_steps" was added'),
-        ({SUMS: [1]}, "'sums' is no object"),
+        ({SUMS: [1]}, "'sums' is not an object"),
     ],
 )
 def test_an_edited_entry_is_refused_by_its_name(file: Path, edit: dict[str, Any], words: str) -> None:
@@ -55,7 +55,7 @@ def test_another_order_and_other_spaces_are_the_same_contents(file: Path) -> Non
 
 def test_without_sums_it_is_of_another_version(file: Path) -> None:
     file.write_text(json.dumps(VALUE))
-    with pytest.raises(UsageError, match=r"x: its config\.json is not one of this version of supple"):
+    with pytest.raises(UsageError, match=r"x: its config\.json was not written by this version of supple"):
         read_json(file, "x")
 
 

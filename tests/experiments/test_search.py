@@ -158,8 +158,8 @@ def test_failed_points_are_not_chosen(tmp_path: Path, worked: Worked) -> None:
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"seeds": (100, 1)}, "search.seeds: results have seed 100 too"),
-        ({"fork_at_task": 1}, "arms that part from a trunk are not tuned"),
+        ({"seeds": (100, 1)}, "search.seeds: seed 100 is also"),
+        ({"fork_at_task": 1}, "forked arms cannot be tuned"),
         (
             {"search": Search({"learning_rate": RATE}, 5, share=0.4), "arms": ("none",)},
             "share 0.4 ends at step 16, within the first task",

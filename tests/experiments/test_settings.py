@@ -36,7 +36,7 @@ def test_seeds_are_numbers_and_ranges(words: str, seeds: tuple[int, ...]) -> Non
 
 @pytest.mark.parametrize("word", ["one", "-1", "1-", "1-2-3", "1.5", ""])
 def test_what_names_no_seed_is_refused(word: str) -> None:
-    with pytest.raises(ValueError, match=f"'{word}' is no seed"):
+    with pytest.raises(ValueError, match=f"'{word}' is neither a seed"):
         seeds_of([word])
 
 

@@ -122,7 +122,7 @@ def test_what_a_suite_needs_is_said_in_one_line(words: list[str], says: str, tmp
 
 
 def test_a_suite_of_another_name_is_not_there() -> None:
-    with pytest.raises(UsageError, match="no suite of this name: did you mean 'sib'"):
+    with pytest.raises(UsageError, match="no suite with this name: did you mean 'sib'"):
         find_suite("sibb")
 
 

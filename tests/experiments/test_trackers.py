@@ -206,7 +206,7 @@ def test_what_goes_wrong_in_a_tracker_is_said_once_and_the_run_goes_on(
     monkeypatch.setattr(Recorder, "send", refuse)
     said: list[str] = []
     train("linear", {**SETTINGS, "log_to": ["wandb"]}, out=tmp_path / "run", warn=said.append)
-    assert said == ["--log-to wandb: ConnectionError: nobody answers; the run goes on without it"]
+    assert said == ["--log-to wandb: ConnectionError: nobody answers; the run continues without it"]
 
 
 def test_a_tracker_that_is_slow_is_not_waited_for(
@@ -241,6 +241,6 @@ def test_runs_of_a_sweep_are_grouped_by_study_and_called_after_arm_and_seed(
 
 def test_a_tracker_that_is_not_installed_is_refused_in_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("supple.experiments.settings.find_spec", lambda name: None)
-    with pytest.raises(UsageError, match=r"--log-to mlflow needs .* pip install 'supple\[mlflow\]'"):
+    with pytest.raises(UsageError, match=r"--log-to mlflow: .*pip install 'supple\[mlflow\]'"):
         train("linear", {**SETTINGS, "log_to": ["mlflow"]}, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()

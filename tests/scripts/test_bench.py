@@ -103,7 +103,7 @@ def test_a_file_with_a_method_of_ones_own_is_enough(bench: Bench, process: Proce
         (["fire@task", "--studies", "cart-poles"], "--studies cart-poles: the suite has cart-pole, nine-rooms"),
         (["fire@task", "snp@task", "--save", "x"], "--save is for the row of one METHOD"),
         (["fire@task", "--check", "x"], "--check takes the method from the row"),
-        (["--check", "nowhere"], "nowhere is no row of the board: it has no row.json"),
+        (["--check", "nowhere"], "nowhere is not a row of the board: it has no row.json"),
         (["fier@task"], "did you mean 'fire'"),
     ],
 )

@@ -51,7 +51,7 @@ WRONG = {
     f"{COMPARE} --vary lamb=1": "--vary lamb=1: no setting 'lamb': did you mean 'lam'?",
     f"{COMPARE} --n-hidden 9 --vary lam=0,1": "λ = 1 > 0 with n_hidden = 9 > n_out = 8",
     f"{COMPARE} --arm fire@task": "never fires: the run has 0 task switches",
-    f"{COMPARE} --hook fire@2": "--hook belongs to a single run; in a comparison every --arm names its hooks",
+    f"{COMPARE} --hook fire@2": "--hook is for single runs",
 }
 
 

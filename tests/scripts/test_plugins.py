@@ -188,7 +188,7 @@ def test_a_comparison_knows_its_plug_ins_in_every_worker_and_in_its_report(ask: 
     assert len(applied) == 1
     code, said = ask("resume both")
     assert (code, said.count("\n")) == (2, 1)
-    assert "both was begun with a plug-in, which has to be named again: --plugin parts.py --plugin dice.py" in said
+    assert "both was started with a plug-in that must be named again: add --plugin parts.py --plugin dice.py" in said
     code, said = ask("report both")
     assert (code, said.count("\n")) == (2, 1)
     assert "unknown kind of run 'dice'" in said
@@ -204,11 +204,11 @@ def test_who_goes_on_with_other_plug_ins_is_told_which(ask: Ask) -> None:
     Path("elsewhere").mkdir()
     Path("elsewhere/parts.py").write_text(PARTS + "\n")
     for words, complaint in {
-        "resume run": "has to be named again: --plugin parts.py",
-        "doctor run": "has to be named again: --plugin parts.py",
-        "resume run --plugin dice.py": "has to be named again: --plugin parts.py",
-        "resume run --plugin parts.py --plugin dice.py": "was begun without --plugin dice.py: leave it out",
-        "resume run --plugin elsewhere/parts.py": f", and was {recorded['parts.py'][:12]}…: put that one back",
+        "resume run": "must be named again: add --plugin parts.py",
+        "doctor run": "must be named again: add --plugin parts.py",
+        "resume run --plugin dice.py": "must be named again: add --plugin parts.py",
+        "resume run --plugin parts.py --plugin dice.py": "was started without --plugin dice.py",
+        "resume run --plugin elsewhere/parts.py": f", but was {recorded['parts.py'][:12]}…; restore that version",
     }.items():
         code, said = ask(words)
         assert (code, said.count("\n")) == (2, 1)
@@ -230,9 +230,9 @@ BROKEN = {
     "x = 1": "it registers nothing",
     f"{BEGIN}('halve'){MINE}": "intervention 'halve' is registered twice",
     f"{BEGIN}('fire'){MINE}": "intervention 'fire' is registered twice",
-    f"{BEGIN}('my method'){MINE}": "'my method' has a name that cannot",
-    f"{BEGIN}('mine')\ndef mine(): ...": "the intervention 'mine' is no Intervention",
-    "import gymnasium; gymnasium.register('CartPole-v1', entry_point='a:B')": "takes the place of the environment",
+    f"{BEGIN}('my method'){MINE}": "'my method' cannot be typed",
+    f"{BEGIN}('mine')\ndef mine(): ...": "the intervention 'mine' should be of type Intervention",
+    "import gymnasium; gymnasium.register('CartPole-v1', entry_point='a:B')": "replaces the environment",
 }
 
 
@@ -250,14 +250,14 @@ def test_a_broken_plug_in_is_told_in_one_line_and_nothing_is_written(code: str, 
     ("words", "complaint"),
     {
         "--plugin there_is_none.py": "there is no such file",
-        "--plugin there_is_none": "there is no package of this name here",
-        "--plugin .": "there is no package of this name here",
+        "--plugin there_is_none": "there is no package with this name here",
+        "--plugin .": "there is no package with this name here",
         "--plugin folder.py": "not a plain file",
-        "--plugin my-method.py": "letters, digits and _, not 'my-method'",
-        "--plugin random.py": "a module 'random' is there already: give the file another name",
-        "--plugin parts.py --plugin parts.py": "a plug-in of this name is given twice",
+        "--plugin my-method.py": "'my-method' cannot be imported",
+        "--plugin random.py": "a module 'random' already exists",
+        "--plugin parts.py --plugin parts.py": "a plug-in with this name is given twice",
         "--plugin parts.py --plugin": "--plugin needs a value",
-        "--env there_is_none:Mine-v0": "--env there_is_none: there is no package of this name here",
+        "--env there_is_none:Mine-v0": "--env there_is_none: there is no package with this name here",
     }.items(),
 )
 def test_what_is_no_plug_in_is_told_in_one_line(words: str, complaint: str, ask: Ask) -> None:
@@ -277,5 +277,5 @@ def test_an_environment_of_a_module_is_a_plug_in_by_another_name(ask: Ask, monke
     assert (config["tasks"][0]["env"], [*config["plugins"]]) == ("Pole-v0", ["parts"])
     code, said = ask("resume run")
     assert (code, said.count("\n")) == (2, 1)
-    assert "has to be named again: --plugin parts " in said
+    assert "must be named again: add --plugin parts " in said
     assert ask("resume run --plugin parts")[0] == 0

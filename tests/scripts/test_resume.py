@@ -83,4 +83,4 @@ def test_a_checkpoint_of_an_older_version_is_refused_in_one_line(
             manifest.write_text(manifest.read_text().replace("supple checkpoint 3", "supple checkpoint 2"))
     stderr = capsys.readouterr().err
     assert (stop.value.code, stderr.count("\n")) == (1, 1)
-    assert "written by another version of supple, as 'supple checkpoint 2'" in stderr
+    assert "written by another version of supple as 'supple checkpoint 2'" in stderr

@@ -115,4 +115,4 @@ def test_a_report_names_the_line_of_a_log_that_was_changed(unfinished: Path, ask
     file.write_text("\n".join([first, json.dumps(json.loads(rest[0]) | {"step": "ten"}), *rest[1:]]) + "\n")
     code, said = ask("report", unfinished)
     assert code in (1, 2)
-    assert said == f"supple: {file}, line 2: 'step' should be an integer, and is \"ten\"\n"
+    assert said == f"supple: {file}, line 2: 'step' should be an integer, but is \"ten\"\n"

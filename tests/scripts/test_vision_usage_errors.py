@@ -27,7 +27,7 @@ WRONG = {
     "vision --out OUT": "which benchmark? (`supple train vision BENCHMARK …`; benchmarks: permuted-mnist, ",
     "vision permuted-mnist": "--out is missing",
     f"{MNIST} --batchsize 4": "unknown option --batchsize, did you mean --batch-size?",
-    f"{MNIST} --seeds 0 one": "--seeds: 'one' is no seed (0 or more) and no range of seeds (0-4)",
+    f"{MNIST} --seeds 0 one": "--seeds: 'one' is neither a seed",
     f"{MNIST} --learning-rate fast": "--learning-rate: 'fast' is not a number",
     f"{MNIST} --network resnet": "--network: 'resnet' is none of 'mlp', 'cnn'",
     f"{MNIST} --stream permutations": "--stream: 'permutations' is none of",
@@ -69,7 +69,7 @@ WRONG = {
     f"{MNIST} --hook 'swap(activation=crelu)@task'": "crelu",
     f"{MNIST} --hook critic/fire@task": "unknown learner 'critic'",
     f"{MNIST} --hook 'fire@when:dormant>0.5'": "unknown metric 'dormant'",
-    f"{MNIST} --seeds 0 1 --hook 'fire@when:dormant_fraction>0.5'": "one seed meets a condition and another does not",
+    f"{MNIST} --seeds 0 1 --hook 'fire@when:dormant_fraction>0.5'": "a condition (when:) is not possible",
     # what does not go together
     f"{SPLIT} --shock-every 2 --compile on": "--compile on does not go with --shock-every",
     f"{MNIST} --replay 10": "--replay goes with tasks of their own classes",

@@ -62,13 +62,13 @@ def test_p_values_are_corrected_over_the_arms_of_a_measure_alone() -> None:
 
 def test_the_verdict_says_what_is_told_apart_how_far_and_what_is_not() -> None:
     fire, snp = verdict(differences([CLEAR]))
-    assert fire == "fire against none, 5 seeds: return is higher, 101.8 [95.5, 108.1] (p < .001 after Holm)."
-    assert snp == "snp against none, 5 seeds: it cannot be told apart in return (about 169 seeds needed)."
+    assert fire == "fire against none, 5 seeds: return is higher: 101.8 [95.5, 108.1] (p < .001 after Holm)."
+    assert snp == "snp against none, 5 seeds: no significant difference in return (about 169 seeds needed)."
 
 
 def test_one_seed_tells_nothing() -> None:
     found = differences([measure(none=[1.0], fire=[100.0])])
-    assert verdict(found) == ["fire against none, 1 seed: nothing can be told from chance."]
+    assert verdict(found) == ["fire against none, 1 seed: any difference may be due to chance."]
     (table,) = tables(found)
     assert table.header == ["arm", "measure", "difference"]
     assert table.rows == [["fire", "return", "99"]]
@@ -89,7 +89,7 @@ def test_nothing_is_claimed_where_the_interval_covers_0(none, fire, snp) -> None
 
 def test_lower_shares_are_told_in_points_of_percent() -> None:
     (line,) = verdict(differences([measure("accuracy", True, "lr 1", none=[0.5, 0.6, 0.7], fire=[0.4, 0.5, 0.61])]))
-    assert line.startswith("lr 1: fire against none, 3 seeds: accuracy is lower, −9.7 [−11.1, −8.2] points of %")
+    assert line.startswith("lr 1: fire against none, 3 seeds: accuracy is lower: −9.7 [−11.1, −8.2] percentage points")
 
 
 def test_sign_flips_have_a_column_from_six_seeds_on() -> None:

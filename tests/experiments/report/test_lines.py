@@ -25,18 +25,18 @@ def test_lines_as_runs_write_them_are_read(tmp_path: Path, log: str) -> None:
 @pytest.mark.parametrize(
     ("log", "edit", "words"),
     [
-        ("metrics", {"step": None}, "'step' should be an integer, and is null"),
+        ("metrics", {"step": None}, "'step' should be an integer, but is null"),
         ("metrics", {"step": -1}, "'step' is -1"),
-        ("metrics", {"loss": "low"}, "'loss' should be a number or null, and is \"low\""),
+        ("metrics", {"loss": "low"}, "'loss' should be a number or null, but is \"low\""),
         ("metrics", {"step": 10**30}, "'step' is too large"),
-        ("metrics", {"task": 2}, "it is of task 2, but config.json lists 2 tasks"),
-        ("metrics", {"task": True}, "'task' should be an integer, and is true"),
-        ("episodes", {"return": []}, "'return' should be a number, and is a list of 0"),
-        ("episodes", {"env": 3}, "'env' should be a text, and is 3"),
-        ("events", {"event": 1}, "'event' should be a text, and is 1"),
-        ("events", {"before": {"dfi": "x"}}, "'before' should hold numbers, and holds \"x\""),
-        ("events", {"contract": []}, "'contract' should be an object, and is a list of 0"),
-        ("tasks", {"accuracies": [0.5, {}]}, "'accuracies' should hold numbers, and holds an object of 0"),
+        ("metrics", {"task": 2}, "it belongs to task 2, but config.json lists 2 tasks"),
+        ("metrics", {"task": True}, "'task' should be an integer, but is true"),
+        ("episodes", {"return": []}, "'return' should be a number, but is a list of 0"),
+        ("episodes", {"env": 3}, "'env' should be a text, but is 3"),
+        ("events", {"event": 1}, "'event' should be a text, but is 1"),
+        ("events", {"before": {"dfi": "x"}}, "'before' should hold numbers, but holds \"x\""),
+        ("events", {"contract": []}, "'contract' should be an object, but is a list of 0"),
+        ("tasks", {"accuracies": [0.5, {}]}, "'accuracies' should hold numbers, but holds an object of 0"),
     ],
 )
 def test_a_line_that_cannot_be_one_is_named_by_its_number(tmp_path: Path, log: str, edit: Any, words: str) -> None:

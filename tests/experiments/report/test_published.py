@@ -37,7 +37,7 @@ def test_published_numbers_are_read_with_their_source(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("edit", "words"),
     [
-        ({"rows": {"none": "7"}}, 'published.rates.rows.none should be a finite number, and is "7"'),
+        ({"rows": {"none": "7"}}, 'published.rates.rows.none should be a finite number, but is "7"'),
         ({"source": None}, "published.rates.source should be a text"),
         ({"table": 2}, "published.rates.table is unknown"),
     ],

@@ -172,5 +172,5 @@ def test_a_resumed_run_refuses_other_data(bench: Any, whole: Path, tmp_path: Pat
     config = sealed.read_json(run / "config.json", "")
     name = next(iter(config["data"]))
     sealed.write_json(run / "config.json", {**config, "data": {**config["data"], name: "something else"}})
-    with pytest.raises(RunError, match="was begun with other data"):
+    with pytest.raises(RunError, match="was started with other data"):
         dispatch(["resume", str(run)])

@@ -231,7 +231,7 @@ def test_arms_and_variants_are_compared_and_reported(
     dispatch(["report", str(out)])
     page = (out / "report/index.html").read_text()
     assert "Deep linear networks: random → reversal → random" in page
-    for expected in ("Difference to none", "forgetting", "1 reversal", "lam 1.0, fire@task", "What intervened", "≈ λI"):
+    for expected in ("Difference to none", "forgetting", "1 reversal", "lam 1.0, fire@task", "Interventions", "≈ λI"):
         assert expected in page
     scores = json.loads((out / "report/scores.json").read_text())
     assert [each["variant"] for each in scores["variants"]] == [{"lam": 0.0}, {"lam": 1.0}]

@@ -255,7 +255,7 @@ def test_data_that_changed_since_are_not_trained_on(lab: Any, folder: Path, tmp_
         start = 16 if size > 1 else 8
         short = content[:4] + (100).to_bytes(4) + content[8:start] + content[start : start + 100 * size]
         (moved / file).write_bytes(short)
-    with pytest.raises(RunError, match=r"was begun with other data: .* 120 .*; here are .* 100 "):
+    with pytest.raises(RunError, match=r"was started with other data: .* 120 .*; the data here are .* 100 "):
         train(tmp_path / "run", lambda _: None, print)
 
 

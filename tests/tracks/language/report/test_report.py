@@ -140,7 +140,7 @@ def test_gap_of_none_to_the_best_arm_is_told_for_each_start_in_one_line(tmp_path
 def test_every_arm_is_compared_with_none_within_its_start(tmp_path):
     text = printed(warm_start(tmp_path / "c"))
     assert "Difference to none" in text
-    assert "start best: fire against none, 2 seeds: it cannot be told apart in final val loss" in text
+    assert "start best: fire against none, 2 seeds: no significant difference in final val loss" in text
     assert text.count("reset against none") == 2
 
 
@@ -178,7 +178,7 @@ def test_unfinished_runs_and_missing_seeds_are_named_and_enter_no_final_number(t
 
 def test_a_comparison_without_a_begun_arm_is_refused_in_one_line(tmp_path):
     write_plan(tmp_path / "c", "sft", ["none"], [0])
-    with pytest.raises(ValueError, match="no arm has begun yet"):
+    with pytest.raises(ValueError, match="no arm has started yet"):
         build_report(tmp_path / "c")
 
 
@@ -261,7 +261,7 @@ def test_single_runs_go_side_by_side_named_after_what_differs(tmp_path):
 
 def test_runs_of_different_kinds_do_not_go_side_by_side(tmp_path):
     clip = write_run(tmp_path / "clip", "clip", [("mnist", 5)], {0: {"val_loss": 2.0}, 5: {"val_loss": 1.0}})
-    with pytest.raises(ValueError, match="runs of sft and clip do not go side by side"):
+    with pytest.raises(ValueError, match="runs of sft and clip cannot be shown side by side"):
         build_report(sft(tmp_path / "a", 1e-5), clip, out=tmp_path / "out")
 
 
