@@ -1,4 +1,4 @@
-"""supple language: the older spelling of `supple train pretrain`, sft, clip and continual; and balancing a model.
+"""Balance a language model (sib). For the kinds pretrain, sft, clip and continual, the same as `supple train`.
 
 supple language pretrain --preset warm-start-gpt-small --hook "fire(steps=5)@task" --out runs/g
 supple language sib --model smollm2 --retain gsm8k.jsonl --out runs/balanced

@@ -1,4 +1,4 @@
-"""supple list: what there is, by name.
+"""List everything that has a name: interventions, environments, presets and the rest.
 
 supple list
 supple list interventions
@@ -27,9 +27,9 @@ Rows = Iterable[tuple[str, str]]
 @dataclass(kw_only=True)
 class Options:
     topics: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="TOPIC")] = ()
-    """What to list; nothing: all but games."""
+    """Topic to list. Without one, all but games are listed."""
     plugin: Plugins = ()
-    """A plug-in, a file or a package, whose own things are to be listed too."""
+    """Python file or package whose registrations are listed too."""
 
 
 def first_sentence(thing: object) -> str:
@@ -37,7 +37,7 @@ def first_sentence(thing: object) -> str:
 
 
 def parameters(thing: Callable[..., object]) -> str:
-    """Return the signature as a user would type it: name(parameter=default, …)."""
+    """Return the parameters as a user would type them: parameter=default, …"""
     items = inspect.signature(thing).parameters.values()
     return ", ".join(p.name if p.default is p.empty else f"{p.name}={p.default}" for p in items if p.name != "self")
 
@@ -59,10 +59,10 @@ def activations() -> Rows:
 
 
 def activation_properties() -> Table:
-    """Return properties as computed at the default parameters; docs/reference/activations.md explains the columns."""
+    """Return a table of the properties at default parameters. docs/reference/activations.md explains the columns."""
     from supple.interventions import activation, activation_registry, properties
 
-    table = Table(title="their properties at these parameters", title_justify="left", title_style="bold", box=None)
+    table = Table(title="properties at these parameters", title_justify="left", title_style="bold", box=None)
     table.add_column("", style="cyan")
     for column in ("floor", "s̄", "dead band"):
         table.add_column(column, justify="right")
@@ -82,7 +82,7 @@ def metrics() -> Rows:
     from supple.metrics import METRICS
 
     for name, metric in METRICS.items():
-        yield name, metric.about + (" [costly: only where it is asked for]" if metric.costly else "")
+        yield name, metric.about + (" [costly: computed only on request]" if metric.costly else "")
 
 
 def environments() -> Rows:
@@ -92,8 +92,11 @@ def environments() -> Rows:
         yield name, resolve_env(name)
     for plugin in plugins.loaded():
         for name in plugin.registered["environment"]:
-            yield name, f"of {plugin.name}"
-    yield "…", "any other registered Gymnasium id: vectors for ppo and sac, images and discrete actions for dqn"
+            yield name, f"registered by {plugin.name}"
+    yield (
+        "…",
+        "any other registered Gymnasium id: vectors for ppo and sac, images or vectors with discrete actions for dqn",
+    )
     yield "…", "Atari games for dqn: supple list games"
 
 
@@ -166,9 +169,7 @@ def main(args: Sequence[str]) -> None:
     options = parse(Options, None, args, "supple list", "What there is, by name.")
     for topic in options.topics or (name for name in TOPICS if name not in LONG):
         if topic not in TOPICS:
-            raise UsageError(
-                f"nothing to list under {topic!r}{did_you_mean(topic, TOPICS)} (topics: {', '.join(TOPICS)})"
-            )
+            raise UsageError(f"unknown topic {topic!r}{did_you_mean(topic, TOPICS)} (known: {', '.join(TOPICS)})")
         table = Table(title=topic, title_justify="left", title_style="bold", box=None, show_header=False)
         table.add_column(style="cyan")
         table.add_column()

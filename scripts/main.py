@@ -35,7 +35,7 @@ COMMANDS = (
 
 
 def dispatch(args: Sequence[str]) -> None:
-    """Hand the command line to the script it names."""
+    """Pass the command line to the script that it names."""
     if not args or args[0] in ("-h", "--help"):
         print((__doc__ or "").strip())
         return
@@ -48,7 +48,7 @@ def dispatch(args: Sequence[str]) -> None:
 
 def main() -> None:
     with watching():
-        from supple.scripts.console import run  # takes a moment, which an interruption may fall into
+        from supple.scripts.console import run  # takes a moment, during which an interruption may come
 
         run(dispatch)
 

@@ -1,4 +1,4 @@
-"""supple train: train one run of any kind, with hooks.
+"""Train one run: an agent or a network on a stream of changing tasks, with interventions.
 
   supple train ppo --env halfcheetah --steps 1_000_000 --hook fire@0.5 --out runs/a
   supple train dqn --env asterix --steps 2_500_000 --hook fire@0.5 --out runs/c
@@ -8,7 +8,7 @@
   supple train linear --tasks semantic,reversal --hook "rebalance(lam=5)@task" --out runs/k
   torchrun --nproc-per-node 2 -m supple.scripts.train pretrain --preset warm-start-gpt --out runs/g
 
-`supple resume DIR` goes on with one that was interrupted.
+`supple resume DIR` continues a run that was interrupted.
 """
 
 from collections.abc import Sequence
@@ -34,14 +34,14 @@ def main(args: Sequence[str]) -> None:
     about = preset.about if preset else kind.about
     options = parse(Options, kind.settings_class(), what.options, what.prog, about, default)
 
-    from supple.experiments import distributed  # PyTorch, which help texts do without
+    from supple.experiments import distributed  # imports PyTorch, which help does not need
     from supple.experiments.runs import create
     from supple.experiments.settings import device_here
 
     settings, _, _ = shrunk(options.settings, options.scale)
     if distributed.first():
         create(options.out, kind.name, settings, typed("supple train", args), warn)
-    # the others wait in here until the first has made the folder
+    # other processes wait here until the first has made the folder
     with distributed.processes(device_here(getattr(settings, "device", "cpu"))):
         resume.finish_run(options.out)
 

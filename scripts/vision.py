@@ -1,4 +1,4 @@
-"""supple vision: the older spelling of `supple train vision`.
+"""Train classifiers: the older spelling of `supple train vision`.
 
 supple vision permuted-mnist --activation relu --seeds 0-4 --out runs/p
 """

@@ -144,7 +144,7 @@ def test_what_fails_is_set_aside_and_the_rest_goes_on(file: Path, process: Proce
     jobs = open_sweep(out)
     assert {job.variant["learning_rate"] for job in jobs if job.failed} == {1e30}
     assert all((job.outcome or {}).get("outcome") == "finished" for job in jobs if job.variant["learning_rate"] < 1)
-    assert f"could not begin without them; `supple resume {out} --retry-failed` tries them again" in said
+    assert f"that depend on them did not start; `supple resume {out} --retry-failed` trains them again" in said
     assert ended(process(["worker", str(out)], errors)) == 1
     assert "--retry-failed" in errors.read_text()
 
@@ -168,8 +168,8 @@ def test_a_dry_run_says_what_would_be_and_leaves_nothing(
         ("sweep --out OUT", "A sweep file, in TOML"),
         ("sweep nowhere.toml --out OUT", "there is no sweep file nowhere.toml"),
         ("sweep FILE --out OUT --jobs -1", "--jobs must be 0"),
-        ("worker OUT", "holds no run"),
-        ("worker FILE", "holds no run"),
+        ("worker OUT", "contains no run"),
+        ("worker FILE", "contains no run"),
     ],
 )
 def test_wrong_usage_is_one_line(file: Path, process: Process, tmp_path: Path, words: str, says: str) -> None:
