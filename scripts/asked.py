@@ -12,7 +12,7 @@ from supple.experiments import plugins
 from supple.experiments.errors import UsageError
 from supple.experiments.kinds import Kind, Preset, all_kinds, presets_of
 from supple.registry import did_you_mean
-from supple.scripts.console import warn
+from supple.scripts.console import described, warn
 
 S = TypeVar("S")
 Plugins = Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="FILE|PACKAGE")]
@@ -45,6 +45,20 @@ class Asked(NamedTuple):
         """Return the settings that apply where the command line gives none."""
         return self.kind.settings_class()(**(self.preset.settings if self.preset else {}))
 
+    def about(self, doc: str | None) -> str:
+        """Return the description of what is asked for, with its examples in the docstring of the command."""
+        shown = examples(doc, " ".join(self.prog.split()[:3])) or [f"  {self.prog} --out runs/a"]
+        return "\n".join([(self.preset or self.kind).about, "", *shown])
+
+    def explain(self, doc: str | None) -> None:
+        """Print what to type next, for a command line that ends with the kind or the benchmark."""
+        lines = [f"{self.prog}: {self.about(doc)}"]
+        if found := {} if self.preset else presets_of(self.kind.name):
+            width = max(map(len, found)) + 2
+            lines += ["", "presets:", *(f"  {name:{width}}{preset.about}" for name, preset in found.items())]
+        lines += ["", f"`{self.prog} --help` lists all options, `supple list` the names that they accept."]
+        print("\n".join(lines))
+
 
 def asked(command: str, args: Sequence[str]) -> Asked:
     """Return what the words after `supple COMMAND` ask for.
@@ -73,8 +87,18 @@ def asked(command: str, args: Sequence[str]) -> Asked:
     if named not in known:
         if named in (every := presets_of()):
             raise UsageError(f"--preset {named}: a preset of {every[named].kind}, not of {name}")
-        raise UsageError(f"unknown preset {named!r}{did_you_mean(named, every)} (known: {', '.join(every)})")
+        own = f"presets of {name}: {', '.join(known)}" if known else f"{name} has no presets"
+        raise UsageError(f"unknown preset {named!r}{did_you_mean(named, known)} ({own})")
     return Asked(kind, known[named], rest, prog)
+
+
+def examples(doc: str | None, words: str) -> list[str]:
+    """Return the lines of a docstring with commands that begin with these words."""
+    found: list[str] = []
+    for line in described(doc).splitlines():
+        if f"{line.strip()} ".startswith(f"{words} ") or (found and found[-1].endswith("\\")):
+            found.append(line)
+    return found
 
 
 def shrunk(settings: Any, scale: float, arms: tuple[str, ...] = ()) -> tuple[Any, tuple[str, ...], float]:

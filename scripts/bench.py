@@ -52,7 +52,7 @@ class Options:
 
 
 def main(args: Sequence[str]) -> None:
-    options = parse(Options, None, args, "supple bench", __doc__ or "")
+    options = parse(Options, None, args, "supple bench", __doc__)
     load_plugins(args)
     own = [word for word in options.methods if word.endswith(".py")]
     hooks = tuple(word for word in options.methods if word not in own)

@@ -16,7 +16,7 @@ from rich.table import Table
 
 from supple.experiments import plugins
 from supple.experiments.errors import RunError, UsageError
-from supple.scripts.console import parse, run, screen
+from supple.scripts.console import explain, parse, run, screen
 
 MARKS = {"kept": "✓", "broken": "✗", "refused": "–"}
 
@@ -31,9 +31,9 @@ class Options:
 
 def main(args: Sequence[str]) -> None:
     if not args:
-        print((__doc__ or "").strip())
+        explain(__doc__, "supple check")
         return
-    options = parse(Options, None, args, "supple check", (__doc__ or "").strip())
+    options = parse(Options, None, args, "supple check", __doc__)
     own = plugins.load(options.file, "FILE").registered["intervention"]
     if not own and not options.calls:
         raise UsageError(f"{options.file} registers no intervention: nothing can be checked")

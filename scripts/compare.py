@@ -4,10 +4,13 @@
   supple compare ppo --sequence hopper,ant --cycles 2 --steps-per-task 500_000 \\
       --fork-at 0.5 --arm none --arm fire@task --arm "snp(lam=0.5)@task" --seeds 0-4 --out runs/y
   supple compare dqn --preset fire-atari-small --out runs/z
+  supple compare sac --preset fire-humanoid-small --out runs/h
   supple compare vision warm-start --data DIR --fork-at-task 1 --arm none --arm fire --seeds 0 1 2 --out runs/w
   supple compare pretrain --preset warm-start-gpt-small --out runs/g
   supple compare sft --model smollm2 --learn chem.jsonl --retain gsm8k.jsonl \\
       --vary learning_rate=1e-5,1e-4 --vary epochs=1,3 --arm none --arm sib@start --out runs/s
+  supple compare clip --arm none --arm "l2_init(strength=1e-3)" --seeds 0-2 --out runs/c
+  supple compare continual --preset moram-small --out runs/m
   supple compare linear --tasks semantic,reversal --arm none --arm "rebalance(lam=5)@task" --out runs/v
 
 An arm is a hook, or several joined by " + ". A hook without a schedule is applied at the fork point. A fork point at
@@ -25,7 +28,7 @@ from supple.experiments.errors import UsageError
 from supple.experiments.settings import SeedsOption
 from supple.scripts import resume
 from supple.scripts.asked import Asked, Options, asked, load_plugins, resumed, shrunk, table_of_kinds
-from supple.scripts.console import parse, run, typed, warn
+from supple.scripts.console import described, parse, run, typed, warn
 from supple.scripts.vary import read_vary
 
 if TYPE_CHECKING:
@@ -62,12 +65,15 @@ class SeveralRuns(CompareOptions[S]):
 def main(args: Sequence[str]) -> None:
     if not args or args[0] in ("-h", "--help"):
         load_plugins(args)
-        print(f"{(__doc__ or '').strip()}\n\n{table_of_kinds()}")
+        print(f"{described(__doc__)}\n\n{table_of_kinds()}")
         return
     if (words := resumed(args)) is not None:
         resume.main(words)
         return
     what = asked("compare", args)
+    if not what.options:
+        what.explain(__doc__)
+        return
     options = read(what)
 
     from supple.experiments.comparison import create  # imports PyTorch, which help does not need
@@ -84,9 +90,9 @@ def read(what: Asked) -> Any:
     settings, known = what.settings(), kind.settings_class()
     start: dict[str, Any] = {"settings": settings, "out": tyro.MISSING, "preset": preset and preset.name}
     if hasattr(settings, "seeds"):
-        return parse(CompareOptions, known, words, prog, "Fork, and compare arms.", CompareOptions(**start))
+        return parse(CompareOptions, known, words, prog, what.about(__doc__), CompareOptions(**start))
     default = SeveralRuns(**start, seeds=preset.seeds if preset else (0,))
-    options = parse(SeveralRuns, known, words, prog, "Fork, and compare arms.", default)
+    options = parse(SeveralRuns, known, words, prog, what.about(__doc__), default)
     if kind.counted_seeds and len(options.seeds) == 1 and options.seeds[0] > 0:
         n = options.seeds[0]
         warn(f"--seeds {n} means the single seed {n}; for {n} seeds, type --seeds 0-{n - 1}")

@@ -99,7 +99,7 @@ def parse(
     settings: type | None,
     args: Sequence[str],
     prog: str,
-    description: str,
+    description: str | None,
     default: Any = None,
     flags: bool = False,
 ) -> Any:
@@ -113,22 +113,44 @@ def parse(
     """
     wanted = kind if settings is None else kind[settings]
     options: dict[str, Any] = {} if default is None else {"default": default}
-    errors = io.StringIO()
-    try:
-        with contextlib.redirect_stderr(errors):
-            return tyro.cli(
-                wanted,
-                args=list(args),
-                prog=prog,
-                description=description,
-                registry=NUMBERS,
-                config=(tyro.conf.FlagCreatePairsOff if flags else tyro.conf.FlagConversionOff,),
-                **options,
-            )
-    except SystemExit as stop:
-        if not stop.code:
-            raise
-        raise UsageError(plainly(errors.getvalue(), args)) from None
+
+    def read(words: Sequence[str]) -> tuple[Any, str]:
+        """Return what the words say, and the reason if tyro refuses them."""
+        errors = io.StringIO()
+        try:
+            with contextlib.redirect_stderr(errors):
+                found = tyro.cli(
+                    wanted,
+                    args=list(words),
+                    prog=prog,
+                    description=described(description),
+                    registry=NUMBERS,
+                    config=(tyro.conf.FlagCreatePairsOff if flags else tyro.conf.FlagConversionOff,),
+                    **options,
+                )
+        except SystemExit as stop:
+            if not stop.code:
+                raise
+            return None, plainly(errors.getvalue(), args)
+        return found, ""
+
+    found, refusal = read(args)
+    if missing := re.match(r"(--[\w-]+) is missing", refusal):  # tyro names a missing option before an unknown one
+        other = read([*args, missing[1], "."])[1]
+        refusal = other if other.startswith("unknown option") else refusal
+    if refusal:
+        raise UsageError(f"{refusal} (`{prog} --help` lists all)" if refusal.startswith("unknown option") else refusal)
+    return found
+
+
+def described(doc: str | None) -> str:
+    """Return a module's docstring with its commands indented, which ruff undoes if all other lines are indented."""
+    return re.sub(r"^(?=supple |torchrun )", "  ", (doc or "").strip(), flags=re.MULTILINE)
+
+
+def explain(doc: str | None, prog: str) -> None:
+    """Print the description and the examples of a command, for a command line without arguments."""
+    print(f"{prog}: {described(doc)}\n\n`{prog} --help` lists all options.")
 
 
 MOST_DIGITS = 40  # of an integer that are read: longer ones are too large in any case
@@ -141,8 +163,9 @@ REFUSALS = (
     (r"Error parsing (--[\w-]+).* \1 [^ ]*FLOAT", "{0}: '{given}' is not a number"),
     (r"invalid choice .* for argument '(--[\w-]+)'. Expected one of \((.*)\)", "{0}: '{given}' is not one of {1}"),
     (r"Missing value for argument '(--[\w-]+)'", "{0} needs a value"),
+    (r"Missing value for argument '([\w-]+)'", "{0} is missing"),
     (r"Required options Missing from .*?: (--\S+) [A-Z]+ (.*?) \(required\)", "{0} is missing: {1}"),
-    (r"Required options Missing from (.*?): [A-Z]+ (.*?) \(required\)", "{0} what? {1}"),
+    (r"Required options Missing from .*?: ([A-Z|]+) (.*?) \(required\)", "{0} is missing: {1}"),
     (r"Unrecognized options: ([^\s,]+).*Perhaps you meant: (--[\w-]+)", "unknown option {0}, did you mean {1}?"),
     (r"Unrecognized options: ([^\s,]+)", "unknown option {0}"),
     (r"Error parsing (--[\w-]+): (.*?) Argument helptext", "{0}: {1}"),

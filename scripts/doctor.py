@@ -22,7 +22,7 @@ import tyro
 from supple.experiments.errors import RunError, UsageError
 from supple.experiments.settings import positive
 from supple.scripts.asked import Plugins, load_plugins
-from supple.scripts.console import parse, run, screen, warn
+from supple.scripts.console import explain, parse, run, screen, warn
 
 
 @dataclass(kw_only=True)
@@ -60,9 +60,9 @@ Stages = Iterator[tuple[int | None, Mapping[str, Any]]]  # step (None if there i
 
 def main(args: Sequence[str]) -> None:
     if not args:
-        print((__doc__ or "").strip())
+        explain(__doc__, "supple doctor")
         return
-    options = parse(Options, None, args, "supple doctor", __doc__ or "")
+    options = parse(Options, None, args, "supple doctor", __doc__)
     load_plugins(args)
     positive(**{"--updates": options.updates, "--steps": options.steps, "--threads": options.threads})
     if options.out and options.out.exists() and (not options.out.is_dir() or any(options.out.iterdir())):

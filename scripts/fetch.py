@@ -263,7 +263,7 @@ def main(args: Sequence[str]) -> None:
         for name, collection in COLLECTIONS.items():
             screen.print(f"{name}: {collection.about}", markup=False, highlight=False)
         return
-    options = parse(Options, None, args, "supple fetch", __doc__ or "")
+    options = parse(Options, None, args, "supple fetch", __doc__)
     if options.name not in COLLECTIONS:
         raise UsageError(
             f"unknown collection {options.name!r}{did_you_mean(options.name, COLLECTIONS)} "

@@ -47,7 +47,7 @@ class FigureOptions:
 def main(args: Sequence[str]) -> None:
     if not args or args[0] in ("-h", "--help"):
         commands = {"train": "the same as `supple train linear`", **FIGURES, "figures": "all of these figures"}
-        print("\n".join([(__doc__ or "").strip(), "", *(f"  {name:9}{about}" for name, about in commands.items())]))
+        print("\n".join([(__doc__).strip(), "", *(f"  {name:9}{about}" for name, about in commands.items())]))
     elif (words := resumed(args)) is not None:
         resume.main(words)
     elif args[0] == "train":

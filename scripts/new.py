@@ -21,7 +21,7 @@ import tyro
 
 from supple.experiments import files, plugins
 from supple.experiments.errors import UsageError
-from supple.scripts.console import parse, run, screen
+from supple.scripts.console import explain, parse, run, screen
 
 USE = {
     "intervention": "--steps 16_384 --hook {name}@0.5",
@@ -42,9 +42,9 @@ class Options:
 
 def main(args: Sequence[str]) -> None:
     if not args:
-        print((__doc__ or "").strip())
+        explain(__doc__, "supple new")
         return
-    options = parse(Options, None, args, "supple new", (__doc__ or "").strip())
+    options = parse(Options, None, args, "supple new", __doc__)
     what, name = options.what, options.name
     if not re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII) or iskeyword(name):
         raise UsageError(f"NAME must consist of letters, digits and _ and be importable in Python, got {name!r}")

@@ -18,7 +18,7 @@ import tyro
 
 from supple.experiments.errors import UsageError
 from supple.scripts.asked import Plugins, load_plugins
-from supple.scripts.console import parse, run, screen, warn
+from supple.scripts.console import explain, parse, run, screen, warn
 
 
 @dataclass(kw_only=True)
@@ -32,9 +32,12 @@ class Options:
 
 
 def main(args: Sequence[str]) -> None:
-    options = parse(Options, None, args, "supple report", __doc__ or "")
+    if not args:
+        explain(__doc__, "supple report")
+        return
+    options = parse(Options, None, args, "supple report", __doc__)
     if not options.directories:
-        raise UsageError("missing DIR: Folder of a run or of a comparison (`supple report DIR`)")
+        raise UsageError("DIR is missing: the folder of a run, a comparison or a sweep")
     load_plugins(args)
     show(*options.directories, out=options.out)
 

@@ -18,7 +18,7 @@ from supple.experiments import plugins
 from supple.experiments.errors import EnvironmentFailed, RunError, UsageError
 from supple.experiments.interruption import at_interruption
 from supple.scripts.asked import Plugins, load_plugins
-from supple.scripts.console import parse, run, screen, warn
+from supple.scripts.console import explain, parse, run, screen, warn
 from supple.scripts.progress import display
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Options:
 
 def main(args: Sequence[str]) -> None:
     if not args:
-        print((__doc__ or "").strip())
+        explain(__doc__, "supple resume")
         return
     options = parse(Options, None, args, "supple resume", __doc__ or "", flags=True)
     load_plugins(args)

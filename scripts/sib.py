@@ -15,7 +15,7 @@ from rich.table import Table
 
 from supple.experiments.errors import UsageError
 from supple.experiments.settings import Device, device_here, positive
-from supple.scripts.console import parse, run, screen
+from supple.scripts.console import explain, parse, run, screen
 from supple.tracks.language.balance import balance, write_balance
 from supple.tracks.language.chat import collate, encode
 from supple.tracks.language.examples import load_task
@@ -54,9 +54,9 @@ class Options:
 
 def main(args: Sequence[str]) -> None:
     if not args:
-        print((__doc__ or "").strip())
+        explain(__doc__, "supple language sib")
         return
-    o = parse(Options, None, args, "supple language sib", __doc__ or "")
+    o = parse(Options, None, args, "supple language sib", __doc__)
     positive(**{"--batch-size": o.batch_size, "--batches": o.batches, "--threads": o.threads, "--ratio": o.ratio})
     positive(**{"--max-length": o.max_length, "--tolerance": o.tolerance})
     if o.eigenvalues < 0:

@@ -38,7 +38,7 @@ from supple.experiments.errors import UsageError
 from supple.experiments.settings import positive
 from supple.scripts import resume
 from supple.scripts.asked import Plugins, load_plugins
-from supple.scripts.console import parse, run, screen, typed, warn
+from supple.scripts.console import explain, parse, run, screen, typed, warn
 
 if TYPE_CHECKING:
     from supple.experiments.jobs import Job
@@ -79,8 +79,8 @@ class Options:
 
 
 def main(args: Sequence[str]) -> None:
-    if not args or args[0] in ("-h", "--help"):
-        print((__doc__ or "").strip())
+    if not args:
+        explain(__doc__, "supple sweep")
         return
     options = parse(Options, None, args, "supple sweep", __doc__ or "", flags=True)
     load_plugins(args)

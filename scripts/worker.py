@@ -18,7 +18,7 @@ from supple.experiments import plugins
 from supple.experiments.errors import RunError, UsageError
 from supple.experiments.interruption import at_interruption
 from supple.scripts.asked import Plugins, load_plugins
-from supple.scripts.console import parse, run, screen, warn
+from supple.scripts.console import explain, parse, run, screen, warn
 from supple.scripts.progress import display
 from supple.scripts.resume import what_lies_in
 
@@ -37,9 +37,9 @@ class Options:
 
 def main(args: Sequence[str]) -> None:
     if not args:
-        print((__doc__ or "").strip())
+        explain(__doc__, "supple worker")
         return
-    options = parse(Options, None, args, "supple worker", __doc__ or "")
+    options = parse(Options, None, args, "supple worker", __doc__)
     load_plugins(args)
     path = options.directory
     if what_lies_in(path) == "a run":
