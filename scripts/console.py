@@ -197,6 +197,12 @@ def typed(prog: str, args: Sequence[str]) -> str:
     return shlex.join([*prog.split(), *args])
 
 
+def say(*lines: str) -> None:
+    """Print lines as they are, however long."""
+    for line in lines:
+        screen.print(line, soft_wrap=True, markup=False, highlight=False)
+
+
 def warn(line: str) -> None:
     """Print one line to stderr."""
     print(f"supple: {' '.join(line.split())}", file=sys.stderr)

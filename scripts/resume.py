@@ -7,8 +7,10 @@
 The result is bit for bit that of a run that was never interrupted. A run that has ended is left unchanged.
 """
 
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,7 +20,9 @@ from supple.experiments import plugins
 from supple.experiments.errors import EnvironmentFailed, RunError, UsageError
 from supple.experiments.interruption import at_interruption
 from supple.scripts.asked import Plugins, load_plugins
-from supple.scripts.console import explain, parse, run, screen, warn
+from supple.scripts.console import explain, parse, run, say, screen, warn
+from supple.scripts.forecast import Forecast
+from supple.scripts.plan import next_of_jobs, next_of_run, plan_of_jobs, plan_of_run
 from supple.scripts.progress import display
 
 if TYPE_CHECKING:
@@ -104,16 +108,39 @@ def finish_run(path: Path) -> None:
         train(path, lambda step: None, lambda line: None)
         return
     run = RunDirectory.open(path)
+    forecast = Forecast(say)
+    say(*plan_of_run(run, newest_step(run.checkpoints)))
 
     def words() -> str:
         return f"`supple resume {path}{plugins.options()}` continues from step {newest_step(run.checkpoints):,}"
 
+    def watch(step: int) -> None:
+        shown.update(str(path), path, step, run.end)
+        forecast.run(path, step, run.end)
+
+    began = time.monotonic()
     with display(screen) as shown, at_interruption(words):
         try:
-            train(path, lambda step: shown.update(str(path), path, step, run.end), warn)
+            train(path, watch, warn)
         except EnvironmentFailed as error:
             raise EnvironmentFailed(f"{error}; once that is fixed, {words()}") from error
-    screen.print(f"done: {path}  (`supple report {path}{plugins.options()}` makes the report)")
+    results(path)
+    say(f"done: {path} in {timedelta(seconds=round(time.monotonic() - began))}", *next_of_run(run))
+
+
+def results(path: Path) -> None:
+    """Print the first table of a run's report, which has the numbers that matter for its kind."""
+    from supple.experiments import report as reports  # matplotlib takes a moment
+    from supple.experiments.report.tables import printable
+
+    try:
+        table = reports.compose(path).tables[0]
+    except ValueError as error:  # the run is finished, whatever its report lacks
+        warn(str(error))
+        return
+    screen.print(printable(replace(table, title="results")))
+    if table.words:
+        say(table.words)
 
 
 def finish(path: Path, jobs: "Sequence[Job]", processes: int, retry: bool = False) -> None:
@@ -150,10 +177,13 @@ def go_on(
         return f"{ended} of {len(jobs)} runs ended; {again}"
 
     before = sum(job.outcome is not None for job in jobs)
+    forecast = Forecast(say)
+    say(*plan_of_jobs(path, jobs, processes))
     with display(screen, len(jobs), before) as shown, at_interruption(words):
 
         def watch(job: "Job", step: int, end: int) -> None:
             shown.update(job.label, job.folder, step, end)
+            forecast.job(job, step, jobs, processes)
 
         if elsewhere:
             elsewhere(watch)
@@ -180,6 +210,8 @@ def report(path: Path, jobs: "Sequence[Job]") -> None:
         if not failed:
             raise
         warn(str(error))
+    else:
+        say(next_of_jobs(jobs))
     for job in failed:
         reason = str((job.outcome or {}).get("reason"))
         warn(f"failed: {job.label}: {reason if str(job.folder) in reason else f'{job.folder}: {reason}'}")

@@ -38,7 +38,7 @@ from supple.experiments.errors import UsageError
 from supple.experiments.settings import positive
 from supple.scripts import resume
 from supple.scripts.asked import Plugins, load_plugins
-from supple.scripts.console import explain, parse, run, screen, typed, warn
+from supple.scripts.console import explain, parse, run, say, screen, typed, warn
 
 if TYPE_CHECKING:
     from supple.experiments.jobs import Job
@@ -99,14 +99,10 @@ def main(args: Sequence[str]) -> None:
     while True:  # if arms are tuned, the next runs depend on the results so far
         every = sweep.begin(options.out, jobs, typed("supple sweep", args), warn)
         failed, left = sum(job.failed for job in every), sum(job.open for job in every)
-        finished = len(every) - left - failed
         if trained and not left:
             break
-        screen.print(
-            f"{len(every):,} runs in {options.out}: {finished:,} finished, {failed:,} failed, {left:,} remaining"
-        )
         if not left and not (failed and retry):
-            screen.print(f"all runs have ended; `supple report {options.out}` makes the reports")
+            say(f"{len(every):,} runs have ended, {failed:,} of them failed", f"next: supple report {options.out}")
             return
         resume.go_on(options.out, every, jobs, retry, start and partial(elsewhere, options, every, start))
         retry, trained = False, True
