@@ -48,7 +48,7 @@ class Forecast:
         if self.speeds.update(folder, step) >= MINUTE and folder not in self.said and step < end:
             self.said.add(folder)
             speed = self.speeds.of([folder])
-            self.say(f"measured for a minute: {speed:,.0f} steps/s; {_left((end - step) / speed)}")
+            self.say(f"measured for a minute: {_number(speed)} steps/s; about {_time((end - step) / speed)}")
 
     def job(self, job: "Job", step: int, jobs: "Sequence[Job]", processes: int) -> None:
         """Note the step of one of several runs. The others of its study count as equally fast."""
@@ -62,8 +62,8 @@ class Forecast:
             return
         several = f" in each of {min(processes, len(own))} runs at a time" if processes > 1 else ""
         name = f"{job.study}: " if job.study else ""
-        seconds = left / speed / min(processes, len(own))
-        self.say(f"{name}measured for a minute: {speed:,.0f} steps/s{several}; {_left(seconds)} for {len(own)} runs")
+        left_for = f"{len(own)} runs: about {_time(left / speed / min(processes, len(own)))}"
+        self.say(f"{name}measured for a minute: {_number(speed)} steps/s{several}; {left_for}")
 
     def _done(self, job: "Job") -> int:
         start = job.comparison.fork_step if job.arm is not None else 0
@@ -80,6 +80,10 @@ def steps_of(job: "Job", begun: "Job") -> int:
     return int(c.stop_step or RunDirectory.open(begun.folder).config["total_steps"]) - c.fork_step
 
 
-def _left(seconds: float) -> str:
+def _number(speed: float) -> str:
+    return f"{speed:,.0f}" if speed >= 10 else f"{speed:.2g}"
+
+
+def _time(seconds: float) -> str:
     end = datetime.now() + timedelta(seconds=seconds)
-    return f"about {timedelta(seconds=round(seconds))} left, until {end:%a %H:%M}"
+    return f"{timedelta(seconds=round(seconds))} left, until {end:%a %H:%M}"

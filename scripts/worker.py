@@ -18,7 +18,8 @@ from supple.experiments import plugins
 from supple.experiments.errors import RunError, UsageError
 from supple.experiments.interruption import at_interruption
 from supple.scripts.asked import Plugins, load_plugins
-from supple.scripts.console import explain, parse, run, screen, warn
+from supple.scripts.console import explain, parse, run, say, screen, warn
+from supple.scripts.plan import plan_of_jobs
 from supple.scripts.progress import display
 from supple.scripts.resume import what_lies_in
 
@@ -70,6 +71,7 @@ def work(path: Path) -> None:
         job.attempt(held, lambda step, end: shown.update(job.label, job.folder, step, end), warn)
 
     before = sum(job.outcome is not None for job in every)
+    say(*plan_of_jobs(path, every, 1))
     with display(screen, len(every), before) as shown, at_interruption(words):
         work_off(every, attempt)
     failed = sum(job.failed for job in every)
