@@ -119,15 +119,16 @@ def shrunk(settings: Any, scale: float, arms: tuple[str, ...] = ()) -> tuple[Any
     return made, fewer, factor
 
 
-def table_of_kinds() -> str:
-    """Return one line for each kind of run and for each benchmark, for help texts."""
+def overview(doc: str | None, command: str) -> None:
+    """Print the description and the examples of a command that trains, every kind of run, and every benchmark."""
     kinds = all_kinds()
-    lines = ["kinds:", *(f"  {name:10}{kind.about}" for name, kind in kinds.items())]
+    lines = ["", "kinds:", *(f"  {name:10}{kind.about}" for name, kind in kinds.items())]
     for name in (name for name, kind in kinds.items() if kind.benchmark):
         benchmarks = presets_of(name)
         width = max(map(len, benchmarks)) + 2
         lines += ["", f"benchmarks of {name}:", *(f"  {b:{width}}{preset.about}" for b, preset in benchmarks.items())]
-    return "\n".join(lines)
+    more = f"`supple {command} KIND` shows examples and presets, `supple {command} KIND --help` lists all options."
+    print("\n".join([f"supple {command}: {described(doc)}", *lines, "", more]))
 
 
 def resumed(args: Sequence[str]) -> list[str] | None:

@@ -27,8 +27,8 @@ import tyro
 from supple.experiments.errors import UsageError
 from supple.experiments.settings import SeedsOption
 from supple.scripts import resume
-from supple.scripts.asked import Asked, Options, asked, load_plugins, resumed, shrunk, table_of_kinds
-from supple.scripts.console import described, parse, run, typed, warn
+from supple.scripts.asked import Asked, Options, asked, load_plugins, overview, resumed, shrunk
+from supple.scripts.console import parse, run, typed, warn
 from supple.scripts.vary import read_vary
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class SeveralRuns(CompareOptions[S]):
 def main(args: Sequence[str]) -> None:
     if not args or args[0] in ("-h", "--help"):
         load_plugins(args)
-        print(f"{described(__doc__)}\n\n{table_of_kinds()}")
+        overview(__doc__, "compare")
         return
     if (words := resumed(args)) is not None:
         resume.main(words)

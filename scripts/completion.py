@@ -14,7 +14,7 @@ from supple.registry import did_you_mean
 from supple.scripts import asked, bench, check, compare, doctor, fetch, linear, new, report, resume, sib, sweep, worker
 from supple.scripts import list as listing
 
-SHELLS = ("bash", "zsh", "tcsh")
+SHELLS = ("bash", "zsh")
 
 
 def write(args: Sequence[str]) -> None:

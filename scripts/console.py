@@ -148,9 +148,9 @@ def described(doc: str | None) -> str:
     return re.sub(r"^(?=supple |torchrun )", "  ", (doc or "").strip(), flags=re.MULTILINE)
 
 
-def explain(doc: str | None, prog: str) -> None:
-    """Print the description and the examples of a command, for a command line without arguments."""
-    print(f"{prog}: {described(doc)}\n\n`{prog} --help` lists all options.")
+def explain(doc: str | None, prog: str, then: str = "") -> None:
+    """Print the description and the examples of a command without arguments, and what shows all options."""
+    print(f"{prog}: {described(doc)}\n\n`{then or prog} --help` lists all options.")
 
 
 MOST_DIGITS = 40  # of an integer that are read: longer ones are too large in any case

@@ -26,6 +26,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Annotated
 from urllib.parse import quote
 
 import tyro
@@ -114,13 +115,13 @@ CLIENT_TIMEOUT = 600.0  # seconds for a registry's client, including its retries
 
 @dataclass(kw_only=True)
 class Options:
-    name: tyro.conf.Positional[str]
+    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")]
     """Collection to download. `supple fetch` alone lists them."""
 
-    cache: Path | None = None
+    cache: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Cache folder. None: SUPPLE_CACHE, or the user's cache folder."""
 
-    source: str | None = None
+    source: Annotated[str | None, tyro.conf.arg(metavar="URL|DIR")] = None
     """URL or folder to take the files from, such as a mirror. None: where their authors publish them."""
 
 

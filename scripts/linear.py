@@ -60,7 +60,7 @@ def main(args: Sequence[str]) -> None:
 
 
 def _draw(args: Sequence[str]) -> None:
-    about = FIGURES.get(args[0], "All figures.")
+    about = f"{FIGURES.get(args[0], 'all figures')}\n\n  supple linear {args[0]} --seed 1 --out runs/linear"
     options = parse(FigureOptions, None, args[1:], f"supple linear {args[0]}", about)
     if options.seed < 0:
         raise UsageError(f"--seed must be 0 or more, got {options.seed}")

@@ -20,14 +20,14 @@ from collections.abc import Sequence
 import tyro
 
 from supple.scripts import resume
-from supple.scripts.asked import Options, asked, load_plugins, resumed, shrunk, table_of_kinds
-from supple.scripts.console import described, parse, run, typed, warn
+from supple.scripts.asked import Options, asked, load_plugins, overview, resumed, shrunk
+from supple.scripts.console import parse, run, typed, warn
 
 
 def main(args: Sequence[str]) -> None:
     if not args or args[0] in ("-h", "--help"):
         load_plugins(args)
-        print(f"{described(__doc__)}\n\n{table_of_kinds()}")
+        overview(__doc__, "train")
         return
     if (words := resumed(args)) is not None:
         resume.main(words)

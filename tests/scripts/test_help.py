@@ -118,7 +118,7 @@ def test_help_imports_no_torch(words: list[str]) -> None:
         ("list --kind sacc", "did you mean 'sac'?"),
         ("list presets --match qqq", "nothing found by `supple list presets --match qqq`"),
         ("--tyro-print-completion bsh", "did you mean 'bash'?"),
-        ("--tyro-print-completion", "unknown shell '' (known: bash, zsh, tcsh)"),
+        ("--tyro-print-completion", "unknown shell '' (known: bash, zsh)"),
         ("--tyro-write-completion bash", "needs the FILE"),
     ],
 )

@@ -16,7 +16,7 @@ WRONG = {
     "linear": None,  # help, not an error
     "linear trian --out OUT": "unknown command 'trian': did you mean 'train'? (known: train, fig1, ",
     "linear fig6 --out OUT": "unknown command 'fig6': did you mean 'fig",
-    "linear train": "--out is missing",
+    "linear train --threads 1": "--out is missing",
     "linear --resume OUT": "contains no run (config.json)",
     "linear --resume": "--resume needs a value",
     f"{TRAIN} --task semantic": "unknown option --task, did you mean --tasks?",
@@ -47,7 +47,7 @@ WRONG = {
     "linear figures --out notes.txt": "--out notes.txt is a file",
     # comparisons
     f"{COMPARE} --preset demo-mujoco": "--preset demo-mujoco: a preset of ppo, not of linear",
-    f"{COMPARE} --seed 3": "--seed belongs to a single run; a comparison has --seeds 3",
+    f"{COMPARE} --seed 3": "--seed 3 is for a single run: a comparison takes --seeds 3",
     f"{COMPARE} --vary lamb=1": "--vary lamb=1: unknown setting 'lamb': did you mean 'lam'?",
     f"{COMPARE} --n-hidden 9 --vary lam=0,1": "λ = 1 > 0 with n_hidden = 9 > n_out = 8",
     f"{COMPARE} --arm fire@task": "never fires: the run has 0 task switches",

@@ -57,7 +57,7 @@ WRONG = {
     f"{TRAIN} more": "unknown option more",
     "train ppo --env hopper --steps 800": "--out is missing",
     "train ppo --env hopper --steps 800 --out": "--out needs a value",
-    "report": "Folder of a run or of a comparison",
+    "report": None,
     # environments and lengths
     "train ppo --steps 800 --out OUT": "give either --env",
     f"{TRAIN} --env hoper": "unknown environment 'hoper': did you mean 'hopper'",
@@ -160,7 +160,7 @@ WRONG = {
     f"{COMPARE} --seeds 1 1": "--seeds must be different numbers of 0 or more, got (1, 1)",
     f"{COMPARE} --seeds 2-1": "--seeds must be different numbers of 0 or more, got ()",
     f"{COMPARE} --seeds 0 one": "--seeds: 'one' is no seed (0 or more) and no range of seeds (0-4)",
-    f"{COMPARE} --seed 3": "--seed belongs to a single run; a comparison has --seeds 3",
+    f"{COMPARE} --seed 3": "--seed 3 is for a single run: a comparison takes --seeds 3",
     f"{COMPARE} --vary seed=1,2": "--vary seed=1,2: unknown setting 'seed'",
     f"{COMPARE} --vary steps_per_task=800,1600": "--vary steps_per_task=1600 changes the tasks",
     f"{COMPARE} --best True --eval-episodes 0": "--keep-best: there are no evaluations to choose it by",

@@ -25,7 +25,7 @@ WRONG = {
     "vision": None,  # help, not an error
     "vision permutd-mnist --out OUT": "unknown benchmark 'permutd-mnist': did you mean 'permuted-mnist'?",
     "vision --out OUT": "which benchmark? (`supple train vision BENCHMARK …`; benchmarks: permuted-mnist, ",
-    "vision permuted-mnist": "--out is missing",
+    "vision permuted-mnist --threads 1": "--out is missing",
     f"{MNIST} --batchsize 4": "unknown option --batchsize, did you mean --batch-size?",
     f"{MNIST} --seeds 0 one": "--seeds: 'one' is no seed (0 or more) and no range of seeds (0-4)",
     f"{MNIST} --learning-rate fast": "--learning-rate: 'fast' is not a number",
