@@ -20,7 +20,7 @@ from supple.experiments.rundir import versions
 from supple.registry import did_you_mean
 from supple.scripts import resume, train
 from supple.scripts.asked import resumed
-from supple.scripts.console import parse, run, screen, typed
+from supple.scripts.console import described, parse, run, screen, typed
 
 # Figures of Dominé et al. (2025), "From lazy to rich".
 FIGURES = {
@@ -47,7 +47,7 @@ class FigureOptions:
 def main(args: Sequence[str]) -> None:
     if not args or args[0] in ("-h", "--help"):
         commands = {"train": "the same as `supple train linear`", **FIGURES, "figures": "all of these figures"}
-        print("\n".join([(__doc__).strip(), "", *(f"  {name:9}{about}" for name, about in commands.items())]))
+        print("\n".join([described(__doc__), "", *(f"  {name:9}{about}" for name, about in commands.items())]))
     elif (words := resumed(args)) is not None:
         resume.main(words)
     elif args[0] == "train":
