@@ -108,13 +108,16 @@ def finish_run(path: Path) -> None:
         train(path, lambda step: None, lambda line: None)
         return
     run = RunDirectory.open(path)
-    forecast = Forecast(say)
-    say(*plan_of_run(run, newest_step(run.checkpoints)))
+    forecast, begun = Forecast(say), False
 
     def words() -> str:
         return f"`supple resume {path}{plugins.options()}` continues from step {newest_step(run.checkpoints):,}"
 
     def watch(step: int) -> None:
+        nonlocal begun
+        if not begun:  # by now config.json has been checked
+            say(*plan_of_run(run, step))
+            begun = True
         shown.update(str(path), path, step, run.end)
         forecast.run(path, step, run.end)
 

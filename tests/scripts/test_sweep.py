@@ -165,7 +165,7 @@ def test_a_dry_run_says_what_would_be_and_leaves_nothing(
     ("words", "says"),
     [
         ("sweep FILE", "--out is missing"),
-        ("sweep --out OUT", "A sweep file, in TOML"),
+        ("sweep --out OUT", "FILE is missing: Sweep file in TOML"),
         ("sweep nowhere.toml --out OUT", "there is no sweep file nowhere.toml"),
         ("sweep FILE --out OUT --jobs -1", "--jobs must be 0"),
         ("worker OUT", "contains no run"),
@@ -244,6 +244,6 @@ def test_a_point_that_diverges_while_arms_are_tuned_is_no_failure(
     with here():
         dispatch(["sweep", str(tmp_path / "s.toml"), "--out", str(tmp_path / "out"), "--search", "random"])
     said = capsys.readouterr()
-    assert "1 runs failed at points at which arms were tuned" in said.out + said.err
+    assert "1 tuning runs failed" in said.out + said.err
     results = [job for job in open_sweep(tmp_path / "out") if job.seeds == (0,)]
     assert [(job.arm, job.failed) for job in results] == [("none + learning_rate=0.05", False)]
