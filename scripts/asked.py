@@ -1,4 +1,4 @@
-"""What a command line asks for: a kind of run, a preset, settings; the same for all commands that train."""
+"""The part of the command line that all training commands share: the kind of run, the preset, the settings."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from supple.experiments import plugins
 from supple.experiments.errors import UsageError
 from supple.experiments.kinds import Kind, Preset, all_kinds, presets_of
 from supple.registry import did_you_mean
-from supple.scripts.console import warn
+from supple.scripts.console import described, warn
 
 S = TypeVar("S")
 Plugins = Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="FILE|PACKAGE")]
@@ -20,21 +20,21 @@ Plugins = Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(me
 
 @dataclass(kw_only=True)
 class Options(Generic[S]):
-    """The options that every command that trains takes: settings, and a folder."""
+    """The options of every command that trains: the settings of the kind, and a folder."""
 
     settings: tyro.conf.OmitArgPrefixes[S]
     out: Path
-    """Folder of the run; must be new or empty."""
+    """Folder for the results. It must be new or empty."""
     scale: float = 1.0
-    """Shrink the whole schedule by this factor in (0, 1]: steps, warm-up, periods, the steps of hooks and shifts."""
+    """Factor in (0, 1] for every length in steps, updates or epochs: 0.01 for a quick trial of a long run."""
     preset: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
-    """Start from a whole experiment's settings (see `supple list presets`); other options override it."""
+    """Named set of settings to start from (`supple list presets`). Options on the command line override it."""
     plugin: Plugins = ()
-    """A Python file, or a package, with interventions and the like of your own. May be given several times."""
+    """Python file or package that registers your own interventions, metrics, shifts or kinds of runs."""
 
 
 class Asked(NamedTuple):
-    """A kind of run, the preset that is named if any, the options that follow, and the words before them."""
+    """A kind of run, the preset if one is named, the remaining options, and the words that precede them."""
 
     kind: Kind
     preset: Preset | None
@@ -42,13 +42,30 @@ class Asked(NamedTuple):
     prog: str
 
     def settings(self) -> Any:
-        """Return the settings that hold where the options say nothing."""
+        """Return the settings that apply where the command line gives none."""
         return self.kind.settings_class()(**(self.preset.settings if self.preset else {}))
+
+    def about(self, doc: str | None) -> str:
+        """Return the description of what is asked for, with its examples in the docstring of the command."""
+        shown = examples(doc, " ".join(self.prog.split()[:3])) or [f"  {self.prog} --out runs/a"]
+        return "\n".join([(self.preset or self.kind).about, "", *shown])
+
+    def explain(self, doc: str | None) -> None:
+        """Print what to type next, for a command line that ends with the kind or the benchmark."""
+        lines = [f"{self.prog}: {self.about(doc)}"]
+        if found := {} if self.preset else presets_of(self.kind.name):
+            width = max(map(len, found)) + 2
+            lines += ["", "presets:", *(f"  {name:{width}}{preset.about}" for name, preset in found.items())]
+        lines += ["", f"`{self.prog} --help` lists all options, `supple list` the names that they accept."]
+        print("\n".join(lines))
 
 
 def asked(command: str, args: Sequence[str]) -> Asked:
-    """Return what the words after `supple COMMAND` ask for. Raises UsageError where they name no kind of run, no
-    benchmark where there has to be one, or a preset of another kind."""
+    """Return what the words after `supple COMMAND` ask for.
+
+    Raises:
+        UsageError: The kind, the benchmark or the preset is missing or unknown, or the preset is of another kind.
+    """
     load_plugins(args)
     kinds = all_kinds()
     if _first(args) == "language":  # the older spelling
@@ -69,17 +86,32 @@ def asked(command: str, args: Sequence[str]) -> Asked:
         return Asked(kind, None, rest, prog)
     if named not in known:
         if named in (every := presets_of()):
-            raise UsageError(f"preset {named!r} is one for {every[named].kind}, not for {name}")
-        raise UsageError(f"unknown preset {named!r}{did_you_mean(named, every)} (known: {', '.join(every)})")
+            raise UsageError(f"--preset {named}: a preset of {every[named].kind}, not of {name}")
+        own = f"presets of {name}: {', '.join(known)}" if known else f"{name} has no presets"
+        raise UsageError(f"unknown preset {named!r}{did_you_mean(named, known)} ({own})")
     return Asked(kind, known[named], rest, prog)
 
 
+def examples(doc: str | None, words: str) -> list[str]:
+    """Return the lines of a docstring with commands that begin with these words."""
+    found: list[str] = []
+    for line in described(doc).splitlines():
+        if f"{line.strip()} ".startswith(f"{words} ") or (found and found[-1].endswith("\\")):
+            found.append(line)
+    return found
+
+
 def shrunk(settings: Any, scale: float, arms: tuple[str, ...] = ()) -> tuple[Any, tuple[str, ...], float]:
-    """Return settings and arms as `--scale` makes them, and the factor that they took; say what became of them.
-    Raises UsageError."""
+    """Return the settings and arms scaled by `--scale`, and the factor that was applied. Print what changed.
+
+    The factor is larger than `scale` if the run cannot be that short.
+
+    Raises:
+        UsageError: The scale is not in (0, 1].
+    """
     if scale == 1:
         return settings, arms, scale
-    from supple.experiments.scaling import scaled, scaled_hooks, told  # PyTorch, which help texts do without
+    from supple.experiments.scaling import scaled, scaled_hooks, told  # imports PyTorch, which help does not need
 
     made, factor = scaled(settings, scale)
     fewer = scaled_hooks(arms, factor)
@@ -87,19 +119,20 @@ def shrunk(settings: Any, scale: float, arms: tuple[str, ...] = ()) -> tuple[Any
     return made, fewer, factor
 
 
-def table_of_kinds() -> str:
-    """Return a line for each kind of run, and one for each benchmark, for help texts."""
+def overview(doc: str | None, command: str) -> None:
+    """Print the description and the examples of a command that trains, every kind of run, and every benchmark."""
     kinds = all_kinds()
-    lines = ["kinds:", *(f"  {name:10}{kind.about}" for name, kind in kinds.items())]
+    lines = ["", "kinds:", *(f"  {name:10}{kind.about}" for name, kind in kinds.items())]
     for name in (name for name, kind in kinds.items() if kind.benchmark):
         benchmarks = presets_of(name)
         width = max(map(len, benchmarks)) + 2
         lines += ["", f"benchmarks of {name}:", *(f"  {b:{width}}{preset.about}" for b, preset in benchmarks.items())]
-    return "\n".join(lines)
+    more = f"`supple {command} KIND` shows examples and presets, `supple {command} KIND --help` lists all options."
+    print("\n".join([f"supple {command}: {described(doc)}", *lines, "", more]))
 
 
 def resumed(args: Sequence[str]) -> list[str] | None:
-    """Return what `supple resume` would be told, where the older spelling `--resume DIR` is used; else None."""
+    """Return the arguments for `supple resume` if the older spelling `--resume DIR` is used, else None."""
     if not any(a == "--resume" or a.startswith("--resume=") for a in args):
         return None
     words = [a.removeprefix("--resume=") for a in args if a != "--resume"]
@@ -113,8 +146,13 @@ def _first(args: Sequence[str]) -> str:
 
 
 def load_plugins(args: Sequence[str]) -> None:
-    """Import the plug-ins that a command line names by --plugin, and the modules of its environments
-    (`module:Id-v0`), which are plug-ins too. What it says besides may depend on them. Raises UsageError."""
+    """Import the plug-ins that the command line names by --plugin, and the modules of its environments.
+
+    A module is named as in `module:Id-v0`. The other options may depend on what the plug-ins register.
+
+    Raises:
+        UsageError: A plug-in cannot be imported.
+    """
     for text in _values(args, "--plugin"):
         plugins.load(text)
     for option in ("--env", "--sequence"):
@@ -129,7 +167,7 @@ def _preset_named(args: Sequence[str]) -> str | None:
 
 
 def _values(args: Sequence[str], option: str) -> list[str]:
-    """Return what a command line gives an option, in its order."""
+    """Return the values that a command line gives to an option, in their order."""
     found = [(i + 1, b) for i, (a, b) in enumerate(pairwise(args)) if a == option and b[:1] != "-"]
     found += [(i, a.removeprefix(f"{option}=")) for i, a in enumerate(args) if a.startswith(f"{option}=")]
     return [value for _, value in sorted(found)]

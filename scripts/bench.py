@@ -1,15 +1,15 @@
-"""supple bench: score methods on the board's suite, and see where they stand.
+"""Score methods on the board's suite, and compare them with the methods that are on the board.
 
-  supple bench                                     the board as it is
-  supple bench "l2_init(strength=1e-3)"            a hook, or several joined by " + "
-  supple bench my_method.py                        an intervention of your own
+  supple bench                                     show the board
+  supple bench "l2_init(strength=1e-3)"            train and score a hook, or several joined by " + "
+  supple bench my_method.py                        train and score an intervention of your own
   supple bench my_method.py "my_method(rate=3)@task"
   supple bench "redo(tau=0.1)@every:8000" --save rows/redo
-  supple bench --check rows/redo                   train it again, and compare
+  supple bench --check rows/redo                   train a row's method again, and compare the scores
 
-Two small worlds, random labels and a warm start, five seeds each, beside none: about twenty minutes on two cores for a
-method. A share of 0 is a network that goes on as it is, of 1 one that is new with every task. Choose a method's
-numbers on other runs (search in a sweep file): the board's seeds are for results.
+The suite has two small worlds, random labels and a warm start, with five seeds each. A method and the arm none take
+about 20 minutes on two cores. A share of 0 means as good as none, 1 as good as a new network in every task.
+Tune a method on other runs (`search` in a sweep file): the board's seeds are for results.
 """
 
 from collections.abc import Sequence
@@ -21,6 +21,7 @@ import tyro
 
 from supple.experiments import plugins
 from supple.experiments.errors import RunError, UsageError
+from supple.registry import did_you_mean
 from supple.scripts import resume
 from supple.scripts.asked import Plugins, load_plugins
 from supple.scripts.console import parse, run, screen, typed, warn
@@ -35,23 +36,23 @@ if TYPE_CHECKING:
 @dataclass(kw_only=True)
 class Options:
     methods: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="METHOD")] = ()
-    """Hooks, or a Python file with an intervention; nothing: show the board."""
+    """Hook, or Python file with one intervention. Without it, the board is shown."""
     out: Path = Path("runs/bench")
-    """Folder of the runs; what has begun there goes on."""
+    """Folder of the runs. Runs that were started there are resumed."""
     studies: tuple[str, ...] = ()
-    """Those of the suite to train (default: all); a row needs all of them."""
+    """Studies of the suite to train; none means all. A row needs all of them."""
     jobs: int = 0
-    """Runs at a time; 0: one per core."""
+    """Number of runs at a time. 0 means one per core."""
     save: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Write the row to a folder, as it is submitted (CONTRIBUTING.md)."""
+    """Folder for the row of METHOD, in the form in which it is submitted (CONTRIBUTING.md)."""
     check: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Train the method of a row again, and compare its scores."""
+    """Folder of a row. Its method is trained again, and the scores are compared."""
     plugin: Plugins = ()
-    """A plug-in with a method of your own; a METHOD that ends in .py is one too."""
+    """Python file or package with a method of your own. A METHOD that ends in .py is loaded without it."""
 
 
 def main(args: Sequence[str]) -> None:
-    options = parse(Options, None, args, "supple bench", "Score methods on the board's suite.")
+    options = parse(Options, None, args, "supple bench", __doc__)
     load_plugins(args)
     own = [word for word in options.methods if word.endswith(".py")]
     hooks = tuple(word for word in options.methods if word not in own)
@@ -62,15 +63,17 @@ def main(args: Sequence[str]) -> None:
 
     known = [study.name for study in suite()]
     if unknown := [name for name in options.studies if name not in known]:
-        raise UsageError(f"--studies {unknown[0]}: the suite has {', '.join(known)}")
+        raise UsageError(
+            f"--studies {unknown[0]}: unknown study{did_you_mean(unknown[0], known)} (known: {', '.join(known)})"
+        )
     if options.check:
         if methods:
-            raise UsageError("--check takes the method from the row; leave METHOD out")
+            raise UsageError("--check takes the method from the row: leave METHOD out")
         before = read_row(options.check)
         compare(before, trained(options, (before.method,), args)[0])
         return
     if options.save and len(methods) != 1:
-        raise UsageError("--save is for the row of one METHOD")
+        raise UsageError("--save writes the row of one METHOD: name exactly one")
     found = trained(options, methods, args) if methods else []
     if options.save:
         save(options.save, found[0], known)
@@ -78,10 +81,14 @@ def main(args: Sequence[str]) -> None:
 
 
 def hook_of(plugin: plugins.Plugin) -> str:
-    """Return the hook of a plug-in's intervention: at every switch, if it acts at moments. Raises UsageError."""
+    """Return a hook with a plug-in's intervention. It fires at every task switch if the intervention has `apply`.
+
+    Raises:
+        UsageError: The plug-in does not have exactly one intervention.
+    """
     names = plugin.registered["intervention"]
     if len(names) != 1:
-        raise UsageError(f"{plugin.name} has {len(names)} interventions: name the METHOD too, a hook as of --hook")
+        raise UsageError(f"{plugin.name} has {len(names)} interventions: add a METHOD, a hook as for --hook")
 
     from supple.interventions import interventions
 
@@ -90,7 +97,7 @@ def hook_of(plugin: plugins.Plugin) -> str:
 
 
 def trained(options: Options, methods: Sequence[str], args: Sequence[str]) -> "list[Row]":
-    """Train the suite with these methods, and return their rows. Raises RunError."""
+    """Train the suite with these methods, and return their rows."""
     from supple.experiments.board import bench, row_of
     from supple.experiments.machine import description
 
@@ -114,8 +121,8 @@ def show(rows: "Sequence[Row]") -> None:
     studies = [study.name for study in suite()]
     screen.print(table(standings(rows, [name for name in studies if name not in CONTROLS]), studies))
     screen.print(
-        "Share of what is lost that a method gives back: 0 none, 1 fresh; [ ]: 95 % bootstrap over seeds. Cost: "
-        "seconds of training in parts of none's on the same machine."
+        "Share of the lost performance that a method restores: 0 is none, 1 is fresh. [ ] is a 95 % bootstrap interval "
+        "over seeds. Cost is the training time relative to none on the same machine."
     )
 
 
@@ -134,25 +141,35 @@ def table(found: "Sequence[Standing]", studies: Sequence[str]) -> "Table":
 
 
 def save(path: Path, row: "Row", studies: Sequence[str]) -> None:
-    """Write a row that can be submitted. Raises UsageError for one that lacks a study."""
+    """Write a row that can be submitted.
+
+    Raises:
+        UsageError: The row lacks a study.
+    """
     from supple.experiments.board import write_row
 
     if missing := [name for name in studies if name not in row.results]:
-        raise UsageError(f"--save: a row has all studies, and {missing[0]} was not trained")
+        raise UsageError(f"--save {path}: a row needs all studies, and {missing[0]} was not trained")
     write_row(path, row)
-    screen.print(f"row: {path / 'row.json'}; say in {path / 'about.md'} what it is and how its numbers were chosen")
+    screen.print(f"row: {path / 'row.json'}; describe the method and how it was tuned in {path / 'about.md'}")
 
 
 def compare(before: "Row", now: "Row") -> None:
-    """Print how far the scores of a row lie from those of runs now. Raises RunError where they do not agree."""
+    """Print how much the scores of a row differ from those of new runs.
+
+    Raises:
+        RunError: They do not agree.
+    """
     from supple.experiments.board.checking import disagreements
 
     wrong = disagreements(before, now)
     for study, words in wrong.items():
         warn(f"{study}: {words}")
     if wrong:
-        raise RunError(f"the row of {before.method} does not agree with {len(wrong)} of {len(now.results)} studies")
-    screen.print(f"the row of {before.method} agrees with what was trained: {', '.join(now.results)}")
+        raise RunError(
+            f"the row of {before.method} does not agree with the new runs in {len(wrong)} of {len(now.results)} studies"
+        )
+    screen.print(f"the row of {before.method} agrees with the new runs: {', '.join(now.results)}")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
-"""supple check: try whether interventions of one's own keep what every intervention promises.
+"""Test whether your own interventions keep the promises that every intervention makes.
 
   supple check my_method.py
   supple check my_method.py "my_method(lam=0.5)"
 
-Each is tried on small networks: plain, with a target network, and a stack of three. Promises: docs/howto/extending.md.
+Each intervention is tried on small networks: a plain one, one with a target network, and a stack of three. The promises
+are listed in docs/howto/extending.md. The exit status is 1 if one of them is broken.
 """
 
 from collections.abc import Sequence
@@ -15,7 +16,7 @@ from rich.table import Table
 
 from supple.experiments import plugins
 from supple.experiments.errors import RunError, UsageError
-from supple.scripts.console import parse, run, screen
+from supple.scripts.console import explain, parse, run, screen
 
 MARKS = {"kept": "✓", "broken": "✗", "refused": "–"}
 
@@ -23,32 +24,36 @@ MARKS = {"kept": "✓", "broken": "✗", "refused": "–"}
 @dataclass(kw_only=True)
 class Options:
     file: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="FILE|PACKAGE")]
-    """The plug-in that registers the interventions."""
+    """Plug-in that registers the interventions."""
     calls: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="CALL")] = ()
-    """Interventions with the parameters to try them with; default: all that it registers, with theirs."""
+    """Intervention with parameters. Without it, all that the plug-in registers are tried with their defaults."""
 
 
 def main(args: Sequence[str]) -> None:
     if not args:
-        print((__doc__ or "").strip())
+        explain(__doc__, "supple check")
         return
-    options = parse(Options, None, args, "supple check", (__doc__ or "").strip())
+    options = parse(Options, None, args, "supple check", __doc__)
     own = plugins.load(options.file, "FILE").registered["intervention"]
     if not own and not options.calls:
-        raise UsageError(f"{options.file} registers no intervention, and only those are checked")
+        raise UsageError(f"{options.file} registers no intervention: nothing can be checked")
     broken = sum(check(call) for call in options.calls or own)
     if broken:
-        raise RunError(f"{broken} of what every intervention promises {'is' if broken == 1 else 'are'} not kept")
+        raise RunError(f"{broken} {'promise is' if broken == 1 else 'promises are'} not kept")
 
 
 def check(call: str) -> int:
-    """Print what an intervention keeps of its promises, and return how many it breaks. Raises UsageError."""
-    from supple.experiments.conformance import ALL, conform  # PyTorch, which help texts do without
+    """Print which promises an intervention keeps, and return the number of broken ones.
+
+    Raises:
+        UsageError: The call names no intervention, or its parameters are wrong.
+    """
+    from supple.experiments.conformance import ALL, conform  # imports PyTorch, which help does not need
 
     try:
         findings = conform(call)
     except ValueError as error:
-        raise UsageError(f'{error} (give parameters so: supple check FILE "name(parameter=value)")') from error
+        raise UsageError(f'{error} (parameters are given as in: supple check FILE "name(parameter=value)")') from error
     networks = list(dict.fromkeys(each.network for each in findings if each.network != ALL))
     table = Table(title=call, title_justify="left", title_style="bold", box=None)
     for column in ("", *networks):

@@ -1,18 +1,21 @@
-"""supple compare: train once to the fork, then go on from the identical state once per arm.
+"""Compare interventions: train once up to the fork point, then continue from this identical state once per arm.
 
   supple compare ppo --preset gym-control-small --out runs/demo
   supple compare ppo --sequence hopper,ant --cycles 2 --steps-per-task 500_000 \\
       --fork-at 0.5 --arm none --arm fire@task --arm "snp(lam=0.5)@task" --seeds 0-4 --out runs/y
   supple compare dqn --preset fire-atari-small --out runs/z
+  supple compare sac --preset fire-humanoid-small --out runs/h
   supple compare vision warm-start --data DIR --fork-at-task 1 --arm none --arm fire --seeds 0 1 2 --out runs/w
   supple compare pretrain --preset warm-start-gpt-small --out runs/g
   supple compare sft --model smollm2 --learn chem.jsonl --retain gsm8k.jsonl \\
       --vary learning_rate=1e-5,1e-4 --vary epochs=1,3 --arm none --arm sib@start --out runs/s
+  supple compare clip --arm none --arm "l2_init(strength=1e-3)" --seeds 0-2 --out runs/c
+  supple compare continual --preset moram-small --out runs/m
   supple compare linear --tasks semantic,reversal --arm none --arm "rebalance(lam=5)@task" --out runs/v
 
-An arm is a hook, or several joined by " + ". Without a schedule it is applied at the fork. A fork where a task ends
-belongs to the next one: "@task" fires there, and what is applied there acts on the new task's data. `supple resume DIR`
-goes on with a comparison that was interrupted.
+An arm is a hook, or several joined by " + ". A hook without a schedule is applied at the fork point. A fork point at
+the end of a task belongs to the next task: "@task" fires there, and hooks see the new task's data. `supple resume DIR`
+continues a comparison that was interrupted.
 """
 
 from collections.abc import Sequence
@@ -24,7 +27,7 @@ import tyro
 from supple.experiments.errors import UsageError
 from supple.experiments.settings import SeedsOption
 from supple.scripts import resume
-from supple.scripts.asked import Asked, Options, asked, load_plugins, resumed, shrunk, table_of_kinds
+from supple.scripts.asked import Asked, Options, asked, load_plugins, overview, resumed, shrunk
 from supple.scripts.console import parse, run, typed, warn
 from supple.scripts.vary import read_vary
 
@@ -37,40 +40,43 @@ S = TypeVar("S")
 @dataclass(kw_only=True)
 class CompareOptions(Options[S]):
     arm: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="HOOKS")] = ()
-    """One way to go on from the fork: none, a hook, or hooks joined by " + ". May be given several times."""
+    """An arm: none, a hook, or hooks joined by " + ". Give the option once for each arm."""
     reference: Annotated[Literal["preset", "fresh", "none"], tyro.conf.arg(metavar="preset|fresh|none")] = "preset"
-    """One more arm to measure the others by: the preset's, if it has one; fresh: with a new agent for every task."""
+    """Additional arm as a reference. fresh is a new agent in every task; preset is the preset's reference, if any."""
     fork_at: Annotated[float | None, tyro.conf.arg(metavar="FLOAT")] = None
-    """Where the arms part, as a fraction of the planned steps; 0: at the beginning (default: the preset's)."""
+    """Fork point as a fraction of the planned steps. 0: no trunk. None: the preset's, or the kind's."""
     fork_at_task: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
-    """Where the arms part, as the task that begins there, counted from 0 (instead of --fork-at)."""
+    """Fork point as the index of the task that begins there, counted from 0. Replaces --fork-at."""
     vary: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="SETTING=VALUES")] = ()
-    """A setting and its values, such as learning_rate=1e-5,1e-4: every arm with each. Several make a grid.
-    A value with a comma or a space stands in quotes: 'order="0,1","1,0"'."""
+    """Setting and its values, such as learning_rate=1e-5,1e-4. Every arm runs with each value; several options make a
+    grid. Quote a value that contains a comma or a space: 'order="0,1","1,0"'."""
     jobs: int = 0
-    """Runs at a time; 0: one per core."""
+    """Number of runs at a time. 0 means one per core."""
 
 
 @dataclass(kw_only=True)
 class SeveralRuns(CompareOptions[S]):
-    """The same for kinds whose settings name no seeds themselves, as those of a stack do."""
+    """The options for kinds that train one seed per run. The settings of stacked runs have --seeds themselves."""
 
     seeds: SeedsOption = (0,)
-    """Seeds, 0 1 2 or 0-4: each has a trunk, or runs, of its own."""
+    """Seeds, as in 0 1 2 or 0-4. Every arm runs with every seed; a single number is that one seed."""
 
 
 def main(args: Sequence[str]) -> None:
     if not args or args[0] in ("-h", "--help"):
         load_plugins(args)
-        print(f"{(__doc__ or '').strip()}\n\n{table_of_kinds()}")
+        overview(__doc__, "compare")
         return
     if (words := resumed(args)) is not None:
         resume.main(words)
         return
     what = asked("compare", args)
+    if not what.options:
+        what.explain(__doc__)
+        return
     options = read(what)
 
-    from supple.experiments.comparison import create  # PyTorch, which help texts do without
+    from supple.experiments.comparison import create  # imports PyTorch, which help does not need
     from supple.experiments.jobs import jobs_of
 
     jobs = resume.workers(options.jobs)
@@ -84,24 +90,24 @@ def read(what: Asked) -> Any:
     settings, known = what.settings(), kind.settings_class()
     start: dict[str, Any] = {"settings": settings, "out": tyro.MISSING, "preset": preset and preset.name}
     if hasattr(settings, "seeds"):
-        return parse(CompareOptions, known, words, prog, "Fork, and compare arms.", CompareOptions(**start))
+        return parse(CompareOptions, known, words, prog, what.about(__doc__), CompareOptions(**start))
     default = SeveralRuns(**start, seeds=preset.seeds if preset else (0,))
-    options = parse(SeveralRuns, known, words, prog, "Fork, and compare arms.", default)
+    options = parse(SeveralRuns, known, words, prog, what.about(__doc__), default)
     if kind.counted_seeds and len(options.seeds) == 1 and options.seeds[0] > 0:
         n = options.seeds[0]
-        warn(f"--seeds {n} is the one seed {n}; {n} seeds, which it used to mean, are --seeds 0-{n - 1}")
+        warn(f"--seeds {n} means the single seed {n}; for {n} seeds, type --seeds 0-{n - 1}")
     return options
 
 
 def compared(what: Asked, options: Any, command: str) -> "Comparison":
-    """Return the comparison that is asked for. Raises UsageError."""
+    """Return the comparison that the command line asks for."""
     from supple.experiments.comparison import plan, points_of, vary_of
     from supple.experiments.scaling import scaled_value
 
     kind, preset, settings = what.kind, what.preset, options.settings
     stacked = hasattr(settings, "seeds")
     if settings.seed and not stacked:
-        raise UsageError(f"--seed belongs to a single run; a comparison has --seeds {settings.seed}")
+        raise UsageError(f"--seed {settings.seed} is for a single run: a comparison takes --seeds {settings.seed}")
     vary = read_vary(options.vary, kind.settings_class(), what.prog) or vary_of(preset, settings)
     arms = options.arm or (preset.arms if preset and preset.arms else kind.arms)
     settings, arms, scale = shrunk(settings, options.scale, arms)

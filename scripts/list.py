@@ -1,45 +1,71 @@
-"""supple list: what there is, by name.
+"""List everything that has a name: kinds, presets, suites, interventions, environments and the rest.
 
-supple list
-supple list interventions
-supple list games
-supple list --plugin my_method.py
+  supple list                                  one line for each name
+  supple list interventions                    one topic, in full
+  supple list metrics --match dormant          names and descriptions that contain a word
+  supple list presets suites --kind ppo        those of one kind of run
+  supple list --plugin my_method.py            with the names of a plug-in
+
+If the output is not a terminal, every name has one line, which is never cut off: `supple list | grep plasticity`.
 """
 
 import inspect
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import tyro
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from supple.experiments import plugins
 from supple.experiments.errors import UsageError
+from supple.experiments.kinds import all_kinds, presets_of
 from supple.registry import did_you_mean
 from supple.scripts.asked import Plugins, load_plugins
-from supple.scripts.console import parse, run, screen
+from supple.scripts.console import parse, run, screen, typed
 
-Rows = Iterable[tuple[str, str]]
+
+class Row(NamedTuple):
+    """A name with its parameters, its description, and the kinds of runs that it is for, if it is for some only."""
+
+    name: str
+    about: str
+    parameters: str = ""
+    kinds: tuple[str, ...] = ()
+
+
+Rows = Iterable[Row]
 
 
 @dataclass(kw_only=True)
 class Options:
-    topics: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="TOPIC")] = ()
-    """What to list; nothing: all but games."""
+    topics: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="TOPIC …")] = ()
+    """Topics to list in full: TOPICS. Without one, all but games are listed, a line for each name."""
+    match: str = ""
+    """Text that names or descriptions have to contain; case does not matter."""
+    kind: Annotated[str | None, tyro.conf.arg(metavar="KIND")] = None
+    """Kind of run, such as ppo: only what is for it alone, its presets, benchmarks and suites."""
     plugin: Plugins = ()
-    """A plug-in, a file or a package, whose own things are to be listed too."""
+    """Python file or package whose registrations are listed too."""
 
 
-def first_sentence(thing: object) -> str:
+def description(thing: object) -> str:
+    """Return the first paragraph of a docstring in one line."""
     return " ".join((inspect.getdoc(thing) or "").split("\n\n")[0].split())
 
 
+def first_sentence(text: str) -> str:
+    return re.split(r"\.(?= +[A-Z])", text, maxsplit=1)[0]
+
+
 def parameters(thing: Callable[..., object]) -> str:
-    """Return the signature as a user would type it: name(parameter=default, …)."""
+    """Return the parameters as a user would type them: (parameter=default, …)."""
     items = inspect.signature(thing).parameters.values()
-    return ", ".join(p.name if p.default is p.empty else f"{p.name}={p.default}" for p in items if p.name != "self")
+    shown = ", ".join(p.name if p.default is p.empty else f"{p.name}={p.default}" for p in items if p.name != "self")
+    return f"({shown})"
 
 
 def interventions() -> Rows:
@@ -47,7 +73,7 @@ def interventions() -> Rows:
 
     for name in registry.names():
         entry = registry.get(name)
-        yield f"{name}({parameters(entry)})", first_sentence(entry)
+        yield Row(name, description(entry), parameters(entry))
 
 
 def activations() -> Rows:
@@ -55,14 +81,14 @@ def activations() -> Rows:
 
     for name in activation_registry.names():
         entry = activation_registry.get(name)
-        yield f"{name}({parameters(entry)})", first_sentence(entry)
+        yield Row(name, description(entry), parameters(entry))
 
 
 def activation_properties() -> Table:
-    """Return properties as computed at the default parameters; docs/reference/activations.md explains the columns."""
+    """Return a table of the properties at default parameters. docs/reference/activations.md explains the columns."""
     from supple.interventions import activation, activation_registry, properties
 
-    table = Table(title="their properties at these parameters", title_justify="left", title_style="bold", box=None)
+    table = Table(title="properties at these parameters", title_justify="left", title_style="bold", box=None)
     table.add_column("", style="cyan")
     for column in ("floor", "s̄", "dead band"):
         table.add_column(column, justify="right")
@@ -82,35 +108,35 @@ def metrics() -> Rows:
     from supple.metrics import METRICS
 
     for name, metric in METRICS.items():
-        yield name, metric.about + (" [costly: only where it is asked for]" if metric.costly else "")
+        yield Row(name, metric.about + (" [costly: computed only on request]" if metric.costly else ""))
 
 
 def environments() -> Rows:
     from supple.envs import environment_names, resolve_env
 
     for name in environment_names():
-        yield name, resolve_env(name)
+        yield Row(name, resolve_env(name))
     for plugin in plugins.loaded():
         for name in plugin.registered["environment"]:
-            yield name, f"of {plugin.name}"
-    yield "…", "any other registered Gymnasium id: vectors for ppo and sac, images and discrete actions for dqn"
-    yield "…", "Atari games for dqn: supple list games"
+            yield Row(name, f"registered by {plugin.name}")
+    yield Row("…", "any other Gymnasium id: vectors for ppo and sac, images or vectors with discrete actions for dqn")
+    yield Row("…", "Atari games for dqn: supple list games")
 
 
 def games() -> Rows:
     from supple.envs import games as atari
 
     try:
-        yield from sorted(atari().items())
+        yield from (Row(*item) for item in sorted(atari().items()))
     except ImportError as error:
-        yield "…", str(error)
+        yield Row("…", str(error))
 
 
 def sequences() -> Rows:
     from supple.envs import SEQUENCES
 
     for name, envs in SEQUENCES.items():
-        yield name, " → ".join(envs)
+        yield Row(name, " → ".join(envs))
 
 
 def shifts() -> Rows:
@@ -118,67 +144,99 @@ def shifts() -> Rows:
 
     for name in registry.names():
         entry = registry.get(name)
-        yield f"{name}({parameters(entry)})", first_sentence(entry)
+        yield Row(name, description(entry), parameters(entry))
 
 
 def kinds() -> Rows:
-    from supple.experiments.kinds import all_kinds
-
     for name, kind in all_kinds().items():
-        yield name, f"{kind.about}; its steps are {kind.unit}"
+        yield Row(name, f"{kind.about}; its steps are {kind.unit}", kinds=(name,))
 
 
 def presets() -> Rows:
-    from supple.experiments.kinds import presets_of
-
     for name, preset in presets_of().items():
-        yield name, f"{preset.kind}: {preset.about}"
+        if not all_kinds()[preset.kind].benchmark:
+            yield Row(name, f"{preset.kind}: {preset.about}", kinds=(preset.kind,))
+
+
+def benchmarks() -> Rows:
+    for name, preset in presets_of().items():
+        if all_kinds()[preset.kind].benchmark:
+            yield Row(name, f"{preset.kind}: {preset.about}", kinds=(preset.kind,))
 
 
 def suites() -> Rows:
-    from supple.experiments.suites import about, suites
+    from supple.experiments.suites import about, kinds_of, suites
 
     for name in suites():
-        yield name, about(name)
+        yield Row(name, about(name), kinds=kinds_of(name))
 
 
-LONG = ("games",)  # shown only when asked for
-TOPICS: dict[str, Callable[[], Rows]] = {
-    "interventions": interventions,
-    "activations": activations,
-    "metrics": metrics,
-    "environments": environments,
-    "games": games,
-    "sequences": sequences,
-    "shifts": shifts,
-    "kinds": kinds,
-    "presets": presets,
-    "suites": suites,
+LONG = ("games",)  # listed only on request
+TOPICS: dict[str, tuple[str, Callable[[], Rows]]] = {  # where the names are typed, and the names
+    "kinds": ("supple train KIND, supple compare KIND", kinds),
+    "presets": ("--preset NAME", presets),
+    "benchmarks": ("supple train vision BENCHMARK", benchmarks),
+    "suites": ("supple sweep SUITE", suites),
+    "interventions": ("--hook, --arm, with a schedule: fire@0.5", interventions),
+    "activations": ("--activation", activations),
+    "metrics": ("logged every --measure-every steps", metrics),
+    "environments": ("--env, --sequence", environments),
+    "games": ("--env, --sequence", games),
+    "sequences": ("--sequence", sequences),
+    "shifts": ("--shift", shifts),
 }
-MORE: dict[str, Callable[[], Table]] = {"activations": activation_properties}  # a second table under a topic's own
 
 
 def main(args: Sequence[str]) -> None:
-    if args and args[0] in ("-h", "--help"):
-        print((__doc__ or "").strip() + f"\n\ntopics: {', '.join(TOPICS)}")
-        return
     load_plugins(args)
-    options = parse(Options, None, args, "supple list", "What there is, by name.")
-    for topic in options.topics or (name for name in TOPICS if name not in LONG):
+    options = parse(Options, None, args, "supple list", f"{__doc__}\nTOPICS are {', '.join(TOPICS)}.")
+    for topic in options.topics:
         if topic not in TOPICS:
-            raise UsageError(
-                f"nothing to list under {topic!r}{did_you_mean(topic, TOPICS)} (topics: {', '.join(TOPICS)})"
-            )
-        table = Table(title=topic, title_justify="left", title_style="bold", box=None, show_header=False)
+            raise UsageError(f"unknown topic {topic!r}{did_you_mean(topic, TOPICS)} (known: {', '.join(TOPICS)})")
+    if options.kind is not None and options.kind not in all_kinds():
+        raise UsageError(f"--kind: unknown kind of run {options.kind!r}{did_you_mean(options.kind, all_kinds())}")
+    brief = not (options.topics or options.match or options.kind)
+    found = 0
+    for topic in options.topics or (name for name in TOPICS if name not in LONG):
+        where, rows = TOPICS[topic]
+        selected = [row for row in rows() if _wanted(row, options)]
+        if not selected:
+            continue
+        found += len(selected)
+        screen.print(Text.assemble((topic, "bold"), f"  ({where})"))
+        _show(selected, brief)
+        if topic == "activations" and not brief and not options.match:
+            screen.print()
+            screen.print(activation_properties(), highlight=False)
+        screen.print()
+    if not found:
+        raise UsageError(f"nothing found by `{typed('supple list', args)}`")
+
+
+def _wanted(row: Row, options: Options) -> bool:
+    text = f"{row.name} {row.about}".lower()
+    return options.match.lower() in text and (options.kind is None or options.kind in row.kinds)
+
+
+def _show(rows: Sequence[Row], brief: bool) -> None:
+    """Print names and descriptions. In a terminal, lines are cut off if they are brief, and wrapped otherwise."""
+    names = [row.name + ("" if brief else row.parameters) for row in rows]
+    about = [first_sentence(row.about) if brief else row.about for row in rows]
+    if screen.is_terminal and not brief:
+        table = Table(box=None, show_header=False)
         table.add_column(style="cyan")
         table.add_column()
-        for name, about in TOPICS[topic]():
-            table.add_row(escape(name), escape(about))
+        for name, words in zip(names, about, strict=True):
+            table.add_row(escape(name), escape(words))
         screen.print(table, highlight=False)
-        if topic in MORE:
-            screen.print()
-            screen.print(MORE[topic](), highlight=False)
-        screen.print()
+        return
+    width = max(map(len, names)) if brief else 0
+    for name, words in zip(names, about, strict=True):
+        line = Text.assemble("  ", (f"{name:{width}}", "cyan"), "  ", words)
+        if screen.is_terminal:
+            screen.print(line, no_wrap=True, overflow="ellipsis")
+        else:
+            screen.print(line, soft_wrap=True)
 
 
 if __name__ == "__main__":

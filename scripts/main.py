@@ -1,24 +1,9 @@
-"""supple: keep neural networks able to learn while the world changes.
+"""Train neural networks on a changing world; measure and restore their plasticity.
 
-  supple train ppo --env halfcheetah --steps 1_000_000 --hook fire@0.5 --out runs/a
-  supple train vision permuted-mnist --seeds 0-4 --out runs/b
-  supple train pretrain --preset warm-start-gpt-small --out runs/c
-  supple train linear --tasks semantic,reversal --lam 2 --out runs/d
-  supple compare ppo --preset gym-control-small --out runs/demo
-  supple sweep my_sweep.toml --out runs/s
-  supple worker runs/s
-  supple bench "l2_init(strength=1e-3)"
-  supple resume runs/a
-  supple report runs/demo
-  supple doctor runs/a
-  supple linear figures
-  supple language sib --model smollm2 --retain gsm8k.jsonl --out runs/e
-  supple new intervention my_method
-  supple check my_method.py
-  supple fetch humanoid-bench
-  supple list [interventions | activations | metrics | environments | sequences | kinds | presets | suites]
-
-`supple COMMAND --help` explains each.
+supple compare ppo --preset gym-control-small --out runs/demo       a first comparison, 2 minutes on two cores
+supple report runs/demo                                             its tables and figures
+supple train ppo --env halfcheetah --steps 1_000_000 --hook fire@0.5 --out runs/a
+supple doctor runs/a
 """
 
 import importlib
@@ -28,27 +13,62 @@ from supple.experiments.errors import UsageError
 from supple.experiments.interruption import watching
 from supple.registry import did_you_mean
 
-COMMANDS = (
-    *("train", "compare", "sweep", "worker", "bench", "resume", "report", "doctor", "list", "new", "check", "fetch"),
-    *("linear", "language", "vision"),
-)
+COMMANDS = {
+    "train": "train one run",
+    "compare": "train several arms from one identical state",
+    "sweep": "train all runs that a sweep file or a suite asks for",
+    "worker": "help with the runs of a sweep or a comparison",
+    "resume": "continue a run, a comparison or a sweep",
+    "report": "make tables and figures of runs",
+    "doctor": "examine how much plasticity a network has lost",
+    "bench": "score a method on the board's suite",
+    "list": "list kinds, presets, suites, hooks, environments and all other names",
+    "fetch": "download data and models",
+    "new": "write a template for your own intervention, metric or shift",
+    "check": "test whether an intervention keeps its promises",
+    "linear": "draw the figures of deep linear networks",
+    "language": "balance a language model: supple language sib",
+    "vision": "the older spelling of supple train vision",
+}
+COMPLETION = ("--tyro-print-completion", "--tyro-write-completion")
 
 
 def dispatch(args: Sequence[str]) -> None:
-    """Hand the command line to the script it names."""
+    """Pass the command line to the script that it names."""
     if not args or args[0] in ("-h", "--help"):
-        print((__doc__ or "").strip())
-        return
-    if args[0] not in COMMANDS:
-        raise UsageError(
-            f"unknown command {args[0]!r}{did_you_mean(args[0], COMMANDS)} (commands: {', '.join(COMMANDS)})"
-        )
-    importlib.import_module(f"supple.scripts.{args[0]}").main(args[1:])
+        print(_help())
+    elif args[0] == "--version":
+        print(_versions())
+    elif args[0].replace("_", "-") in COMPLETION:
+        from supple.scripts.completion import write
+
+        write(args)
+    elif args[0] not in COMMANDS:
+        word = "option" if args[0].startswith("-") else "command"
+        known = [*COMMANDS, "--help", "--version", *COMPLETION]
+        raise UsageError(f"unknown {word} {args[0]!r}{did_you_mean(args[0], known)} (commands: {', '.join(COMMANDS)})")
+    else:
+        importlib.import_module(f"supple.scripts.{args[0]}").main(args[1:])
+
+
+def _help() -> str:
+    from supple.scripts.console import described
+
+    lines = [f"supple: {described(__doc__)}", "", "commands:"]
+    lines += ["", "`supple COMMAND` shows examples, `supple COMMAND --help` all options, `supple --version` versions."]
+    return "\n".join([*lines, "Completion with the tab key: docs/reference/command_line.md."])
+
+
+def _versions() -> str:
+    from supple.experiments.rundir import versions  # imports NumPy and TensorBoard
+
+    found = versions()
+    return "\n".join(f"{name} {found[name]}" for name in sorted(found, key="supple".__ne__))
 
 
 def main() -> None:
     with watching():
-        from supple.scripts.console import run  # takes a moment, which an interruption may fall into
+        from supple.scripts.console import run  # takes a moment, during which an interruption may come
 
         run(dispatch)
 

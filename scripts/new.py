@@ -1,9 +1,9 @@
-"""supple new: begin an intervention, a metric or a shift of one's own, in one file with its test.
+"""Write a template for your own intervention, metric or shift, with its test.
 
   supple new intervention my_method
   supple new metric my_metric --out methods
 
-Writes my_method.py, which works as it is and whose comments say what to change, and test_my_method.py.
+This writes my_method.py and test_my_method.py. The template works as written; its comments say what to change.
 """
 
 import os
@@ -21,7 +21,7 @@ import tyro
 
 from supple.experiments import files, plugins
 from supple.experiments.errors import UsageError
-from supple.scripts.console import parse, run, screen
+from supple.scripts.console import explain, parse, run, screen
 
 USE = {
     "intervention": "--steps 16_384 --hook {name}@0.5",
@@ -33,49 +33,53 @@ USE = {
 @dataclass(kw_only=True)
 class Options:
     what: Annotated[Literal["intervention", "metric", "shift"], tyro.conf.Positional]
-    """What to begin."""
+    """Type of the plug-in."""
     name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")]
-    """Its name, in hooks and lists and of its file: letters, digits and _."""
+    """Name in hooks and lists and of the file. Letters, digits and _ are allowed."""
     out: Path = Path()
     """Folder for the two files."""
 
 
 def main(args: Sequence[str]) -> None:
     if not args:
-        print((__doc__ or "").strip())
+        explain(__doc__, "supple new")
         return
-    options = parse(Options, None, args, "supple new", (__doc__ or "").strip())
+    options = parse(Options, None, args, "supple new", __doc__)
     what, name = options.what, options.name
     if not re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII) or iskeyword(name):
-        raise UsageError(f"NAME must be a word that Python can import, of letters, digits and _, not {name!r}")
+        raise UsageError(f"NAME must consist of letters, digits and _ and be importable in Python, got {name!r}")
     paths = [options.out / f"{name}.py", options.out / f"test_{name}.py"]
     if there := [path for path in paths if path.exists()]:
-        raise UsageError(f"{there[0]} is there already, and is left as it is: choose another name or folder")
+        raise UsageError(f"{there[0]} exists already and is left unchanged: choose another name or folder")
     if name in plugins.table(what):
-        raise UsageError(f"the {what} {name!r} is there already: choose another name")
+        raise UsageError(f"there already is {'an' if what[0] in 'aeiou' else 'a'} {what} {name!r}: choose another name")
     if find_spec(name) is not None:
-        raise UsageError(f"there is a module {name!r} already, which the file would hide: choose another name")
+        raise UsageError(f"the file would hide the Python module {name!r}: choose another name")
     words = {"name": name, "Name": "".join(part.capitalize() for part in name.split("_"))}
     templates = resources("supple.scripts") / "templates"
     texts = [(templates / f"{file}.txt").read_text(encoding="utf-8") for file in (what, f"test_{what}")]
     options.out.mkdir(parents=True, exist_ok=True)
     write_new(dict(zip(paths, (Template(text).substitute(words) for text in texts), strict=True)))
     file, test = paths
-    next_steps = [f"made {file} and {test}; what to do with them:", f"  pytest {test}"]
+    next_steps = [f"wrote {file} and {test}; next:", f"  pytest {test}"]
     next_steps += [f"  supple check {file}"] * (what == "intervention")
     next_steps += [f"  supple train ppo --env cartpole {USE[what].format(name=name)} --plugin {file} --out runs/{name}"]
     screen.print("\n".join(next_steps), highlight=False, soft_wrap=True)
 
 
 def write_new(texts: dict[Path, str]) -> None:
-    """Write all of these files, or none where one of them is there already. Raises UsageError."""
+    """Write all of these files, or none if one of them exists.
+
+    Raises:
+        UsageError: One of them exists.
+    """
     made: list[Path] = []
     try:
         for path, text in texts.items():
             temporary = path.with_name(f"{path.name}.tmp")
             files.write(temporary, text.encode())
             try:
-                os.link(temporary, path)  # which, unlike a renaming, replaces nothing
+                os.link(temporary, path)  # unlike a renaming, this replaces nothing
             finally:
                 temporary.unlink()
             made.append(path)
@@ -83,7 +87,7 @@ def write_new(texts: dict[Path, str]) -> None:
         for path in made:
             path.unlink()
         if isinstance(error, FileExistsError):
-            raise UsageError(f"{error.filename2} is there already, and is left as it is") from error
+            raise UsageError(f"{error.filename2} exists already and is left unchanged") from error
         raise
 
 

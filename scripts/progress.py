@@ -1,6 +1,6 @@
-"""How far runs are: live bars in a terminal; elsewhere a plain line a minute, and one at each task and event.
+"""The progress of runs: bars in a terminal, and elsewhere one line per minute, task switch and intervention.
 
-What a line says beside the step stands in the run's own logs, so it is the same for runs of other processes.
+Lines read losses and returns from the logs of the run, so they work for runs of other processes too.
 """
 
 import json
@@ -24,21 +24,22 @@ from rich.progress import (
 )
 
 EVERY = 60.0  # seconds between two lines about a run
-TAIL = 65_536  # bytes of a log in which its last numbers are looked for
+TAIL = 65_536  # bytes at the end of a log that are searched for its last numbers
 LAST = {"episodes.jsonl": ("return",), "metrics.jsonl": ("train_loss", "online_loss", "val_loss", "loss")}
 
 
 class Display(Protocol):
     def update(self, label: str, folder: Path, step: int, end: int) -> None:
-        """Show that the run in a folder is at `step` of `end`."""
+        """Show that the run in `folder` is at step `step` of `end`."""
 
 
 @contextmanager
 def display(screen: Console, runs: int = 1, ended: int = 0) -> Iterator[Display]:
-    """Show bars within this block, or print lines where nobody watches.
+    """Show bars within this block, or print lines if the screen is not a terminal.
 
-    runs: how many there are in all, of which `ended` came to their end before; with several, a bar counts them, and the
-    others are of those under way.
+    Args:
+        runs: Total number of runs. If there are several, one bar counts them, and the others show the active runs.
+        ended: Number of runs that had ended before.
     """
     if not screen.is_terminal:
         yield Lines(screen)
@@ -48,7 +49,7 @@ def display(screen: Console, runs: int = 1, ended: int = 0) -> Iterator[Display]
 
 
 def bars(screen: Console) -> Progress:
-    """Return bars with a description, a count and times."""
+    """Return bars with a description, a count, the elapsed and the remaining time."""
     columns = (
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
         TimeRemainingColumn(),
@@ -59,7 +60,7 @@ def bars(screen: Console) -> Progress:
 class Bars:
     def __init__(self, bars: Progress, runs: int, ended: int) -> None:
         self.bars = bars
-        self.whole = bars.add_task("runs at their end", total=runs, completed=ended) if runs > 1 else None
+        self.whole = bars.add_task("finished runs", total=runs, completed=ended) if runs > 1 else None
         self.of: dict[Path, TaskID] = {}
         self.ended: set[Path] = set()
 
@@ -77,7 +78,7 @@ class Bars:
 
 @dataclass
 class Seen:
-    """The last line about a run: when it was, at which step, and how far the log of events was read."""
+    """The last line about a run: its step, its time, and the byte up to which events had been read."""
 
     step: int
     time: float = field(default_factory=time.monotonic)
@@ -90,7 +91,7 @@ class Lines:
         self.seen: dict[Path, Seen] = {}
 
     def update(self, label: str, folder: Path, step: int, end: int) -> None:
-        if folder not in self.seen:  # what happened before a resume was said before
+        if folder not in self.seen:  # events before a resume were printed before
             self.seen[folder] = Seen(step, events=_size(folder / "events.jsonl") if step else 0)
         seen, now = self.seen[folder], time.monotonic()
         events, seen.events = _rows(folder / "events.jsonl", seen.events)
@@ -121,7 +122,7 @@ def _state(folder: Path, seen: Seen, step: int, end: int, now: float) -> Iterato
 
 
 def _words(event: dict[str, Any]) -> str:
-    """Return an event in words: `task 1, hopper`, `fire@task on actor`."""
+    """Return a description of an event: `task 1, hopper`, `fire@task on actor`."""
     if event.get("event") == "task":
         return ", ".join(filter(None, [f"task {event.get('task')}", str(event.get("env") or event.get("name") or "")]))
     if event.get("event") == "intervention":
@@ -134,7 +135,7 @@ def _size(file: Path) -> int:
 
 
 def _rows(file: Path, start: int) -> tuple[list[dict[str, Any]], int]:
-    """Return the objects of a log from a byte on, and the byte up to which its lines are whole."""
+    """Return the rows of a log from byte `start` on, and the byte up to which its lines are complete."""
     if _size(file) <= start:
         return [], start
     with file.open("rb") as stream:
@@ -144,6 +145,6 @@ def _rows(file: Path, start: int) -> tuple[list[dict[str, Any]], int]:
     for line in whole.splitlines():
         try:
             rows.append(json.loads(line))
-        except ValueError:  # the first one, where `start` lies within a line
+        except ValueError:  # the first one, if `start` lies within a line
             continue
     return [row for row in rows if isinstance(row, dict)], start + len(whole) + len(newline)

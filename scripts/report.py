@@ -1,11 +1,11 @@
-"""supple report: tables and figures of runs, of a comparison or of a sweep.
+"""Make tables and figures of runs, of a comparison or of a sweep.
 
   supple report runs/demo
   supple report runs/relu runs/leaky runs/tanh --out runs/table
 
-Writes DIR/report/index.html, figures (PNG, SVG), tables (CSV, LaTeX) and scores.json, and prints the summary. Several
-runs of `supple vision` go side by side: activations and hooks down, benchmarks across; so do runs of `supple language`
-of one kind, and runs of `supple linear`. Runs that differ only in their seeds are joined.
+This writes DIR/report/index.html, figures (PNG, SVG), tables (CSV, LaTeX) and scores.json, and prints a summary.
+Several runs of one kind, other than agents, are shown side by side: one row for each activation and hook, one column
+for each benchmark. Runs that differ only in their seeds are one arm.
 """
 
 from collections import Counter
@@ -18,29 +18,32 @@ import tyro
 
 from supple.experiments.errors import UsageError
 from supple.scripts.asked import Plugins, load_plugins
-from supple.scripts.console import parse, run, screen, warn
+from supple.scripts.console import explain, parse, run, screen, warn
 
 
 @dataclass(kw_only=True)
 class Options:
     directories: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="DIR [DIR …]")]
-    """Folder of a run, a comparison or a sweep, or several of runs of one kind."""
+    """Folder of a run, a comparison or a sweep, or the folders of several runs of one kind."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Folder in which `report` is made (default: the run's own; several runs need one)."""
+    """Folder in which `report/` is made. None: the folder of the run. Several runs need one."""
     plugin: Plugins = ()
-    """A plug-in that brings the kind of these runs."""
+    """Plug-in that registers the kind of these runs."""
 
 
 def main(args: Sequence[str]) -> None:
-    options = parse(Options, None, args, "supple report", "Tables and figures of runs or of a comparison.")
+    if not args:
+        explain(__doc__, "supple report")
+        return
+    options = parse(Options, None, args, "supple report", __doc__)
     if not options.directories:
-        raise UsageError("missing DIR: Folder of a run or of a comparison (`supple report DIR`)")
+        raise UsageError("DIR is missing: the folder of a run, a comparison or a sweep")
     load_plugins(args)
     show(*options.directories, out=options.out)
 
 
 def show(*directories: Path, out: Path | None = None) -> None:
-    """Build the report of these directories, print its summary and say where it lies."""
+    """Build the report of these directories, and print its summary and its path."""
     from supple.experiments import report as reports  # matplotlib takes a moment
 
     if len(directories) == 1 and (directories[0] / "sweep.json").is_file():
@@ -56,7 +59,7 @@ def show(*directories: Path, out: Path | None = None) -> None:
 
 
 def show_sweep(path: Path) -> None:
-    """Build the reports of a sweep's studies, of those that have begun, and the page over all of them."""
+    """Build the reports of the studies of a sweep that have started, and the page over all of them."""
     from supple.experiments import report as reports
     from supple.experiments.report.of_sweeps import overview, reported
     from supple.experiments.report.published import published, title
@@ -64,7 +67,7 @@ def show_sweep(path: Path) -> None:
     from supple.experiments.tuning import TUNING
 
     jobs = Counter(job.path for job in open_sweep(path, warn=warn))
-    # what arms are tuned by is no result: a table of its study tells of it
+    # tuning runs are no results: a table of their study lists them
     names = {str(folder.relative_to(path)): folder for folder in jobs if folder.name != TUNING}
     sections = []
     try:

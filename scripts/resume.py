@@ -1,12 +1,16 @@
-"""supple resume: go on with what lies in a folder, a run of any kind, a comparison or a sweep.
+"""Continue the run, comparison or sweep in a folder from its last checkpoints.
 
-supple resume runs/a
-supple resume runs/y --jobs 2 --retry-failed
-supple resume runs/a --steps 2_000_000
+  supple resume runs/a
+  supple resume runs/y --jobs 2 --retry-failed
+  supple resume runs/a --steps 2_000_000
+
+The result is bit for bit that of a run that was never interrupted. A run that has ended is left unchanged.
 """
 
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,7 +20,9 @@ from supple.experiments import plugins
 from supple.experiments.errors import EnvironmentFailed, RunError, UsageError
 from supple.experiments.interruption import at_interruption
 from supple.scripts.asked import Plugins, load_plugins
-from supple.scripts.console import parse, run, screen, warn
+from supple.scripts.console import explain, parse, run, say, screen, warn
+from supple.scripts.forecast import Forecast
+from supple.scripts.plan import next_of_jobs, next_of_run, plan_of_jobs, plan_of_run
 from supple.scripts.progress import display
 
 if TYPE_CHECKING:
@@ -29,34 +35,36 @@ if TYPE_CHECKING:
 @dataclass(kw_only=True)
 class Options:
     directory: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")]
-    """Folder of a run, a comparison or a sweep; it goes on from its newest intact checkpoints."""
+    """Folder of a run, a comparison or a sweep."""
     jobs: int = 0
-    """Runs of a comparison or a sweep at a time; 0: one per core."""
+    """Number of runs of a comparison or a sweep at a time. 0 means one per core."""
     retry_failed: bool = False
-    """Try those runs again that failed; without it they are left aside."""
+    """Train failed runs again, from their last checkpoints. Without it they are skipped."""
     steps: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
-    """Go on to so many steps in all, more than were planned (agents with --steps); fractions in hooks stay."""
+    """New total number of steps, more than planned, for agents with --steps. Fractions in hooks keep their steps."""
     plugin: Plugins = ()
-    """A plug-in that the run was begun with: each has to be named again."""
+    """Plug-in that the run was started with. Each has to be named again."""
 
 
 def main(args: Sequence[str]) -> None:
     if not args:
-        print((__doc__ or "").strip())
+        explain(__doc__, "supple resume")
         return
-    options = parse(Options, None, args, "supple resume", "Go on with a run, a comparison or a sweep.", flags=True)
+    options = parse(Options, None, args, "supple resume", __doc__ or "", flags=True)
     load_plugins(args)
     path = options.directory
     what = what_lies_in(path)
     if what != "a run":
         if options.steps is not None:
-            raise UsageError(f"--steps is for single runs, and {path} is {what}")
+            raise UsageError(f"--steps extends single runs, but {path} is {what}")
         from supple.experiments.sweep import open_queue
 
         jobs = workers(options.jobs)
         finish(path, open_queue(path, jobs, warn), jobs, options.retry_failed)
     elif options.jobs or options.retry_failed:
-        raise UsageError(f"{'--jobs' if options.jobs else '--retry-failed'} is for several runs, and {path} is one")
+        raise UsageError(
+            f"{'--jobs' if options.jobs else '--retry-failed'} is for comparisons and sweeps, but {path} is a run"
+        )
     else:
         if options.steps is not None:
             from supple.experiments.extension import extend
@@ -66,23 +74,25 @@ def main(args: Sequence[str]) -> None:
 
 
 def what_lies_in(path: Path) -> str:
-    """Return what a folder is: a run, a comparison or a sweep. Raises UsageError if it is none of these."""
+    """Return "a run", "a comparison" or "a sweep", whichever is in the folder.
+
+    Raises:
+        UsageError: It is none of these.
+    """
     known = {"sweep.json": "a sweep", "comparison.json": "a comparison", "config.json": "a run"}
     for file, what in known.items():
         if (path / file).is_file():
             return what
-    raise UsageError(
-        f"{path} holds no run (it has no config.json), no comparison (comparison.json) and no sweep (sweep.json)"
-    )
+    raise UsageError(f"{path} contains no run (config.json), no comparison (comparison.json) and no sweep (sweep.json)")
 
 
 def workers(jobs: int) -> int:
-    """Return how many processes `--jobs` asks for."""
+    """Return the number of processes that `--jobs` asks for."""
     if jobs < 0:
         raise UsageError(f"--jobs must be 0 (one per core) or more, got {jobs}")
     if jobs:
         return jobs
-    from supple.experiments.machine import cpus  # PyTorch, which help texts do without
+    from supple.experiments.machine import cpus  # imports PyTorch, which help does not need
 
     return cpus()
 
@@ -98,21 +108,50 @@ def finish_run(path: Path) -> None:
         train(path, lambda step: None, lambda line: None)
         return
     run = RunDirectory.open(path)
+    forecast, begun = Forecast(say), False
 
     def words() -> str:
-        return f"`supple resume {path}{plugins.options()}` goes on from step {newest_step(run.checkpoints):,}"
+        return f"`supple resume {path}{plugins.options()}` continues from step {newest_step(run.checkpoints):,}"
 
+    def watch(step: int) -> None:
+        nonlocal begun
+        if not begun:  # by now config.json has been checked
+            say(*plan_of_run(run, step))
+            begun = True
+        shown.update(str(path), path, step, run.end)
+        forecast.run(path, step, run.end)
+
+    began = time.monotonic()
     with display(screen) as shown, at_interruption(words):
         try:
-            train(path, lambda step: shown.update(str(path), path, step, run.end), warn)
+            train(path, watch, warn)
         except EnvironmentFailed as error:
-            raise EnvironmentFailed(f"{error}; once that is mended, {words()}") from error
-    screen.print(f"done: {path}  (`supple report {path}{plugins.options()}` makes the report)")
+            raise EnvironmentFailed(f"{error}; once that is fixed, {words()}") from error
+    results(path)
+    say(f"done: {path} in {timedelta(seconds=round(time.monotonic() - began))}", *next_of_run(run))
+
+
+def results(path: Path) -> None:
+    """Print the first table of a run's report, which has the numbers that matter for its kind."""
+    from supple.experiments import report as reports  # matplotlib takes a moment
+    from supple.experiments.report.tables import printable
+
+    try:
+        table = reports.compose(path).tables[0]
+    except ValueError as error:  # the run is finished, whatever its report lacks
+        warn(str(error))
+        return
+    screen.print(printable(replace(table, title="results")))
+    if table.words:
+        say(table.words)
 
 
 def finish(path: Path, jobs: "Sequence[Job]", processes: int, retry: bool = False) -> None:
-    """Bring what is left of the runs of a comparison or of a sweep to its end, and report. Arguments are those of
-    `go_on`. Raises RunError if runs failed, when all others are at their end."""
+    """Train the remaining runs of a comparison or a sweep, and make the report. The arguments are those of `go_on`.
+
+    Raises:
+        RunError: Runs failed. It is raised when all others have ended.
+    """
     go_on(path, jobs, processes, retry)
     report(path, jobs)
 
@@ -120,27 +159,34 @@ def finish(path: Path, jobs: "Sequence[Job]", processes: int, retry: bool = Fals
 def go_on(
     path: Path, jobs: "Sequence[Job]", processes: int, retry: bool = False, elsewhere: "Elsewhere | None" = None
 ) -> None:
-    """Bring what is left of the runs of a comparison or of a sweep to its end, with a bar for each run.
+    """Train the remaining runs of a comparison or a sweep, with a bar for each.
 
-    retry: try those again that failed. elsewhere: trains the runs in place of so many processes here."""
+    Args:
+        processes: Number of runs at a time.
+        retry: Train failed runs again.
+        elsewhere: Trains the runs in place of processes on this machine.
+    """
     from supple.experiments import workers
 
     failed = [job for job in jobs if job.failed]
     for job in failed if retry else ():
         job.forget()
     if failed and not retry:
-        warn(f"{len(failed)} runs failed before and are left aside; --retry-failed tries them again")
+        warn(f"{len(failed)} runs that failed before are skipped; --retry-failed trains them again")
 
     def words() -> str:
         ended = sum(job.outcome is not None for job in jobs)
-        again = f"`supple resume {path}{plugins.options()}` goes on from the others' last checkpoints"
+        again = f"`supple resume {path}{plugins.options()}` continues the others from their last checkpoints"
         return f"{ended} of {len(jobs)} runs ended; {again}"
 
     before = sum(job.outcome is not None for job in jobs)
+    forecast = Forecast(say)
+    say(*plan_of_jobs(path, jobs, processes))
     with display(screen, len(jobs), before) as shown, at_interruption(words):
 
         def watch(job: "Job", step: int, end: int) -> None:
             shown.update(job.label, job.folder, step, end)
+            forecast.job(job, step, jobs, processes)
 
         if elsewhere:
             elsewhere(watch)
@@ -150,27 +196,34 @@ def go_on(
 
 
 def report(path: Path, jobs: "Sequence[Job]") -> None:
-    """Report on runs, and say which failed. Raises RunError if any did, but for points at which arms were tuned."""
+    """Make the report of runs, and print which of them failed.
+
+    Raises:
+        RunError: Runs failed, other than those that only served to tune arms.
+    """
     from supple.scripts.report import show
 
     tuning = [job for job in jobs if job.failed and job.comparison.stop_step]
     failed = [job for job in jobs if job.failed and job not in tuning]
     if tuning:
-        warn(f"{len(tuning)} runs failed at points at which arms were tuned, which were not chosen")
+        warn(f"{len(tuning)} tuning runs failed; their hyperparameters were not chosen")
     try:
         show(path)
     except UsageError as error:  # there may be nothing to report
         if not failed:
             raise
         warn(str(error))
+    else:
+        say(next_of_jobs(jobs))
     for job in failed:
         reason = str((job.outcome or {}).get("reason"))
         warn(f"failed: {job.label}: {reason if str(job.folder) in reason else f'{job.folder}: {reason}'}")
     if failed:
         left = sum(job.outcome is None for job in jobs)
+        waiting = f", and {left} that depend on them did not start" if left else ""
         raise RunError(
-            f"{len(failed)} of {len(jobs)} runs failed{f', and {left} could not begin without them' if left else ''}; "
-            f"`supple resume {path}{plugins.options()} --retry-failed` tries them again"
+            f"{len(failed)} of {len(jobs)} runs failed{waiting}; "
+            f"`supple resume {path}{plugins.options()} --retry-failed` trains them again"
         )
 
 

@@ -1,4 +1,4 @@
-"""supple language sib: balance a causal language model, and say what that changed.
+"""Balance the channels of a causal language model, and report the change of gradients, curvature and logits.
 
 supple language sib --model smollm2 --retain gsm8k_train.jsonl --out runs/balanced
 supple language sib --model DIR --retain reasoning-gym:gsm_symbolic --eigenvalues 0 --out runs/balanced
@@ -15,7 +15,7 @@ from rich.table import Table
 
 from supple.experiments.errors import UsageError
 from supple.experiments.settings import Device, device_here, positive
-from supple.scripts.console import parse, run, screen
+from supple.scripts.console import explain, parse, run, screen
 from supple.tracks.language.balance import balance, write_balance
 from supple.tracks.language.chat import collate, encode
 from supple.tracks.language.examples import load_task
@@ -25,38 +25,38 @@ from supple.tracks.language.models import load_model, save_model
 @dataclass(kw_only=True)
 class Options:
     model: str
-    """A folder in transformers' layout, a .gguf file, smollm2 (`supple fetch smollm2`), or OWNER/NAME on the hub."""
+    """Model: a transformers folder, a .gguf file, smollm2 (`supple fetch smollm2`), or OWNER/NAME on the hub."""
     retain: Annotated[str, tyro.conf.arg(metavar="TASK")]
-    """What is not to be forgotten: a JSONL file or folder of prompt/answer, or reasoning-gym:NAME."""
+    """Task that is to be retained: a JSONL file or folder of prompt/answer pairs, or reasoning-gym:NAME."""
     out: Path
-    """Folder for the balanced model, sib.json and the figures; must be new or empty."""
+    """Folder for the balanced model, sib.json and the figures. It must be new or empty."""
     ratio: float = 100.0
-    """R: a channel is scaled by R at most, and by 1/R at least."""
+    """Largest factor R of a channel. Factors lie in [1/R, R]."""
     batch_size: int = 16
-    """Training examples of --retain in the batch by whose gradient the model is balanced."""
+    """Examples of --retain in a batch. The gradient of the first batch determines the factors."""
     batches: int = 2
-    """Batches on which gradient norms and logits are compared; the first is the one above."""
+    """Number of batches on which gradient norms and logits are compared."""
     max_length: int = 512
-    """Most tokens of an example; a longer prompt loses its beginning."""
+    """Maximum tokens of an example. The beginning of a longer prompt is cut off."""
     eigenvalues: int = 5
-    """How many of the Hessian's largest eigenvalues are compared; 0: none, which saves almost all of the time."""
+    """Number of the Hessian's largest eigenvalues to compare. 0 saves almost all of the time."""
     max_basis: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
-    """Vectors, each as large as the model, that the search for them may hold (default: 3 · eigenvalues + 1)."""
+    """Maximum vectors, each of the model's size, in the eigenvalue search. None: 3 · eigenvalues + 1."""
     tolerance: float = 1e-3
-    """Relative error at which an eigenvalue counts as found."""
+    """Relative error at which an eigenvalue has converged."""
     seed: int = 0
-    """Which examples are drawn, where they are generated."""
+    """Seed of the generated examples (reasoning-gym)."""
     threads: int = 1
-    """Threads of PyTorch."""
+    """Number of threads of PyTorch."""
     device: Device = "auto"
-    """auto (a CUDA GPU where there is one), cpu, cuda."""
+    """Device: auto is a CUDA GPU if there is one, else the CPU."""
 
 
 def main(args: Sequence[str]) -> None:
     if not args:
-        print((__doc__ or "").strip())
+        explain(__doc__, "supple language sib")
         return
-    o = parse(Options, None, args, "supple language sib", "Balance a causal language model.")
+    o = parse(Options, None, args, "supple language sib", __doc__)
     positive(**{"--batch-size": o.batch_size, "--batches": o.batches, "--threads": o.threads, "--ratio": o.ratio})
     positive(**{"--max-length": o.max_length, "--tolerance": o.tolerance})
     if o.eigenvalues < 0:
@@ -110,7 +110,7 @@ def _show(report: dict[str, Any]) -> None:
     screen.print(table)
     logits = report["logits"]
     screen.print(
-        f"logits differ by {logits['difference']:.2g} at most, {logits['relative']:.1e} of the largest; "
+        f"logits differ by at most {logits['difference']:.2g}, which is {logits['relative']:.1e} of the largest; "
         f"balancing took {report['seconds']:.2f} s"
     )
 

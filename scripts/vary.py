@@ -1,4 +1,4 @@
-"""`--vary SETTING=VALUES`: values of a setting, read as the command line reads that setting."""
+"""Read `--vary SETTING=VALUES`, with the values in the syntax that the setting has on the command line."""
 
 import re
 import shlex
@@ -10,21 +10,21 @@ from supple.experiments.settings import RunSettings
 from supple.registry import did_you_mean
 from supple.scripts.console import parse
 
-VALUE = re.compile(r"""(?:"[^"]*"|'[^']*'|\([^()]*\)|[^,])+""")  # commas in quotes and brackets part nothing
+VALUE = re.compile(r"""(?:"[^"]*"|'[^']*'|\([^()]*\)|[^,])+""")  # commas in quotes or brackets do not separate values
 
 
 def read_vary(texts: Sequence[str], settings: type[RunSettings], prog: str) -> dict[str, tuple[Any, ...]]:
-    """Return name of a setting → its values. prog: what the message begins with. Raises UsageError."""
+    """Return the values of each setting by its name."""
     found: dict[str, tuple[Any, ...]] = {}
     known = [name for name in settings.__dataclass_fields__ if name not in ("hook", "seed", "seeds")]
     for text in texts:
         name, _, values = text.partition("=")
         name = name.strip().replace("-", "_")
         if name not in known:
-            raise UsageError(f"--vary {text}: no setting {name!r}{did_you_mean(name, known)}")
+            raise UsageError(f"--vary {text}: unknown setting {name!r}{did_you_mean(name, known)}")
         given = [value for part in VALUE.findall(values) if (value := part.strip())]
         if not given or name in found:
-            raise UsageError(f"--vary {text}: give each setting once, with its values, as NAME=VALUE,VALUE")
+            raise UsageError(f"--vary {text}: expected each setting once, as NAME=VALUE,VALUE")
         found[name] = tuple(_value(name, value, settings, prog) for value in given)
     return found
 

@@ -1,4 +1,4 @@
-"""supple vision: the older spelling of `supple train vision`.
+"""Train classifiers: the older spelling of `supple train vision`.
 
 supple vision permuted-mnist --activation relu --seeds 0-4 --out runs/p
 """
@@ -7,12 +7,14 @@ from collections.abc import Sequence
 
 from supple.scripts import train
 from supple.scripts.asked import resumed
-from supple.scripts.console import run
+from supple.scripts.console import explain, run
 
 
 def main(args: Sequence[str]) -> None:
-    older = not args or args[0] in ("-h", "--help") or resumed(args) is not None
-    train.main(args if older else ["vision", *args])
+    if not args or args[0] in ("-h", "--help"):
+        explain(__doc__, "supple vision", "supple vision BENCHMARK")
+    else:
+        train.main(args if resumed(args) is not None else ["vision", *args])
 
 
 if __name__ == "__main__":

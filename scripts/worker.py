@@ -1,10 +1,10 @@
-"""supple worker: take run after run of a sweep or a comparison, until none is left.
+"""Train the runs of a sweep or a comparison one after another, until none remains.
 
-supple worker runs/rates
-supple worker runs/rates --plugin my_method.py
+  supple worker runs/rates
+  supple worker runs/rates --plugin my_method.py
 
-Any number of workers, on any number of machines that share the folder, divide the runs among themselves: each claims
-the next that nobody has. It needs no server; who is killed leaves runs that others go on with.
+Any number of workers, on any number of machines that share the folder, can work on one sweep without a server: each
+claims the next free run. If a worker is killed, others resume its run.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,8 @@ from supple.experiments import plugins
 from supple.experiments.errors import RunError, UsageError
 from supple.experiments.interruption import at_interruption
 from supple.scripts.asked import Plugins, load_plugins
-from supple.scripts.console import parse, run, screen, warn
+from supple.scripts.console import explain, parse, run, say, screen, warn
+from supple.scripts.plan import plan_of_jobs
 from supple.scripts.progress import display
 from supple.scripts.resume import what_lies_in
 
@@ -30,29 +31,33 @@ if TYPE_CHECKING:
 @dataclass(kw_only=True)
 class Options:
     directory: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")]
-    """Folder of a sweep or of a comparison."""
+    """Folder of a sweep or a comparison."""
     plugin: Plugins = ()
-    """A plug-in that it was begun with: each has to be named again."""
+    """Plug-in that the sweep was started with. Each has to be named again."""
 
 
 def main(args: Sequence[str]) -> None:
     if not args:
-        print((__doc__ or "").strip())
+        explain(__doc__, "supple worker")
         return
-    options = parse(Options, None, args, "supple worker", "Take run after run of a sweep, until none is left.")
+    options = parse(Options, None, args, "supple worker", __doc__)
     load_plugins(args)
     path = options.directory
     if what_lies_in(path) == "a run":
-        raise UsageError(f"{path} is a single run: `supple resume {path}` goes on with it")
+        raise UsageError(f"{path} is a single run: `supple resume {path}` continues it")
 
-    from supple.experiments.denormals import flushing_denormals  # PyTorch, which help texts do without
+    from supple.experiments.denormals import flushing_denormals  # imports PyTorch, which help does not need
 
-    with flushing_denormals():  # from the beginning, so that PyTorch's threads are begun with it
+    with flushing_denormals():  # first, so that PyTorch's threads inherit it
         work(path)
 
 
 def work(path: Path) -> None:
-    """Take run after run. Raises RunError if any failed, when none is left."""
+    """Train one run after another.
+
+    Raises:
+        RunError: Runs failed. It is raised when none remains.
+    """
     from supple.experiments.jobs import work_off
     from supple.experiments.sweep import open_queue
 
@@ -60,18 +65,19 @@ def work(path: Path) -> None:
 
     def words() -> str:
         ended = sum(job.outcome is not None for job in every)
-        return f"{ended} of {len(every)} runs ended; `supple worker {path}{plugins.options()}` goes on"
+        return f"{ended} of {len(every)} runs ended; `supple worker {path}{plugins.options()}` continues"
 
     def attempt(job: "Job", held: "Claim") -> None:
         job.attempt(held, lambda step, end: shown.update(job.label, job.folder, step, end), warn)
 
     before = sum(job.outcome is not None for job in every)
+    say(*plan_of_jobs(path, every, 1))
     with display(screen, len(every), before) as shown, at_interruption(words):
         work_off(every, attempt)
     failed = sum(job.failed for job in every)
-    screen.print(f"no run of {path} is left: {len(every)} in all, {failed} failed")
+    screen.print(f"all {len(every)} runs of {path} have ended, {failed} of them failed")
     if failed:
-        raise RunError(f"{failed} of {len(every)} runs failed; `supple resume {path} --retry-failed` tries them again")
+        raise RunError(f"{failed} of {len(every)} runs failed; `supple resume {path} --retry-failed` trains them again")
 
 
 if __name__ == "__main__":

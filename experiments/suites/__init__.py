@@ -29,5 +29,11 @@ def about(name: str) -> str:
     return f"{entry['title']} ({entry['source']}); {hours} on {entry['machine']}"
 
 
+def kinds_of(name: str) -> tuple[str, ...]:
+    """Return the kinds of runs of a suite's studies, each once."""
+    entries = tomllib.loads(find_suite(name).read_text(encoding="utf-8")).values()
+    return tuple(dict.fromkeys(entry["kind"] for entry in entries if "kind" in entry))
+
+
 def _long(hours: float) -> str:
     return f"{hours / 24:.0f} days" if hours >= 72 else f"{hours:.2g} h"

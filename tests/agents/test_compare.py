@@ -61,7 +61,7 @@ def test_killed_comparison_goes_on_to_the_same_end(nursery: Any, same: Any, fold
     assert not first.exists()  # an arm of a trunk that failed is not begun
     assert "failed: seed 0 · trunk" in nursery.stderr()[-2]
     assert nursery.stderr()[-1].endswith(
-        "2 could not begin without them; `supple resume " + f"{broken}" + " --retry-failed` tries them again"
+        "2 that depend on them did not start; `supple resume " + f"{broken}" + " --retry-failed` trains them again"
     )
     assert nursery.run("resume", broken, "--jobs", 1) == 1  # it is left aside, unless
 

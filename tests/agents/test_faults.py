@@ -182,7 +182,7 @@ def test_a_fault_ends_the_run_in_one_line_and_the_run_can_go_on(
 def test_on_the_command_line_a_fault_says_from_where_the_run_can_go_on(tmp_path: Path, wrong: type[Wrong]) -> None:
     wrong.wrong = raising(OSError("no port"))
     run = begin(tmp_path, "ppo")
-    with pytest.raises(RunError, match=f"no port; once that is mended, `supple resume {run}` goes on from step 100$"):
+    with pytest.raises(RunError, match=f"no port; .*`supple resume {run}` continues from step 100$"):
         finish_run(run)
 
 

@@ -71,7 +71,7 @@ def test_its_report_names_every_arm_after_its_variant(varied: Path, tmp_path: Pa
 @pytest.mark.parametrize(
     ("seeds", "read", "told"),
     [
-        (["3"], (3,), "supple: --seeds 3 is the one seed 3; 3 seeds, which it used to mean, are --seeds 0-2\n"),
+        (["3"], (3,), "supple: --seeds 3 means the single seed 3; for 3 seeds, type --seeds 0-2\n"),
         (["0"], (0,), ""),
         (["0-2"], (0, 1, 2), ""),
         (["3", "5"], (3, 5), ""),

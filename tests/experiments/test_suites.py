@@ -111,7 +111,7 @@ def test_a_suite_goes_by_its_name_and_takes_settings_that_it_cannot_know(
     [
         ([], "[methods] --model is missing: a pre-trained model, such as a folder or smollm2"),
         (["--setting", "modle=x"], "moram-trace.toml: continual has no setting 'modle': did you mean 'model'"),
-        (["--setting", "model"], "--setting model: give NAME=VALUE, such as data=DIR"),
+        (["--setting", "model"], "--setting model: expected NAME=VALUE, such as data=DIR"),
         (["--setting", "model=clip:small", "batch_size=many"], "settings of continual: batch_size should be"),
     ],
 )

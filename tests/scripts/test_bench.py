@@ -75,12 +75,12 @@ def test_a_method_gets_a_row_that_can_be_checked(
     assert (tmp_path / "rows" / "fire@task" / "about.md").is_file()
 
     bench("--check", str(tmp_path / "rows" / "fire@task"))
-    assert "the row of fire@task agrees with what was trained: cart-pole, nine-rooms" in capsys.readouterr().out
+    assert "the row of fire@task agrees with the new runs: cart-pole, nine-rooms" in capsys.readouterr().out
     file = tmp_path / "rows" / "fire@task" / "row.json"
     row = json.loads(file.read_text())
     row["results"]["cart-pole"]["scores"] = {seed: 1e4 + int(seed) for seed in ("1000", "1001")}
     file.write_text(json.dumps(row))
-    with pytest.raises(RunError, match="does not agree with 1 of 2 studies"):
+    with pytest.raises(RunError, match="does not agree with the new runs in 1 of 2 studies"):
         bench("--check", str(file.parent))
 
 
@@ -100,8 +100,8 @@ def test_a_file_with_a_method_of_ones_own_is_enough(bench: Bench, process: Proce
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["fire@task", "--studies", "cart-poles"], "--studies cart-poles: the suite has cart-pole, nine-rooms"),
-        (["fire@task", "snp@task", "--save", "x"], "--save is for the row of one METHOD"),
+        (["fire@task", "--studies", "cart-poles"], "--studies cart-poles: unknown study: did you mean 'cart-pole'?"),
+        (["fire@task", "snp@task", "--save", "x"], "--save writes the row of one METHOD"),
         (["fire@task", "--check", "x"], "--check takes the method from the row"),
         (["--check", "nowhere"], "nowhere is not a row of the board: it has no row.json"),
         (["fier@task"], "did you mean 'fire'"),

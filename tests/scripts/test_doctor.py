@@ -94,14 +94,14 @@ def test_a_model_of_sb3_and_a_language_model(tmp_path: Path, capsys: pytest.Capt
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("nowhere", "nowhere is no folder of a run, no .zip, no FILE.py:FUNCTION"),
+        ("nowhere", "nowhere is not a run directory"),
         ("nowhere.zip", "needs --sb3 ALGORITHM and --env ENVIRONMENT"),
         ("nowhere.zip --sb3 DQN --env CartPole-v1", "nowhere.zip: No such file"),
         ("nowhere.py:network", "no such file: nowhere.py"),
         ("{code}:netwrk", "has no attribute 'netwrk'"),
-        ("{code}:nothing", "should return (module, inputs)"),
+        ("{code}:nothing", "must return (module, inputs)"),
         ("{code}:broken", "SystemExit: no"),
-        ("{code}:network --try fire@task", "leave out what follows the @"),
+        ("{code}:network --try fire@task", "leave out the schedule after @"),
         ("{code}:network --try fier", "did you mean 'fire'"),
         ("{code}:network --try l2_init", "l2_init cannot be tried out"),
         ("{code}:network --learner critic", "--learner critic: "),

@@ -54,7 +54,7 @@ def test_an_interrupted_run_says_from_which_step_a_resume_goes_on(
     os.kill(child, number)
     assert ended(child) == 128 + number
     newest = max(int(folder.name) for folder in (run / "checkpoints").glob("0*"))
-    assert errors.read_text() == f"supple: {verb}; `supple resume {run}` goes on from step {newest:,}\n"
+    assert errors.read_text() == f"supple: {verb}; `supple resume {run}` continues from step {newest:,}\n"
     assert not (run / "claim.json").exists()
 
 
@@ -64,7 +64,7 @@ def test_before_the_first_checkpoint_a_resume_begins_at_step_0(process: Callable
     wait_for((run / "metrics.jsonl").exists)
     os.kill(child, signal.SIGTERM)
     assert ended(child) == 143
-    assert errors.read_text() == f"supple: terminated; `supple resume {run}` goes on from step 0\n"
+    assert errors.read_text() == f"supple: terminated; `supple resume {run}` continues from step 0\n"
 
 
 @pytest.mark.parametrize("module", ["tyro", "rich.progress", "torch", "torch.optim", "supple.experiments.loop"])
@@ -89,7 +89,8 @@ def test_an_interrupted_comparison_counts_its_runs_and_its_workers_end_within_a_
     assert parent.returncode == 143
     wait_for(lambda: not any(alive(worker) for worker in workers), 1)
     assert stderr == (
-        f"supple: terminated; 0 of 2 runs ended; `supple resume {out}` goes on from the others' last checkpoints\n"
+        f"supple: terminated; 0 of 2 runs ended; `supple resume {out}` continues the others from their last "
+        "checkpoints\n"
     )
     assert not list(out.rglob("claim.json"))
 

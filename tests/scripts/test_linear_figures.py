@@ -44,7 +44,7 @@ def test_a_figure_leaves_its_picture_and_its_numbers(
     printed = capsys.readouterr().out
     assert printed.count("\n") == 1
     assert f"{folder}/fig2.png" in printed
-    assert "theory and simulation differ by 2.0e-03 at most" in printed
+    assert "theory and simulation differ by at most 2.0e-03" in printed
 
 
 def test_a_figure_replaces_its_own_files_only(

@@ -16,11 +16,11 @@ WRONG = {
     "linear": None,  # help, not an error
     "linear trian --out OUT": "unknown command 'trian': did you mean 'train'? (known: train, fig1, ",
     "linear fig6 --out OUT": "unknown command 'fig6': did you mean 'fig",
-    "linear train": "--out is missing",
-    "linear --resume OUT": "holds no run (it has no config.json), no comparison (comparison.json)",
+    "linear train --threads 1": "--out is missing",
+    "linear --resume OUT": "contains no run (config.json)",
     "linear --resume": "--resume needs a value",
     f"{TRAIN} --task semantic": "unknown option --task, did you mean --tasks?",
-    f"{TRAIN} --preset demo-mujoco": "preset 'demo-mujoco' is one for ppo, not for linear",
+    f"{TRAIN} --preset demo-mujoco": "--preset demo-mujoco: a preset of ppo, not of linear",
     # tasks
     f"{TRAIN} --tasks semantik": "--tasks semantik: no task 'semantik': did you mean 'semantic'? (known: random, ",
     f"{TRAIN} --tasks semantic,": "--tasks semantic,: no task ''",
@@ -44,11 +44,11 @@ WRONG = {
     # figures
     "linear fig1 --seed -1 --out OUT": "--seed must be 0 or more, got -1",
     "linear fig1 --seed one --out OUT": "--seed: 'one' is not an integer",
-    "linear figures --out notes.txt": "--out notes.txt is a file: give a folder",
+    "linear figures --out notes.txt": "--out notes.txt is a file",
     # comparisons
-    f"{COMPARE} --preset demo-mujoco": "preset 'demo-mujoco' is one for ppo, not for linear",
-    f"{COMPARE} --seed 3": "--seed belongs to a single run; a comparison has --seeds 3",
-    f"{COMPARE} --vary lamb=1": "--vary lamb=1: no setting 'lamb': did you mean 'lam'?",
+    f"{COMPARE} --preset demo-mujoco": "--preset demo-mujoco: a preset of ppo, not of linear",
+    f"{COMPARE} --seed 3": "--seed 3 is for a single run: a comparison takes --seeds 3",
+    f"{COMPARE} --vary lamb=1": "--vary lamb=1: unknown setting 'lamb': did you mean 'lam'?",
     f"{COMPARE} --n-hidden 9 --vary lam=0,1": "λ = 1 > 0 with n_hidden = 9 > n_out = 8",
     f"{COMPARE} --arm fire@task": "never fires: the run has 0 task switches",
     f"{COMPARE} --hook fire@2": "--hook is for single runs",

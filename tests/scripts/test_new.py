@@ -57,10 +57,10 @@ def test_what_is_begun_works_as_it_is(what: str, ask: Ask) -> None:
 @pytest.mark.parametrize(
     ("words", "complaint"),
     {
-        "new intervention there": "test_there.py is there already, and is left as it is",
-        "new intervention fire": "the intervention 'fire' is there already: choose another name",
-        "new shift random": "there is a module 'random' already",
-        "new metric 1st": "NAME must be a word that Python can import, of letters, digits and _, not '1st'",
+        "new intervention there": "test_there.py exists already",
+        "new intervention fire": "there already is an intervention 'fire'",
+        "new shift random": "the file would hide the Python module 'random'",
+        "new metric 1st": "importable in Python, got '1st'",
         "new agent mine": "",
         "new shift": "",
     }.items(),
@@ -81,14 +81,14 @@ def test_a_check_prints_what_is_kept_and_ends_with_1_where_something_is_not(ask:
     assert said.count("✓") == 3 * 7 + 1
     Path("my_own.py").write_text(Path("my_own.py").read_text().replace("return names", "return names[1:]"))
     code, said, errors = ask("check my_own.py my_own(rate=0.5)")
-    assert (code, errors) == (1, "supple: 1 of what every intervention promises is not kept\n")
-    assert "✗ plain: apply wrote conv.weight" in said
+    assert (code, errors) == (1, "supple: 1 promise is not kept\n")
+    assert "✗ plain: apply wrote conv.weight, and does not name it" in said
 
 
 def test_a_check_of_nothing_is_refused(ask: Ask) -> None:
     ask("new metric my_own")
     for words, complaint in {
-        "check my_own.py": "my_own.py registers no intervention, and only those are checked",
+        "check my_own.py": "my_own.py registers no intervention",
         "check my_own.py fier": "unknown intervention 'fier': did you mean 'fire'?",
         "check my_own.py swap": "swap needs a value for 'activation'",
     }.items():

@@ -21,7 +21,7 @@ def test_of_many_runs_those_under_way_are_shown_and_the_others_counted(tmp_path:
         shown.update("seed 2", tmp_path / "2", 10, 10)  # said again: it is counted once
         tasks = shown.bars.tasks  # type: ignore[attr-defined]
         assert [(task.description, task.completed, task.total) for task in tasks] == [
-            ("runs at their end", 33, 40), ("seed 30", 4, 10),
+            ("finished runs", 33, 40), ("seed 30", 4, 10),
         ]  # fmt: skip
 
 

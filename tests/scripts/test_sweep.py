@@ -144,7 +144,7 @@ def test_what_fails_is_set_aside_and_the_rest_goes_on(file: Path, process: Proce
     jobs = open_sweep(out)
     assert {job.variant["learning_rate"] for job in jobs if job.failed} == {1e30}
     assert all((job.outcome or {}).get("outcome") == "finished" for job in jobs if job.variant["learning_rate"] < 1)
-    assert f"could not begin without them; `supple resume {out} --retry-failed` tries them again" in said
+    assert f"that depend on them did not start; `supple resume {out} --retry-failed` trains them again" in said
     assert ended(process(["worker", str(out)], errors)) == 1
     assert "--retry-failed" in errors.read_text()
 
@@ -165,11 +165,11 @@ def test_a_dry_run_says_what_would_be_and_leaves_nothing(
     ("words", "says"),
     [
         ("sweep FILE", "--out is missing"),
-        ("sweep --out OUT", "A sweep file, in TOML"),
+        ("sweep --out OUT", "FILE is missing: Sweep file in TOML"),
         ("sweep nowhere.toml --out OUT", "there is no sweep file nowhere.toml"),
         ("sweep FILE --out OUT --jobs -1", "--jobs must be 0"),
-        ("worker OUT", "holds no run"),
-        ("worker FILE", "holds no run"),
+        ("worker OUT", "contains no run"),
+        ("worker FILE", "contains no run"),
     ],
 )
 def test_wrong_usage_is_one_line(file: Path, process: Process, tmp_path: Path, words: str, says: str) -> None:
@@ -244,6 +244,6 @@ def test_a_point_that_diverges_while_arms_are_tuned_is_no_failure(
     with here():
         dispatch(["sweep", str(tmp_path / "s.toml"), "--out", str(tmp_path / "out"), "--search", "random"])
     said = capsys.readouterr()
-    assert "1 runs failed at points at which arms were tuned" in said.out + said.err
+    assert "1 tuning runs failed" in said.out + said.err
     results = [job for job in open_sweep(tmp_path / "out") if job.seeds == (0,)]
     assert [(job.arm, job.failed) for job in results] == [("none + learning_rate=0.05", False)]

@@ -25,12 +25,12 @@ WRONG = {
     "vision": None,  # help, not an error
     "vision permutd-mnist --out OUT": "unknown benchmark 'permutd-mnist': did you mean 'permuted-mnist'?",
     "vision --out OUT": "which benchmark? (`supple train vision BENCHMARK …`; benchmarks: permuted-mnist, ",
-    "vision permuted-mnist": "--out is missing",
+    "vision permuted-mnist --threads 1": "--out is missing",
     f"{MNIST} --batchsize 4": "unknown option --batchsize, did you mean --batch-size?",
     f"{MNIST} --seeds 0 one": "--seeds: 'one' is neither a seed",
     f"{MNIST} --learning-rate fast": "--learning-rate: 'fast' is not a number",
-    f"{MNIST} --network resnet": "--network: 'resnet' is none of 'mlp', 'cnn'",
-    f"{MNIST} --stream permutations": "--stream: 'permutations' is none of",
+    f"{MNIST} --network resnet": "--network: 'resnet' is not one of 'mlp', 'cnn'",
+    f"{MNIST} --stream permutations": "--stream: 'permutations' is not one of",
     f"{MNIST} --tasks 0": "--tasks must be a positive number, got 0",
     f"{MNIST} --epochs nan": "--epochs must be a finite number, got nan",
     f"{MNIST} --seed 2 --seeds 0 1": "--seed 2 and --seeds (0, 1) both say which seeds: give one of them",
@@ -78,7 +78,7 @@ WRONG = {
     f"{WARM} --shares 0.5 1 1": "--shares must be 2 growing numbers",
     f"{SPLIT} --shocks 1.5 nan": "--shocks must be a finite number",
     # going on
-    "vision --resume OUT": "holds no run (it has no config.json), no comparison (comparison.json)",
+    "vision --resume OUT": "contains no run (config.json)",
     "vision --resume": "--resume needs a value",
     "vision --resume OUT --tasks 3": "unknown option --tasks",
 }

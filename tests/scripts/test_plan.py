@@ -1,0 +1,113 @@
+"""What is printed around training: the plan, the forecast after a minute, the results and the next commands."""
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+
+from supple.experiments.comparison import read_comparison
+from supple.experiments.jobs import jobs_of
+from supple.experiments.rundir import RunDirectory
+from supple.scripts import compare, forecast
+from supple.scripts.asked import asked
+from supple.scripts.forecast import Forecast
+from supple.scripts.main import dispatch
+from supple.scripts.plan import comparing
+
+LINEAR = "linear --tasks semantic,reversal --updates-per-task 30"
+HOOK = "rebalance(lam=5)@task"
+PPO = "ppo --env cartpole --steps 512 --num-envs 4 --rollout-steps 32 --hidden 8 --eval-episodes 1"
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time that forecasts measure by, in seconds."""
+    now = [0.0]
+    monkeypatch.setattr(forecast.time, "monotonic", lambda: now[0])
+    return now
+
+
+def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    return printed.out.splitlines()
+
+
+def test_a_run_says_its_plan_first_and_its_results_and_next_commands_last(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    dispatch(shlex.split(f"train {LINEAR} --hook '{HOOK}' --seed 3 --out {out}"))
+    said = lines(capsys)
+    assert said[:3] == [
+        "plan: linear on semantic, reversal: 2 tasks, 60 updates, seed 3",
+        f"hooks: {HOOK}",
+        f"results: {out}",
+    ]
+    done = next(i for i, line in enumerate(said) if line.startswith(f"done: {out} in "))
+    assert any("excess loss" in line for line in said[:done])
+    assert f"supple report {out}" in said[done + 1]
+    assert f"supple doctor {out}" in said[done + 2]
+    assert "supple compare linear" in said[done + 3]
+
+
+def test_a_run_at_its_end_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "run"
+    dispatch(shlex.split(f"train {LINEAR} --out {out}"))
+    lines(capsys)
+    dispatch(["resume", str(out)])
+    assert lines(capsys)[0] == f"{out} has been trained to its end, step 60"
+
+
+@pytest.mark.parametrize(
+    "line", [f"{LINEAR} --hook='{HOOK}'", f"{PPO} --hook fire@0.5 --hook 'l2_init(strength=1e-3)'"]
+)
+def test_the_suggested_comparison_is_understood(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("supple.scripts.resume.finish_run", lambda *_: None)
+    dispatch(shlex.split(f"train {line} --seed 3 --out {tmp_path / 'run'}"))
+    with RunDirectory.open(tmp_path / "run") as run:
+        words = shlex.split(comparing(run))
+    what = asked("compare", words[2:])
+    found = compare.compared(what, compare.read(what), "")
+    assert found.arms == ("none", " + ".join(json.loads((tmp_path / "run/config.json").read_text())["hooks"]))
+    assert (found.seeds, found.fork_step) == ((0, 1, 2, 3, 4), 0)
+
+
+def test_a_comparison_says_its_arms_seeds_and_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    dispatch(shlex.split(f"compare {LINEAR} --arm none --arm '{HOOK}' --seeds 0-1 --jobs 1 --out {out}"))
+    said = lines(capsys)
+    assert said[:3] == [
+        f"plan: linear, arms none, {HOOK}, seeds 0, 1",
+        "4 runs: 0 finished, 0 failed, 4 remaining, 1 at a time",
+        f"results: {out}",
+    ]
+    assert said[-1].startswith(f"next: supple doctor {out}/seed-1/")
+
+
+def test_after_a_measured_minute_a_run_says_once_how_long_it_takes(clock: list[float]) -> None:
+    said: list[str] = []
+    told = Forecast(said.append)
+    for clock[0], step in ((0, 0), (10, 5), (30, 105), (80, 355)):  # compiling until 10
+        told.run(Path("run"), step, 3655)
+    assert said == ["measured for a minute: 5 steps/s; about 0:11:00 left, until " + said[0][-9:]]
+    clock[0] = 1000.0
+    told.run(Path("run"), 400, 3655)
+    assert len(said) == 1
+
+
+def test_several_runs_are_forecast_from_the_mean_of_those_that_run(
+    tmp_path: Path, clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("supple.scripts.resume.finish", lambda *_: None)
+    out = tmp_path / "out"
+    dispatch(shlex.split(f"compare {LINEAR} --arm none --arm '{HOOK}' --seeds 0-1 --jobs 2 --out {out}"))
+    jobs = jobs_of(out, read_comparison(out))
+    assert all(job._begin() for job in jobs[:2])
+    said: list[str] = []
+    told = Forecast(said.append)
+    for clock[0], place, step in ((0, 0, 0), (0, 1, 0), (1, 0, 1), (1, 1, 1), (51, 0, 11), (61, 1, 25)):
+        told.job(jobs[place], step, jobs, 2)
+    assert len(said) == 1  # 240 - 11 - 25 steps at 0.2 and 0.4 steps/s
+    assert said[0].startswith("measured for a minute: 0.3 steps/s in each of 2 runs at a time; 4 runs: about 0:05:40")
