@@ -179,7 +179,10 @@ def test_comparison_without_a_run_is_refused(tmp_path):
     ("rows", "message"),
     [
         ([{"step": 5, "task": 0}], "line 1: it has no 'return'"),
-        ([episode(5, 1.0), {**episode(6, 1.0), "task": 7}], "line 2: it belongs to task 7, but config.json lists 2 tasks"),
+        (
+            [episode(5, 1.0), {**episode(6, 1.0), "task": 7}],
+            "line 2: it belongs to task 7, but config.json lists 2 tasks",
+        ),
     ],
 )
 def test_episode_that_makes_no_sense_names_the_file(tmp_path, rows, message):
