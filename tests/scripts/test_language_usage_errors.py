@@ -75,7 +75,7 @@ WRONG = {
     # arms, variants, seeds
     f"{FORK} --seeds": "--seeds must be different numbers of 0 or more, got ()",
     f"{FORK} --seeds 1 1": "--seeds must be different numbers of 0 or more",
-    f"{FORK} --seeds one": "--seeds: 'one' is no seed (0 or more) and no range of seeds (0-4)",
+    f"{FORK} --seeds one": "--seeds: 'one' is neither a seed",
     f"{FORK} --seed 3": "--seed 3 is for a single run: a comparison takes --seeds 3",
     f"{FORK} --jobs -1": "--jobs must be 0 (one per core) or more, got -1",
     f"{FORK} --hook fire@task": "--hook is for single runs",

@@ -43,7 +43,7 @@ WRONG = {
     f"{TRAIN} --hook fire@900 --hook frie@0.5": "--hook: fire@900 never fires: the run has 800 steps; unknown "
     "intervention 'frie'",
     # more than there is
-    f"{TRAIN} --hidden 99999999999": "--hidden 99999999999: a tensor of shape (99999999999, 256) needs 102.4 TB, but ",
+    f"{TRAIN} --hidden 99999999999": "--hidden 99999999999: a tensor of shape (99999999999, 11) needs 4.4 TB, but ",
     f"{TRAIN} --adapter 99999999999": "--adapter 99999999999: a tensor of shape (99999999999, 11) needs 4.4 TB, but ",
     f"{TRAIN} --rollout-steps 1e12": "--rollout-steps 1000000000000 with --num-envs 8 needs ",
     f"{TRAIN} --minibatch-size 2049": "--minibatch-size is 2049, but a batch has only 2048 transitions",
@@ -98,7 +98,7 @@ WRONG = {
     f"train dqn --env CartPole-v1 {OFF_POLICY} --fresh True --learning-starts 800": "--learning-starts is 800, but the",
     f"train sac --env Pendulum-v1 {OFF_POLICY} --fresh True --learning-starts 400": "--learning-starts is 400, but the",
     # numbers
-    f"{CARTPOLE} --value-hidden 64": "--value-hidden needs separate hidden layers",
+    f"{CARTPOLE} --value-hidden 64 --share-value True": "--value-hidden needs separate hidden layers",
     f"{CARTPOLE} --value-hidden 64 0 --share-value False": "--value-hidden must be a positive number, got 0",
     f"{CARTPOLE} --adam-betas 1 1": "--adam-betas must both lie in [0, 1), got 1.0 1.0",
     f"{CARTPOLE} --weight-decay -1": "--weight-decay must be 0 or more, got -1.0",
@@ -147,9 +147,9 @@ WRONG = {
     f"{COMPARE} --fork-at 1": "--fork-at must lie in [0, 1), a fraction of the run, got 1.0",
     f"{COMPARE} --fork-at -0.5": "--fork-at must lie in [0, 1), a fraction of the run, got -0.5",
     f"{COMPARE} --fork-at 0 --arm fire": "--arm: 'fire' needs a schedule: when?",
-    f"{COMPARE} --arm none --arm fresh": "fresh is no arm of its own but what arms are measured by: --reference fresh",
+    f"{COMPARE} --arm none --arm fresh": "use --reference fresh",
     f"{COMPARE} --reference fres": "--reference: 'fres' is not one of 'preset', 'fresh', 'none'",
-    "compare linear --reference fresh --out OUT": "--reference fresh is for agents: linear cannot begin anew",
+    "compare linear --reference fresh --out OUT": "--reference fresh is only for agents",
     f"{COMPARE} --fork-at 0.0001": "--fork-at 0.0001 would fork at step 0 of 1600",
     f"{COMPARE} --arm fire --arm fire": "two arms would share a folder",
     f"{COMPARE} --arm fire@100": "--arm: fire@100 never fires: the run starts at step 800",
@@ -159,7 +159,7 @@ WRONG = {
     f"{COMPARE} --hook fire@0.5": "--hook is for single runs",
     f"{COMPARE} --seeds 1 1": "--seeds must be different numbers of 0 or more, got (1, 1)",
     f"{COMPARE} --seeds 2-1": "--seeds must be different numbers of 0 or more, got ()",
-    f"{COMPARE} --seeds 0 one": "--seeds: 'one' is no seed (0 or more) and no range of seeds (0-4)",
+    f"{COMPARE} --seeds 0 one": "--seeds: 'one' is neither a seed",
     f"{COMPARE} --seed 3": "--seed 3 is for a single run: a comparison takes --seeds 3",
     f"{COMPARE} --vary seed=1,2": "--vary seed=1,2: unknown setting 'seed'",
     f"{COMPARE} --vary steps_per_task=800,1600": "--vary steps_per_task=1600 changes the tasks",

@@ -82,7 +82,7 @@ WRONG = {
     "--vary start=soon": "--start must be an update of the first phase or best, got 'soon'",
     "--vary strt=best": "unknown setting 'strt': did you mean 'start'?",
     "--vary width=": "as NAME=VALUE,VALUE",
-    "--vary batch_size=2,2": "two of the values are the same",
+    "--vary batch_size=2,2": "a value is given twice",
     "--vary batch_size=wide": "--batch-size: 'wide' is not an integer",
     "--vary start=best,6 --arm fire@5": "--arm",
 }
