@@ -24,17 +24,19 @@ import pytest
 
 from supple.experiments import workers
 from supple.experiments.jobs import work_off
-from supple.scripts import resume
+from supple.scripts import resume, worker
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("start", "howto", "concepts")
 PAGES = ["README.md", *(str(f.relative_to(ROOT)) for name in FOLDERS for f in sorted((ROOT / "docs" / name).glob("*.md")))]
 OWN_TEST = {  # pages whose blocks run in another test, which also looks at what comes out
     "docs/howto/torchrl.md": "integrations/test_torchrl_loop.py",
-    **{f"docs/howto/{page}.md": "test_extending.py" for page in ("extending", "add_intervention", "add_metric", "add_agent")},
+    **{f"docs/howto/{page}.md": "test_extending.py" for page in ("extending", "add_intervention", "add_metric", "add_agent", "add_kind")},
 }
 PART = re.compile(r"<!--\s*(not run|smaller|before):(.*?)-->|^( *)```(\w*)\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
 FILE = re.compile(r"# (\S+\.(?:py|toml|yaml))\n")
+
+TRAINS = ((resume, "finish_run"), (resume, "finish"), (resume, "go_on"), (worker, "work"))
 
 Process = Callable[[Sequence[str], Path], int]
 
@@ -84,8 +86,8 @@ def run_here(jobs: Any, processes: int, watch: Any, warn: Any) -> None:
 def run_command(words: list[str], small: bool, process: Process) -> None:
     assert words[0] == "supple", f"{words[0]}: only commands of supple are run"
     with pytest.MonkeyPatch.context() as patch:
-        for name in () if small else ("finish_run", "finish", "go_on"):
-            patch.setattr(resume, name, lambda *_: None)
+        for module, name in () if small else TRAINS:
+            patch.setattr(module, name, lambda *_: None)
         errors = Path("errors.txt")
         code = os.waitstatus_to_exitcode(os.waitpid(process(words[1:], errors), 0)[1])
         assert code == 0, f"{shlex.join(words)}: exit status {code}: {errors.read_text()}"
@@ -93,7 +95,7 @@ def run_command(words: list[str], small: bool, process: Process) -> None:
 
 def run_page(text: str, process: Process) -> None:
     workers.run_jobs = run_here  # in this process alone, which ends with the page
-    resume.report = lambda *_: None  # type: ignore[assignment]
+    resume.report = lambda *_: None
     names: dict[str, Any] = {"__name__": "__main__"}
     for block in blocks(text):
         try:
