@@ -28,10 +28,16 @@ from supple.scripts import resume, worker
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("start", "howto", "concepts")
-PAGES = ["README.md", *(str(f.relative_to(ROOT)) for name in FOLDERS for f in sorted((ROOT / "docs" / name).glob("*.md")))]
+PAGES = [
+    "README.md",
+    *(str(f.relative_to(ROOT)) for name in FOLDERS for f in sorted((ROOT / "docs" / name).glob("*.md"))),
+]
 OWN_TEST = {  # pages whose blocks run in another test, which also looks at what comes out
     "docs/howto/torchrl.md": "integrations/test_torchrl_loop.py",
-    **{f"docs/howto/{page}.md": "test_extending.py" for page in ("extending", "add_intervention", "add_metric", "add_agent", "add_kind")},
+    **{
+        f"docs/howto/{page}.md": "test_extending.py"
+        for page in ("extending", "add_intervention", "add_metric", "add_agent", "add_kind")
+    },
 }
 PART = re.compile(r"<!--\s*(not run|smaller|before):(.*?)-->|^( *)```(\w*)\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
 FILE = re.compile(r"# (\S+\.(?:py|toml|yaml))\n")
@@ -55,7 +61,7 @@ def blocks(text: str) -> Iterator[Block]:
         comment, words, indent, language, code = part.groups()
         line = text.count("\n", 0, part.start()) + 1
         if comment == "before":
-            yield Block(line, "python", words, False)
+            yield Block(line, "python", words.strip(), False)
         elif comment == "not run":
             assert words.strip(), f"line {line}: why not?"
             left_out = True
