@@ -17,6 +17,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -117,6 +118,16 @@ def run_page(text: str, process: Process) -> None:
             raise AssertionError(f"line {block.line}: {error!r}") from error
 
 
+@pytest.fixture(scope="module")
+def imported() -> None:
+    """What most pages need is imported once, before their processes are forked."""
+    for name in ("torch._dynamo", "pandas", "supple.experiments.results", "supple.agents.ppo.work"):
+        import_module(name)
+    for name in ("supple.agents.report", "supple.tracks.linear.work", "supple.tracks.linear.report", "supple.scripts.report"):
+        import_module(name)
+
+
+@pytest.mark.usefixtures("imported")
 @pytest.mark.parametrize("page", [page for page in PAGES if page not in OWN_TEST])
 def test_every_block_of_a_page_runs(page: str, tmp_path: Path, process: Process) -> None:
     child = os.fork()

@@ -39,7 +39,7 @@ def test_the_python_of_the_page_makes_a_sweep(tmp_path: Path, monkeypatch: pytes
     monkeypatch.chdir(tmp_path)
     (code,) = blocks("python")
     exec(compile(code, str(PAGE), "exec"), {})
-    assert len(open_sweep(Path("runs/rates"))) == 3 * (2 * 2)  # a trunk and two arms, of two seeds and two step sizes
+    assert len(open_sweep(Path("runs/python"))) == 3 * (2 * 2)  # a trunk and two arms, of two seeds and two step sizes
 
 
 def test_workers_on_kubernetes_and_by_skypilot_take_the_runs(tmp_path: Path) -> None:
