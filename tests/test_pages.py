@@ -2,7 +2,7 @@
 
 The blocks of a page run in their order, in a process and a folder of the page's own. Python blocks share one namespace;
 `sh` blocks hold commands of supple, one process each. A block that begins with a file's name in a comment is written to
-that file. Comments of the page say what to do with the next block:
+that file. All other blocks are output, or belong to the site. Comments of the page are about the next block:
 
     <!-- not run: REASON -->         leave it out
     <!-- smaller: A → B; C → D -->   run it with B in place of A, and let commands train; without this comment commands
@@ -40,7 +40,7 @@ OWN_TEST = {  # pages whose blocks run in another test, which also looks at what
         for page in ("extending", "add_intervention", "add_metric", "add_agent", "add_kind")
     },
 }
-PART = re.compile(r"<!--\s*(not run|smaller|before):(.*?)-->|^( *)```(\w*)\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
+PART = re.compile(r"<!--\s*(not run|smaller|before):(.*?)-->|^( *)```([^`\n]*)\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
 FILE = re.compile(r"# (\S+\.(?:py|toml|yaml))\n")
 
 TRAINS = ((resume, "finish_run"), (resume, "finish"), (resume, "go_on"), (worker, "work"))
@@ -123,7 +123,12 @@ def imported() -> None:
     """What most pages need is imported once, before their processes are forked."""
     for name in ("torch._dynamo", "pandas", "supple.experiments.results", "supple.agents.ppo.work"):
         import_module(name)
-    for name in ("supple.agents.report", "supple.tracks.linear.work", "supple.tracks.linear.report", "supple.scripts.report"):
+    for name in (
+        "supple.agents.report",
+        "supple.tracks.linear.work",
+        "supple.tracks.linear.report",
+        "supple.scripts.report",
+    ):
         import_module(name)
 
 
