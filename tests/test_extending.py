@@ -1,4 +1,4 @@
-"""The examples of docs/howto/extending.md: named plug-ins, a package with entry points, in every command."""
+"""The examples of the pages on extending: named plug-ins, a package with entry points, in every command."""
 
 import json
 import os
@@ -11,11 +11,15 @@ from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).parent.parent / "docs/howto/extending.md"
+HOWTO = Path(__file__).parent.parent / "docs/howto"
+PAGES = [
+    HOWTO / f"{name}.md" for name in ("extending", "add_intervention", "add_metric", "add_agent", "add_kind")
+]  # in which commands of later ones use files of earlier ones
 
 
 def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+    text = "".join(page.read_text() for page in PAGES)
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
 
 
 @pytest.fixture(scope="module")

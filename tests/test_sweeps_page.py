@@ -1,4 +1,4 @@
-"""What docs/howto/sweeps.md shows: its sweep file, its Python, and the workers of Kubernetes and SkyPilot."""
+"""The sweep files and the Python of docs/howto/sweeps.md, and the workers of docs/howto/clusters.md."""
 
 import re
 from pathlib import Path
@@ -10,11 +10,11 @@ from supple.experiments.sweep import open_sweep
 from supple.experiments.sweep_file import read_sweep
 from supple.scripts.main import dispatch
 
-PAGE = Path(__file__).parent.parent / "docs/howto/sweeps.md"
+PAGE, CLUSTERS = (Path(__file__).parent.parent / f"docs/howto/{name}.md" for name in ("sweeps", "clusters"))
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+def blocks(language: str, page: Path = PAGE) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE)
 
 
 def test_the_sweep_file_of_the_page_comes_to_its_runs(tmp_path: Path) -> None:
@@ -39,12 +39,12 @@ def test_the_python_of_the_page_makes_a_sweep(tmp_path: Path, monkeypatch: pytes
     monkeypatch.chdir(tmp_path)
     (code,) = blocks("python")
     exec(compile(code, str(PAGE), "exec"), {})
-    assert len(open_sweep(Path("runs/rates"))) == 3 * (2 * 2)  # a trunk and two arms, of two seeds and two step sizes
+    assert len(open_sweep(Path("runs/python"))) == 3 * (2 * 2)  # a trunk and two arms, of two seeds and two step sizes
 
 
 def test_workers_on_kubernetes_and_by_skypilot_take_the_runs(tmp_path: Path) -> None:
     """The files are what their readers take, as far as their form goes; the command in them works here."""
-    job, task = map(yaml.safe_load, blocks("yaml"))
+    job, task = map(yaml.safe_load, blocks("yaml", CLUSTERS))
     assert (job["apiVersion"], job["kind"]) == ("batch/v1", "Job")
     (container,) = job["spec"]["template"]["spec"]["containers"]
     mounted = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}

@@ -25,7 +25,7 @@ PARAMETERS = {  # with which those act here that would not do so by themselves
 }
 
 
-PAGE = Path(__file__).parents[2] / "docs/howto/extending.md"
+PAGE = Path(__file__).parents[2] / "docs/howto/add_intervention.md"
 
 
 def broken(findings: list[Finding]) -> list[str]:

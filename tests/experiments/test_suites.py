@@ -141,4 +141,4 @@ def test_the_table_of_the_page_is_that_of_the_files() -> None:
         found = read_sweep(file).about
         own = (in_words(hours(name).get(scale)) for scale in SCALES)
         rows.append(f"| `{name}` | {found['title']} | {found['source']} | {' | '.join(own)} |")
-    assert "\n".join(rows) in (ROOT / "docs/howto/sweeps.md").read_text(), "\n".join(rows)
+    assert "\n".join(rows) in (ROOT / "docs/reference/suites.md").read_text(), "\n".join(rows)

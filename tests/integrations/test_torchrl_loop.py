@@ -1,4 +1,4 @@
-"""The loop of docs/howto/trainers.md in the real TorchRL: it runs as printed, and goes on as if never killed."""
+"""The loop of docs/howto/torchrl.md in the real TorchRL: it runs as printed, and goes on as if never killed."""
 
 import re
 from pathlib import Path
@@ -17,7 +17,7 @@ from torchrl.modules import OneHotCategorical, ProbabilisticActor, ValueOperator
 from torchrl.objectives import ClipPPOLoss
 from torchrl.objectives.value import GAE
 
-PAGE = Path(__file__).parents[2] / "docs/howto/trainers.md"
+PAGE = Path(__file__).parents[2] / "docs/howto/torchrl.md"
 FRAMES, BATCHES, EPOCHS, MINIBATCH = 32, 4, 2, 16
 PRINTED = "l2_init(strength=1e-3)"
 UPDATES = FRAMES * BATCHES * EPOCHS // MINIBATCH
@@ -36,8 +36,7 @@ def train(
     """Run the page's loop on CartPole to its end, or to the update in which it is killed.
 
     hook: instead of the page's second one. seed: of the weights that it is built with."""
-    section = PAGE.read_text().partition("## A loop of TorchRL\n")[2].partition("\n## ")[0]
-    code = "".join(re.findall(r"^```python\n(.*?)^```$", section, re.DOTALL | re.MULTILINE))
+    code = "".join(re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE))
     torch.manual_seed(seed)
     networks = {
         name: nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, out))
