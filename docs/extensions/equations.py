@@ -1,0 +1,92 @@
+"""Equations of docstrings, which are written in Unicode, as LaTeX.
+
+`latex` translates symbol by symbol. It returns None for a line with anything that it does not know, which is then shown
+as it is written: no equation is guessed.
+"""
+
+import re
+import unicodedata
+
+from docutils.utils.math import MathError
+from docutils.utils.math.latex2mathml import tex2mathml
+
+SYMBOLS = {
+    **{"←": r"\leftarrow ", "→": r"\rightarrow ", "·": r"\cdot ", "∘": r"\circ ", "⊙": r"\odot ", "×": r"\times "},
+    **{"∂": r"\partial ", "∇": r"\nabla ", "‖": r"\Vert ", "⟨": r"\langle ", "⟩": r"\rangle ", "−": "-", "-": "-"},
+    **{"≤": r"\leq ", "≥": r"\geq ", "≠": r"\neq ", "≈": r"\approx ", "∈": r"\in ", "~": r"\sim ", "±": r"\pm "},
+    **{"…": r"\ldots ", "∞": r"\infty ", "Σ": r"\sum ", "Π": r"\prod ", "|": r"\vert ", "⊥": r"\perp ", "ℝ": r"\mathbb{R}"},
+    **{each: each for each in "+=/()[],.<>:;"},
+}
+GREEK = dict(zip("αβγδεζηθκλμνξπρστφχψωΓΔΘΛΞΦΨΩϕ", (
+    "alpha beta gamma delta varepsilon zeta eta theta kappa lambda mu nu xi pi rho sigma tau varphi chi psi omega "
+    "Gamma Delta Theta Lambda Xi Phi Psi Omega phi"
+).split(), strict=True))  # fmt: skip
+RAISED = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ᵀᵗⁱⁿᵏ", "0123456789+-Ttink", strict=True))
+LOWERED = dict(zip("₀₁₂₃₄₅₆₇₈₉₊₋ᵢⱼₖₗₜₙ", "0123456789+-ijkltn", strict=True))
+ACCENTS = {"\u0302": "hat", "\u0304": "bar", "\u0303": "tilde", "\u0307": "dot"}
+TOKEN = re.compile(
+    r"(?P<gap> {2,})|(?P<space> )|(?P<accented>[^\W\d_][\u0302\u0303\u0304\u0307])|(?P<raised>[" + "".join(RAISED) + "]+)"
+    r"|(?P<lowered>[" + "".join(LOWERED) + r"]+)|_(?P<below>\w+(?:,\w+)*)|(?P<number>\d+(?:\.\d+)?)"
+    r"|(?P<word>[A-Za-z]{2,})|(?P<letter>[A-Za-z])|(?P<prime>[′*])|(?P<other>.)"
+)  # fmt: skip
+
+
+def latex(line: str) -> str | None:
+    """Return an equation as LaTeX, or None if a symbol is unknown or its form is not clear."""
+    try:
+        text = _translated(_roots(unicodedata.normalize("NFD", line.strip()).rstrip()))
+        tex2mathml(text)
+    except (MathError, KeyError, ValueError):
+        return None
+    return text
+
+
+def _roots(line: str) -> str:
+    """Return the line with every √(…) marked by braces. Raises ValueError for a root of anything else."""
+    while (start := line.find("√")) >= 0:
+        depth, end = 0, start + 1
+        if line[end : end + 1] != "(":
+            raise ValueError("a root without brackets")
+        while True:
+            depth += {"(": 1, ")": -1}.get(line[end], 0)
+            end += 1
+            if depth == 0:
+                break
+            if end >= len(line):
+                raise ValueError("a bracket is not closed")
+        line = f"{line[:start]}\ue000{line[start + 2 : end - 1]}\ue001{line[end:]}"
+    return line
+
+
+def _translated(line: str) -> str:
+    parts = []
+    for token in TOKEN.finditer(line):
+        sort, text = str(token.lastgroup), token[str(token.lastgroup)]
+        parts.append({
+            "gap": lambda text: r"\qquad ",
+            "space": lambda text: r"\ " if _between_words(line, token) else " ",
+            "accented": lambda text: rf"\{ACCENTS[text[1]]}{{{_letter(text[0])}}}",
+            "raised": lambda text: f"^{{{''.join(RAISED[each] for each in text)}}}",
+            "lowered": lambda text: f"_{{{''.join(LOWERED[each] for each in text)}}}",
+            "below": _below,
+            "number": str,
+            "word": lambda text: rf"\mathrm{{{text}}}",
+            "letter": str,
+            "prime": lambda text: {"′": "'", "*": r"^{\ast}"}[text],
+            "other": lambda text: {"\ue000": r"\sqrt{", "\ue001": "}"}.get(text) or SYMBOLS.get(text) or _letter(text),
+        }[sort](text))  # fmt: skip
+    return "".join(parts)
+
+
+def _between_words(line: str, token: re.Match[str]) -> bool:
+    """Return whether a space stands next to a word, which would otherwise touch its neighbour."""
+    return bool(re.search(r"[A-Za-z]{2}$", line[: token.start()]) or re.match(r"[A-Za-z]{2}", line[token.end() :]))
+
+
+def _letter(text: str) -> str:
+    return text if text.isascii() and text.isalpha() else rf"\{GREEK[text]} "
+
+
+def _below(text: str) -> str:
+    parts = [part if len(part) == 1 else rf"\mathrm{{{part}}}" for part in text.split(",")]
+    return f"_{{{','.join(part if part.isascii() else _letter(part) for part in parts)}}}"
