@@ -1,12 +1,13 @@
 # make demo    train, fork, intervene, report: about three minutes on two idle cores, once installed
 # make test    format check, lint, types, tests: whole, in minutes
+# make docs    the documentation in docs/_build/html, its notebooks executed, without a network
 # make quick   format check, lint and the fast tests, for every save
 PYTHON ?= python3
 BIN := .venv/bin
 ROOMS := registry networks interventions metrics experiments agents envs tracks integrations scripts
 SPREAD := -n 2 --dist loadscope --no-loadscope-reorder  # files stay whole, so that what their tests share is made once
 
-.PHONY: demo test quick install clean
+.PHONY: demo test quick docs install clean
 
 demo: install
 	rm -rf runs/demo
@@ -24,6 +25,11 @@ quick: install
 	$(BIN)/ruff check .
 	$(BIN)/pytest $(SPREAD) --quick
 
+# -W: a warning is an error; -n: a reference to a missing name is a warning
+docs: install
+	$(BIN)/sphinx-build --builder html --jobs 2 -W --keep-going -n -q docs docs/_build/html
+	$(BIN)/python docs/check.py docs/_build/html
+
 install: .venv/installed
 
 # torch first: an unpinned one drags in gigabytes of CUDA. The strict editable install is what mypy can follow;
@@ -31,8 +37,8 @@ install: .venv/installed
 .venv/installed: pyproject.toml setup.py constraints.txt $(shell find $(ROOMS) -type d -not -name __pycache__)
 	test -d .venv || $(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --constraint constraints.txt torch
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[mujoco,atari,box2d,language,dev]' --config-settings editable_mode=strict
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[mujoco,atari,box2d,language,dev,docs]' --config-settings editable_mode=strict
 	touch $@
 
 clean:
-	rm -rf .venv build dist *.egg-info
+	rm -rf .venv build dist *.egg-info docs/_build docs/reference/generated

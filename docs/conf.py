@@ -1,5 +1,6 @@
 """The documentation site: `make docs` builds it into docs/_build/html, without a network."""
 
+import os
 import sys
 from importlib.metadata import version as installed
 from pathlib import Path
@@ -7,6 +8,8 @@ from pydoc import locate
 
 sys.path.insert(0, str(Path(__file__).parent))
 from extensions.pages import ADDRESS, address_of
+
+os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # so that notebooks find `supple`
 
 project = "supple"
 copyright = "supple's authors, MIT licence"
