@@ -26,6 +26,7 @@ source_suffix = {".md": "myst-nb", ".rst": "restructuredtext"}
 exclude_patterns = ["_build", "results/*/**"]
 highlight_language = "none"
 nitpicky = True
+smartquotes = False  # -- stands before options
 # A base class of Gymnasium's wrappers that its documentation leaves out.
 nitpick_ignore = [("py:class", "gymnasium.utils.record_constructor.RecordConstructorArgs")]
 math_renderer = html_math_renderer = "mathml"

@@ -143,9 +143,12 @@ def _exists(name: str) -> bool:
         return False
 
 
-def _array_like(app: Sphinx, what: str, name: str, thing: Any, options: Any, signature: str | None, returned: str | None):
-    """Write NumPy's union of everything that is like an array by its name."""
-    return [text and text.replace(ARRAY_LIKE, "~numpy.typing.ArrayLike") for text in (signature, returned)]
+def _readable(
+    app: Sphinx, what: str, name: str, thing: Any, options: Any, signature: str | None, returned: str | None
+) -> tuple[str | None, ...]:
+    """Write NumPy's union of everything that is like an array by its name, and made defaults as `...`."""
+    texts = (text and text.replace(ARRAY_LIKE, "~numpy.typing.ArrayLike") for text in (signature, returned))
+    return tuple(text and text.replace("<factory>", "...") for text in texts)
 
 
 def _skip(app: Sphinx, what: str, name: str, thing: Any, skip: bool, options: Any) -> bool | None:
@@ -156,5 +159,5 @@ def _skip(app: Sphinx, what: str, name: str, thing: Any, skip: bool, options: An
 def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("missing-reference", _unlinked)
     app.connect("autodoc-skip-member", _skip)
-    app.connect("autodoc-process-signature", _array_like)
+    app.connect("autodoc-process-signature", _readable)
     return {"parallel_read_safe": True}

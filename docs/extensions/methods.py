@@ -25,6 +25,7 @@ from . import pages
 from .docstrings import first_sentence, inline, rest
 from .equations import latex
 
+WIDE = 60  # characters: longer lines of several equations are shown one below the other
 ARXIV = re.compile(r"arXiv[: ]+(\d{4}\.\d{4,5})")
 MOMENTS = {
     "apply": "when its schedule fires",
@@ -61,7 +62,8 @@ def write(out: pages.Pages) -> None:
 
 def equation(lines: list[str]) -> list[str]:
     """Return a block of a docstring as equations, or as it is written if a line has an unknown symbol."""
-    found = [latex(line) for line in lines if line.strip()]
+    parts = [part for line in lines for part in (re.split(" {2,}", line) if len(line) > WIDE else [line])]
+    found = [latex(part) for part in parts if part.strip()]
     if None in found:
         return pages.code("\n".join(lines))
     return [part for text in found for part in (".. math::", "", f"   {text}", "")]
