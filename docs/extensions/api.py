@@ -86,10 +86,8 @@ def write(out: pages.Pages) -> None:
     found = names()
     for package, exported in found.items():
         out.write(f"api/{package}", _page(package, exported))
-    rows = [
-        (f":doc:`supple.{package} <{package}>`", inline(first_sentence(importlib.import_module(f"supple.{package}").__doc__)))
-        for package in found
-    ]  # fmt: skip
+    abouts = {package: first_sentence(importlib.import_module(f"supple.{package}").__doc__) for package in found}
+    rows = [(f":doc:`supple.{package} <{package}>`", inline(about)) for package, about in abouts.items()]
     about = "The public packages of ``supple``. Names that are not listed here may change without notice."
     lines = [*pages.title("Python API"), about, "", *pages.table(("package", "content"), rows)]
     out.write("api/index", [*lines, *pages.toctree(found, hidden=True)])
@@ -101,7 +99,12 @@ def _page(package: str, exported: list[Name]) -> list[str]:
     role = {"function": "func", "class": "class", "exception": "exc", "data": "data"}
     rows = [(f":py:{role[n.sort]}:`~supple.{n.home}.{n.name}`", inline(n.about)) for n in exported]
     lines += pages.table(("name", "what it is"), rows, "30 70")
-    for sort, heading in {"class": "Classes", "function": "Functions", "exception": "Exceptions", "data": "Data"}.items():
+    for sort, heading in {
+        "class": "Classes",
+        "function": "Functions",
+        "exception": "Exceptions",
+        "data": "Data",
+    }.items():
         own = [n for n in exported if n.sort == sort and n.home == package]
         if own:
             lines += pages.title(heading, "-")

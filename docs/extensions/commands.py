@@ -43,7 +43,9 @@ def parser(command: str, words: Sequence[str] = ()) -> tuple[Any, dict[str, Any]
 
 def options(kind: Any, how: dict[str, Any]) -> Iterator[tuple[str, str, tuple[str, str, str]]]:
     """Yield the options of a parser: the class and the name of the field, and the option, its values and its help."""
-    how = {name: value for name, value in how.items() if name in ("prog", "description", "default", "registry", "config")}
+    how = {
+        name: value for name, value in how.items() if name in ("prog", "description", "default", "registry", "config")
+    }
     with mock.patch("warnings.warn"):
         actions = tyro.extras.get_parser(kind, **how)._actions
     owners = dict(_owners(kind))
@@ -106,7 +108,9 @@ def _described(doc: str) -> list[str]:
             block = [lines.pop(0)]
             while lines and (EXAMPLE.match(lines[0]) or block[-1].endswith("\\")):
                 block.append(lines.pop(0))
-            text = re.sub(r"^(?=supple |torchrun |python )", "$ ", inspect.cleandoc("\n".join(["", *block])), flags=re.M)
+            text = re.sub(
+                r"^(?=supple |torchrun |python )", "$ ", inspect.cleandoc("\n".join(["", *block])), flags=re.M
+            )
             found += ["", *pages.code(re.sub(r"(?<=\S) {3,}(?=\S)", "  # ", text), "console")]
         else:
             prose = [lines.pop(0)]
@@ -163,7 +167,11 @@ def _shortest(kind: Kind) -> list[str]:
 def _kind(kind: Kind) -> list[str]:
     settings = kind.settings_class()
     benchmark = " BENCHMARK" if kind.benchmark else ""
-    lines = [*pages.title(kind.name), inline(f"{kind.about[:1].upper()}{kind.about[1:]}. Its steps are {kind.unit}."), ""]
+    lines = [
+        *pages.title(kind.name),
+        inline(f"{kind.about[:1].upper()}{kind.about[1:]}. Its steps are {kind.unit}."),
+        "",
+    ]
     lines += pages.code(f"$ supple train {kind.name}{benchmark} --out DIR [OPTIONS]\n"
                         f"$ supple compare {kind.name}{benchmark} --out DIR [OPTIONS]", "console")  # fmt: skip
     what, how = parser("train", _shortest(kind))
@@ -181,7 +189,9 @@ def _kind(kind: Kind) -> list[str]:
     lines += [":doc:`supple train <../commands/train>` and :doc:`supple compare <../commands/compare>` list them.", ""]
     if presets := presets_of(kind.name):
         lines += pages.title("Benchmarks" if kind.benchmark else "Presets", "-")
-        lines += pages.table(("name", "what it is"), [(f"``{n}``", inline(p.about)) for n, p in presets.items()], "30 70")
+        lines += pages.table(
+            ("name", "what it is"), [(f"``{n}``", inline(p.about)) for n, p in presets.items()], "30 70"
+        )
     return lines
 
 

@@ -57,7 +57,8 @@ def literal(text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    return re.sub(r"([\\*|`_])", r"\\\1", " ".join(text.split("\n"))).replace("::", ":\\:")
+    text = re.sub(r"([\\*|`_])", r"\\\1", " ".join(text.split("\n"))).replace("::", ":\\:")
+    return re.sub(r"(?<![\w*)])\\\*([^\W\d_]+(?: [^\W\d_]+)*)\\\*(?![\w*(])", r"\\ *\1*\\ ", text)
 
 
 def paragraph(text: str) -> str:

@@ -10,24 +10,39 @@ import unicodedata
 from docutils.utils.math import MathError
 from docutils.utils.math.latex2mathml import tex2mathml
 
+OPEN, CLOSE = "\ue000\ue001"  # stand for the brackets of a root
 SYMBOLS = {
     **{"←": r"\leftarrow ", "→": r"\rightarrow ", "·": r"\cdot ", "∘": r"\circ ", "⊙": r"\odot ", "×": r"\times "},
     **{"∂": r"\partial ", "∇": r"\nabla ", "‖": r"\Vert ", "⟨": r"\langle ", "⟩": r"\rangle ", "−": "-", "-": "-"},
     **{"≤": r"\leq ", "≥": r"\geq ", "≠": r"\neq ", "≈": r"\approx ", "∈": r"\in ", "~": r"\sim ", "±": r"\pm "},
-    **{"…": r"\ldots ", "∞": r"\infty ", "Σ": r"\sum ", "Π": r"\prod ", "|": r"\vert ", "⊥": r"\perp ", "ℝ": r"\mathbb{R}"},
+    **{
+        "…": r"\ldots ",
+        "∞": r"\infty ",
+        "Σ": r"\sum ",
+        "Π": r"\prod ",
+        "|": r"\vert ",
+        "⊥": r"\perp ",
+        "ℝ": r"\mathbb{R}",
+        "′": "'",
+        "*": r"^{\ast}",
+        OPEN: r"\sqrt{",
+        CLOSE: "}",
+    },
     **{each: each for each in "+=/()[],.<>:;"},
 }
-GREEK = dict(zip("αβγδεζηθκλμνξπρστφχψωΓΔΘΛΞΦΨΩϕ", (
-    "alpha beta gamma delta varepsilon zeta eta theta kappa lambda mu nu xi pi rho sigma tau varphi chi psi omega "
-    "Gamma Delta Theta Lambda Xi Phi Psi Omega phi"
-).split(), strict=True))  # fmt: skip
+GREEK = {
+    **dict(zip("αβγδεζη", ["alpha", "beta", "gamma", "delta", "varepsilon", "zeta", "eta"], strict=True)),
+    **dict(zip("θκλμν", ["theta", "kappa", "lambda", "mu", "nu"], strict=True)),
+    **dict(zip("ξπρστφχψωϕ", ["xi", "pi", "rho", "sigma", "tau", "varphi", "chi", "psi", "omega", "phi"], strict=True)),
+    **dict(zip("ΓΔΘΛΞΦΨΩ", ["Gamma", "Delta", "Theta", "Lambda", "Xi", "Phi", "Psi", "Omega"], strict=True)),
+}
 RAISED = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ᵀᵗⁱⁿᵏ", "0123456789+-Ttink", strict=True))
 LOWERED = dict(zip("₀₁₂₃₄₅₆₇₈₉₊₋ᵢⱼₖₗₜₙ", "0123456789+-ijkltn", strict=True))
 ACCENTS = {"\u0302": "hat", "\u0304": "bar", "\u0303": "tilde", "\u0307": "dot"}
 TOKEN = re.compile(
     r"(?P<gap> {2,})|(?P<space> )|(?P<accented>[^\W\d_][\u0302\u0303\u0304\u0307])|(?P<raised>[" + "".join(RAISED) + "]+)"
     r"|(?P<lowered>[" + "".join(LOWERED) + r"]+)|_(?P<below>\w+(?:,\w+)*)|(?P<number>\d+(?:\.\d+)?)"
-    r"|(?P<word>[A-Za-z]{2,})|(?P<letter>[A-Za-z])|(?P<prime>[′*])|(?P<other>.)"
+    r"|(?P<word>[A-Za-z]{2,})|(?P<letter>[A-Za-z])|(?P<other>.)"
 )  # fmt: skip
 
 
@@ -54,28 +69,32 @@ def _roots(line: str) -> str:
                 break
             if end >= len(line):
                 raise ValueError("a bracket is not closed")
-        line = f"{line[:start]}\ue000{line[start + 2 : end - 1]}\ue001{line[end:]}"
+        line = f"{line[:start]}{OPEN}{line[start + 2 : end - 1]}{CLOSE}{line[end:]}"
     return line
 
 
 def _translated(line: str) -> str:
-    parts = []
-    for token in TOKEN.finditer(line):
-        sort, text = str(token.lastgroup), token[str(token.lastgroup)]
-        parts.append({
-            "gap": lambda text: r"\qquad ",
-            "space": lambda text: r"\ " if _between_words(line, token) else " ",
-            "accented": lambda text: rf"\{ACCENTS[text[1]]}{{{_letter(text[0])}}}",
-            "raised": lambda text: f"^{{{''.join(RAISED[each] for each in text)}}}",
-            "lowered": lambda text: f"_{{{''.join(LOWERED[each] for each in text)}}}",
-            "below": _below,
-            "number": str,
-            "word": lambda text: rf"\mathrm{{{text}}}",
-            "letter": str,
-            "prime": lambda text: {"′": "'", "*": r"^{\ast}"}[text],
-            "other": lambda text: {"\ue000": r"\sqrt{", "\ue001": "}"}.get(text) or SYMBOLS.get(text) or _letter(text),
-        }[sort](text))  # fmt: skip
-    return "".join(parts)
+    return "".join(_symbol(line, token, str(token.lastgroup)) for token in TOKEN.finditer(line))
+
+
+def _symbol(line: str, token: re.Match[str], sort: str) -> str:
+    """Return the LaTeX of one token. Raises KeyError for an unknown symbol."""
+    text = token[sort]
+    if sort in ("number", "letter"):
+        return text
+    if sort == "word":
+        return rf"\mathrm{{{text}}}"
+    if sort == "gap":
+        return r"\qquad "
+    if sort == "space":
+        return r"\ " if _between_words(line, token) else " "
+    if sort == "accented":
+        return rf"\{ACCENTS[text[1]]}{{{_letter(text[0])}}}"
+    if sort == "raised":
+        return f"^{{{''.join(RAISED[each] for each in text)}}}"
+    if sort == "lowered":
+        return f"_{{{''.join(LOWERED[each] for each in text)}}}"
+    return _below(text) if sort == "below" else SYMBOLS.get(text) or _letter(text)
 
 
 def _between_words(line: str, token: re.Match[str]) -> bool:

@@ -157,7 +157,9 @@ def _write_interventions(out: pages.Pages) -> None:
 
 def _intervention(name: str, factory: type[Intervention], board: list[tuple[str, list[str]]]) -> list[str]:
     module = sys.modules[factory.__module__].__doc__ or ""
-    moments = [words for moment, words in MOMENTS.items() if getattr(factory, moment) is not getattr(Intervention, moment)]
+    moments = [
+        words for moment, words in MOMENTS.items() if getattr(factory, moment) is not getattr(Intervention, moment)
+    ]
     cost = re.search(r"\bCost\b[^:.]*: (.+?)(?:\n\n|$)", inspect.cleandoc(module), re.DOTALL)
     facts = (
         ("Acts", ", ".join(moments)),
@@ -165,8 +167,19 @@ def _intervention(name: str, factory: type[Intervention], board: list[tuple[str,
         ("Papers", papers(module, factory.__doc__)),
         ("Source", pages.source_link(factory)),
     )
-    lines = [f".. _intervention-{name}:", "", *pages.title(name), *rest(factory.__doc__ or "", equation), *_facts(facts)]
-    lines += [*pages.title("Parameters", "-"), *parameters(factory), *pages.title("Method", "-"), *rest(module, equation)]
+    lines = [
+        f".. _intervention-{name}:",
+        "",
+        *pages.title(name),
+        *rest(factory.__doc__ or "", equation),
+        *_facts(facts),
+    ]
+    lines += [
+        *pages.title("Parameters", "-"),
+        *parameters(factory),
+        *pages.title("Method", "-"),
+        *rest(module, equation),
+    ]
     if contract := _contract(name):
         lines += [*pages.title("Reset contract", "-"), "On a small network with Adam and default parameters:", ""]
         lines += pages.table(("part", "what happens to it"), [(inline(k), inline(v)) for k, v in contract.items()])
@@ -206,8 +219,12 @@ def _write_suites(out: pages.Pages) -> None:
         facts = (("Source", inline(about["source"])), ("Time", inline(about_suite(name).rpartition("; ")[2])))
         lines = [*pages.title(name), inline(about["title"]) + ".", "", *_facts(facts)]
         lines += pages.code(f"$ supple sweep {name} --scale small --out runs/{name}", "console")
-        out.write(f"suites/{name}", [*lines, *rest(prose), *pages.code(text[len(head[1]) if head else 0 :].strip(), "toml")])
+        out.write(
+            f"suites/{name}", [*lines, *rest(prose), *pages.code(text[len(head[1]) if head else 0 :].strip(), "toml")]
+        )
     about = "Sweep files that come with supple. ``supple sweep NAME`` runs one: :doc:`../../../howto/sweeps`."
     lines = [*pages.title("Suites"), about, ""]
-    lines += pages.table(("name", "what it is"), [(f":doc:`{n} <{n}>`", inline(about_suite(n))) for n in found], "30 70")
+    lines += pages.table(
+        ("name", "what it is"), [(f":doc:`{n} <{n}>`", inline(about_suite(n))) for n in found], "30 70"
+    )
     out.write("suites/index", [*lines, *pages.toctree(found, hidden=True)])

@@ -9,69 +9,76 @@ with the page on which the project documents it. Add a name if the build reports
 import zlib
 from pathlib import Path
 
-TORCH = "generated/{name}.html#{name}"
-NUMPY = "reference/generated/{name}.html#{name}"
 
-# project → role → name as Python knows it → its page, in which {name} stands for the documented name, and that name
+def _same(page: str, package: str, names: str) -> dict[str, tuple[str, str]]:
+    """Return entries of names that Python and the documentation know alike; `package` ends with a dot, or is empty."""
+    return {f"{package}{name}": (page, f"{package}{name}") for name in names.split()}
+
+
+# Project → role → name as Python knows it → its page and its documented name, for which {name} stands in the page.
 NAMES: dict[str, dict[str, dict[str, tuple[str, str]]]] = {
     "python": {
         "class": {
-            **{f"collections.abc.{name}": ("library/collections.abc.html#{name}", f"collections.abc.{name}") for name in (
-                "Callable", "Iterable", "Iterator", "Mapping", "MutableMapping", "Sequence", "Generator", "Set"
-            )},
-            **{name: ("library/functions.html#{name}", name) for name in ("bool", "float", "int", "object")},
-            **{name: ("library/stdtypes.html#{name}", name) for name in ("dict", "list", "set", "str", "tuple", "bytes")},
-            "pathlib.Path": ("library/pathlib.html#{name}", "pathlib.Path"),
-            "abc.ABC": ("library/abc.html#{name}", "abc.ABC"),
-            "enum.Enum": ("library/enum.html#{name}", "enum.Enum"),
-            "type": ("library/functions.html#{name}", "type"),
+            **_same(
+                "library/collections.abc.html#{name}",
+                "collections.abc.",
+                "Callable Generator Iterable Iterator Mapping MutableMapping Sequence Set",
+            ),
+            **_same("library/functions.html#{name}", "", "bool float int object type"),
+            **_same("library/stdtypes.html#{name}", "", "bytes dict list set str tuple"),
+            **_same("library/pathlib.html#{name}", "pathlib.", "Path"),
+            **_same("library/abc.html#{name}", "abc.", "ABC"),
+            **_same("library/enum.html#{name}", "enum.", "Enum"),
         },
-        "exception": {name: ("library/exceptions.html#{name}", name) for name in (
-            "ValueError", "RuntimeError", "ImportError", "OSError", "KeyError", "TypeError", "AttributeError", "Exception"
-        )},
-        "data": {f"typing.{name}": ("library/typing.html#{name}", f"typing.{name}") for name in (
-            "Any", "Literal", "Annotated", "NamedTuple", "Generic", "Protocol", "TypeVar"
-        )} | {"None": ("library/constants.html#{name}", "None")},
+        "exception": _same(
+            "library/exceptions.html#{name}",
+            "",
+            "AttributeError Exception ImportError KeyError OSError RuntimeError TypeError ValueError",
+        ),
+        "data": {
+            **_same(
+                "library/typing.html#{name}", "typing.", "Annotated Any Generic Literal NamedTuple Protocol TypeVar"
+            ),
+            **_same("library/constants.html#{name}", "", "None"),
+        },
     },
     "numpy": {
         "class": {
-            **{f"numpy.{name}": (NUMPY, f"numpy.{name}") for name in ("ndarray", "dtype")},
-            **{f"numpy.{name}": ("reference/arrays.scalars.html#{name}", f"numpy.{name}") for name in (
-                "float32", "float64", "int64", "floating", "bool"
-            )},
-            "numpy.typing.ArrayLike": ("reference/typing.html#{name}", "numpy.typing.ArrayLike"),
+            **_same("reference/generated/{name}.html#{name}", "numpy.", "dtype ndarray"),
+            **_same("reference/arrays.scalars.html#{name}", "numpy.", "bool float32 float64 floating int64"),
+            **_same("reference/typing.html#{name}", "numpy.typing.", "ArrayLike"),
             "numpy.random._generator.Generator": ("reference/random/generator.html#{name}", "numpy.random.Generator"),
         },
     },
     "torch": {
         "class": {
-            "torch.Tensor": ("tensors.html#{name}", "torch.Tensor"),
-            "torch.dtype": ("tensor_attributes.html#{name}", "torch.dtype"),
-            "torch.device": ("tensor_attributes.html#{name}", "torch.device"),
-            "torch.Size": ("size.html#{name}", "torch.Size"),
-            "torch._C.Generator": (TORCH, "torch.Generator"),
-            "torch.nn.modules.module.Module": (TORCH, "torch.nn.Module"),
-            "torch.nn.modules.linear.Linear": (TORCH, "torch.nn.Linear"),
-            "torch.nn.parameter.Parameter": ("generated/torch.nn.parameter.Parameter.html#{name}", "torch.nn.parameter.Parameter"),
+            **_same("tensors.html#{name}", "torch.", "Tensor"),
+            **_same("tensor_attributes.html#{name}", "torch.", "device dtype"),
+            **_same("size.html#{name}", "torch.", "Size"),
+            **_same("generated/{name}.html#{name}", "torch.nn.parameter.", "Parameter"),
+            **_same("distributions.html#{name}", "torch.distributions.distribution.", "Distribution"),
+            "torch._C.Generator": ("generated/{name}.html#{name}", "torch.Generator"),
+            "torch.nn.modules.module.Module": ("generated/{name}.html#{name}", "torch.nn.Module"),
+            "torch.nn.modules.linear.Linear": ("generated/{name}.html#{name}", "torch.nn.Linear"),
             "torch.optim.optimizer.Optimizer": ("optim.html#{name}", "torch.optim.Optimizer"),
-            "torch.distributions.distribution.Distribution": (
-                "distributions.html#{name}", "torch.distributions.distribution.Distribution"
-            ),
         },
     },
     "gymnasium": {
         "class": {
             "gymnasium.core.Env": ("api/env/#{name}", "gymnasium.Env"),
             "gymnasium.core.Wrapper": ("api/wrappers/#{name}", "gymnasium.Wrapper"),
-            "gymnasium.core.ObservationWrapper": ("api/wrappers/observation_wrappers/#{name}", "gymnasium.ObservationWrapper"),
+            "gymnasium.core.ObservationWrapper": (
+                "api/wrappers/observation_wrappers/#{name}",
+                "gymnasium.ObservationWrapper",
+            ),
             "gymnasium.spaces.space.Space": ("api/spaces/#{name}", "gymnasium.spaces.Space"),
         },
     },
-}  # fmt: skip
+}
 
 
 def inventory(project: str) -> bytes:
-    """Return an inventory in Sphinx's format, version 2, in which a name is listed as Python and as its page know it."""
+    """Return an inventory in Sphinx's format, version 2, with each name as Python and as its page know it."""
     head = f"# Sphinx inventory version 2\n# Project: {project}\n# Version: \n"
     head += "# The remainder of this file is compressed using zlib.\n"
     lines = {
