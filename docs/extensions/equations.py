@@ -40,8 +40,9 @@ RAISED = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ᵀᵗⁱⁿᵏ", "012345678
 LOWERED = dict(zip("₀₁₂₃₄₅₆₇₈₉₊₋ᵢⱼₖₗₜₙ", "0123456789+-ijkltn", strict=True))
 ACCENTS = {"\u0302": "hat", "\u0304": "bar", "\u0303": "tilde", "\u0307": "dot"}
 TOKEN = re.compile(
-    r"(?P<gap> {2,})|(?P<space> )|(?P<accented>[^\W\d_][\u0302\u0303\u0304\u0307])|(?P<raised>[" + "".join(RAISED) + "]+)"
-    r"|(?P<lowered>[" + "".join(LOWERED) + r"]+)|_(?P<below>\w+(?:,\w+)*)|(?P<number>\d+(?:\.\d+)?)"
+    rf"(?P<gap> {{2,}})|(?P<space> )|(?P<accented>[^\W\d_][{''.join(ACCENTS)}])"
+    rf"|(?P<raised>[{''.join(RAISED)}]+)|(?P<lowered>[{''.join(LOWERED)}]+)"
+    r"|_(?P<below>\w+(?:,\w+)*)|(?P<number>\d+(?:\.\d+)?)"
     r"|(?P<word>[A-Za-z]{2,})|(?P<letter>[A-Za-z])|(?P<other>.)"
 )  # fmt: skip
 
