@@ -123,7 +123,9 @@ def _entry(n: Name) -> list[str]:
         kinds = [name for name, kind in all_kinds().items() if kind.settings_class() is n.thing]
         shown = ", ".join(f":doc:`{name} <../kinds/{name}>`" for name in kinds)
         return [f".. py:class:: {full}(**settings)", "", f"   The settings of {shown}, as keyword arguments."]
-    options = ["   :members:", "   :show-inheritance:"] if n.sort in ("class", "exception") else []
+    options = ["   :members:"] if n.sort in ("class", "exception") else []
+    if options and n.thing.__bases__ != (object,):
+        options.append("   :show-inheritance:")
     return [f".. auto{n.sort}:: {full}", *options]
 
 
