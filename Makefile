@@ -1,15 +1,16 @@
 # make demo    train, fork, intervene, report: about three minutes on two idle cores, once installed
 # make test    format check, lint, types, tests: whole, in minutes
+# make docs    the documentation in docs/_build/html, its notebooks executed, without a network
 # make quick   format check, lint and the fast tests, for every save
 # make bench   supple beside its peers; an hour or two on an idle machine
 # make dist    sdist and wheel in dist/, and the whole suite against the wheel, away from this folder
 PYTHON ?= python3
 BIN := .venv/bin
 ROOMS := registry networks interventions metrics experiments agents envs tracks integrations scripts
-EXTRAS := mujoco,atari,box2d,language,dev
+EXTRAS := mujoco,atari,box2d,language,dev,docs
 SPREAD := -n 2 --dist loadscope --no-loadscope-reorder  # files stay whole, so that what their tests share is made once
 
-.PHONY: demo test quick bench dist install clean
+.PHONY: demo test quick docs bench dist install clean
 
 demo: install
 	rm -rf runs/demo
@@ -41,6 +42,11 @@ dist: install
 	&& $$away/.venv/bin/pip install --quiet --constraint constraints.txt "supple[$(EXTRAS)] @ file://$$wheel" \
 	&& cd $$away && .venv/bin/pytest $(SPREAD) && rm -rf $$away
 
+# -W: a warning is an error; -n: a reference to a missing name is a warning
+docs: install
+	$(BIN)/sphinx-build --builder html --jobs 2 -W --keep-going -n -q docs docs/_build/html
+	$(BIN)/python docs/check.py docs/_build/html
+
 install: .venv/installed
 
 # torch first: an unpinned one drags in gigabytes of CUDA. The strict editable install is what mypy can follow;
@@ -52,4 +58,4 @@ install: .venv/installed
 	touch $@
 
 clean:
-	rm -rf .venv build dist *.egg-info
+	rm -rf .venv build dist *.egg-info docs/_build docs/reference/generated
