@@ -103,7 +103,7 @@ def orthogonalize_weights_(
 
 
 def _batches(weights: Iterable[Weight]) -> list[list[Weight]]:
-    """Return groups of weights whose matrices agree in shape, dtype and device: one weight or MAX_BATCH_ELEMENTS at most."""
+    """Return groups of weights equal in matrix shape, dtype and device: one weight or MAX_BATCH_ELEMENTS at most."""
     groups: dict[tuple[object, ...], list[list[Weight]]] = defaultdict(list)
     for weight in weights:
         matrices = weight.matrices()
@@ -142,7 +142,7 @@ def _orthogonalize_batch(
 
 
 def _place(weight: Weight, view: Tensor, position: int) -> str:
-    """Return which matrix of which layer it is: "conv1.weight, tap (0, 2),", or only the name if there is one matrix."""
+    """Return which matrix of which layer it is: "conv1.weight, tap (0, 2)", or only the name if there is one."""
     index = [int(i) for i in torch.unravel_index(torch.tensor(position), view.shape[:-2])]
     *outer, part = index
     words = []

@@ -50,10 +50,11 @@ class Normalization:
 
 @interventions.register("nap")
 class NormalizeProject(Intervention):
-    """Normalise before every nonlinearity and keep the norms of the weights, by default from the start (Lyle et al. 2024).
+    """Normalise before every nonlinearity and keep the norms of the weights (Lyle et al. 2024).
 
     normalize: false for networks that have their own normalisation (SimBa); then weights are only projected.
     norm: `layer` (mean 0, variance 1) or `rms` (mean square 1). scope: the weights that are projected.
+    Without a schedule it is applied at the start.
     """
 
     at_start = True

@@ -96,7 +96,7 @@ class Rebalance(Intervention):
 
 
 def _entries(pairs: Sequence[LinearPair], reached: Sequence[Tensor]) -> dict[str, Tensor]:
-    """Return a mask of the entries of each parameter that were written: those of hidden units (…, h) that could be balanced."""
+    """Return a mask of the written entries of each parameter: those of hidden units (…, h) that could be balanced."""
     found: dict[str, Tensor] = {}
     for pair, units in zip(pairs, reached, strict=True):
         where = (

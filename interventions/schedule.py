@@ -66,7 +66,7 @@ class Schedule(Protocol):
     """The interface of the classes below. `str(schedule)` is its text after the `@`."""
 
     def due(self, moment: Moment, state: Memory) -> bool:
-        """Return whether to fire now. `state` is the schedule's memory: a JSON-able dict, first {}, changed in place."""
+        """Return whether to fire now. `state` is the schedule's memory: a JSON-able dict, {} at first, changed here."""
 
     def problem(self, total: int, start: int = 0, switches: int | None = None) -> str | None:
         """Return why the schedule never fires in such a run ("never fires: …"), or None if it may fire.
