@@ -24,7 +24,7 @@ _NOT_FROM_ZERO = (torch.optim.ASGD, torch.optim.LBFGS, torch.optim.NAdam, torch.
 
 @dataclass(frozen=True)
 class ResetContract:
-    """What a reset changes besides the rewritten weights.
+    """The changes that a reset makes besides the rewritten weights.
 
     optimizer: `kept`; `zeroed` (state and step counters of the rewritten tensors, in place); `slots` (the same without
         step counters, and for weight matrices and kernels only); `fresh` (the state of every tensor of the learner, in

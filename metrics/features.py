@@ -69,7 +69,7 @@ def numerical_rank(features: Tensor) -> int:
 
 
 def count_holding(values: Tensor, share: float) -> Tensor:
-    """Return the smallest k whose first k values hold this share of the sum (0 if all are 0): (…, r) descending → (…)."""
+    """Return the smallest k whose first k values hold this share of the sum (0 if all 0): (…, r) descending → (…)."""
     cumulative = values.cumsum(-1)
     total = cumulative[..., -1]
     # A tie, as in the identity's 99 of 100, must not hang on the last bit of a sum.
