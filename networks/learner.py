@@ -1,4 +1,4 @@
-"""What an intervention or a metric sees of a training run, whatever the track: a `Learner`."""
+"""The `Learner`: the view of a training run that interventions and metrics use, for agents and tracks alike."""
 
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -95,31 +95,37 @@ class Learner(MoreData, Specifics, Compared, Restructured):
         return {name: p for name, p in self.module.named_parameters() if p.requires_grad}
 
     def outputs(self, parameters: Mapping[str, Tensor], inputs: Sequence[Any]) -> Any:
-        """Return what the network says of inputs, in evaluation mode, with other values for these of its parameters, by
-        name; the module keeps its own. Differentiable in the values."""
+        """Return the network's outputs for inputs, in evaluation mode, with other values for these parameters, by name.
+
+        The module keeps its own values. The result is differentiable in the given values.
+        """
         if self.answers is not None:
             return self.answers(parameters, inputs)
         return outputs_with(self.module, parameters, inputs)
 
     def mark(self) -> None:
-        """Note down the trained parameters as they are now, for measures of what changed since."""
+        """Store a copy of the present trained parameters, for metrics of change."""
         self.marked = {name: p.detach().clone() for name, p in self.trained().items()}
 
     def is_stacked(self, unit: str) -> bool:
-        """Return whether these units are those of a stack, (members, n, …), each member's a layer of its own: where the
-        layer before them is stacked; of units without a wiring, the one defined before them."""
+        """Return whether these units are those of a stack, (members, n, …), each member's a layer of its own.
+
+        This holds if the layer before them is stacked. For units without a wiring, it is the one defined before them.
+        """
         if unit in self.wiring:
             before = self.wiring[unit].incoming[:1]
             return any(isinstance(self.module.get_submodule(name), STACKED) for name in before)
         return isinstance(layer_before(self.module, unit), STACKED)
 
     def linear_pairs(self) -> list[LinearPair]:
-        """Return the network's consecutive linear maps as they are now (see linear_pairs.py): declared by its modules,
-        or found between its layers. Cheap: the network is traced again only where it has other modules than before."""
+        """Return the network's present consecutive linear maps, declared by modules or found by tracing (linear_pairs.py).
+
+        The call is cheap: the network is traced again only if its modules have changed.
+        """
         return self.paired()[0]
 
     def paired(self) -> tuple[list[LinearPair], list[str]]:
-        """Return `linear_pairs`, and why its other layers begin none, a sentence each."""
+        """Return `linear_pairs`, and the reasons why other layers begin none, a sentence each."""
         modules = list(self.module.modules())
         known = self._joints
         if known is None or len(known[0]) != len(modules) or any(map(is_not, known[0], modules)):
@@ -133,11 +139,14 @@ class Learner(MoreData, Specifics, Compared, Restructured):
         return pairs, reasons
 
     def select(self, scope: Scope) -> list[Layer]:
-        """Return the layers that a scope names.
+        """Return the layers in a scope.
 
-        `all`, a role (`encoder`, `hidden`, `head`), a kind (`linear`, `conv`), a part that this network has
-        (`query`, `key`, … of a transformer) or several of them: a layer is in the scope when any word fits it.
-        Raises ValueError for an unknown word or a scope without a layer.
+        A scope is `all`, a role (`encoder`, `hidden`, `head`), a kind (`linear`, `conv`), a part that this network has
+        (`query`, `key`, … of a transformer) or several of them. A layer is in the scope if any of the words applies to
+        it.
+
+        Raises:
+            ValueError: A word is unknown, or no layer is in the scope.
         """
         words = [scope] if isinstance(scope, str) else list(scope)
         fits: dict[str, Callable[[Layer], bool]] = {
@@ -158,8 +167,7 @@ class Learner(MoreData, Specifics, Compared, Restructured):
         return chosen
 
     def parameters_of(self, layers: Sequence[Layer]) -> list[str]:
-        """Return qualified names of the parameters (weights and biases) of these layers; a tied one has the name that
-        `named_parameters` gives it, once."""
+        """Return the qualified names of the parameters of these layers; a tied one once, as in `named_parameters`."""
         names: dict[Tensor, str] = {parameter: name for name, parameter in self.module.named_parameters()}
         return list(dict.fromkeys(names[p] for layer in layers for p in layer.module.parameters()))
 

@@ -43,7 +43,7 @@ OBSTACLES = {
 
 
 class NoSymmetry(ValueError):
-    """A module without scale symmetries that are known; the message says which, and why."""
+    """A module without known scale symmetries; the message says which module, and why."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def scale_pairs(model: nn.Module) -> list[ScalePair]:
 
 
 def may_have_pairs(model: nn.Module) -> bool:
-    """Return whether `scale_pairs` would look at this model's layers at all: a cheap question."""
+    """Return whether `scale_pairs` supports this kind of model; the call is cheap."""
     return hasattr(model, "scale_symmetries") or _model_type(model) in FAMILIES
 
 

@@ -53,7 +53,7 @@ class Wiring:
 
 
 def is_activation(module: nn.Module) -> bool:
-    """Return whether a module is an activation, one of torch's or of this package's."""
+    """Return whether a module is an activation of torch or of this package."""
     return isinstance(module, Activation) or (
         type(module).__module__ == _ACTIVATIONS and not isinstance(module, NO_UNITS)
     )
@@ -73,7 +73,7 @@ def unit_names(module: nn.Module) -> tuple[str, ...]:
 
 
 def layer_before(module: nn.Module, unit: str) -> nn.Module | None:
-    """Return the last Linear or Conv layer that is defined before `unit`, or in it; None where there is none."""
+    """Return the last Linear or Conv layer that is defined before `unit`, or in it; None if there is none."""
     found, seen = None, False
     for name, part in module.named_modules():
         inside = name == unit or name.startswith(f"{unit}.")
