@@ -118,9 +118,9 @@ class Learner(MoreData, Specifics, Compared, Restructured):
         return isinstance(layer_before(self.module, unit), STACKED)
 
     def linear_pairs(self) -> list[LinearPair]:
-        """Return the network's present consecutive linear maps, declared by modules or found by tracing (linear_pairs.py).
+        """Return the network's present consecutive linear maps, declared by modules or found by tracing.
 
-        The call is cheap: the network is traced again only if its modules have changed.
+        The call is cheap: the network is traced again only if its modules have changed. See linear_pairs.py.
         """
         return self.paired()[0]
 

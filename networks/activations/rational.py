@@ -36,7 +36,7 @@ SAFE = 0.1  # least denominator of version C
 class Rational(Random):
     """P(x)/Q(x) with learned coefficients (Delfosse et al. 2021), one pair of polynomials for each layer.
 
-    version: of the denominator, A to D (D adds noise to its coefficients in training). degrees: of P and Q.
+    version: of the denominator, A to D (D multiplies its coefficients by noise in training). degrees: of P and Q.
     start: the function that it approximates at initialisation, on [−3, 3]; leaky_relu has the slope 0.01 there.
     Defaults: Lillo & Cheney, Table E2, Permuted MNIST. Learned coefficients guarantee no derivative floor.
 

@@ -36,7 +36,7 @@ def _slopes(module: nn.Module, x: Tensor) -> list[Tensor]:
 
 
 class Curve:
-    """One unit of an activation as a function of its pre-activation: (n,) → (features, n), in float64 and evaluation mode."""
+    """One unit of an activation as a function of its pre-activation: (n,) → (features, n), float64, evaluation mode."""
 
     def __init__(self, module: nn.Module) -> None:
         if isinstance(module, Activation):
