@@ -36,10 +36,10 @@ State = Literal["lost", "silent", "worn", "sound"]
 
 @dataclass(frozen=True)
 class Units:
-    """A layer of hidden units on recent inputs; of a stack, those of all members.
+    """A layer of hidden units on recent inputs; for a stack, those of all members.
 
-    dormant: the share that is (nearly) always 0. saturated: the share of (input, unit) pairs where |φ′| < 0.001; None
-    where there is no φ to differentiate. effective_rank: exp of the entropy of the singular values of their outputs.
+    dormant: the share that is (nearly) always 0. saturated: the share of (input, unit) pairs with |φ′| < 0.001; None if
+    there is no φ to differentiate. effective_rank: exp of the entropy of the singular values of their outputs.
     """
 
     name: str
@@ -51,10 +51,10 @@ class Units:
 
 @dataclass(frozen=True)
 class Condition:
-    """A network on recent inputs.
+    """The condition of a network on recent inputs.
 
     numbers: metrics by name. units: by layer, in forward order. norms: of each layer's weight, by its name. entropy: of
-    its policy, as a share of the greatest there is; None where it has no policy over a finite set of actions.
+    its policy, as a share of the maximum; None if it has no policy over a finite set of actions.
     """
 
     numbers: dict[str, float]
@@ -65,10 +65,10 @@ class Condition:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """A network as it is now, beside itself at step 0 on the same inputs.
+    """A network now, compared with itself at step 0 on the same inputs.
 
-    loss, new_loss: the share of the variance of random targets that each leaves after the same number of updates,
-    in [0, 1] where training comes closer at all.
+    loss, new_loss: the share of the variance of random targets that each leaves after the same number of updates, in
+    [0, 1] if training improves at all.
     """
 
     learner: str
@@ -79,8 +79,11 @@ class Diagnosis:
 
     @property
     def state(self) -> State:
-        """Return "lost" where it fits random targets clearly worse than when new; else "silent" where its policy has
-        become deterministic, "worn" where units or ranks have gone but not that, and "sound"."""
+        """Return "lost", "silent", "worn" or "sound".
+
+        "lost": it fits random targets clearly worse than at initialisation. Otherwise "silent": its policy has become
+        deterministic; "worn": units or ranks are lost, but not the ability to learn; else "sound".
+        """
         if self.loss - self.new_loss >= LOST and (
             self.loss >= TIMES * self.new_loss or 1 - self.new_loss >= TIMES * (1 - self.loss)
         ):
@@ -91,13 +94,13 @@ class Diagnosis:
 
     @property
     def entropy_is_gone(self) -> bool:
-        """Return whether the policy takes one action only, and did not when it was new."""
+        """Return whether the policy takes one action only, and did not at initialisation."""
         now, new = self.now.entropy, self.new.entropy
         return now is not None and new is not None and now <= DETERMINISTIC < new
 
     @property
     def signs(self) -> list[str]:
-        """Return where it looks worn, a clause each, the layers in forward order."""
+        """Return the signs of wear, a clause each, with the layers in forward order."""
         found = []
         for now, new in zip(self.now.units, self.new.units, strict=False):
             if now.dormant - new.dormant >= DORMANT:

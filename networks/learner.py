@@ -25,29 +25,30 @@ def _is_part(word: str) -> Callable[[Layer], bool]:
 
 @dataclass
 class Learner(MoreData, Specifics, Compared, Restructured):
-    """The thin adapter that every track provides: all that an intervention or a metric sees of a training run.
+    """The interface between a training run and interventions or metrics, for agents and tracks alike.
 
-    What few methods ask for is in its bases (capabilities.py), and optional.
+    Optional capabilities, needed by few interventions, are in its bases (capabilities.py).
 
     Attributes
     ----------
-    name: what the run calls this network, such as "agent", "actor" or "critic".
+    name: the run's name for this network, such as "agent", "actor" or "critic".
     module: the network that is trained.
     optimizer: its optimizer, or None.
     layers: its layers in forward order, with their roles.
     units: qualified names of the modules whose outputs are post-activation units, in forward order.
     probe: returns the positional arguments of one forward pass on recent inputs; None before there are any.
-    loss: returns the training loss on a recent batch, differentiable in the parameters; of a stack the sum of the
-        members' losses, which gives every member the gradient of its own.
+    loss: returns the training loss on a recent batch, differentiable in the parameters; for a stack the sum of the
+        members' losses, which gives every member its own gradient.
     generator: the source of every random draw that an intervention makes on this learner.
-    redraw: returns a fresh draw of the initial parameters, by name; one that it leaves out is as in `initial`.
-    initial: the parameters at step 0, by name (copied from `module` when not given).
-    followers: networks that track this one, such as target networks; same architecture.
-    generators: of a stack of seeds: one for each member, for draws that no other member moves (`normal_like`).
-    features: qualified name of the module whose outputs the heads read, where that is not the last of `units`.
-    wiring: between which layers each of `units` lies whose weights are private (see wiring.py); default: found by
-        `trace_wiring`.
-    unwired: each other one of `units` → why it has none: the rest of a sentence that begins with its name.
+    redraw: returns a new draw of the initial parameters, by name; parameters that it leaves out are as in `initial`.
+    initial: the parameters at step 0, by name (copied from `module` if not given).
+    followers: networks that follow this one, such as target networks; same architecture.
+    generators: for a stack of seeds, one for each member, for draws that do not depend on other members
+    (`normal_like`). features: qualified name of the module whose outputs the heads read, if it is not the last of
+    `units`. wiring: the layers around each of `units` that does not share weights (see wiring.py); found by
+    `trace_wiring` by
+        default.
+    unwired: each other one of `units` → why it has no wiring, as the rest of a sentence that begins with its name.
     """
 
     name: str
@@ -187,20 +188,24 @@ def learner_for(
     name: str = "model",
     seed: int = 0,
 ) -> Learner:
-    """Return a `Learner` around any module, for a training loop of one's own; call it before the first update.
+    """Return a `Learner` for any module, for your own training loop; call it before the first update.
 
         learner = learner_for(model, optimizer, probe=lambda: (x,), loss=lambda: criterion(model(x), y))
         make("fire").apply(learner)
 
-    probe, loss: as in `Learner`, both or neither; without them only weights can be measured.
-    batches: as in `Learner`, for interventions that look at more than one batch (dash, ewc).
-    layers: default `chain(module)`, right for a plain stack; name the roles yourself where heads branch off.
-    units: default `unit_names(module)`. A network whose nonlinearities are functions (F.relu) has none to find:
-        name the modules whose outputs count as units. Of a module used twice in one pass, the last use counts.
-    wiring: default `trace_wiring`; name it yourself, for interventions on single units, where that finds no way.
-    injectable: the submodule that plasticity injection duplicates, such as "mlp" with the last layers in it.
-    seed: of the generator that fresh draws and noise come from.
-    Raises ValueError for a module without layers, or without units where they are to be measured.
+    Args:
+        probe, loss: As in `Learner`, both or neither. Without them only weights can be measured.
+        batches: As in `Learner`, for interventions that use more than one batch (dash, ewc).
+        layers: By default `chain(module)`, which is right for a plain feed-forward network. Give the roles yourself if
+            heads branch off.
+        units: By default `unit_names(module)`. If the nonlinearities are functions (F.relu), none is found: name the
+            modules whose outputs count as units. If a module is used twice in one pass, its last use counts.
+        wiring: By default `trace_wiring`. Give it yourself, for interventions on single units, if tracing fails.
+        injectable: The submodule that plasticity injection duplicates, such as "mlp" with the last layers in it.
+        seed: Seed of the generator of new draws and noise.
+
+    Raises:
+        ValueError: The module has no layers, or no units although probe and loss are given.
     """
     layers = chain(module) if layers is None else layers
     units = unit_names(module) if units is None else units
