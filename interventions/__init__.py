@@ -1,4 +1,4 @@
-"""What can be done to a network in the middle of training, when, and what it resets."""
+"""Changes to a network in the middle of training: what they do, when they are applied and what they reset."""
 
 from ..networks.activations import (
     Units,

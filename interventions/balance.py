@@ -1,26 +1,29 @@
-"""The balance of consecutive linear maps (the λ-balanced paper, "From Lazy to Rich: Exact Learning Dynamics in Deep
-Linear Networks", Appendix D.4 and Theorem C.2).
+"""Rebalancing of consecutive linear maps to a given balance λ, without a change of the function.
 
     W2·W1 = U·S·Vᵀ   →   W2 = U·S2·Rᵀ,  W1 = R·S1·Vᵀ,   S2·S1 = S,  S2² − S1² = λ
     S2 = √((√(λ² + 4S²) + λ)/2),   S1 = √((√(λ² + 4S²) − λ)/2)
 
-Then W2ᵀW2 − W1W1ᵀ = λI, which gradient flow conserves, and the product W2·W1 is what it was. λ > 0 makes W2 the large
-map, λ < 0 W1 (the main text of the paper has it the other way round); its experiments fine-tune at −10 ≤ λ ≤ 10.
-R is free; the orthogonal one is taken that moves the weights least: ‖U·S2·Rᵀ − W2‖² + ‖R·S1·Vᵀ − W1‖² is least where
-tr(Rᵀ·M) is largest, M = W2ᵀ·U·S2 + W1·V·S1, that is for the polar factor of M (Procrustes). Hidden units that both maps
-lack have no part in M: their U·Rᵀ is the one nearest to the coordinate axes, so that no basis of LAPACK's shows.
+Afterwards W2ᵀW2 − W1W1ᵀ = λI, which gradient flow conserves, and the product W2·W1 is unchanged. λ > 0 makes W2 the
+larger map and λ < 0 makes W1 larger (the main text of the paper states the opposite). The paper's experiments fine-tune
+at −10 ≤ λ ≤ 10. R is free. It is chosen to be the orthogonal matrix that moves the weights least. It minimises
+‖U·S2·Rᵀ − W2‖² + ‖R·S1·Vᵀ − W1‖², hence maximises tr(Rᵀ·M) with M = W2ᵀ·U·S2 + W1·V·S1, so it is the polar factor of M
+(Procrustes). Hidden units that are zero in both maps do not occur in M. Their U·Rᵀ is the one nearest to the coordinate
+axes, so the result does not depend on LAPACK's choice of a basis.
 
-Between the layers of an MLP lies an activation. Where that is positive-homogeneous, all that keeps the function is a
-positive factor for each hidden unit:
+Between the layers of an MLP lies an activation. If it is positive-homogeneous, only a positive factor for each hidden
+unit keeps the function:
 
     W1[j], b[j] ← /α_j,   W2[:, j] ← ·α_j,   α² = (λ + √(λ² + 4ac))/(2a),   a = ‖W2[:, j]‖²,   c = ‖W1[j]‖² + b[j]²
 
-The diagonal ‖W2[:, j]‖² − ‖W1[j]‖² − b[j]² becomes λ, and gradient flow conserves that much; what lies beside the
-diagonal is out of its reach, and of ours. A bias is a weight from an input that is always 1: one more column of W1.
+The diagonal ‖W2[:, j]‖² − ‖W1[j]‖² − b[j]² becomes λ. Gradient flow conserves only this diagonal, and such factors
+reach only it. A bias is a weight from an input that is always 1: one more column of W1.
 
-Cost: of directly linear maps two QR decompositions, and SVDs of matrices no larger than the hidden units are many; of
-others a pass over the weights, repeated where pairs share a layer until all of them are balanced: some 25 times with
-two hidden layers, 300 with eight (a second), and on with the square of the depth.
+Source: the λ-balanced paper, "From Lazy to Rich: Exact Learning Dynamics in Deep Linear Networks", Appendix D.4 and
+Theorem C.2.
+
+Cost: For directly linear maps, two QR decompositions and SVDs of matrices no larger than the number of hidden units.
+Otherwise one pass over the weights, repeated if pairs share a layer until all are balanced: about 25 times for two
+hidden layers and 300 times for eight (1 s), growing with the square of the depth.
 """
 
 from collections.abc import Sequence
@@ -46,35 +49,40 @@ def rebalance_(
     bias: Tensor | None = None,
     between: Between = "linear",
 ) -> Tensor:
-    """Give two consecutive linear maps the balance λ, in place, and keep what they compute.
+    """Give two consecutive linear maps the balance λ, in place, without changing the function that they compute.
 
-    first, second: W1 (…, h, i) and W2 (…, o, h), of which … are members of a stack: tensors, views too (PEFT's
-        `lora_A.weight` and `lora_B.weight`), or Linear and StackedLinear layers.
-    lam: λ, any finite number, in units of squared weights.
-    bias: b (…, h) of `first`, where that is a tensor; a layer has its own.
-    between: "linear": nothing lies between the two, W2ᵀW2 − W1W1ᵀ − bbᵀ = λI is reached to rounding. Hidden units
-        beyond the rank of the product have S = 0, and their larger map gets √|λ| in directions near its present ones
-        (where it has none, near the coordinate axes); the other map becomes zero there. So LoRA's A becomes zero
-        where B is zero and λ > 0. "homogeneous": an activation like relu lies between, and factors of the units reach
-        the diagonal.
+    Args:
+        first, second: W1 (…, h, i) and W2 (…, o, h), where … are members of a stack: tensors, including views (PEFT's
+            `lora_A.weight` and `lora_B.weight`), or Linear and StackedLinear layers.
+        lam: λ, any finite number, in units of squared weights.
+        bias: b (…, h) of `first` if that is a tensor. A layer has its own.
+        between: "linear": nothing lies between the two, and W2ᵀW2 − W1W1ᵀ − bbᵀ = λI is reached to rounding. Hidden
+            units beyond the rank of the product have S = 0. Their larger map becomes √|λ| in directions near its
+            present ones (near the coordinate axes if it has none), and the other becomes zero there. LoRA's A
+            therefore becomes zero if B is zero and λ > 0. "homogeneous": an activation such as relu lies between, and
+            factors of the units reach the diagonal.
 
-    Computed in float64, rounded once. Returns which hidden units have the balance now, (…, h), boolean. Not those whose
-    weights on one side are all zero where no factor could help; they are left as they are.
+    Returns:
+        A boolean mask (…, h) of the hidden units that now have the balance. Units whose weights are all zero on one
+        side, so that no factor can balance them, are unchanged. The computation is in float64, rounded once.
 
-    Raises ValueError, with nothing written: where λ > 0 and h > o ("linear": W2ᵀW2 has at most rank o, and λI rank h),
-    or λ < 0 and h > i; for shapes that do not fit, for one matrix in both places, and for numbers that are not finite,
-    or would not be in the type of the weights.
+    Raises:
+        ValueError: Nothing was written. λ > 0 and h > o ("linear": W2ᵀW2 has rank o at most, and λI rank h), or λ < 0
+            and h > i; shapes do not fit; both are the same matrix; or numbers are not finite, or would not be finite in
+            the dtype of the weights.
     """
     for side in (first, second):
         if isinstance(side, nn.Module) and not isinstance(side, LINEAR):
             raise ValueError(f"rebalance: a layer must be Linear or StackedLinear, got {type(side).__name__}")
     if isinstance(first, nn.Module):
         if bias is not None:
-            raise ValueError("rebalance: a layer has a bias of its own: give bias= with a tensor only")
+            raise ValueError(
+                "rebalance: bias= is given, but first is a layer, which has its own; pass a tensor as first"
+            )
         bias = getattr(first, "bias", None)
     weights = [side.get_parameter("weight") if isinstance(side, nn.Module) else side for side in (first, second)]
     if weights[0] is weights[1]:
-        raise ValueError("rebalance: first and second are the same matrix: tied weights cannot be balanced")
+        raise ValueError("rebalance: first and second are the same matrix; tied weights cannot be balanced")
     pair = LinearPair("the pair", (weights[0],), (weights[1],), () if bias is None else (bias,), between)
     _check_shapes(pair)
     return balance_pairs_([pair], lam)[0]
@@ -82,11 +90,10 @@ def rebalance_(
 
 @torch.no_grad()
 def balance_pairs_(pairs: Sequence[LinearPair], lam: float) -> list[Tensor]:
-    """Rebalance several pairs, which may share layers (an MLP with several hidden layers):
-    all of them together.
+    """Rebalance several pairs together, in place. Pairs may share layers, as in an MLP with several hidden layers.
 
-    Pairs that share a layer are balanced in turn until all are. That descends in ½Σ‖W‖² − λ·Σ log α, which is convex
-    in the log α, and lowest where every pair has the balance λ. Raises ValueError as `rebalance_` does, and where
+    Pairs that share a layer are balanced in turn until all are balanced. This descends ½Σ‖W‖² − λ·Σ log α, which is
+    convex in log α and minimal when every pair has the balance λ. Raises ValueError as `rebalance_` does, and if
     `SWEEPS` turns are not enough.
     """
     check_lam(lam)

@@ -1,4 +1,4 @@
-"""The contract of an intervention: a name, parameters, a reset contract and six moments, each optional."""
+"""The base class of interventions: a name, parameters, a reset contract and six optional moments."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -12,34 +12,36 @@ from ..networks.parameters import restore_
 from ..registry import Call, Registry, bind, parse_call
 from .contract import Preset, check_optimizer, contract_for, settle
 
-# Where the authors' code does something else than their paper says, and the choice is offered.
+# For interventions whose released code differs from the paper.
 Variant = Literal["paper", "as_released"]
 
 
 class Intervention:
-    """Something that is done to a learner. A subclass overrides those of the six moments that it needs.
+    """A change to a learner. A subclass overrides the moments that it needs.
 
-    attach(learner)        at the start of a run (or of a fork)
-    penalty(learner)       a differentiable term added to every training loss
-    before_update(learner) before every optimizer step, when the gradients are there (`.grad`)
+    attach(learner)        at the start of a run or of a fork
+    penalty(learner)       returns a differentiable term that is added to every training loss
+    before_update(learner) before every optimizer step, when `.grad` holds the gradients
     after_update(learner)  after every optimizer step
-    finish_task(learner)   at the end of every task, while the learner's data are still that task's
+    finish_task(learner)   at the end of every task, while the learner's data are still those of the task
     apply(learner)         when the schedule fires; returns the names of the parameters it wrote
 
-    One that changes the architecture overrides `restructure` besides.
+    An intervention that changes the architecture also overrides `restructure`.
     """
 
     name: str = ""
     params: Mapping[str, Any]  # as given by the user, for logs
-    at_start: bool = False  # where no schedule is given, it is applied once, at the start of the run
+    at_start: bool = False  # without a schedule, it is applied once at the start of the run
 
     def concerns(self, learner: Learner) -> bool:
-        """Return whether it has a place in this learner. An agent's other learners are left alone; where there
-        is a place in none, `attach` refuses with the reason."""
+        """Return whether the intervention can act on this learner. Other learners of the agent are left unchanged.
+
+        If it can act on none of them, `attach` raises an error with the reason.
+        """
         return True
 
     def attach(self, learner: Learner) -> None:
-        """Look at the learner before training; refuse it here, not in the middle of a run."""
+        """Check the learner before training, so that an unsuitable learner is refused before the run begins."""
 
     def penalty(self, learner: Learner) -> Tensor:
         raise AttributeError(f"{self.name} adds no loss term")
@@ -57,25 +59,28 @@ class Intervention:
         raise AttributeError(f"{self.name} is not applied by a schedule")
 
     def restructure(self, learner: Learner) -> None:
-        """Do the part of `apply` that changes the architecture or the optimizer, with arbitrary values in what is new,
-        and append its text to `learner.changes`. Whatever was recorded of the network, such as a CUDA graph, is then
-        stale."""
+        """Change the architecture or the optimizer as `apply` does, and add this intervention to `learner.changes`.
+
+        New parameters have arbitrary values afterwards. Recordings of the network, such as CUDA graphs, become invalid.
+        """
 
     def contract(self, learner: Learner) -> dict[str, str]:
-        """Return what it resets, in words, for reports."""
+        """Return what the intervention resets, in words, for reports."""
         return {}
 
     def numbers(self, learner: Learner) -> dict[str, Tensor]:
-        """Return what it counts or measures of its own doing on this learner so far, for logs, by name: a number,
-        or in a stack one for each member, (members,)."""
+        """Return counts or measurements of the intervention's own work on this learner so far, for logs.
+
+        Each value is a number or, for a stack, one number for each member, (members,).
+        """
         return {}
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that must survive a checkpoint: tensors, numbers, strings, lists and dicts of them."""
+        """Return the state to save in a checkpoint: tensors, numbers, strings, and lists and dicts of them."""
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take up what `state_dict` gave."""
+        """Load a state that `state_dict` returned."""
 
     def has(self, moment: str) -> bool:
         """Return whether this intervention overrides a method: one of the six moments, or `restructure`."""
@@ -86,7 +91,7 @@ class Intervention:
 
 
 class Reinitialization(Intervention, ABC):
-    """An intervention that rewrites weights at one moment, then settles its reset contract."""
+    """An intervention that rewrites weights when it is applied, and then carries out its reset contract."""
 
     toward: str = "initial"  # "fresh": `rewrite` is given a new draw instead of the step-0 parameters
 
@@ -95,22 +100,25 @@ class Reinitialization(Intervention, ABC):
         self.preset: Preset = contract
 
     def scope_on(self, learner: Learner) -> Scope:
-        """Return the intervention's scope on this learner, before a released contract overrides it."""
+        """Return the intervention's scope on this learner, before an `as_released` contract overrides it."""
         return self.scope
 
     @abstractmethod
     def rewrite(self, module: nn.Module, learner: Learner, start: Mapping[str, Tensor], scope: Scope) -> list[str]:
-        """Rewrite `module` (the learner's own, or a follower) in place within `scope`; return the names written.
+        """Rewrite `module` in place within `scope`, and return the names of the parameters written.
 
-        start: the parameters that a new run would begin with, by name (see `toward`)."""
+        Args:
+            module: The learner's own network or one of its followers.
+            start: The parameters that a new run would begin with, by name (see `toward`).
+        """
 
     def attach(self, learner: Learner) -> None:
         if not self.scope:
-            raise ValueError(f"{self.name}: an empty scope names no layer: leave it out for all")
+            raise ValueError(f"{self.name}: scope is empty and selects no layer; leave it out to select all layers")
         contract = contract_for(self.name, self.preset, learner.algorithm)
         if contract.weights and self.scope not in ("all", contract.weights):
             raise ValueError(
-                f"{self.name}: contract={self.preset} has the scope {contract.weights} here, not {_words(self.scope)}"
+                f"{self.name}: contract={self.preset} requires scope={contract.weights} here, got {_words(self.scope)}"
             )
         for scope in (contract.weights or self.scope_on(learner), contract.restore):
             if scope:
@@ -151,7 +159,8 @@ interventions: Registry[type[Intervention]] = Registry("intervention", groups=("
 def make(name: str, **params: Any) -> Intervention:
     """Return the intervention of that name: `make("fire", steps=10)`.
 
-    Raises ValueError, in one line, for an unknown name (with near names) or a wrong parameter.
+    Raises:
+        ValueError: The name is unknown or a parameter is wrong. The message is one line and suggests similar names.
     """
     factory = interventions.get(name)
     intervention = factory(**bind(factory, params, name))
@@ -160,11 +169,13 @@ def make(name: str, **params: Any) -> Intervention:
 
 
 def restructure(learner: Learner, changes: Sequence[str]) -> None:
-    """Give a learner the architecture that these interventions left behind (`Learner.changes` of a checkpoint), so
-    that the checkpoint's values fit: the same parameters by name, and in the same order in the optimizer.
+    """Apply the architecture changes recorded in a checkpoint (`Learner.changes`) to a learner.
 
-    Call it on a freshly built learner before values are loaded; what it has of the changes already is not
-    repeated. Raises ValueError if it was changed in another way before.
+    The checkpoint's values then fit: parameters have the same names, and the same order in the optimizer. Call this on
+    a newly built learner before values are loaded. Changes that it has already are not repeated.
+
+    Raises:
+        ValueError: The learner was changed in another way before.
     """
     done = len(learner.changes)
     if list(changes[:done]) != learner.changes:

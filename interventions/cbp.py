@@ -1,26 +1,29 @@
-"""CBP, continual backpropagation (Dohare et al. 2024, "Loss of plasticity in deep continual learning", Algorithm 1).
+"""Continual backpropagation (CBP) replaces the least useful mature units of every layer at a constant rate.
 
     u_i ← 0.99·u_i + 0.01·mean|h_i|·Σ|w_out,i|,   utility_i = u_i / (1 − 0.99^age_i)
 
-At every update each layer earns ρ·(its units older than m updates) of a replacement; whenever that makes a whole one,
-the unit of least utility among those is drawn anew: incoming weights fresh, bias and outgoing weights 0, a
-normalisation as at the start. What it gave on average, mean(h_i)·w_out,i (mean over time as above), goes into the
-biases of the layers that read it. Where such a layer has no bias (one before a normalisation, say) its mean is lost,
-and where pooling lies between, or zeros pad a convolution, the mean is not quite what the layer read. (In the released
-code, shibhansh/loss-of-plasticity, lop/algos/gnt.py, nothing arrives in the biases: `test_features` sets a chosen
-unit's average to 0 before `gen_new_features` multiplies by it. Its convGnT.py has no such term.)
+After every update each layer accumulates ρ·(number of its units older than m updates) replacements. When this reaches
+1, the unit of least utility among them is reinitialised: new incoming weights, bias and outgoing weights 0, and its
+normalisation as at initialisation. Its average contribution, mean(h_i)·w_out,i (a moving average as above), is added to
+the biases of the layers that read it. If such a layer has no bias (before a normalisation, for example), the
+contribution is lost. After pooling, or with the zero padding of a convolution, it is approximate. For a convolution,
+units are channels: means also run over positions, sums over all taps and positions that read the channel.
 
-A convolution's units are its channels: means are over places too, sums over all taps and places that read them.
+The number of units to replace does not depend on data, so nothing waits for a GPU. Step counters are kept, since
+replacements are frequent and a counter belongs to the whole tensor (Dohare et al. count for each weight). The first
+steps of a new unit are therefore up to 6.6 times the learning rate (Adam, β = (0.9, 0.999), constant gradient). Target
+networks are kept: copying the online network at each replacement would leave them without a lag.
 
-Which unit is replaced depends on data, how many are when does not: so nothing waits for a GPU. Moments of the
-rewritten entries are zeroed. Step counters are kept, as replacements are frequent and a counter is the whole tensor's
-(Dohare et al. count for each weight); a new unit's first steps are then up to 6.6 times the learning rate (Adam with
-β = (0.9, 0.999), constant gradient). Target networks are kept: each replacement would make them the online network, and
-they never lag.
+Source: Dohare et al. 2024, "Loss of plasticity in deep continual learning", Algorithm 1.
 
-Cost per look: one forward pass on the recent inputs (`Learner.last_inputs`), one pass over the weights; per replacement
-one over the two layers around it; every m updates at most one draw of the network's parameters, of which each unit's
-row is used once.
+Resets: optimizer slots of the rewritten entries. Step counters and target networks are kept.
+
+Cost: at each look one forward pass on the recent inputs (`Learner.last_inputs`) and one pass over the weights; for each
+replacement one pass over the two layers around the unit; every m updates at most one new draw of the network's
+parameters, in which each unit's row is used once.
+
+Released code: in shibhansh/loss-of-plasticity, lop/algos/gnt.py, nothing reaches the biases, because `test_features`
+sets the average of a chosen unit to 0 before `gen_new_features` multiplies by it. Its convGnT.py has no such term.
 """
 
 from collections.abc import Mapping
@@ -38,11 +41,11 @@ DECAY = 0.99  # of the averages, per update
 
 @interventions.register("cbp")
 class ContinualBackprop(Replacement):
-    """Replace the least useful mature units at a constant rate, all the time (Dohare et al. 2024).
+    """Replace the least useful mature units at a constant rate (Dohare et al. 2024).
 
-    replacement_rate: ρ, share of a layer's mature units per update, in [0, 1]; 1e-4 and 1e-5 are usual.
-    maturity: m, updates for which a new unit is safe, ≥ 0; FIRE's experiments have 100 and 1000 (Appendix E).
-    period: look at the units at every so many updates, ≥ 1. Rate, maturity and averages stay those per update.
+    replacement_rate: ρ, share of a layer's mature units replaced per update, in [0, 1]; 1e-4 and 1e-5 are usual.
+    maturity: m, updates during which a new unit is protected, ≥ 0; FIRE's experiments use 100 and 1000 (Appendix E).
+    period: updates between two looks at the units, ≥ 1. Rate, maturity and averages remain per update.
     """
 
     words = (
@@ -53,7 +56,7 @@ class ContinualBackprop(Replacement):
         super().__init__("cbp", period)
         if not 0.0 <= replacement_rate <= 1.0:
             raise ValueError(
-                f"cbp: replacement_rate must lie in [0, 1], got {replacement_rate}: it is a share of units"
+                f"cbp: replacement_rate must lie in [0, 1], got {replacement_rate}; it is a share of units"
             )
         if maturity < 0:
             raise ValueError(f"cbp: maturity must be at least 0 updates, got {maturity}")
@@ -61,7 +64,7 @@ class ContinualBackprop(Replacement):
         self.reuse = maturity  # no unit is replaced twice within it
 
     def statistic(self, activations: Tensor) -> Tensor:
-        """Return the mean|h| and mean h: (…, rows, units) → (2, …, units)."""
+        """Return mean |h| and mean h: (…, rows, units) → (2, …, units)."""
         return torch.stack([activations.abs().mean(-2), activations.mean(-2)])
 
     def begin(self, group: Hidden, device: torch.device) -> dict[str, Tensor | float | list[list[int]]]:
@@ -96,7 +99,7 @@ class ContinualBackprop(Replacement):
         return masks
 
     def _due(self, width: int, state: dict) -> int:
-        """Return how many units of a layer are to be replaced now, in every member of a stack."""
+        """Return the number of units of a layer to replace now, in every member of a stack."""
         aged = [[age + self.period, units] for age, units in state["young"]]
         state["young"] = [[age, units] for age, units in aged if age <= self.maturity]
         mature = width - sum(units for _, units in state["young"])
@@ -109,14 +112,14 @@ class ContinualBackprop(Replacement):
 
 
 def _magnitude(learner: Learner, group: Hidden) -> Tensor:
-    """Σ|w_out| of each unit, over all that read it."""
+    """Return Σ|w_out| of each unit over all layers that read it."""
     sums = [weight.abs().sum((-3, -1)) for _, weight in outgoing_weights(learner.module, group)]
     # a stack may read single units
     return torch.stack([each if each.ndim == len(group.shape) else each.sum(0) for each in sums]).sum(0)
 
 
 def _compensate_(learner: Learner, group: Hidden, mean: Tensor) -> None:
-    """Add what units give on average to the biases of the layers that read them; mean: (…, units)."""
+    """Add the average contribution of units, (…, units), to the biases of the layers that read them."""
     for layer, weight in outgoing_weights(learner.module, group):
         if layer.bias is not None:
             layer.get_parameter("bias").add_((weight.sum(-1) * mean.unsqueeze(-2)).sum(-1))

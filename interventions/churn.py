@@ -1,23 +1,27 @@
-"""CHAIN, churn approximated reduction (Tang & Berseth 2024, "Improving deep reinforcement learning by reducing the
-chain effect of value and policy churn", arXiv 2409.04792), and C-CHAIN, the same in continual learning (Tang et al.
-2025, "Mitigating plasticity loss in continual reinforcement learning by reducing churn", arXiv 2506.00592).
+"""CHAIN penalises churn: how far one update moves the outputs on inputs that it did not learn from.
 
-    L ← L + λ·mean KL(π_before(·|s) ‖ π(·|s))    of a policy
-    L ← L + λ·mean (Q_before(s, ·) − Q(s, ·))²   of values
+    L ← L + λ·mean KL(π_before(·|s) ‖ π(·|s))    for a policy
+    L ← L + λ·mean (Q_before(s, ·) − Q(s, ·))²   for values
 
-over the states of another minibatch than that which the update learns from: what one update does to the outputs on
-inputs that it does not see is churn. "Before" is the network before the last update. A learner with a stochastic policy
-(PPO, and its policy alone; SAC's actor) has the first term, one of values alone (DQN, SAC's critics) the second.
+The mean is over the states of another minibatch than the one used for the update. "Before" is the network before the
+last update. A learner with a stochastic policy (PPO, for its policy only; SAC's actor) has the first term. A learner
+with values only (DQN, SAC's critics) has the second. If another hook rewrites weights, the next update compares with
+the network before that.
 
-The released code (bluecontra/C-CHAIN) has the cross entropy of discrete policies, whose gradient is the KL
-divergence's, and the squared difference of the means of Gaussian ones, which is 2σ² times theirs. It keeps the last
-networks in a list and takes the last but one, `his_policy_list[-2]`, after appending the present one: the network
-before the last update, as here; its PPO begins at the third update, here it is at the second. λ is a number here, as in
-CHAIN's Double DQN; C-CHAIN sets it from the ratio of running means of the two losses, of which a hook sees one.
+Source: Tang & Berseth 2024, "Improving deep reinforcement learning by reducing the chain effect of value and policy
+churn", arXiv:2409.04792. C-CHAIN applies it to continual learning: Tang et al. 2025, "Mitigating plasticity loss in
+continual reinforcement learning by reducing churn", arXiv:2506.00592.
 
-It resets nothing; where another hook rewrites weights, the next update looks back across that. PPO's steps are not
-compiled, and DQN's not captured, while it is on. Cost: a copy of the parameters, and two forward passes and one
-backward pass on another minibatch per update.
+Resets: nothing.
+
+Cost: a copy of the parameters, and two forward passes and one backward pass on another minibatch per update. PPO's
+steps are not compiled and DQN's steps are not captured as CUDA graphs while it is active.
+
+Released code: bluecontra/C-CHAIN uses the cross entropy for discrete policies, whose gradient is that of the KL
+divergence. For Gaussian policies it uses the squared difference of the means, which is 2σ² times the KL divergence
+here. Like here, it compares with the network before the last update (`his_policy_list[-2]`, after the present one was
+appended). Its PPO begins at the third update, this one at the second. λ is a constant here, as in CHAIN's Double DQN.
+C-CHAIN sets it from the ratio of running means of the two losses, but a hook sees only one of them.
 """
 
 import torch
@@ -31,9 +35,9 @@ from .base import Intervention, interventions
 
 @interventions.register("chain")
 class Chain(Intervention):
-    """Penalty on how far an update moved the policy, or the values, on another minibatch (Tang & Berseth 2024).
+    """Penalise how far an update moved the policy or the values on another minibatch (Tang & Berseth 2024).
 
-    strength: λ ≥ 0; CHAIN's Double DQN has 100, and C-CHAIN's PPO comes to about as much by itself.
+    strength: λ ≥ 0; CHAIN's Double DQN uses 100. The adaptive λ of C-CHAIN's PPO reaches a similar value.
     """
 
     def __init__(self, strength: float = 100.0) -> None:
@@ -45,17 +49,17 @@ class Chain(Intervention):
     def attach(self, learner: Learner) -> None:
         if learner.policy is None and learner.values is None:
             raise ValueError(
-                f"chain: '{learner.name}' tells neither policy nor values (Learner.policy, Learner.values)"
+                f"chain: '{learner.name}' has neither a policy nor values; set Learner.policy or Learner.values"
             )
         if learner.another is None:
-            raise ValueError(f"chain: '{learner.name}' offers no other minibatch to look at (Learner.another)")
+            raise ValueError(f"chain: '{learner.name}' provides no other minibatch; set Learner.another")
 
     def penalty(self, learner: Learner) -> Tensor:
         before = self._before.get(learner.name, {})
         now = learner.trained()
         keys = {name: learner.identity(name) for name in now}
         assert learner.another is not None
-        # Before the first update there is nothing to compare with, nor for a network that has other parts since.
+        # There is no earlier network before the first update, or after the parameters have changed.
         if before.keys() != set(keys.values()) or (inputs := learner.another()) is None:
             return next(learner.module.parameters()).new_zeros(())
         old = {name: before[key] for name, key in keys.items()}

@@ -1,8 +1,8 @@
 """The reset contract: what an intervention resets besides the weights it rewrites.
 
-The code released with FIRE (the FIRE paper) resets different things in each track: the DQN runs keep
-Adam's running averages, the SAC runs discard them, which confounds its comparison of methods. So every intervention
-carries its contract openly, and every report prints it.
+The code released with FIRE resets different things in each track. The DQN runs keep Adam's moments, but the SAC runs
+discard them, which confounds the comparison of methods. Each intervention here therefore states its contract, and
+reports print it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,23 +18,23 @@ from ..networks.wiring import CONV, LINEAR
 
 Preset = Literal["uniform", "as_released"]
 
-# The state of these does not start at zero.
+# Optimizers whose state does not start at zero.
 _NOT_FROM_ZERO = (torch.optim.ASGD, torch.optim.LBFGS, torch.optim.NAdam, torch.optim.Rprop)
 
 
 @dataclass(frozen=True)
 class ResetContract:
-    """The contract of a reset: the fate of everything but the rewritten weights.
+    """The changes that a reset makes besides the rewritten weights.
 
-    optimizer: `kept`; `zeroed` (the slots and step counters of the rewritten tensors, in place); `slots` (the
-        same without step counters, and for weight matrices and kernels alone); `fresh` (the slots of every tensor
-        of the learner, in place: the same as a new optimizer, without a new one). Where only some entries of a
-        tensor were rewritten, only their slots are zeroed; a step counter is the whole tensor's.
-    target: followers are `kept`; become the `online` network; get the `same` operation themselves; or get the online
-        network's values of what was `written`.
-    temperature: `kept`, or back to its `start` value with a fresh optimizer.
-    weights, restore: override the scope of the intervention; a scope put back to its step-0 values besides.
-    Replay memory, observation statistics and generators are kept by every contract.
+    optimizer: `kept`; `zeroed` (state and step counters of the rewritten tensors, in place); `slots` (the same without
+        step counters, and for weight matrices and kernels only); `fresh` (the state of every tensor of the learner, in
+        place, which equals a new optimizer). If only some entries of a tensor were rewritten, only their state is
+        zeroed. A step counter belongs to the whole tensor.
+    target: Followers are `kept`; become a copy of the `online` network; undergo the `same` operation; or get the online
+        network's values of the tensors that were `written`.
+    temperature: `kept`, or returned to its `start` value with a fresh optimizer.
+    weights, restore: A scope that overrides the intervention's; a scope that also returns to its step-0 values.
+    Every contract keeps the replay memory, observation statistics and random generators.
     """
 
     optimizer: Literal["kept", "zeroed", "slots", "fresh"] = "zeroed"
@@ -44,9 +44,10 @@ class ResetContract:
     restore: str | None = None
 
     def describe(self, scope: str, learner: Learner, own: Mapping[str, str] = {}) -> dict[str, str]:
-        """Return the contract as a table row: column name → words; nothing of parts that the learner has not.
+        """Return the contract as a table row, column name → words, without columns for parts that the learner lacks.
 
-        own: columns that an intervention says in words of its own."""
+        own: columns for which an intervention supplies its own words.
+        """
         weights = self.weights or scope
         if self.restore:
             weights += f"; {self.restore} back to step 0"
@@ -81,9 +82,9 @@ _DQN = ResetContract(optimizer="kept", target="same")
 _SAC = ResetContract(optimizer="fresh", target="online", temperature="start")
 # Read from released code, by (algorithm, intervention): FIRE's (isaac7778/FIRE, rl/dqn/cleanrl/dqn_atari_resume.py and
 # rl/sac/scale_rl/agents/simba/simba_agent.py), and Dopamine's for redo. FIRE's DQN gives the target network the online
-# one's new convolution weights, and the linear layers of step 0; biases of convolutions stay those of each. Its
-# injection makes a new optimizer. Dopamine's ReDo zeroes the slots of the weights it rewrote, and touches neither those
-# of biases, nor Adam's step count, nor the target network, which waits for its next copy.
+# network's new convolution weights and the linear layers of step 0; each network keeps its own convolution biases. Its
+# injection makes a new optimizer. Dopamine's ReDo zeroes the slots of the weights it rewrote. It leaves the slots of
+# biases, Adam's step count and the target network, which is updated at its next copy.
 AS_RELEASED: dict[tuple[str, str], ResetContract] = {
     ("dqn", "fire"): ResetContract(optimizer="kept", target="written", weights="conv", restore="linear"),
     ("dqn", "snp"): ResetContract(optimizer="kept", target="same", weights="conv", restore="linear"),
@@ -97,9 +98,10 @@ AS_RELEASED: dict[tuple[str, str], ResetContract] = {
 
 
 def contract_for(name: str, preset: str, algorithm: str) -> ResetContract:
-    """Return the contract that a preset name stands for, on this algorithm.
+    """Return the contract that a preset name stands for on this algorithm.
 
-    Raises ValueError for an unknown preset, and for `as_released` where nothing was released.
+    Raises:
+        ValueError: The preset is unknown, or it is `as_released` and no code was released for this combination.
     """
     if preset == "uniform":
         return UNIFORM
@@ -112,10 +114,10 @@ def contract_for(name: str, preset: str, algorithm: str) -> ResetContract:
 
 
 def check_optimizer(optimizer: torch.optim.Optimizer | None) -> None:
-    """Raise ValueError for an optimizer for which zero is no fresh start."""
+    """Raise ValueError for an optimizer whose initial state is not zero."""
     if isinstance(optimizer, _NOT_FROM_ZERO):
         name = type(optimizer).__name__
-        raise ValueError(f"the state of {name} does not start at zero, so it cannot be zeroed: use Adam or SGD, say")
+        raise ValueError(f"the optimizer is {name}, whose state does not start at zero; use Adam or SGD, for example")
 
 
 @torch.no_grad()
@@ -125,12 +127,16 @@ def zero_slots_(
     masks: Sequence[Tensor | None] | None = None,
     counters: bool = True,
 ) -> None:
-    """Zero the optimizer's state of these parameters in place: as it was before its first step.
+    """Zero the optimizer's state of these parameters in place, as it was before its first step.
 
-    masks: for each parameter None, or a boolean mask (broadcastable to it) of the entries whose state is zeroed.
-    counters: zero step counters too; one belongs to the whole tensor, so a mask does not restrict it. In a stack with
-        a counter for each member, (members,), those are zeroed of which the mask has any entry.
-    Raises ValueError for ASGD, LBFGS, NAdam and Rprop, whose state does not start at zero.
+    Args:
+        masks: For each parameter None, or a boolean mask (broadcastable to it) of the entries whose state is zeroed.
+        counters: Whether step counters are zeroed too. A counter belongs to the whole tensor, so a mask does not
+            restrict it. In a stack with one counter per member, (members,), a member's counter is zeroed if the mask
+            contains any of its entries.
+
+    Raises:
+        ValueError: The optimizer is ASGD, LBFGS, NAdam or Rprop, whose state does not start at zero.
     """
     check_optimizer(optimizer)
     for parameter, mask in zip(parameters, masks or [None] * len(parameters), strict=True):
@@ -154,7 +160,7 @@ def zero_slots_(
 def settle(learner: Learner, written: Sequence[str], contract: ResetContract, masks: Mapping[str, Tensor] = {}) -> None:
     """Carry out the contract after the parameters named in `written` were rewritten.
 
-    masks: name → which entries of that parameter were rewritten, as in `zero_slots_`; default: all.
+    masks: name → mask of the rewritten entries of that parameter, as in `zero_slots_`; by default all entries.
     """
     named = dict(learner.module.named_parameters())
     if learner.optimizer is not None and contract.optimizer != "kept":

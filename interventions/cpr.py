@@ -1,18 +1,23 @@
-"""CPR, calibrated partial resets (LucMc/continual-learning, continual_learning/optim/cpr.py, 2026).
+"""Calibrated partial resets (CPR) move units that learn little partly toward a new draw, at regular intervals.
 
     u_i ← 0.99·u_i + 0.01·mean|∂L/∂W_i| / (mean of mean|∂L/∂W| over the layer + 1e-8)   at every update, from 1
     p_i = 0.015·min(1, 2·sigmoid(−16·(u_i − 1)))                                        at every 1000th
     W_i ← (1 − p_i)·W_i + p_i·fresh,   w_out,i ← (1 − p_i)·w_out,i,   u_i ← 1
 
-W_i are the incoming weights of unit i and w_out,i its outgoing ones, layer after layer from the input on. Units that
-learn less than their layer does on average are drawn toward a fresh draw, the others hardly (u = 1.5: by 1e-5). The
-gradient is what the optimizer is given: penalties included, clipped where the agent clips it. Biases, norms, the
-optimizer's state and target networks are kept, as in the released code, which counts its first 1000 updates from 0 (so
-that it resets after the 1001st).
+W_i are the incoming weights of unit i and w_out,i its outgoing weights. Layers are processed from the input on. Units
+that learn less than the average of their layer move toward a new draw, others hardly move (u = 1.5: by 1e-5). The
+gradient is the one given to the optimizer: it includes penalties, and is clipped if the agent clips it. Only units
+that do not share their weights are treated (see wiring.py). Units of another task, which have no gradient, are
+unchanged. Each member of a stack is treated as a network of its own.
 
-Only units whose weights are theirs alone are treated (see wiring.py); another task's, which have no gradient, are left
-alone. Each member of a stack is a network of its own. Cost: one pass over the gradients per update; at every 1000th a
-draw of the network's parameters and a pass over the weights.
+Source: LucMc/continual-learning, continual_learning/optim/cpr.py, 2026.
+
+Resets: nothing else. Biases, normalisation layers, the optimizer's state and target networks are kept.
+
+Cost: one pass over the gradients per update; at every 1000th update a draw of the network's parameters and one pass
+over the weights.
+
+Released code: it counts its first 1000 updates from 0, so that its first reset follows the 1001st update.
 """
 
 from copy import deepcopy
@@ -32,14 +37,14 @@ SHARPNESS = 16.0
 
 @interventions.register("cpr")
 class CalibratedPartialResets(Intervention):
-    """Draw units that learn little partly anew, every `period` updates (LucMc/continual-learning).
+    """Move units that learn little partly toward a new draw, every `period` updates (LucMc/continual-learning).
 
-    rate: largest share p of a weight that is exchanged, in [0, 1]. period: updates between two resets, ≥ 1.
+    rate: the largest share p of a weight that is replaced, in [0, 1]. period: updates between two resets, ≥ 1.
     """
 
     def __init__(self, rate: float = 0.015, period: int = 1000) -> None:
         if not 0.0 <= rate <= 1.0:
-            raise ValueError(f"cpr: rate must lie in [0, 1], got {rate}: it is a share of a weight")
+            raise ValueError(f"cpr: rate must lie in [0, 1], got {rate}; it is a share of a weight")
         if period < 1:
             raise ValueError(f"cpr: period must be at least 1 update, got {period}")
         self.rate, self.period = rate, period
@@ -82,7 +87,7 @@ class CalibratedPartialResets(Intervention):
 
 
 def _renew_(learner: Learner, group: Hidden, share: Tensor, fresh: dict[str, Tensor]) -> None:
-    """Draw units partly anew, in place; share: of each, (…, units)."""
+    """Move units partly toward a new draw, in place; share: of each unit, (…, units)."""
     for name in group.wires.incoming:
         layer = learner.module.get_submodule(name)
         weight = layer.get_parameter("weight")

@@ -1,19 +1,23 @@
-"""DASH, direction-aware shrinking (Shin et al. 2024, "DASH: Warm-starting neural network training in stationary
-settings without loss of plasticity").
+"""DASH shrinks weights that point away from the direction in which the loss would move them.
 
     g ← (1 − α)·g + α·(−∇L)   over the batches of one pass, from 0
     w ← w·clamp(cos(g, w), λ, 1)
 
-Weights that the present data would make grow keep their length, others are shrunk, to λ times at most. A unit of
-shrinking w is the kernel of one (output, input) pair of channels, or the row of a linear layer; and the bias vector of
-a layer, as a whole, in the released code (the paper speaks of weights). The cosine of a zero vector is 0: where no
-sample has a gradient (a dead unit) the weights shrink to λ times. Parameters outside the data's reach (another task's
-head) and normalisation layers are left alone. Gradients are those of the mean training loss of a batch, in each member
-of a stack of its own; in RL each network has its own loss, and where there is no pass over a replay memory, `batches`
-says how many.
+Weights that the present data would make larger keep their length. Others shrink, by a factor of λ at least. The vector
+w is the kernel of one (output, input) pair of channels, a row of a linear layer, or the whole bias vector of a layer.
+The cosine of a zero vector is 0, so weights shrink by λ if no sample has a gradient (a dead unit). Parameters without
+a gradient from these data (another task's head) and normalisation layers are unchanged. Gradients are those of the mean
+training loss of a batch, separately for each member of a stack. In RL each network has its own loss, and a replay
+memory has no last batch, so `batches` must be given.
 
-The reset contract is `uniform` (optimizer state of what was written zeroed, target networks := online). Cost: the
-gradients of one pass, and a moving average of them: one more tensor per parameter.
+Source: Shin et al. 2024, "DASH: Warm-starting neural network training in stationary settings without loss of
+plasticity".
+
+Resets: contract `uniform` (optimizer state of the rewritten tensors zeroed, target networks := online network).
+
+Cost: the gradients of one pass, and a moving average of them, which is one more tensor per parameter.
+
+Released code: it also shrinks biases, as here; the paper speaks of weights only.
 """
 
 from collections.abc import Mapping
@@ -31,11 +35,11 @@ from .base import Reinitialization, interventions
 
 @interventions.register("dash")
 class Dash(Reinitialization):
-    """Shrink weights by how far they point where the loss would have them go (Shin et al. 2024).
+    """Shrink weights that point away from the direction in which the loss would move them (Shin et al. 2024).
 
     alpha: α in (0, 1], weight of the newest gradient; the FIRE paper uses 0.1 or 0.3. lam: λ in [0, 1], the smallest
-    factor; it uses 0.05, 0.1 or 0.3 (Appendix E). batches: how many are looked at; none: one pass over the present
-    data, which a learner with a replay memory does not have.
+    factor; it uses 0.05, 0.1 or 0.3 (Appendix E). batches: number of batches used. If None, one pass over the present
+    data; a learner with a replay memory needs a number.
     """
 
     def __init__(self, alpha: float = 0.3, lam: float = 0.05, batches: int | None = None, scope: Scope = "all") -> None:
@@ -51,9 +55,9 @@ class Dash(Reinitialization):
     def attach(self, learner: Learner) -> None:
         super().attach(learner)
         if learner.batches is no_batches:
-            raise ValueError(f"dash: '{learner.name}' offers no batches to look at (Learner.batches)")
+            raise ValueError(f"dash: '{learner.name}' provides no batches; set Learner.batches")
         if self.batches is None and learner.endless:
-            raise ValueError(f"dash: '{learner.name}' learns from a memory without end: say how many, batches=100")
+            raise ValueError(f"dash: '{learner.name}' learns from a replay memory; give a number, such as batches=100")
 
     def rewrite(self, module: nn.Module, learner: Learner, start: Mapping[str, Tensor], scope: Scope) -> list[str]:
         layers = learner.select(scope)
@@ -72,7 +76,7 @@ class Dash(Reinitialization):
         return written
 
     def _gradients(self, learner: Learner, parameters: list[Tensor]) -> list[Tensor | None]:
-        """−g: the moving average of the gradients, None where none reached a parameter."""
+        """Return −g, the moving average of the gradients, or None for parameters without a gradient."""
         average: dict[int, Tensor] = {}
         for losses in learner.batches(self.batches):
             gradients = torch.autograd.grad(losses.mean(-1).sum(), parameters, allow_unused=True)

@@ -1,22 +1,28 @@
-"""Elastic weight consolidation (Kirkpatrick et al. 2017, "Overcoming catastrophic forgetting in neural networks").
+"""Elastic weight consolidation (EWC) pulls parameters that mattered to earlier tasks back to their values after them.
 
     L ← L + λ·Σ_i F_i·(θ_i − θ*_i)²,   F ← γ·F + F_task   at the end of every task
 
 F_task is the diagonal empirical Fisher information: the mean over samples of the squared gradient of one sample's
-training loss. For a classifier that is log p(label), as Kirkpatrick et al. have it; where an agent learns from
-temporal-difference errors it is the same formula on another loss, and says how much that loss depends on each
+training loss. For a classifier this loss is −log p(label), as in the paper. For an agent that learns from
+temporal-difference errors the formula is the same with another loss, and measures how much that loss depends on each
 parameter.
 
-θ* is where the last task ended (`reference=last`: online EWC, Schwarz et al. 2018, and the reading of Lillo & Cheney,
-Appendix E.3, "those learned after the previous task", with its decay γ = 1), or each task keeps its own (`each`), as
-Kirkpatrick et al. have it. That costs no more memory, since quadratics add up to one:
-    Σ_k F_k·(θ − θ_k)² = F·(θ − θ̄)² + const,   F = Σ_k F_k,   θ̄ = Σ_k F_k·θ_k / F,
-and the constant, which has no gradient, is left out. The printed equation has no ½ (Lillo & Cheney, E.3), unlike
-Kirkpatrick's λ/2, and neither has this.
+With `reference=last`, θ* is the value at the end of the last task (online EWC, Schwarz et al. 2018, and Lillo & Cheney,
+Appendix E.3, "those learned after the previous task", with γ = 1). With `each`, every task keeps its own θ*, as in
+Kirkpatrick et al. This needs no more memory, since the sum of the quadratics is one quadratic:
 
-It resets nothing, and is nothing before the first task ends. After a reset the penalty stays, and pulls back to θ*;
-what an injection adds is free. Cost: two tensors for every parameter and a pass over them per update; at a task's end
-the gradients of `samples` samples, each through its whole batch.
+    Σ_k F_k·(θ − θ_k)² = F·(θ − θ̄)² + const,   F = Σ_k F_k,   θ̄ = Σ_k F_k·θ_k / F
+
+The constant has no gradient and is left out. There is no factor ½, as in Lillo & Cheney (E.3) and unlike Kirkpatrick's
+λ/2. The penalty is 0 before the first task ends. After a reset it remains and pulls back to θ*. Parameters that an
+injection adds are free.
+
+Source: Kirkpatrick et al. 2017, "Overcoming catastrophic forgetting in neural networks".
+
+Resets: nothing.
+
+Cost: two tensors for every parameter and one pass over them per update; at the end of a task the gradients of `samples`
+samples, each through its whole batch.
 """
 
 from typing import Literal
@@ -33,11 +39,11 @@ BUDGET = 2**25  # numbers in the single-sample gradients held at once: 128 MB in
 
 @interventions.register("ewc")
 class EWC(Intervention):
-    """Penalty strength·ΣF·(θ − θ*)², F measured at the end of every task (Kirkpatrick et al. 2017).
+    """Penalise ΣF·(θ − θ*)² with F measured at the end of every task (Kirkpatrick et al. 2017).
 
-    strength: λ ≥ 0; Lillo & Cheney sweep 10, 50, 200 (Table E11). samples: from which F is estimated, ≥ 1, of each
-    member of a stack; successive batches of the task that ends. decay: γ in [0, 1] of what older tasks contributed.
-    reference: what θ* is, see above.
+    strength: λ ≥ 0; Lillo & Cheney sweep 10, 50, 200 (Table E11). samples: number from which F is estimated, ≥ 1, for
+    each member of a stack; they come from successive batches of the task that ends. decay: γ in [0, 1], the weight of
+    older tasks. reference: `last` (θ* after the last task) or `each` (one θ* for each task).
     """
 
     def __init__(
@@ -60,7 +66,7 @@ class EWC(Intervention):
 
     def attach(self, learner: Learner) -> None:
         if learner.batches is no_batches:
-            raise ValueError(f"ewc: '{learner.name}' offers no batches to look at (Learner.batches)")
+            raise ValueError(f"ewc: '{learner.name}' provides no batches; set Learner.batches")
         self._devices[learner.name] = next(learner.module.parameters()).device
 
     def penalty(self, learner: Learner) -> Tensor:
@@ -100,8 +106,10 @@ class EWC(Intervention):
 
 
 def empirical_fisher(learner: Learner, samples: int) -> dict[str, Tensor]:
-    """Return mean over `samples` samples of the squared gradient of one sample's training loss, by parameter; of a
-    stack each member's own. Raises ValueError where the learner has no batches, or fewer samples than one."""
+    """Return the mean squared gradient of single samples' training losses over `samples` samples, by parameter.
+
+    In a stack each member has its own. Raises ValueError if the learner has no batches or no sample.
+    """
     named = {name: p for name, p in learner.module.named_parameters() if p.requires_grad}
     fisher = {name: torch.zeros_like(p) for name, p in named.items()}
     chunk = max(1, BUDGET // sum(p.numel() for p in named.values()))

@@ -1,11 +1,16 @@
-"""FIRE, Frobenius–Isometry REinitialization (the FIRE paper).
+"""FIRE (Frobenius–Isometry REinitialization) replaces weight matrices by their nearest isometry, scaled.
 
     W ← s · argmin ‖W − X‖²_F subject to XᵀX = I,   s = √(d_out/d_in), for convolutions per tap with 1/(k_h·k_w)
 
-(eq. 4 and 5, Appendix C). Among all isometries it takes the one nearest to the weights, so it restores the
-conditioning of a fresh network at the least change. It rewrites weight matrices only: biases, normalisation
-layers and loose parameters stay. Cost: `steps` × 4·N·k² operations for a matrix with sides N ≥ k; milliseconds
-for an agent network.
+Of all isometries it takes the one nearest to the weights. It restores the conditioning of a network at initialisation
+with the smallest change.
+
+Source: the FIRE paper, eq. 4 and 5, Appendix C.
+
+Resets: weight matrices only. Biases, normalisation layers and parameters outside layers are kept. The rest follows the
+reset contract.
+
+Cost: `steps` × 4·N·k² operations for a matrix with sides N ≥ k; milliseconds for the network of an agent.
 """
 
 from collections.abc import Mapping
@@ -24,11 +29,11 @@ from .orthogonalize import check_method
 class Fire(Reinitialization):
     """Replace weight matrices by their nearest isometry, scaled (the FIRE paper).
 
-    Ten cubic Newton–Schulz steps, the released default, do not reach an isometry on square matrices:
-    use `tolerance` or `method=polar` where that matters; events record DfI before and after.
+    Ten cubic Newton–Schulz steps, the released default, do not reach an isometry for square matrices.
+    Use `tolerance` or `method=polar` if that matters. Events record DfI before and after.
 
-    scope: default: all layers, or what the paper restricts FIRE to on this network (`Learner.fire_scope`): the query
-        and key projections of a transformer for images, whose other layers did not gain (Appendix C).
+    scope: By default all layers, or those to which the paper restricts FIRE on this network (`Learner.fire_scope`): the
+        query and key projections of a vision transformer, whose other layers did not gain (Appendix C).
     """
 
     def __init__(

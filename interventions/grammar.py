@@ -1,14 +1,14 @@
-"""The text form of schedules and hooks, as typed on the command line; that of calls is in `registry.calls`.
+"""The text form of schedules and hooks on the command line. The form of calls is in `registry.calls`.
 
     hook      = "none" | [ learner "/" ] call [ "@" schedule ]
     schedule  = amount | "every" ":" amount | "task" [ ":" number ] | "start"
               | "when" ":" word ( ">" | "<" | ">=" | "<=" ) number { "," ( "clear" "=" number | "least" "=" amount ) }
     amount    = number: with a point and no exponent (0.5) a fraction of the planned total,
-                otherwise (250_000, 1e6, 2.5e6) agent–environment steps
+                otherwise (250_000, 1e6, 2.5e6) environment steps
     learner   = a word without "/"
 
-Blanks are allowed around every token, but not inside `learner/name`. `str` of what was parsed gives a text that
-parses to the same.
+Blanks are allowed around every token, but not inside `learner/name`. `str` of a parsed value returns a text that
+parses to the same value.
 """
 
 import re
@@ -27,8 +27,7 @@ _SCHEDULES = ("every", "task", "start", "when")
 
 @dataclass(frozen=True)
 class HookText:
-    """A parsed hook: what to do (None for `none`), when (None: from the start, continuously), and to which
-    learner (None: to all)."""
+    """A parsed hook: an intervention, its schedule (None: continuously, from the start) and its learner (None: all)."""
 
     call: Call | None = None
     schedule: Schedule | None = None
@@ -45,25 +44,25 @@ class HookText:
 
 
 def parse_schedule(text: str) -> Schedule:
-    """Read a schedule, written without its `@` (`0.5`, `every:1000`, …); raises HookSyntaxError."""
+    """Parse a schedule, written without its `@` (`0.5`, `every:1000`, …). Raises HookSyntaxError."""
     parser = _Parser(text)
     return parser.to_the_end(parser.schedule())
 
 
 def parse_hook_text(text: str) -> HookText:
-    """Read `name`, `learner/name(key=value, …)@schedule` or `none`; raises HookSyntaxError.
+    """Parse `name`, `learner/name(key=value, …)@schedule` or `none`. Raises HookSyntaxError.
 
-    Only the form is checked here: whether the name and its parameters exist is for the registry to say.
+    Only the form is checked here. The registry checks whether the name and its parameters exist.
     """
     parser = _Parser(text)
     return parser.to_the_end(parser.hook())
 
 
 class _Parser(Parser):
-    """The rules of hooks and schedules, beside those of calls."""
+    """The rules of hooks and schedules, in addition to those of calls."""
 
     def build(self, schedule: Callable[[Any], S], value: Any, token: Token) -> S:
-        """Let a schedule check its own value, and point at the token if it refuses."""
+        """Let a schedule check its own value, and report the token's position if it refuses."""
         try:
             return schedule(value)
         except ValueError as error:
@@ -81,7 +80,7 @@ class _Parser(Parser):
         return HookText()
 
     def addressed(self, call: Call) -> tuple[str | None, Call]:
-        """Split `learner/name`, which is a single word to the tokens."""
+        """Split `learner/name`, which the tokenizer returns as a single word."""
         learner, slash, name = call.name.partition("/")
         if not slash:
             return None, call
@@ -91,7 +90,7 @@ class _Parser(Parser):
         return learner, replace(call, name=name, position=position)
 
     def amount(self) -> int | float:
-        """Steps as an int, a fraction of the total as a float."""
+        """Return steps as an int, or a fraction of the total as a float."""
         token = self.next
         value = self.number("a step (250_000) or a fraction of the run (0.5)")
         exponent = "e" in token.text.lower()
@@ -137,7 +136,7 @@ class _Parser(Parser):
         return self.build(lambda condition: When(*condition, **options), (metric, op, threshold), start)
 
     def options(self) -> dict[str, Any]:
-        """Read what follows a condition: the value that clears it, and the smallest distance of firings."""
+        """Parse the options of a condition: the value that clears it, and the smallest distance between firings."""
         found: dict[str, Any] = {}
         while self.accept(","):
             token = self.next

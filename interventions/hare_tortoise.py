@@ -1,13 +1,16 @@
-"""Hare & Tortoise (Lee et al. 2024, "Slow and steady wins the race: maintaining plasticity with hare and tortoise
-networks").
+"""Hare & Tortoise returns the network to a moving average of its own past parameters.
 
     tortoise ← μ·tortoise + (1 − μ)·hare   after every update
     hare ← tortoise                        when the schedule fires
 
-The hare is the network that is trained (and acts, and is evaluated); the tortoise follows it as a moving average, which
-begins at the hare after the first update. Buffers, such as running statistics of batch normalisation, belong to both.
-Where the hare falls back, the reset contract `uniform` holds: the optimizer's state of every parameter is zeroed, and
-target networks become the online network. Cost: a copy of the network, and one pass over it per update.
+The hare is the network that is trained, acts and is evaluated. The tortoise is its moving average, which equals the
+hare after the first update. Both include buffers, such as the running statistics of batch normalisation.
+
+Source: Lee et al. 2024, "Slow and steady wins the race: maintaining plasticity with hare and tortoise networks".
+
+Resets: contract `uniform` (the optimizer's state of every parameter zeroed, target networks := online network).
+
+Cost: a copy of the network, and one pass over it per update.
 """
 
 import torch
@@ -20,10 +23,9 @@ from .contract import UNIFORM, check_optimizer, settle
 
 @interventions.register("hare_tortoise")
 class HareTortoise(Intervention):
-    """Put the network back to the moving average of its own past (Lee et al. 2024);
-    needs a schedule, which says when: `hare_tortoise@every:50_000`.
+    """Return the network to its moving average; it needs a schedule, such as `@every:50_000` (Lee et al. 2024).
 
-    momentum: μ in [0, 1), per update; 0.999 averages over the last 1000 updates or so.
+    momentum: μ in [0, 1), per update; 0.999 averages over about the last 1000 updates.
     """
 
     def __init__(self, momentum: float = 0.999) -> None:

@@ -12,10 +12,10 @@ from .schedule import AtStart, Memory, Moment, Schedule
 
 @dataclass
 class Hook:
-    """An intervention that is due when its schedule says so; without a schedule it acts continuously.
+    """An intervention that is applied when its schedule fires, or acts continuously if it has no schedule.
 
-    `learner` names the only learner that it is for; None: every one in which the intervention has a place.
-    `memory` is what the schedule remembers between moments, by learner; it belongs to the checkpoint.
+    `learner` is the name of the only learner that it acts on. If None, it acts on every suitable learner.
+    `memory` is what the schedule remembers between moments, by learner; checkpoints contain it.
     """
 
     text: str
@@ -29,7 +29,7 @@ class Hook:
         return self.learner in (None, learner.name) and self.intervention.concerns(learner)
 
     def due(self, moment: Moment, learner: Learner) -> bool:
-        """Return whether the intervention is due on that learner now; ask once for each moment and learner."""
+        """Return whether the hook fires on that learner now. Call it once for each moment and learner."""
         if self.schedule is None:
             return False
         return self.schedule.due(moment.seen_by(learner.name), self.memory.setdefault(learner.name, {}))
@@ -43,12 +43,17 @@ class Hook:
 
 
 def parse_hook(text: str, default: Schedule | None = None) -> Hook | None:
-    """Return the hook that a text such as `fire(steps=5)@0.5` or `critic/fire@task` describes; None for `none`.
+    """Return the hook described by a text such as `fire(steps=5)@0.5` or `critic/fire@task`; None for `none`.
 
-    default: the schedule of an intervention that is applied at moments but names none in the text; None: the start,
-        for one that makes sense there (`Intervention.at_start`).
-    Raises ValueError, in one line: HookSyntaxError points at the character; unknown names and parameters
-    are answered with near ones. Whether there is such a learner is for the driver to say.
+    The caller checks whether a learner of that name exists.
+
+    Args:
+        default: The schedule for an intervention that needs one if the text has none. If None, an intervention with
+            `Intervention.at_start` is applied at the start, and others raise an error.
+
+    Raises:
+        ValueError: In one line. HookSyntaxError names the position of the character. For unknown names and parameters
+            the message suggests similar ones.
     """
     parsed = parse_hook_text(text)
     if parsed.call is None:
@@ -60,9 +65,9 @@ def parse_hook(text: str, default: Schedule | None = None) -> Hook | None:
     if schedule is None and applied and (intervention.at_start or not continuous):
         schedule = AtStart() if default is None and intervention.at_start else default
     if schedule is None and applied:
-        raise ValueError(f"'{text}' needs a schedule: when? For example {parsed}@0.5 or {parsed}@task")
+        raise ValueError(f"'{text}' needs a schedule, for example {parsed}@0.5 or {parsed}@task")
     if schedule is not None and not applied:
         raise ValueError(
-            f"'{text}': {intervention.name} acts all the time and takes no schedule; leave out @{schedule}"
+            f"'{text}': {intervention.name} acts continuously and takes no schedule; leave out @{schedule}"
         )
     return Hook(str(replace(parsed, schedule=schedule)), intervention, schedule, learner=parsed.learner)

@@ -1,15 +1,18 @@
-"""Plasticity injection (Nikishin et al. 2023, "Deep Reinforcement Learning with Plasticity Injection").
+"""Plasticity injection freezes the head of a network and adds a new head whose contribution is 0 at first.
 
     h(x) = h_old(x) + h_new(x) − h_twin(x)
 
-The old head is frozen; a new one learns, and its frozen twin, equal to it at first, cancels it: the outputs are
-the same at that moment, bit for bit (with a randomised activation: in evaluation mode). Gradients still reach the
-encoder through all three. FIRE's experiments (FIRE paper, Appendix D) inject into DQN's linear layers and into the
-whole critic of SAC, where no encoder is left outside.
+The old head is frozen. The new head is trained, and a frozen twin of it, which is equal to it at first, cancels it. The
+outputs at that moment are the same bit for bit (with a randomised activation, in evaluation mode). Gradients reach the
+encoder through all three. FIRE's experiments (FIRE paper, Appendix D) inject into the linear layers of DQN and into the
+whole critic of SAC, where no encoder remains outside.
 
-It takes nothing away, and resets only what its contract says. Cost: two more copies of the head, in memory and in
-every pass. The architecture changes: recorded graphs must be captured again (compare `len(learner.changes)`),
-and a checkpoint is loaded after `restructure`.
+Source: Nikishin et al. 2023, "Deep Reinforcement Learning with Plasticity Injection".
+
+Resets: only what its contract states. No parameter is lost.
+
+Cost: two more copies of the head, in memory and in every pass. The architecture changes: recorded graphs must be
+captured again (compare `len(learner.changes)`), and a checkpoint is loaded after `restructure`.
 """
 
 import copy
@@ -29,8 +32,8 @@ from .contract import Preset, check_optimizer, contract_for, settle
 class Injected(nn.Module):
     """A head after injection: old(x) + (new(x) − twin(x)), of which only `new` is trained.
 
-    head: the head so far, plain or injected itself; it is frozen and becomes `old`. `new` and `twin` are copies
-    of the plain head (of the one that was trained last), frozen parameters included.
+    head: the present head, plain or injected itself; it is frozen and becomes `old`. `new` and `twin` are copies of the
+    plain head (of the one trained last), including frozen parameters.
     """
 
     old: nn.Module
@@ -48,28 +51,27 @@ class Injected(nn.Module):
         self.training = head.training
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return what the head maps x to."""
+        """Return the head's output for x."""
         return self.old(x) + (self.new(x) - self.twin(x))
 
 
 @interventions.register("injection")
 class Injection(Intervention):
-    """Plasticity injection: freeze the head and add a new one that starts as a change of zero (Nikishin et al. 2023).
+    """Freeze the head and add a new one whose contribution is 0 at first: plasticity injection (Nikishin et al. 2023).
 
-    toward: the new head starts from the step-0 values (`initial`, as in the code released with FIRE) or from a
-        `fresh` draw (as Nikishin et al. describe it). A second injection freezes all that the first one made.
+    toward: The new head starts from the step-0 values (`initial`, as in the code released with FIRE) or from a `fresh`
+        draw (as Nikishin et al. describe it). A second injection freezes all parts that the first one made.
 
-    What comes later works on the live parts: layers and units of the new head, whose modules are "mlp.new.0" and
-    so on, keep the names that they had at the start, and scopes leave the frozen ones alone. Interventions on every
-    parameter (`reset` without `what`, `snp` with scope all) include the frozen ones, so that they lead to the
-    network of step 0.
+    Later interventions act on the trained parts. Layers and units of the new head, whose modules are "mlp.new.0" and so
+    on, keep their original names, and scopes exclude the frozen parts. Interventions on every parameter (`reset`
+    without `what`, `snp` with scope all) include the frozen parts, so that they lead to the network of step 0.
     """
 
     def __init__(self, toward: Literal["initial", "fresh"] = "initial", contract: Preset = "uniform") -> None:
         self.toward, self.preset = toward, contract
 
     def concerns(self, learner: Learner) -> bool:
-        """Return whether there is a part to duplicate; of SAC that is the critic (Nikishin et al. 2023)."""
+        """Return whether there is a part to duplicate. In SAC this is the critic (Nikishin et al. 2023)."""
         return learner.injectable is not None
 
     def attach(self, learner: Learner) -> None:
@@ -167,12 +169,14 @@ class Injection(Intervention):
 
 
 def _head(learner: Learner) -> tuple[str, nn.Module]:
-    """Return the path of the part that is duplicated, and the part; ValueError where none is named, or it has not all
-    of its parameters to itself."""
+    """Return the path of the part to duplicate, and the part.
+
+    Raises ValueError if the learner names none, or if the part shares parameters with others.
+    """
     path = learner.injectable
     if path is None:
         raise ValueError(
-            f"injection: '{learner.name}' has no part to duplicate: Learner.injectable names one, as DQN's does"
+            f"injection: '{learner.name}' has no part to duplicate; set Learner.injectable to one, as DQN does"
         )
     head = learner.module.get_submodule(path)
     own = set(head.parameters())

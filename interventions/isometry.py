@@ -1,10 +1,11 @@
-"""FIRE on weights: every weight becomes its nearest isometry times a scale, in place (the FIRE paper).
+"""FIRE on weights: replaces every weight by its nearest isometry times a scale, in place.
 
     W ← √(d_out/d_in) · orthogonalize(W)                       linear
     W[:, :, i, j] ← √(C_out/C_in)/(k_h·k_w) · orthogonalize(W[:, :, i, j])    convolution, tap by tap
 
-(Appendix C.) All matrices of one shape, from all taps, all members of stacked layers and all layers, are
-orthogonalized as one batch.
+All matrices of one shape, from all taps, members of stacked layers and layers, are orthogonalized as one batch.
+
+Source: the FIRE paper, Appendix C.
 """
 
 from collections import defaultdict
@@ -30,12 +31,12 @@ MAX_BATCH_ELEMENTS = 2**26  # 256 MiB in float32
 
 @dataclass(frozen=True)
 class Weight:
-    """A weight and how its dimensions make matrices (d_out, d_in).
+    """A weight, and how its dimensions form matrices (d_out, d_in).
 
-    layout: `linear` (d_out, d_in); `conv` (C_out, C_in, *kernel), one matrix per tap; `stacked`, several networks'
-        with the members first: (members, d_out, d_in), or of 2-D convolutions (members, C_out, C_in, k_h, k_w). The
-        slice of a grouped convolution is taken as it is stored, (C_out, C_in/groups), since the paper defines none.
-    split: number of equal parts along d_out that are matrices of their own, such as 3 for a fused q, k, v.
+    layout: `linear` (d_out, d_in); `conv` (C_out, C_in, *kernel), one matrix per tap; `stacked`, several networks with
+        the members first: (members, d_out, d_in), or for 2-D convolutions (members, C_out, C_in, k_h, k_w). The slice
+        of a grouped convolution is used as it is stored, (C_out, C_in/groups), since the paper defines none.
+    split: number of equal parts along d_out that are separate matrices, such as 3 for a fused q, k, v.
     """
 
     name: str
@@ -57,13 +58,12 @@ class Weight:
         return int(self.layout == "stacked")
 
     def matrices(self) -> Tensor:
-        """Return a view (members, taps, split, d_out, d_in) of the weight's own memory; without members or taps where
-        there are none."""
+        """Return a view (members, taps, split, d_out, d_in) of the weight, with 1 for members or taps that it lacks."""
         tensor = self.tensor.detach().movedim((self._first, self._first + 1), (-2, -1))
         return tensor.unflatten(-2, (self.split, -1))
 
     def scale(self) -> float:
-        """Return what the isometry is multiplied by, so that the variance of a signal is kept: see the module."""
+        """Return the factor of the isometry that keeps the variance of a signal (see the module)."""
         weight = self.tensor[0] if self.layout == "stacked" else self.tensor
         return isometry_scale(weight[: len(weight) // self.split])
 
@@ -75,13 +75,14 @@ def orthogonalize_weights_(
     steps: int = 10,
     tolerance: float | None = None,
 ) -> list[str]:
-    """Apply FIRE to these weights, in place; return the names written. Method, steps, tolerance: `orthogonalize`.
+    """Apply FIRE to these weights in place, and return the names written. For the settings see `orthogonalize`.
 
-    All or nothing: every result exists before the first is written. A tensor that occurs more than once
-    (tied weights) is done once, under its first name. Views, optimizers and graphs that hold the tensors
-    stay valid. Peak extra memory: one copy of the weights, and three of the largest batch.
+    Every result is computed before the first is written. A tensor that occurs more than once (tied weights) is written
+    once, under its first name. Views, optimizers and graphs that hold the tensors stay valid. Peak extra memory: one
+    copy of the weights, and three of the largest batch.
 
-    Raises ValueError, naming the layer, for an empty, zero or non-finite matrix or a tolerance not met.
+    Raises:
+        ValueError: A matrix is empty, zero or not finite, or the tolerance is not met. The message names the layer.
     """
     check_method(method, steps, tolerance)
     unique: dict[tuple[object, ...], Weight] = {}
@@ -102,7 +103,7 @@ def orthogonalize_weights_(
 
 
 def _batches(weights: Iterable[Weight]) -> list[list[Weight]]:
-    """Weights whose matrices agree in shape, dtype and device; one weight or MAX_BATCH_ELEMENTS at most."""
+    """Return groups of weights equal in matrix shape, dtype and device: one weight or MAX_BATCH_ELEMENTS at most."""
     groups: dict[tuple[object, ...], list[list[Weight]]] = defaultdict(list)
     for weight in weights:
         matrices = weight.matrices()
@@ -117,7 +118,7 @@ def _batches(weights: Iterable[Weight]) -> list[list[Weight]]:
 def _orthogonalize_batch(
     weights: list[Weight], method: str, steps: int, tolerance: float | None
 ) -> list[tuple[Weight, Tensor]]:
-    """Every weight of one shape with its scaled isometries, shaped as its `matrices()`."""
+    """Return every weight of one shape with its scaled isometries, in the shape of its `matrices()`."""
     views = [weight.matrices() for weight in weights]
     counts = [view.shape[:-2].numel() for view in views]
     # one strided copy puts each matrix in a piece, which the products need: the taps of a convolution are
@@ -141,7 +142,7 @@ def _orthogonalize_batch(
 
 
 def _place(weight: Weight, view: Tensor, position: int) -> str:
-    """Which matrix of which layer: "conv1.weight, tap (0, 2)," or just the name where there is only one."""
+    """Return which matrix of which layer it is: "conv1.weight, tap (0, 2)", or only the name if there is one."""
     index = [int(i) for i in torch.unravel_index(torch.tensor(position), view.shape[:-2])]
     *outer, part = index
     words = []
@@ -162,24 +163,26 @@ def fire_(
     names: Collection[str] | None = None,
     split: Mapping[str, int] | None = None,
 ) -> list[str]:
-    """Apply FIRE to the Linear and Conv1d/2d/3d weights of any module, stacked or not, in place;
-    return the names written.
+    """Apply FIRE to the Linear and Conv1d/2d/3d weights of any module, stacked or not, in place.
 
-    Biases, normalisation layers, embeddings and loose parameters (the fused in_proj_weight of
-    nn.MultiheadAttention, say: use `orthogonalize_weights_`) are not touched, with one exception:
-    a Linear weight tied to an embedding is one tensor, is done once, and changes both. Names are those
-    of `module.named_parameters()`, which lists a tied tensor under its first name only.
+    Biases, normalisation layers, embeddings and parameters outside layers are not changed. For the fused in_proj_weight
+    of nn.MultiheadAttention, use `orthogonalize_weights_`. A Linear weight tied to an embedding is one tensor: it is
+    written once, which changes both. Names are those of `module.named_parameters()`, which lists a tied tensor under
+    its first name only.
 
-    Parameters
-    ----------
-    method, steps, tolerance: see `orthogonalize`.
-    names: qualified weight names, such as "encoder.0.weight"; None for all.
-    split: weight name → number of equal parts along its outputs that are matrices of their own, such as
-        {"attn.c_attn.weight": 3} for a fused query, key and value.
+    Args:
+        method, steps, tolerance: See `orthogonalize`.
+        names: Qualified weight names, such as "encoder.0.weight"; None for all.
+        split: Weight name → number of equal parts along its outputs that are separate matrices, such as
+            {"attn.c_attn.weight": 3} for a fused query, key and value.
 
-    Raises ValueError, with nothing changed: if there is nothing to do or a name fits no weight; for a weight
-    that cannot be rewritten in place (weight or spectral norm, a lazy layer); for a transposed convolution,
-    whose scale the paper does not define; and for what `orthogonalize_weights_` refuses.
+    Returns:
+        The names of the weights written.
+
+    Raises:
+        ValueError: Nothing was changed. There is no weight to rewrite or a name fits none; a weight cannot be rewritten
+            in place (weight or spectral norm, a lazy layer); it belongs to a transposed convolution, whose scale the
+            paper does not define; or `orthogonalize_weights_` refuses it.
     """
     layers = {
         f"{path}.weight".lstrip("."): layer

@@ -1,11 +1,15 @@
-"""L2-Init, regenerative regularisation (Kumar et al. 2023).
+"""L2-Init (regenerative regularisation) pulls the parameters toward their initial values instead of toward zero.
 
     L ← L + λ·‖θ − θ₀‖²
 
-pulls the parameters toward their initial values instead of toward zero. It resets nothing. The printed
-equation has no factor ½ and neither has this. Released code has one (skumar9876/L2_Init, agents/agents.py), so half of
-its `l2_weight` is the same strength here.
+Source: Kumar et al. 2023. The printed equation has no factor ½, and this has none either.
+
+Resets: nothing.
+
 Cost: one pass over the parameters per update.
+
+Released code: skumar9876/L2_Init, agents/agents.py, has the factor ½, so half of its `l2_weight` is the same strength
+here.
 """
 
 import torch
@@ -18,7 +22,7 @@ from .base import Intervention, interventions
 
 @interventions.register("l2_init")
 class L2Init(Intervention):
-    """Penalty strength·‖θ − θ₀‖² on every parameter (Kumar et al. 2023); strengths of 1e-5 … 1e-2 are usual."""
+    """Penalise ‖θ − θ₀‖² of every parameter (Kumar et al. 2023); strengths of 1e-5 … 1e-2 are usual."""
 
     def __init__(self, strength: float = 1e-3) -> None:
         if not 0.0 <= strength < float("inf"):
@@ -26,6 +30,6 @@ class L2Init(Intervention):
         self.strength = strength
 
     def penalty(self, learner: Learner) -> Tensor:
-        # One operation forward and one backward for each parameter, and nothing of its size kept between the two.
+        # One operation forward and one backward for each parameter, with no tensor of its size stored in between.
         terms = [mse_loss(p, learner.initial[name], reduction="sum") for name, p in learner.module.named_parameters()]
         return self.strength * torch.stack(terms).sum()

@@ -1,23 +1,25 @@
-"""Muon (Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural networks"): from its application on,
-hidden matrices are trained by momentum whose singular values are made equal, all else by Adam as before.
+"""Muon trains hidden matrices by momentum whose singular values are made equal; Adam trains the other parameters.
 
     M ← μM + (1 − μ)G;   X = NS₅((1 − μ)G + μM);   W ← (1 − ηλ)·W − η·√max(1, m/n)·X          (W is m × n)
 
-NS₅ are five quintic Newton–Schulz steps that bring singular values to about 1 (`orthogonalize`, method `muon`). A
-kernel is the matrix of its outputs by all else. As in the FIRE paper (Appendix D), hidden matrices alone: input and
-output layers, biases, gains and other vectors stay with Adam or AdamW, whose step size and decay they keep, with
-β = (0.9, 0.95) as in isaac7778/FIRE, vision/train.py.
+NS₅ are five quintic Newton–Schulz steps, which bring singular values to about 1 (`orthogonalize`, method `muon`). A
+kernel is a matrix with one row for each output. As in the FIRE paper (Appendix D), Muon trains hidden matrices only.
+Adam or AdamW trains input and output layers, biases, gains and other vectors with the same learning rate and weight
+decay as before, and with β = (0.9, 0.95) as in isaac7778/FIRE, vision/train.py. `torch.optim.Muon` makes the same step
+in bfloat16, but accepts 2-D parameters only: neither convolutions nor stacks.
 
-Two things are otherwise in released code (`variant=as_released`). The factor of a kernel is √max(1, k_h/k_w), which is
-1 for square ones, in KellerJordan/Muon, muon.py, and in its copy in isaac7778/FIRE, vision/interventions/muon.py: they
-take the sides of the gradient before it is flattened. The equation's factor is √2 on the 1 × 1 kernels of ResNet's
-shortcuts that double the channels, 1.5 on a stem of 64 kernels over 3 × 3 × 3, and 1 on its other kernels. And FIRE's
-train.py gives Muon the first layer too (of its ViT also the position embedding and the class token, which are no
-layers, and stay with Adam here).
+Source: Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural networks".
 
-`torch.optim.Muon` has the same step, in bfloat16, but takes 2-D parameters only: neither convolutions nor stacks,
-whose members are matrices of their own. Cost: one tensor less of optimizer state for each matrix, and five times
-three products of it in every update.
+Resets: the state of the optimizer, which is a new one.
+
+Cost: one tensor less of optimizer state for each matrix, and fifteen matrix products for each matrix and update.
+
+Released code (`variant=as_released`) differs in two points. The factor of a kernel is √max(1, k_h/k_w), which is 1 for
+square kernels, in KellerJordan/Muon, muon.py, and in its copy in isaac7778/FIRE, vision/interventions/muon.py: they use
+the sides of the gradient before it is flattened. The equation's factor is √2 for the 1 × 1 kernels of ResNet's
+shortcuts that double the channels, 1.5 for a stem of 64 kernels over 3 × 3 × 3, and 1 for its other kernels. And FIRE's
+train.py trains the first layer by Muon, too (in its ViT also the position embedding and the class token, which are not
+layers and stay with Adam here).
 """
 
 import math
@@ -38,15 +40,19 @@ EPSILON = 1e-7  # momentum of a smaller norm is no direction (torch.optim.Muon)
 
 
 class MuonWithAdam(torch.optim.Optimizer):
-    """Muon on some matrices, and the optimizer that there was on all other parameters.
+    """Muon for some matrices, and the previous optimizer for all other parameters.
 
-    Every group's `lr` is Adam's, so that whoever sets the groups' rates goes on doing so; a group of matrices takes
-    steps of `ratio` times that. State: that of Adam; of a matrix `momentum_buffer`, in its shape.
+    The `lr` of every group is Adam's, so that code that sets the groups' learning rates still works. Groups of matrices
+    use `ratio` times that rate. State: Adam's; for a matrix `momentum_buffer`, in its shape.
     """
 
     def __init__(self, adam: torch.optim.Optimizer, matrices: dict[Tensor, bool], variant: Variant = "paper") -> None:
-        """adam: it holds the matrices now, and is given up to this optimizer. matrices: parameter → whether it is a
-        stack of them, (members, d_out, …); else it is one, (d_out, …). variant: of the factor of kernels."""
+        """Take over the parameters of `adam`.
+
+        adam: the optimizer that holds the matrices now; it must not be used on its own afterwards. matrices: parameter
+        → whether it is a stack of matrices, (members, d_out, …), or a single one, (d_out, …). variant: of the factor of
+        kernels.
+        """
         self.adam, self.variant = adam, variant
         self.counts_by_member = getattr(adam, "counts_by_member", False)  # the shape of its step counters
         others, ours = [], []
@@ -72,7 +78,7 @@ class MuonWithAdam(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> float | None:
-        """Take one step along `.grad` of each parameter that has one."""
+        """Make one step along `.grad` of each parameter that has one."""
         value = None
         if closure is not None:
             with torch.enable_grad():
@@ -102,7 +108,7 @@ class MuonWithAdam(torch.optim.Optimizer):
 
 
 def _directions(moves: Sequence[Tensor], stacked: bool, variant: Variant) -> list[Tensor]:
-    """Return √max(1, m/n)·NS₅ of each, kernels as d_out × the rest; matrices of one shape are computed as one batch."""
+    """Return √max(1, m/n)·NS₅ of each move, kernels as d_out × rest; matrices of one shape form one batch."""
     batches = [move.flatten(2) if stacked else move.flatten(1)[None] for move in moves]
     same: dict[torch.Size, list[int]] = {}
     for index, batch in enumerate(batches):
@@ -121,16 +127,17 @@ def _directions(moves: Sequence[Tensor], stacked: bool, variant: Variant) -> lis
 
 @interventions.register("muon")
 class Muon(Intervention):
-    """Train hidden matrices by Muon from here on, all else by Adam as before (Jordan et al. 2024).
+    """Train hidden matrices by Muon from now on, and all other parameters by Adam as before (Jordan et al. 2024).
 
-    lr: step size of the matrices; default: 10 times Adam's, as released with FIRE. It keeps this ratio to Adam's
-        where that changes in training. momentum: 0.95, as its authors recommend.
-    weight_decay: of the matrices, decoupled; default: as it was.
-    variant: `paper`; or `as_released`: the first layer too (all but heads), and √max(1, k_h/k_w) of kernels.
+    lr: Learning rate of the matrices; by default 10 times Adam's, as released with FIRE. If Adam's learning rate
+    changes
+        during training, this ratio is kept. momentum: 0.95, as its authors recommend.
+    weight_decay: Of the matrices, decoupled; by default unchanged.
+    variant: `paper`; or `as_released`: the first layer too (all but heads), and √max(1, k_h/k_w) for kernels.
 
-    Without a schedule it is applied at the start. Weights stay; all of the optimizer's state starts fresh. Applied
-    again, it changes its settings, and starts fresh again. Of code of your own it is asked that it calls
-    `learner.optimizer`, which is another one from then on.
+    Without a schedule it is applied at the start. It keeps the weights and resets the optimizer's state. If applied
+    again, it changes its settings and resets the state again. Your own training code must call `learner.optimizer`,
+    which is a new object afterwards.
     """
 
     at_start = True
@@ -143,16 +150,16 @@ class Muon(Intervention):
         variant: Variant = "paper",
     ) -> None:
         if lr is not None and not 0 < lr < math.inf:
-            raise ValueError(f"muon: lr must be positive and finite, not {lr}")
+            raise ValueError(f"muon: lr must be positive and finite, got {lr}")
         if not 0 <= momentum < 1:
             raise ValueError(f"muon: momentum must lie in [0, 1), got {momentum}")
         if weight_decay is not None and not 0 <= weight_decay < math.inf:
-            raise ValueError(f"muon: weight_decay must be 0 or more, and finite, not {weight_decay}")
+            raise ValueError(f"muon: weight_decay must be finite and ≥ 0, got {weight_decay}")
         self.lr, self.momentum, self.weight_decay = lr, momentum, weight_decay
         self.variant: Variant = variant
 
     def concerns(self, learner: Learner) -> bool:
-        """Return whether there are matrices for it."""
+        """Return whether the learner has matrices that Muon can train."""
         return bool(_matrices(learner, self.variant))
 
     def attach(self, learner: Learner) -> None:
@@ -161,9 +168,7 @@ class Muon(Intervention):
             raise ValueError(f"muon: '{learner.name}' has no Linear or Conv layer {place}")
         if learner.optimizer is None or not all("betas" in group for group in learner.optimizer.param_groups):
             kind = type(learner.optimizer).__name__ if learner.optimizer else "no optimizer"
-            raise ValueError(
-                f"muon: '{learner.name}' has {kind}; it needs Adam or AdamW, which goes on training all else"
-            )
+            raise ValueError(f"muon: '{learner.name}' has {kind}; it needs Adam or AdamW to train the other parameters")
 
     def contract(self, learner: Learner) -> dict[str, str]:
         which = "hidden matrices" if self.variant == "paper" else "matrices before the heads"
@@ -180,7 +185,9 @@ class Muon(Intervention):
         if not isinstance(optimizer, MuonWithAdam):
             optimizer = learner.optimizer = MuonWithAdam(optimizer, _matrices(learner, self.variant), self.variant)
         if optimizer.variant != self.variant:
-            raise ValueError(f"muon: '{learner.name}' is trained by its variant {optimizer.variant} already")
+            raise ValueError(
+                f"muon: '{learner.name}' is already trained with variant={optimizer.variant}, not {self.variant}"
+            )
         for group in optimizer.matrices():
             group["ratio"] = RATIO if self.lr is None else self.lr / group["initial_lr"]
             group["momentum"] = self.momentum
@@ -195,7 +202,7 @@ class Muon(Intervention):
 
 
 def _matrices(learner: Learner, variant: Variant) -> dict[Tensor, bool]:
-    """Return the weights of the Linear and Conv layers that Muon trains → whether a stack of them."""
+    """Return the weights of the Linear and Conv layers that Muon trains → whether each is a stack."""
     roles = ("hidden",) if variant == "paper" else ("encoder", "hidden")
     return {
         layer.weight: isinstance(layer.module, STACKED)

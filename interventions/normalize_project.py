@@ -1,18 +1,22 @@
-"""Normalize-and-Project (Lyle et al. 2024, "Normalization and effective learning rates in reinforcement learning").
+"""Normalize-and-Project (NaP) normalises before every nonlinearity and keeps the norms of the weights constant.
 
-    h ← φ(norm(Wx + b))        before every nonlinearity, from the moment on at which it is applied
-    W ← W·‖W₀‖_F / ‖W‖_F       after every update from then on, for each weight matrix or kernel
+    h ← φ(norm(Wx + b))        before every nonlinearity, once it has been applied
+    W ← W·‖W₀‖_F / ‖W‖_F       after every later update, for each weight matrix or kernel
 
-Where pre-activations are normalised, only the direction of W matters, and the longer W has become the less an update
-turns it: the effective learning rate decays. The projection to the norm at step 0 keeps it as it was. The
-normalisation has no parameters (no names change, and checkpoints fit); it is over all of a sample's pre-activations in
-a layer, places of a convolution included (Ba et al. 2016), each member of a stack for itself. Biases and other vectors
-are not projected. The head is, as all: `scope=[encoder,hidden]` spares it, whose length the outputs do depend on.
+If pre-activations are normalised, only the direction of W matters, and an update turns a longer W less: the effective
+learning rate decays. The projection to the norm at step 0 prevents this. The normalisation has no parameters, so no
+names change and checkpoints fit. It is over all pre-activations of a sample in a layer, including the positions of a
+convolution (Ba et al. 2016), separately for each member of a stack. Biases and other vectors are not projected. The
+head is projected by default, although the outputs depend on its length: `scope=[encoder,hidden]` leaves it out.
 
-It is meant for the start of a run. Later on the network says something else from there on. It then counts
-as a rewrite of all weights: reset contract `uniform` (optimizer state zeroed, target network := online); recorded
-graphs are stale, and compiled code is compiled again. Cost: a normalisation at every layer, a pass over the weights at
-every update.
+It is meant for the start of a run. Applied later, it changes the function of the network.
+
+Source: Lyle et al. 2024, "Normalization and effective learning rates in reinforcement learning".
+
+Resets: contract `uniform`, as if all weights were rewritten (optimizer state zeroed, target network := online network).
+Recorded graphs become invalid, and compiled code is compiled again.
+
+Cost: a normalisation at every layer, and one pass over the weights at every update.
 """
 
 from typing import Any, Literal
@@ -33,7 +37,7 @@ EPSILON = 1e-5
 
 
 class Normalization:
-    """A hook before an activation module: its inputs are normalised over the axes from `first` on."""
+    """A forward pre-hook of an activation module, which normalises its inputs over the axes from `first` on."""
 
     def __init__(self, norm: Norm, first: int) -> None:
         self.norm, self.first = norm, first
@@ -46,11 +50,11 @@ class Normalization:
 
 @interventions.register("nap")
 class NormalizeProject(Intervention):
-    """Normalise before every nonlinearity, and keep the norms of the weights (Lyle et al. 2024), from the moment on
-    at which it is applied: `nap` is `nap@start`.
+    """Normalise before every nonlinearity and keep the norms of the weights (Lyle et al. 2024).
 
-    normalize: false for networks that have normalisation of their own (SimBa), which then only project.
+    normalize: false for networks that have their own normalisation (SimBa); then weights are only projected.
     norm: `layer` (mean 0, variance 1) or `rms` (mean square 1). scope: the weights that are projected.
+    Without a schedule it is applied at the start.
     """
 
     at_start = True
@@ -63,10 +67,10 @@ class NormalizeProject(Intervention):
     def attach(self, learner: Learner) -> None:
         check_optimizer(learner.optimizer)
         if self.normalize and not learner.units:
-            raise ValueError(f"nap: '{learner.name}' has no hidden units to normalise before: normalize=false projects")
+            raise ValueError(f"nap: '{learner.name}' has no hidden units to normalise; use normalize=false to project")
         for layer in learner.select(self.scope):
             if not self._norms(learner, layer).all():
-                raise ValueError(f"nap: '{layer.name}' starts at zero, which no weights can be rescaled to (scope=)")
+                raise ValueError(f"nap: '{layer.name}' starts at zero and has no norm to keep; exclude it with scope=")
 
     def contract(self, learner: Learner) -> dict[str, str]:
         words = "rescaled to their norms at step 0, now and after every update"

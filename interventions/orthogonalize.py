@@ -1,9 +1,9 @@
-"""The nearest isometry of a matrix: exactly by SVD, or by odd matrix polynomials that need only products.
+"""The nearest isometry of a matrix, computed exactly by SVD or by odd matrix polynomials that need only products.
 
     W = UΣVᵀ  →  UVᵀ = W(WᵀW)^(−1/2) = argmin ‖W − X‖²_F subject to XᵀX = I      (the FIRE paper, eq. 5)
 
-A step X ← aX + bX(XᵀX) + cX(XᵀX)² keeps the singular vectors and sends every singular value s to
-as + bs³ + cs⁵; a method is a choice of (a, b, c) per step that drives s to 1.
+A step X ← aX + bX(XᵀX) + cX(XᵀX)² keeps the singular vectors and maps every singular value s to as + bs³ + cs⁵.
+A method is a choice of (a, b, c) for each step that drives s to 1.
 """
 
 import math
@@ -21,8 +21,8 @@ MAX_ITERATIONS = 100  # with `tolerance`; cubic steps need 41 even for a singula
 def _minimax(low: float, high: float) -> tuple[Polynomial, float]:
     """Return the odd quintic nearest to 1 on [low, high] in the maximum norm, and its error.
 
-    By Remez exchange: the error of the best one takes its extreme value with alternating sign at four points,
-    the two ends and the two extrema of the polynomial between them.
+    Remez exchange: the error of the best polynomial takes its extreme value with alternating sign at four points, the
+    two ends of the interval and the two extrema between them.
     """
     points = torch.tensor([low, (3 * low + high) / 4, (low + 3 * high) / 4, high], dtype=torch.float64)
     signs = torch.tensor([1.0, -1.0, 1.0, -1.0], dtype=torch.float64)
@@ -35,14 +35,14 @@ def _minimax(low: float, high: float) -> tuple[Polynomial, float]:
 
 
 def _polar_express(low: float) -> tuple[Polynomial, ...]:
-    """Return the greedy composition of Amsel et al. (2025, arXiv 2505.16932) for singular values in [low, 1].
+    """Return the greedy composition of Amsel et al. (2025, arXiv:2505.16932) for singular values in [low, 1].
 
     Each polynomial is the best one for the interval that its predecessor left. Near 1 the best one tends to
-    (15s − 10s³ + 3s⁵)/8, the last entry, which may be repeated without end. Two guards against roundoff, both
-    in the spirit of the paper's:
-    - the lower end is taken at 0.02 of the upper end at least, for a polynomial made for smaller values sends
-      some large ones nearly to 0, where their direction is lost (measured: ten times the error in float32);
-    - the upper end is taken wider by 1e-3 of the error, since beyond it these steep polynomials diverge.
+    (15s − 10s³ + 3s⁵)/8, the last entry, which can be repeated without limit. Two guards against roundoff, both in the
+    spirit of the paper's:
+    - The lower end is at least 0.02 of the upper end. A polynomial for smaller values maps some large ones nearly to 0,
+      where their direction is lost (measured: ten times the error in float32).
+    - The upper end is increased by 1e-3 of the error, since these steep polynomials diverge beyond it.
     """
     polynomials, high, error = [], 1.0, 1.0
     while low < 1 - 1e-3:
@@ -73,15 +73,15 @@ class MatrixError(ValueError):
 
 
 def check_method(method: str, steps: int, tolerance: float | None) -> None:
-    """Raise ValueError, in one line, for an unknown method or settings that it cannot meet."""
+    """Raise ValueError, in one line, for an unknown method or for settings that it cannot meet."""
     if method not in METHODS:
         raise ValueError(f"unknown method {method!r}{did_you_mean(method, METHODS)} (known: {', '.join(METHODS)})")
     if steps < 1:
-        raise ValueError(f"steps is {steps}; at least 1 is needed")
+        raise ValueError(f"steps must be at least 1, got {steps}")
     if tolerance is not None and not tolerance > 0:
-        raise ValueError(f"tolerance is {tolerance}; it must be above 0")
+        raise ValueError(f"tolerance must be above 0, got {tolerance}")
     if tolerance is not None and method == "muon":
-        raise ValueError("method 'muon' does not converge, so tolerance cannot be met: use steps")
+        raise ValueError(f"tolerance={tolerance} cannot be met by method 'muon', which does not converge; use steps")
 
 
 @torch.no_grad()
@@ -90,34 +90,35 @@ def orthogonalize(W: Tensor, method: str = "newton_schulz", steps: int = 10, tol
 
     For m ≥ n the columns of the result are orthonormal, for m < n its rows.
 
-    Ten `newton_schulz` steps, the default, are what FIRE ran, and do *not* reach an isometry on square
-    matrices: a step lifts a small singular value by 1.5 only, and ‖W‖_F makes it small. The mean of
-    (s² − 1)² is left at about 0.16 for a 512×512 Gaussian matrix (0.003 for 512×2048; about 0.8 for both
-    after 5 steps). Measure it (`supple.metrics.dfi`), or ask for a `tolerance`, `polar` or `polar_express`.
+    Ten `newton_schulz` steps, the default, are those that FIRE used, and do *not* reach an isometry for square
+    matrices. A step increases a small singular value by a factor of 1.5 only, and division by ‖W‖_F makes it small. The
+    remaining mean of (s² − 1)² is about 0.16 for a 512×512 Gaussian matrix (0.003 for 512×2048; about 0.8 for both
+    after 5 steps). Measure it (`supple.metrics.dfi`), or use `tolerance`, `polar` or `polar_express`.
 
-    `polar_express` starts from a bound on the largest singular value that is tighter than ‖W‖_F, and its
-    polynomials are made for singular values from 7e-6 of that bound. Measured ‖X − P‖_F/‖P‖_F, P = `polar`,
-    after 10 steps on 512×512 with log-spaced singular values: in float32 4e-6 for condition numbers to 1e2,
-    5e-6 for 1e3, 2e-5 for 1e4, 1.4e-4 for 1e5 (the last two are roundoff and more steps do not help); in
-    float64 3e-6 up to 1e5 (1e-12 after 12 steps); for 1e6 it is 0.13 in both, and more steps are needed.
-    It is made for 10 steps: with fewer than 8 the singular values still fill [0.15, 1.85].
+    `polar_express` starts from a tighter bound on the largest singular value than ‖W‖_F, and its polynomials are made
+    for singular values from 7e-6 of that bound. Measured ‖X − P‖_F/‖P‖_F, P = `polar`, after 10 steps on 512×512 with
+    log-spaced singular values: in float32 4e-6 for condition numbers to 1e2, 5e-6 for 1e3, 2e-5 for 1e4, 1.4e-4 for 1e5
+    (the last two are roundoff and do not improve with more steps); in float64 3e-6 up to 1e5 (1e-12 after 12 steps);
+    for 1e6 it is 0.13 in both, and more steps are needed. It is made for 10 steps: with fewer than 8, the singular
+    values still fill [0.15, 1.85].
 
-    Parameters
-    ----------
-    W: (..., m, n), floating point. Half types are computed in float32.
-    method: `newton_schulz` (cubic), `quintic`, `muon`, `polar` (SVD in float64: exact, `steps` and
-        `tolerance` mean nothing to it) or `polar_express` (arXiv 2505.16932).
-    steps: number of iterations, at least 1.
-    tolerance: iterate, at most 100 times, until the per-dimension deviation from isometry, the mean of
-        (s² − 1)² over the min(m, n) singular values, is at most this for every matrix; replaces `steps`.
+    `polar` replaces a singular value of 0, which has no nearest direction, by a direction near the coordinate axes
+    (`completed`). The iterations leave it at 0.
 
-    Returns a tensor of W's shape, dtype and device. No gradient flows through it.
+    Args:
+        W: (..., m, n), floating point. Half types are computed in float32.
+        method: `newton_schulz` (cubic), `quintic`, `muon`, `polar` (SVD in float64, exact; ignores `steps` and
+            `tolerance`) or `polar_express` (arXiv:2505.16932).
+        steps: Number of iterations, at least 1.
+        tolerance: Iterate, at most 100 times, until the per-dimension deviation from isometry, which is the mean of
+            (s² − 1)² over the min(m, n) singular values, is at most this for every matrix. Replaces `steps`.
 
-    A singular value of 0 has no nearest direction: `polar` takes one near the coordinate axes (`completed`), the
-    iterations leave it at 0.
+    Returns:
+        A tensor of W's shape, dtype and device. No gradient flows through it.
 
-    Raises ValueError for fewer than two dimensions, a tensor that is not floating point, an empty one, a zero
-    or non-finite matrix, an unknown method, steps < 1, and a tolerance that is not met.
+    Raises:
+        ValueError: W has fewer than two dimensions, is not floating point, or is empty; a matrix is zero or not finite;
+            the method is unknown; steps < 1; or the tolerance is not met.
     """
     check_method(method, steps, tolerance)
     if W.ndim < 2 or not W.is_floating_point():
@@ -147,16 +148,16 @@ def _exact(X: Tensor) -> Tensor:
 
 
 def polar(X: Tensor, rounding: Tensor) -> Tensor:
-    """Return UVᵀ of every X (…, N, k) = UΣVᵀ: a partial isometry, 0 where Σ is no larger than `rounding` (…)."""
+    """Return UVᵀ of every X (…, N, k) = UΣVᵀ: a partial isometry, 0 for values of Σ up to `rounding` (…)."""
     U, s, Vh = torch.linalg.svd(X, full_matrices=False)
     return (U * (s > rounding[..., None])[..., None, :]) @ Vh
 
 
 def completed(partial: Tensor) -> Tensor:
-    """Return the isometries (…, N, k), N ≥ k, nearest to the coordinate axes among those that continue partial ones.
+    """Return the isometries (…, N, k), N ≥ k, that extend partial ones and are nearest to the coordinate axes.
 
-    Where the axes leave a direction open, being at right angles to what is lacking, a fixed Gaussian matrix replaces
-    them. So the result follows from the argument alone, and not from the bases that LAPACK chose.
+    If the missing directions are orthogonal to the axes, a fixed Gaussian matrix replaces the axes. The result
+    therefore depends on the argument only, and not on the bases that LAPACK chose.
     """
     n, k = partial.shape[-2:]
     generator = torch.Generator().manual_seed(0)
@@ -171,9 +172,11 @@ def completed(partial: Tensor) -> Tensor:
 
 
 def iterate(X: Tensor, method: str, steps: int, tolerance: float | None = None) -> Tensor:
-    """Take polynomial steps on X (B, N, k), N ≥ k, whose singular values are at most 1. Each is two or three
-    batched products whose epilogues add the lower-order terms, between buffers that are allocated once. Nothing is
-    checked, and without a tolerance nothing waits for the device."""
+    """Make polynomial steps on X (B, N, k), N ≥ k, whose singular values are at most 1.
+
+    Each step is two or three batched products whose epilogues add the lower-order terms, between buffers that are
+    allocated once. Nothing is checked, and without a tolerance nothing waits for the device.
+    """
     other = torch.empty_like(X)
     gram = X.new_empty(X.shape[0], X.shape[-1], X.shape[-1])
     mixed = torch.empty_like(gram)
@@ -208,13 +211,15 @@ def _isometric(gram: Tensor, tolerance: float, last: bool, method: str) -> bool:
 
 
 def _bound(X: Tensor, method: str) -> Tensor:
-    """At least the largest singular value of every matrix in X (B, N, k), as (B, 1, 1)."""
+    """Return an upper bound on the largest singular value of every matrix in X (B, N, k), as (B, 1, 1)."""
     return _spectral_bound(X) if method == "polar_express" else torch.linalg.matrix_norm(X, keepdim=True)
 
 
 def _spectral_bound(X: Tensor) -> Tensor:
-    """(Σ s¹⁶)^(1/16) of every matrix in X (B, N, k), as (B, 1, 1): at least its largest singular value, and
-    at most k^(1/16) times it, where ‖X‖_F may be √k times it. Costs three products."""
+    """Return (Σ s¹⁶)^(1/16) of every matrix in X (B, N, k), as (B, 1, 1), an upper bound on its largest singular value.
+
+    It is at most k^(1/16) times that value, whereas ‖X‖_F may be √k times it. It costs three products.
+    """
     power = X
     bound = torch.ones_like(X[:, :1, :1])
     for exponent in (

@@ -1,16 +1,21 @@
-"""Parseval regularisation (Chung et al. 2024, "Parseval regularization for continual reinforcement learning").
+"""Parseval regularisation keeps the rows of every weight matrix nearly orthogonal.
 
     L ← L + λ·Σ ‖WWᵀ − sI‖²_F   over weight matrices; a kernel is the matrix (C_out, C_in·k_h·k_w)
 
-keeps the rows of every matrix near orthogonal, with norm √s: what FIRE does at one moment, all through training (FIRE
-paper, Appendix D). Where d_out > d_in, WWᵀ has rank d_in at most and cannot be sI: the term is then at least s²·(d_out
-− d_in), and it is that where the *columns* are orthogonal with norm √s, so isometry is what is asked for there too. It
-holds that ‖WWᵀ − sI‖² = ‖WᵀW − sI‖² + s²·(d_out − d_in), and the smaller product is the one that is computed.
+Rows are pulled to norm √s. FIRE does this at one moment, this penalty throughout training (FIRE paper, Appendix D). If
+d_out > d_in, WWᵀ has rank d_in at most and cannot be sI. The term is then at least s²·(d_out − d_in), which it reaches
+if the *columns* are orthogonal with norm √s, so it asks for an isometry in this case, too. Since ‖WWᵀ − sI‖² =
+‖WᵀW − sI‖² + s²·(d_out − d_in), the smaller product is computed.
 
-It resets nothing. Biases and normalisation layers are left alone, as in the equation (code released with FIRE also
-pulls the gains of layer normalisation to ±1). Chung et al. spare the last layer: `scope=[encoder,hidden]`; the FIRE
-paper names the weight matrices of all layers, and so does the default. Cost: two products of the size of min(d_out,
-d_in)² × max(d_out, d_in) for each matrix and update.
+Source: Chung et al. 2024, "Parseval regularization for continual reinforcement learning". They leave out the last layer
+(`scope=[encoder,hidden]`). The FIRE paper includes the weight matrices of all layers, as does the default.
+
+Resets: nothing.
+
+Cost: two products of the size min(d_out, d_in)² × max(d_out, d_in) for each matrix and update.
+
+Released code: FIRE's also pulls the gains of layer normalisation to ±1. Biases and normalisation layers are unchanged
+here, as in the equation.
 """
 
 from typing import Any
@@ -26,15 +31,19 @@ from .base import Intervention, interventions
 
 
 def parseval_penalty(weight: Tensor, s: float = 1.0) -> Tensor:
-    """Return ‖WWᵀ − sI‖²_F of a matrix (d_out, d_in), or of each in a batch (…, d_out, d_in): (…). It can be
-    differentiated once."""
+    """Return ‖WWᵀ − sI‖²_F of a matrix (d_out, d_in), or of each in a batch: (…, d_out, d_in) → (…).
+
+    The result can be differentiated once.
+    """
     distance: Tensor = _Distance.apply(weight, s)
     return distance + s**2 * max(weight.shape[-2] - weight.shape[-1], 0)
 
 
 class _Distance(torch.autograd.Function):
-    """‖WWᵀ − sI‖²_F, or ‖WᵀW − sI‖²_F where that is smaller. Its gradient 4·(WWᵀ − sI)·W is one product, where autograd
-    takes one for either W of WWᵀ, which are the same."""
+    """‖WWᵀ − sI‖²_F, or ‖WᵀW − sI‖²_F if that is smaller.
+
+    Its gradient 4·(WWᵀ − sI)·W is one product. Autograd would compute it twice, once for each W of WWᵀ.
+    """
 
     @staticmethod
     def forward(ctx: Any, weight: Tensor, s: float) -> Tensor:
@@ -53,7 +62,7 @@ class _Distance(torch.autograd.Function):
 
 @interventions.register("parseval")
 class Parseval(Intervention):
-    """Penalty strength·Σ‖WWᵀ − sI‖²_F on the scope's weights (Chung et al. 2024).
+    """Penalise Σ‖WWᵀ − sI‖²_F of the weights in the scope (Chung et al. 2024).
 
     strength: λ ≥ 0; the FIRE paper sweeps 1e-3, 1e-4, 1e-5 (Appendix D). s: squared length of a row, > 0.
     """

@@ -1,12 +1,17 @@
-"""Re-balancing as an intervention (the λ-balanced paper, "From Lazy to Rich: Exact Learning Dynamics in Deep Linear
-Networks", Appendix D.4).
+"""Rebalancing gives every two consecutive linear maps a chosen balance λ and keeps the function.
 
-    W2ᵀW2 − W1W1ᵀ ← λI    for every two consecutive linear maps, the function kept
+    W2ᵀW2 − W1W1ᵀ ← λI
 
-The balance decides how a network goes on to learn: gradient flow conserves it. See balance.py for the equations, and
-linear_pairs.py for what counts as a pair. LoRA's A and B, and Linear layers with nothing between them, reach λI; MLP
-layers with a positive-homogeneous activation between them its diagonal, by one factor for each hidden unit. Written are
-the weights of the pairs and the biases of their first maps. Cost: milliseconds for an agent's network.
+The balance affects how a network learns from then on, since gradient flow conserves it. See balance.py for the
+equations and linear_pairs.py for the definition of a pair. LoRA's A and B, and Linear layers with nothing between
+them, reach λI. MLP layers with a positive-homogeneous activation between them reach its diagonal, by one factor for
+each hidden unit. It writes the weights of the pairs and the biases of their first maps.
+
+Source: the λ-balanced paper, "From Lazy to Rich: Exact Learning Dynamics in Deep Linear Networks", Appendix D.4.
+
+Resets: contract `uniform` (optimizer state of the rewritten tensors zeroed, target networks := online network).
+
+Cost: milliseconds for the network of an agent.
 """
 
 from collections.abc import Sequence
@@ -23,15 +28,13 @@ from .contract import UNIFORM, check_optimizer, settle
 
 @interventions.register("rebalance")
 class Rebalance(Intervention):
-    """Give every two consecutive linear maps the balance λ, W2ᵀW2 − W1W1ᵀ = λI,
-    and keep the function (the λ-balanced paper, D.4).
+    """Give every two consecutive linear maps the balance λ and keep the function (the λ-balanced paper, D.4).
 
-    lam: λ: 0 balances; above 0 the second map becomes the larger one, below 0 the first. The paper has −10 to 10.
-    scope: pairs of which all layers are in the scope.
+    lam: λ. 0 makes both maps equally large, λ > 0 the second larger, λ < 0 the first. The paper uses −10 to 10.
+    scope: Only pairs of which all layers are in the scope.
 
-    Applied once, at the start, unless a schedule says otherwise. Where activations lie between the maps, only factors
-    of the hidden units keep the function, and only the diagonal is reached. Optimizer state of what was written is
-    zeroed in place, followers := online (uniform).
+    Without a schedule it is applied once, at the start. If activations lie between the maps, only factors of the hidden
+    units keep the function, and only the diagonal of W2ᵀW2 − W1W1ᵀ = λI is reached. The contract is `uniform`.
     """
 
     at_start = True
@@ -42,8 +45,10 @@ class Rebalance(Intervention):
         self._concerned: dict[str, bool] = {}
 
     def concerns(self, learner: Learner) -> bool:
-        """Return whether there are consecutive linear maps when this is first asked, before training: it is asked at
-        every step, and where another intervention has taken them away since, `apply` is to say so."""
+        """Return whether there were consecutive linear maps at the first call, which is before training.
+
+        It is called at every step. If another intervention has since removed the pairs, `apply` raises an error.
+        """
         if learner.name not in self._concerned:
             self._concerned[learner.name] = bool(learner.linear_pairs())
         return self._concerned[learner.name]
@@ -65,8 +70,8 @@ class Rebalance(Intervention):
                 any(bool(w.any()) for w in side) for side in (pair.first, pair.second)
             ):
                 raise ValueError(
-                    f"rebalance: a map of {pair.name} is zero, and lam=0 would make both zero, from which nothing is"
-                    " learned: use another lam, or a later moment"
+                    f"rebalance: a map of {pair.name} is zero, so lam=0 would make both zero, and neither could"
+                    " learn; use another lam or a later step"
                 )
         entries = _entries(pairs, balance_pairs_(pairs, self.lam))
         written = [name for name, where in entries.items() if where.any()]
@@ -75,7 +80,7 @@ class Rebalance(Intervention):
         return written
 
     def _pairs(self, learner: Learner) -> list[LinearPair]:
-        """Return the pairs in the scope. Raises ValueError where there are none, with the reason."""
+        """Return the pairs in the scope. Raises ValueError with the reason if there are none."""
         pairs, reasons = learner.paired()
         if not pairs:
             why = f": {reasons[0]}" if reasons else ""
@@ -86,12 +91,12 @@ class Rebalance(Intervention):
         chosen = [pair for pair in pairs if {name.rpartition(".")[0] for name in pair.parameters} <= layers]
         if not chosen:
             words = self.scope if isinstance(self.scope, str) else " + ".join(self.scope)
-            raise ValueError(f"rebalance: no pair of '{learner.name}' lies in the scope {words} with all of its layers")
+            raise ValueError(f"rebalance: scope={words} contains no complete pair of '{learner.name}'")
         return chosen
 
 
 def _entries(pairs: Sequence[LinearPair], reached: Sequence[Tensor]) -> dict[str, Tensor]:
-    """Which entries of each parameter were written: those of the hidden units (…, h) that factors could balance."""
+    """Return a mask of the written entries of each parameter: those of hidden units (…, h) that could be balanced."""
     found: dict[str, Tensor] = {}
     for pair, units in zip(pairs, reached, strict=True):
         where = (

@@ -1,4 +1,4 @@
-"""What the interventions on single units share: how units are drawn anew, and what reports say of it."""
+"""Reinitialisation of single units, and its description in reports, for the interventions on units."""
 
 from collections.abc import Mapping
 
@@ -14,15 +14,22 @@ from ..networks.wiring import Wiring
 def recycle_(
     module: nn.Module, masks: Mapping[str, Tensor], wiring: Mapping[str, Wiring], fresh: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
-    """Draw units of any module anew, in place: incoming weights from `fresh`, their bias 0, outgoing weights 0; the
-    gains and shifts of norms, and slopes of its own, from `fresh`, running statistics as at the start (0 and 1).
+    """Reinitialise units of any module, in place.
 
-    masks: unit module → boolean mask of those to be drawn anew, (units,), or (members, units) in a stack.
-    wiring: unit module → its incoming and outgoing layers. After convolutions, a Linear reads the channels one
-        after the other, each with all its places (PyTorch's flattening of C, H, W).
-    fresh: new parameters of the incoming layers, and of norms, by name, such as `redraw(module)` gives.
-    Returns for each parameter written a boolean mask, broadcastable to it, of the entries written.
-    Raises ValueError, changing nothing, where widths do not fit.
+    Incoming weights are drawn from `fresh`; their bias and the outgoing weights become 0. Gains and shifts of
+    normalisations, and slopes of the units, come from `fresh`. Running statistics return to 0 and 1.
+
+    Args:
+        masks: Unit module → boolean mask of the units to reinitialise, (units,), or (members, units) in a stack.
+        wiring: Unit module → its incoming and outgoing layers. After convolutions, a Linear layer reads the channels
+            one after the other, each with all its positions (PyTorch's flattening of C, H, W).
+        fresh: New parameters of the incoming layers and of normalisations, by name, as `redraw(module)` returns.
+
+    Returns:
+        For each parameter written, a boolean mask, broadcastable to it, of the entries written.
+
+    Raises:
+        ValueError: Widths do not fit. Nothing was changed.
     """
     names: dict[Tensor, str] = {parameter: name for name, parameter in module.named_parameters()}
     groups = {unit: hidden(module, unit, wiring[unit]) for unit in masks}
@@ -55,7 +62,7 @@ def recycle_(
             for name, start in (("running_mean", 0.0), ("running_var", 1.0)):
                 if isinstance(statistics := getattr(part, name, None), Tensor):
                     statistics.masked_fill_(mask, start)
-    # after all draws: a unit drawn anew must not hear the others, either
+    # after all draws, so that reinitialised units do not read each other either
     for unit, mask in masks.items():
         for layer in map(module.get_submodule, wiring[unit].outgoing):
             weight = layer.get_parameter("weight")
@@ -66,23 +73,25 @@ def recycle_(
 
 
 def where(words: str, learner: Learner, who: str) -> str:
-    """Return words for a report, with how many of the modules of units they hold for, unless for all."""
+    """Return words for a report, with the number of unit modules that they hold for, unless they hold for all."""
     usable, all_ = len(hidden_units(learner, who)), len(learner.units)
     return words if usable == all_ else f"{words} (private units alone: {usable} of {all_} modules)"
 
 
 def over_rows(values: Tensor, layer: nn.Module) -> Tensor:
-    """Return a value for each unit, (…, units), broadcastable to the weight of a layer before them."""
+    """Return a value for each unit, (…, units), broadcastable to the weight of a layer before the units."""
     return _over_places(values.unsqueeze(-1), layer)
 
 
 def over_columns(values: Tensor, layer: nn.Module) -> Tensor:
-    """Return a value for each unit, (…, units), broadcastable to the weight of a layer that reads them; after
-    convolutions, a Linear reads the channels one after the other, each with all its places."""
+    """Return a value for each unit, (…, units), broadcastable to the weight of a layer that reads the units.
+
+    After convolutions, a Linear layer reads the channels one after the other, each with all its positions.
+    """
     inputs = values.repeat_interleave(sizes(layer)[-1] // values.shape[-1], dim=-1)
     return _over_places(inputs.unsqueeze(-2), layer)
 
 
 def _over_places(entries: Tensor, layer: nn.Module) -> Tensor:
-    """Return matrix entries, broadcastable to a layer's weight: the same at all places of a kernel."""
+    """Return matrix entries, broadcastable to a layer's weight: the same at all positions of a kernel."""
     return entries.view(*entries.shape, *[1] * (layer.get_parameter("weight").ndim - len(sizes(layer))))

@@ -1,14 +1,27 @@
-"""ReDo, recycling dormant neurons (Sokar et al. 2023, "The Dormant Neuron Phenomenon in Deep Reinforcement Learning").
+"""ReDo reinitialises dormant units.
 
-    score_i = mean|h_i| / (mean of mean|h| over the layer + 1e-9),   dormant where score_i ≤ τ
+    score_i = mean|h_i| / (mean of mean|h| over the layer + 1e-9),   dormant if score_i ≤ τ
 
-over recent inputs, for convolutions over space as well. The denominator is the layer's *mean*, as in Dopamine's
-released code (the paper can be read as a sum). Of a dormant unit the incoming weights are drawn anew, the bias is
-0, and the outgoing weights are 0, also those to units drawn anew; the next layer's bias stays; a normalisation before
-the unit is for that unit as at the start. So where a unit was silent on an input, the outputs on that input do not
-change; and dead layers in a row come back from below, one at each application. Cost: one pass over the recent inputs,
-and one draw of the network's parameters if any unit is dormant; then nothing else happens. Each member of a stack is
-a network of its own here: its layers have means and masks of their own, and all are rewritten together.
+Means are over recent inputs, for convolutions over positions as well. The denominator is the layer's *mean*, as in
+Dopamine's released code (the paper can also be read as a sum). A dormant unit gets new incoming weights, bias 0 and
+outgoing weights 0, including those to other reinitialised units. The bias of the next layer stays. A normalisation
+before the unit returns to its initial values for that unit. If a unit was silent on an input, the outputs on that input
+therefore do not change. Consecutive dead layers recover from the input side, one at each application. Each member of a
+stack has its own means and masks. All members are rewritten together.
+
+Source: Sokar et al. 2023, "The Dormant Neuron Phenomenon in Deep Reinforcement Learning", arXiv:2302.12902.
+
+Resets: by the contract `uniform` the slots of the rewritten entries and the step counters of their tensors; target
+networks := online network. With the count zeroed, the first step of a rewritten entry is the learning rate, and other
+entries of the tensor, whose slots are kept, make a third of their step for a while.
+
+Cost: one pass over the recent inputs, and one draw of the network's parameters if any unit is dormant.
+
+Released code: Dopamine keeps Adam's count (`as_released`), so the first step on a zeroed slot is (1 − β₁)/√(1 − β₂) =
+3.2 times the learning rate. One mistake of Dopamine's code is not reproduced. From the last convolution to the next
+linear layer, `create_mask_helper` (dopamine/labs/redo/weight_recyclers.py) repeats each channel's mask for as many rows
+as there are positions. But Flax flattens images channel by channel within each position, so the code zeroes columns
+that do not belong to the dormant channels.
 """
 
 from collections.abc import Sequence
@@ -25,21 +38,15 @@ from .recycle import recycle_, where
 
 @interventions.register("redo")
 class Redo(Intervention):
-    """Re-draw dormant units: incoming weights fresh, bias and outgoing weights 0 (Sokar et al. 2023).
+    """Reinitialise dormant units: new incoming weights, bias and outgoing weights 0 (Sokar et al. 2023).
 
-    tau: a unit is dormant when its score, on average 1 in a layer, is at most this; in [0, 1). Sokar et al. use
-        0.1 (0.025 at DQN's own replay ratio), every 1000 steps: `redo@every:1000`.
+    tau: A unit is dormant if its score, which is 1 on average over a layer, is at most this; in [0, 1). Sokar et al.
+    use
+        0.1 (0.025 at DQN's own replay ratio) every 1000 steps: `redo@every:1000`.
+    contract: `uniform`, or `as_released`, which keeps Adam's step count.
 
-    The slots of the rewritten entries are zeroed, and the step counters of the tensors they lie in. Dopamine's
-    code keeps Adam's count (`as_released`): the first step on a zeroed slot is then (1 − β₁)/√(1 − β₂) = 3.2
-    times the learning rate. With the count zeroed it is the learning rate, and the tensor's other entries, whose
-    slots are kept, take a third of their step for a while. One thing of Dopamine's code is not followed, as it is a
-    slip: from the last convolution to the linear layer after it `create_mask_helper` (dopamine/labs/redo/
-    weight_recyclers.py) repeats each channel's mask for as many rows as there are places, while Flax flattens images
-    channel by channel within each place, so it zeroes other columns than those of the dormant channels.
-
-    Units that the recent inputs do not pass through, another task's, are left alone, and so are those whose weights
-    are not theirs alone (see wiring.py).
+    Units that the recent inputs do not reach (those of another task) and units that share weights with others (see
+    wiring.py) are unchanged.
     """
 
     words = "of dormant units: incoming re-drawn, bias and outgoing 0"
@@ -63,7 +70,7 @@ class Redo(Intervention):
 
     def apply(self, learner: Learner) -> list[str]:
         if (inputs := learner.probe()) is None:
-            raise ValueError(f"{self.name} needs recent inputs, and '{learner.name}' has none yet: schedule it later")
+            raise ValueError(f"{self.name} needs recent inputs, but '{learner.name}' has none yet; schedule it later")
         chosen = {unit: mask for unit, mask in self.chosen(learner, inputs).items() if mask.any()}
         if not chosen:
             return []
@@ -73,16 +80,16 @@ class Redo(Intervention):
         return list(masks)
 
     def chosen(self, learner: Learner, inputs: Sequence[Any]) -> dict[str, Tensor]:
-        """Return which units are to be drawn anew, a mask for each module of units that the recent inputs reach."""
+        """Return a mask of the units to reinitialise for each unit module that the recent inputs reach."""
         scores = observe(learner, hidden_units(learner, self.name), inputs, _scores)
         return {unit: score <= self.tau for unit, score in scores.items()}
 
 
 def check_tau(who: str, tau: float) -> None:
     if not 0.0 <= tau < 1.0:
-        raise ValueError(f"{who}: tau must lie in [0, 1), got {tau}: scores are 1 on average")
+        raise ValueError(f"{who}: tau must lie in [0, 1), got {tau}; scores are 1 on average")
 
 
 def _scores(activations: Tensor) -> Tensor:
-    """score_i of every unit: (…, rows, units) → (…, units)."""
+    """Return score_i of every unit: (…, rows, units) → (…, units)."""
     return activity_scores(activations.abs().mean(-2))

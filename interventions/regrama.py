@@ -1,16 +1,21 @@
-"""ReGraMa, resets by gradient magnitude (Liu et al. 2025, "Measure gradients, not activations! Enhancing neuronal
-activity in deep reinforcement learning", arXiv 2505.24061).
+"""ReGraMa reinitialises units whose incoming weights have small gradients.
 
-    score_i = mean|∂L/∂W_i| / (mean of mean|∂L/∂W| over the layer),   reset where score_i ≤ τ
+    score_i = mean|∂L/∂W_i| / (mean of mean|∂L/∂W| over the layer),   reset if score_i ≤ τ
 
-W_i are the incoming weights of unit i, and the gradient that of the training loss on the recent inputs: a unit that is
-active and learns nothing is reset, one that is silent on most inputs and learns from the rest is not. The metric
-`small_gradient_fraction` counts the same units. They are drawn anew as by ReDo: incoming weights fresh, bias and
-outgoing weights 0; by the contract `uniform` the slots of the rewritten entries and the step counters of their tensors
-are zeroed, and target networks become the online network. (LucMc/continual-learning, optim/regrama.py, adds 1e-8 to the
-mean.)
+W_i are the incoming weights of unit i. The gradient is that of the training loss on the recent inputs. A unit that is
+active but learns nothing is reset. A unit that is silent on most inputs but learns from the others is not. The metric
+`small_gradient_fraction` counts the same units. They are reinitialised as by ReDo: new incoming weights, bias and
+outgoing weights 0.
 
-Cost: one forward and backward pass, and one draw of the network's parameters if any unit is to be reset.
+Source: Liu et al. 2025, "Measure gradients, not activations! Enhancing neuronal activity in deep reinforcement
+learning", arXiv:2505.24061.
+
+Resets: contract `uniform` (slots of the rewritten entries and step counters of their tensors zeroed, target networks :=
+online network).
+
+Cost: one forward and backward pass, and one draw of the network's parameters if any unit is reset.
+
+Released code: LucMc/continual-learning, optim/regrama.py, adds 1e-8 to the mean.
 """
 
 from collections.abc import Sequence
@@ -28,13 +33,14 @@ from .redo import Redo, check_tau
 
 @interventions.register("regrama")
 class ReGraMa(Redo):
-    """Re-draw units whose incoming weights have small gradients (Liu et al. 2025).
+    """Reinitialise units whose incoming weights have small gradients (Liu et al. 2025).
 
-    tau: a unit is reset when its score, on average 1 in a layer, is at most this; in [0, 1). Usual is 0.01, every 1000
-        steps: `regrama@every:1000`.
+    tau: A unit is reset if its score, which is 1 on average over a layer, is at most this; in [0, 1). Usual is 0.01
+    every
+        1000 steps: `regrama@every:1000`.
 
-    Units that the recent inputs do not pass through, another task's, are left alone, and so are those whose weights are
-    not theirs alone (see wiring.py).
+    Units that the recent inputs do not reach (those of another task) and units that share weights with others (see
+    wiring.py) are unchanged.
     """
 
     words = "of units with small gradients: incoming re-drawn, bias and outgoing 0"

@@ -1,4 +1,4 @@
-"""What CBP and SNR share: they look at the units after every update, and draw single ones anew."""
+"""The base class of CBP and SNR, which look at the units after updates and reinitialise single ones."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from .recycle import recycle_, where
 
 
 class Replacement(Intervention, ABC):
-    """Looks at the units of a network after updates, and draws single ones anew."""
+    """An intervention that looks at the units of a network after updates and reinitialises single ones."""
 
     words: str  # what happens to the weights, for reports
     reuse: int = 0  # updates for which one draw of fresh parameters may serve
@@ -29,18 +29,18 @@ class Replacement(Intervention, ABC):
 
     @abstractmethod
     def statistic(self, activations: Tensor) -> Tensor:
-        """Return what is looked at: (…, rows, units) → a tensor."""
+        """Return the statistic of the outputs that the intervention needs: (…, rows, units) → a tensor."""
 
     @abstractmethod
     def begin(self, group: Hidden, device: torch.device) -> dict[str, Any]:
-        """Return what is remembered of units before the first look: tensors, numbers and lists."""
+        """Return what is remembered about units before the first look: tensors, numbers and lists."""
 
     @abstractmethod
     def choose(
         self, learner: Learner, groups: Mapping[str, Hidden], states: Mapping[str, dict[str, Any]],
         seen: Mapping[str, Tensor],
     ) -> dict[str, Tensor]:  # fmt: skip
-        """Take in one look, and say which units are to be drawn anew: name → mask, where there are any."""
+        """Update the memory by one look, and return the units to reinitialise: name → mask, without empty ones."""
 
     def attach(self, learner: Learner) -> None:
         check_optimizer(learner.optimizer)
@@ -73,7 +73,7 @@ class Replacement(Intervention, ABC):
             memory["replaced"] = memory["replaced"].to(device) + sum(counts[1:], counts[0])
 
     def _fresh(self, learner: Learner, memory: dict[str, Any], groups: Mapping[str, Hidden]) -> Mapping[str, Tensor]:
-        """New parameters to take rows from."""
+        """Return new parameters from which to take rows."""
         if memory["updates"] < memory["fresh_until"] and memory["fresh_of"] == learner.changes:
             device = next(learner.module.parameters()).device
             memory["fresh"] = {name: value.to(device) for name, value in memory["fresh"].items()}

@@ -1,12 +1,18 @@
-"""Full, head, role, layer and last-k resets (Nikishin et al. 2022, "The Primacy Bias in Deep RL").
+"""Full, head, role, layer and last-k resets return a part of the network to its initial parameters.
 
-    θ_S ← θ₀_S   or   θ_S ← a fresh draw
+    θ_S ← θ₀_S   or   θ_S ← a new draw
 
-for the parameters of a part S of the network. Everything learned in S is lost; the rest stays. Cost: one copy.
+for the parameters of a part S of the network. Everything learned in S is lost; the rest stays.
 
-`what=optimizer` renews the optimizer alone: slots and step counters of every tensor are zeroed in place, and nothing
-else is touched, target networks included (as Juliani & Ash 2024, arXiv 2405.19153, do for all their methods at a new
+`what=optimizer` resets only the optimizer: slots and step counters of every tensor are zeroed in place, and nothing
+else changes, target networks included (Juliani & Ash 2024, arXiv:2405.19153, do this for all their methods at a new
 task).
+
+Source: Nikishin et al. 2022, "The Primacy Bias in Deep RL".
+
+Resets: according to its reset contract.
+
+Cost: one copy of the part.
 """
 
 from collections.abc import Mapping
@@ -26,11 +32,11 @@ OPTIMIZER_ALONE = ResetContract(optimizer="fresh", target="kept")
 
 @interventions.register("reset")
 class Reset(Reinitialization):
-    """Put part of the network back to its start (Nikishin et al. 2022).
+    """Return part of the network to its initial parameters (Nikishin et al. 2022).
 
     what: `full` (every parameter, and the running statistics of batch normalisation), a role (`encoder`, `hidden`,
-        `head`), a kind (`linear`, `conv`), `layer` (the one named by `layer=`), `last` (the `count` deepest
-        depths; heads side by side are one), or `optimizer` (its state, and no parameter).
+        `head`), a kind (`linear`, `conv`), `layer` (the one named by `layer=`), `last` (the `count` deepest depths;
+        parallel heads count as one), or `optimizer` (its state, and no parameter).
     toward: `initial`, the step-0 values, or `fresh`, a new draw.
     """
 
@@ -44,17 +50,17 @@ class Reset(Reinitialization):
     ) -> None:
         super().__init__("all" if what in ("full", "layer", "last", "optimizer") else what, contract)
         if (layer is not None) != (what == "layer"):
-            raise ValueError("reset: what=layer and layer=NAME go together, as in reset(what=layer,layer='body.0')")
+            raise ValueError("reset: what=layer and layer=NAME need each other, as in reset(what=layer,layer='body.0')")
         if count < 1:
             raise ValueError(f"reset: count must be at least 1, got {count}")
         if count > 1 and what != "last":
-            raise ValueError(f"reset: count goes with what=last, not with what={what}")
+            raise ValueError(f"reset: count={count} needs what=last, got what={what}")
         if what == "optimizer" and (toward != "initial" or contract != "uniform"):
-            raise ValueError("reset: what=optimizer writes no parameter, so toward= and contract= have no part in it")
+            raise ValueError("reset: what=optimizer writes no parameter, so leave out toward= and contract=")
         self.what, self.layer, self.count, self.toward = what, layer, count, toward
 
     def names(self, learner: Learner) -> list[str]:
-        """Return qualified names of the parameters that this reset rewrites."""
+        """Return the qualified names of the parameters that this reset rewrites."""
         if self.what == "full":
             return list(learner.initial)
         layers = learner.select(self.scope)
@@ -72,7 +78,7 @@ class Reset(Reinitialization):
     def attach(self, learner: Learner) -> None:
         if self.what == "optimizer":
             if learner.optimizer is None:
-                raise ValueError(f"reset: '{learner.name}' has no optimizer to renew")
+                raise ValueError(f"reset: '{learner.name}' has no optimizer to reset")
             check_optimizer(learner.optimizer)
             return
         super().attach(learner)

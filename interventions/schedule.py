@@ -1,16 +1,15 @@
-"""When an intervention fires.
+"""Schedules: when an intervention is applied.
 
-A schedule is a frozen value that answers one question: is it due at this moment? The driver sends three
-kinds of moments, and a schedule answers False to the kinds that are not its own:
+A schedule is a frozen value that answers whether it fires at a given moment. The training loop sends three kinds of
+moments. A schedule answers False to kinds that do not concern it.
 
-- step moments (`previous < step`): the interval (previous, step] of agent–environment steps has just
-  been passed; vectorised environments pass several at once;
-- switch moments (`previous == step`, `switch` given): a new task begins now;
-- measurement moments (`previous == step`, `metrics` given).
+- Step moments (`previous < step`): the interval (previous, step] of environment steps has just passed. Vectorised
+  environments pass several steps at once.
+- Switch moments (`previous == step`, with `switch`): a new task begins now.
+- Measurement moments (`previous == step`, with `metrics`).
 
-Schedules are values: what one has to remember between moments (only `When` does) lives in a plain dict
-that its owner, the hook, hands in and saves as JSON with its own state. So a schedule can be compared,
-hashed, printed and shared between arms without a hidden copy of its past.
+Only `When` remembers something between moments. The hook keeps that memory in a dict, passes it in, and saves it as
+JSON. Schedules can therefore be compared, hashed, printed and shared between arms without sharing state.
 """
 
 import math
@@ -32,14 +31,14 @@ OPERATORS: dict[str, Callable[[float, float], bool]] = {
 
 @dataclass(frozen=True)
 class Moment:
-    """The driver's knowledge at the time when it asks; all step counts are agent–environment steps.
+    """The state of a run at which a schedule is evaluated. All step counts are environment steps.
 
     Attributes:
-        previous: step of the last check; at the beginning of a run `start - 1`.
-        step: step now; equal to `previous` at a switch or a measurement.
-        total: planned length of the run, its first `start` steps included.
-        start: step at which the run began; positive in a fork.
-        switch: number of the task switch happening now (1 = into the second task), else None.
+        previous: Step of the last check; `start - 1` at the beginning of a run.
+        step: Current step; equal to `previous` at a switch or a measurement.
+        total: Planned length of the run, including its first `start` steps.
+        start: Step at which the run began; positive in a fork.
+        switch: Number of the task switch that happens now (1 = into the second task), else None.
         metrics: name → value, at a measurement only.
     """
 
@@ -51,11 +50,11 @@ class Moment:
     metrics: Mapping[str, float] | None = None
 
     def passes(self, step: int) -> bool:
-        """Return whether `step` lies in (previous, step]; never at a switch or a measurement."""
+        """Return whether `step` lies in (previous, step]; always False at a switch or a measurement."""
         return self.previous < step <= self.step
 
     def seen_by(self, learner: str) -> "Moment":
-        """Return the same moment, where a metric without a learner's name is that of this learner."""
+        """Return the same moment with this learner's metrics also under their names without the learner."""
         if self.metrics is None:
             return self
         prefix = f"{learner}/"
@@ -64,15 +63,15 @@ class Moment:
 
 
 class Schedule(Protocol):
-    """The contract of the classes below; `str(schedule)` is its text after the `@`."""
+    """The interface of the classes below. `str(schedule)` is its text after the `@`."""
 
     def due(self, moment: Moment, state: Memory) -> bool:
-        """Return whether to fire now. `state` is the schedule's memory: {} at first, JSON-able, changed here."""
+        """Return whether to fire now. `state` is the schedule's memory: a JSON-able dict, {} at first, changed here."""
 
     def problem(self, total: int, start: int = 0, switches: int | None = None) -> str | None:
-        """Return why this never fires in such a run ("never fires: …"), or None if it may.
+        """Return why the schedule never fires in such a run ("never fires: …"), or None if it may fire.
 
-        `total`, `start` as in `Moment`; `switches` is the number of task switches, None if unknown.
+        `total` and `start` are as in `Moment`. `switches` is the number of task switches, None if unknown.
         """
 
 
@@ -84,7 +83,7 @@ class AtStep:
 
     def __post_init__(self) -> None:
         if not isinstance(self.step, int) or self.step < 0:
-            raise ValueError(f"a step is a whole number from 0, not {self.step}")
+            raise ValueError(f"a step must be an integer ≥ 0, got {self.step}")
 
     def due(self, moment: Moment, state: Memory) -> bool:
         return moment.passes(self.step)
@@ -104,10 +103,10 @@ class AtFraction:
 
     def __post_init__(self) -> None:
         if not 0 <= self.fraction <= 1:
-            raise ValueError(f"a fraction of the run lies between 0 and 1, not {self.fraction}")
+            raise ValueError(f"a fraction of the run must lie in [0, 1], got {self.fraction}")
 
     def resolve(self, total: int) -> int:
-        """Return the step this means in a run of `total` steps."""
+        """Return the step at which it fires in a run of `total` steps."""
         return round(self.fraction * total)
 
     def due(self, moment: Moment, state: Memory) -> bool:
@@ -125,9 +124,8 @@ class Every:
     """`@every:1000` or `@every:0.1`: whenever a multiple of the period is reached, never at step 0.
 
     Attributes:
-        period: an int is a number of steps, from 1; a float a fraction of the total, in (0, 1].
-            Multiples are counted from step 0 of the run, not from the start of a fork, so a fork fires
-            where its trunk would have.
+        period: A number of steps from 1 (int), or a fraction of the total in (0, 1] (float). Multiples are counted from
+            step 0 of the run and not from the start of a fork, so a fork fires at the steps at which its trunk would.
     """
 
     period: int | float
@@ -135,9 +133,9 @@ class Every:
     def __post_init__(self) -> None:
         if isinstance(self.period, int):
             if self.period < 1:
-                raise ValueError(f"a period is at least 1 step, not {self.period}")
+                raise ValueError(f"a period must be at least 1 step, got {self.period}")
         elif not 0 < self.period <= 1:
-            raise ValueError(f"a period given as a fraction lies above 0, up to 1, not {self.period}")
+            raise ValueError(f"a period given as a fraction must lie in (0, 1], got {self.period}")
 
     def resolve(self, total: int) -> int:
         """Return the period in steps in a run of `total` steps, at least 1."""
@@ -159,13 +157,13 @@ class Every:
 
 @dataclass(frozen=True)
 class AtTask:
-    """`@task`: at every task switch; `@task:3`: at the third only, the one into the fourth task."""
+    """`@task`: at every task switch. `@task:3`: only at the third, which leads to the fourth task."""
 
     number: int | None = None
 
     def __post_init__(self) -> None:
         if self.number is not None and (not isinstance(self.number, int) or self.number < 1):
-            raise ValueError(f"task switches are counted 1, 2, …, not {self.number}")
+            raise ValueError(f"the number of a task switch must be 1 or more, got {self.number}")
 
     def due(self, moment: Moment, state: Memory) -> bool:
         return moment.switch is not None and self.number in (None, moment.switch)
@@ -181,7 +179,7 @@ class AtTask:
 
 @dataclass(frozen=True)
 class AtStart:
-    """`@start`: once, where the run (or the fork) begins, before its first step."""
+    """`@start`: once, at the beginning of the run or fork, before its first step."""
 
     def due(self, moment: Moment, state: Memory) -> bool:
         return moment.passes(moment.start)
@@ -195,17 +193,17 @@ class AtStart:
 
 @dataclass(frozen=True)
 class When:
-    """`@when:srank<20`, `@when:srank<20,clear=30,least=50_000`: at the measurement where the condition turns true.
+    """`@when:srank<20`, `@when:srank<20,clear=30,least=50_000`: at the measurement at which the condition becomes true.
 
-    It fires where the condition holds and is armed: at the beginning, and again after a measurement that cleared it. A
-    measurement without this metric, or with NaN, changes nothing.
+    It fires if the condition holds and it is armed. It is armed at the beginning, and again after a measurement that
+    clears the condition. A measurement without this metric, or with NaN, changes nothing.
 
     Attributes:
-        metric, op, threshold: the condition.
-        clear: the value that clears the condition, on the other side of the threshold (hysteresis); None: any at
-            which it does not hold.
-        least: the smallest distance to the last firing; an int is a number of steps, a float a fraction of the total.
-            A condition that holds sooner fires when that has passed, if it still holds.
+        metric, op, threshold: The condition.
+        clear: The value that clears the condition, on the other side of the threshold (hysteresis). If None, any value
+            clears it for which it does not hold.
+        least: The smallest distance to the last firing, as a number of steps (int) or a fraction of the total (float).
+            If the condition holds sooner, it fires after that distance if it still holds.
     """
 
     metric: str
@@ -216,14 +214,14 @@ class When:
 
     def __post_init__(self) -> None:
         if self.op not in OPERATORS:
-            raise ValueError(f"a condition compares with {' '.join(OPERATORS)}, not {self.op!r}")
+            raise ValueError(f"the operator of a condition must be one of {' '.join(OPERATORS)}, got {self.op!r}")
         if not math.isfinite(self.threshold):
-            raise ValueError(f"a threshold is a finite number, not {self.threshold}")
+            raise ValueError(f"a threshold must be finite, got {self.threshold}")
         if self.clear is not None and not (math.isfinite(self.clear) and self._is_behind(self.clear, self.threshold)):
             side = "above" if self.op.startswith("<") else "below"
             raise ValueError(f"clear lies {side} the threshold {self.threshold!r}, where the condition is over")
         if self.least < 0 or (isinstance(self.least, float) and not self.least <= 1):
-            raise ValueError(f"least is a number of steps or a fraction of the run, not {self.least}")
+            raise ValueError(f"least must be a number of steps or a fraction of the run, got {self.least}")
 
     def due(self, moment: Moment, state: Memory) -> bool:
         value = math.nan if moment.metrics is None else moment.metrics.get(self.metric, math.nan)
@@ -266,6 +264,6 @@ def _number(value: int | float) -> str:
 
 
 def _with_point(fraction: float) -> str:
-    """Decimal digits with a point and no exponent, which is how the grammar tells a fraction from a step."""
+    """Return decimal digits with a point and no exponent, by which the grammar tells a fraction from a step."""
     digits = f"{Decimal(repr(float(fraction))):f}"
     return digits if "." in digits else f"{digits}.0"

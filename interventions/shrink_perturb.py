@@ -1,10 +1,16 @@
-"""Shrink & Perturb (Ash & Adams 2020), in the form that FIRE's experiments use (FIRE paper, Appendix D).
+"""Shrink & Perturb moves parameters toward their initial values and can add noise.
 
     θ ← (1 − λ)·θ + λ·θ₀ + noise·ε,   ε ~ N(0, 1)
 
-θ₀ is the step-0 value (`toward="initial"`, the released choice), a fresh draw of it (`"fresh"`) or zero
-(`"zero"`: with `noise` this is Ash & Adams' original, whose shrink factor is 1 − λ here). λ = 0.8 in RL.
-It rewrites every parameter in its scope, biases and normalisation layers included. Cost: one pass over them.
+θ₀ is the step-0 value (`toward="initial"`, as in the released code), a new draw (`"fresh"`) or zero (`"zero"`; with
+`noise` this is the original of Ash & Adams, whose shrink factor is 1 − λ). λ = 0.8 in RL. It rewrites every parameter
+in its scope, including biases and normalisation layers.
+
+Source: Ash & Adams 2020, in the form that FIRE's experiments use (FIRE paper, Appendix D).
+
+Resets: according to its reset contract.
+
+Cost: one pass over the parameters.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,15 +40,18 @@ def shrink_perturb_(
     names: Sequence[str] | None = None,
     generator: Source = None,
 ) -> list[str]:
-    """Shrink & Perturb a module in place; returns the names of the parameters written.
+    """Shrink & Perturb a module in place, and return the names of the parameters written.
 
-    initial: parameters at step 0, by name, or a module holding them; `toward="fresh"` draws new ones by the
-        layers' own `reset_parameters` instead and uses `initial` only for parameters that no layer redraws.
-    lam: λ in [0, 1]; 0 changes nothing, 1 replaces the parameters.
-    noise: standard deviation of the Gaussian noise added to every element, ≥ 0.
-    names: restrict it to these parameters (default: all).
-    generator: of the noise; of a stack one for each member, in which case each member's noise is its own.
-    Raises ValueError, changing nothing, for values out of range or a parameter that `initial` lacks.
+    Args:
+        initial: Parameters at step 0, by name, or a module that holds them. `toward="fresh"` draws new ones by the
+            layers' own `reset_parameters`, and uses `initial` only for parameters that no layer redraws.
+        lam: λ in [0, 1]; 0 changes nothing, 1 replaces the parameters.
+        noise: Standard deviation of the Gaussian noise added to every element, ≥ 0.
+        names: Only these parameters are changed (default: all).
+        generator: Generator of the noise. For a stack, one for each member gives each member its own noise.
+
+    Raises:
+        ValueError: Nothing was changed. A value is out of range, or `initial` lacks a parameter.
     """
     _check(lam, toward, noise)
     start = dict(initial.named_parameters()) if isinstance(initial, nn.Module) else dict(initial)
@@ -52,13 +61,15 @@ def shrink_perturb_(
         raise ValueError(f"snp: {type(module).__name__} has no parameter '{unknown[0]}'")
     if toward == "fresh":
         if not (generator is None or isinstance(generator, torch.Generator)):
-            raise ValueError("snp: a fresh draw of a stack is given as initial=, with toward=initial")
+            raise ValueError(
+                "snp: toward=fresh cannot draw a stack; pass the new draw as initial=, with toward=initial"
+            )
         start |= redraw(module, generator)
     elif toward == "zero":
         start = {name: torch.zeros_like(parameters[name]) for name in chosen}
     for name in chosen:
         if name not in start or start[name].shape != parameters[name].shape:
-            raise ValueError(f"snp: the initial parameters hold no '{name}' of shape {tuple(parameters[name].shape)}")
+            raise ValueError(f"snp: initial has no '{name}' of shape {tuple(parameters[name].shape)}")
     for name in chosen:
         parameter = parameters[name]
         parameter.lerp_(start[name].to(parameter), lam)
@@ -78,7 +89,7 @@ def _check(lam: float, toward: str, noise: float) -> None:
 
 @interventions.register("snp")
 class ShrinkPerturb(Reinitialization):
-    """Shrink & Perturb: θ ← (1−λ)θ + λθ₀ (+ noise) over the scope's parameters (Ash & Adams 2020)."""
+    """Shrink & Perturb: θ ← (1−λ)θ + λθ₀ (+ noise) for the parameters in the scope (Ash & Adams 2020)."""
 
     def __init__(
         self,

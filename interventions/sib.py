@@ -1,19 +1,21 @@
-"""Scale-invariant balancing (the SIB paper, "SIB: Reparameterization of LLMs for better learning-forgetting under
-SFT").
+"""Scale-invariant balancing (SIB) rescales scale-symmetric weights of a language model to minimise its gradient.
 
     α = clip(√(‖∂L/∂W_mul‖/‖∂L/∂W_div‖), 1/R, R)   for each channel of each scale-symmetric pair
     W_div ← W_div/α,   W_mul ← W_mul·α               (value, output) and (up, down): see symmetry.py
 
-L is the loss on what must not be forgotten. The function stays; of all models that these factors reach it becomes the
-one with the smallest gradient, since ∂L/∂W_div becomes α·∂L/∂W_div and ∂L/∂W_mul becomes ∂L/∂W_mul/α (eq. 2, the
-minimum of Σ α²‖g_div‖² + ‖g_mul‖²/α²). Under Adam it amounts to learning rates η·α for W_div and η/α for W_mul
-(Proposition C.1).
+L is the loss on the data that must not be forgotten. The function stays the same. Of all models that such factors can
+reach, the result has the smallest gradient, since ∂L/∂W_div becomes α·∂L/∂W_div and ∂L/∂W_mul becomes ∂L/∂W_mul/α
+(eq. 2, the minimum of Σ α²‖g_div‖² + ‖g_mul‖²/α²). Under Adam it is equivalent to learning rates η·α for W_div and η/α
+for W_mul (Proposition C.1).
 
-Where the paper is at odds with itself: eq. 1 prints the objective upside down, ‖g_div/α‖² + ‖α·g_mul‖², whose minimum
-is 1/α of eq. 2; eq. 2 and Algorithm 1 are right. Algorithm 1 and Appendix B also pair gate with down, which changes
-the function (the gate passes through σ); 4.1 does not, and nor does this. Algorithm 1 reads as one α for a tensor;
-4.1 has a vector, which is done here. The paper says nothing of a bias on V or up: it is scaled with its rows, so its
-gradient counts in ‖g_div‖, without which the whole gradient could grow.
+Source: the SIB paper, "SIB: Reparameterization of LLMs for better learning-forgetting under SFT". It contradicts itself
+in three points. Eq. 1 prints the objective inverted, ‖g_div/α‖² + ‖α·g_mul‖², whose minimum is 1/α of eq. 2; eq. 2 and
+Algorithm 1 are right. Algorithm 1 and Appendix B also pair gate with down, which changes the function (the gate passes
+through σ); Section 4.1 and this code do not. Algorithm 1 reads as one α for a tensor; Section 4.1 and this code have a
+vector. The paper does not mention biases of V or up. They are scaled with their rows here, so their gradient counts in
+‖g_div‖; otherwise the whole gradient could grow.
+
+Resets: contract `uniform` (optimizer state of the rewritten entries zeroed, followers := online network).
 
 Cost: one gradient of the paired weights, their norms, and a pass that scales them.
 """
@@ -34,12 +36,12 @@ STRIPS = 16  # few enough that a GPU does not wait for their launches
 
 @dataclass(frozen=True)
 class Balance:
-    """A report of `sib_`: the changes that it made.
+    """The changes that `sib_` made.
 
     pairs: number of pairs. written: names of the parameters that were written.
     alpha: the factors of all channels, in the order of the pairs, (channels,), in float32 at least.
-    clipped: channels whose factor was cut at R or 1/R; idle: channels without any gradient, whose factor is 1.
-    gradient_norm: ‖∂L‖ over all entries that were scaled, before; predicted: after, by the factors alone.
+    clipped: number of channels whose factor was clipped to R or 1/R; idle: number without any gradient, with factor 1.
+    gradient_norm: ‖∂L‖ over all entries that were scaled, before; predicted: the same afterwards, from the factors.
     """
 
     pairs: int
@@ -52,7 +54,7 @@ class Balance:
 
 
 def check_ratio(ratio: float) -> None:
-    """Raise ValueError for an R that is no bound."""
+    """Raise ValueError if R is not a valid bound."""
     if not 1.0 <= ratio < float("inf"):
         raise ValueError(f"sib: ratio must be finite and ≥ 1, got {ratio}")
 
@@ -60,15 +62,18 @@ def check_ratio(ratio: float) -> None:
 def sib_(model: nn.Module, loss_fn: Callable[[], Tensor], ratio: float = 100.0) -> Balance:
     """Balance the scale-symmetric pairs of a language model by the gradients of a loss, in place.
 
-    loss_fn: the scalar loss on the retain set; called once. ratio: R ≥ 1, the largest factor and the inverse of the
-        smallest; the paper has 100.
+    A channel without a gradient on both sides keeps its weights (α = 1). Without a gradient on one side, α is R or 1/R.
+    In float32, logits agree to 1e-5 of the largest. In half precision each scaled weight is rounded once. `.grad` is
+    unchanged. Frozen weights are balanced as well, and stay frozen.
 
-    A channel without gradient on both sides keeps its weights (α = 1); without gradient on one side α is R or 1/R.
-    In float32 logits agree to 1e-5 of the largest; in half precision each scaled weight is rounded once.
-    `.grad` fields are left alone; frozen weights are balanced as well, and stay frozen.
+    Args:
+        loss_fn: Returns the scalar loss on the data to retain; called once.
+        ratio: R ≥ 1, the largest factor and the inverse of the smallest; the paper uses 100.
 
-    Raises ValueError, with nothing written: for a model without known symmetries (`NoSymmetry`, by name, with the
-    reason), a ratio below 1, a loss that is no finite scalar or does not depend on the pairs, non-finite gradients.
+    Raises:
+        ValueError: Nothing was written. The model has no known symmetries (`NoSymmetry`, with its name and the reason),
+            the ratio is below 1, the loss is not a finite scalar or does not depend on the pairs, or gradients are not
+            finite.
     """
     check_ratio(ratio)
     pairs = scale_pairs(model)
@@ -83,7 +88,7 @@ def sib_(model: nn.Module, loss_fn: Callable[[], Tensor], ratio: float = 100.0) 
         clipped = (alpha == ratio) | (alpha == 1 / ratio)
         totals = torch.stack([before.sum(), after.sum()]).sqrt()
         if not totals[0].isfinite():
-            raise ValueError("sib: the gradients of the loss are not finite; nothing was written")
+            raise ValueError("sib: the gradients of the loss are not finite; no weight was changed")
         for pair, each in zip(pairs, alphas, strict=True):
             scale_(pair, each)
     names: dict[Tensor, str] = {parameter: name for name, parameter in model.named_parameters()}
@@ -108,7 +113,7 @@ def scale_(pair: ScalePair, alpha: Tensor) -> None:
 
 
 def _gradients(weights: list[Tensor], loss_fn: Callable[[], Tensor]) -> tuple[Tensor, ...]:
-    """Return the gradients of these weights alone; those that are frozen (a base under adapters) are asked for too."""
+    """Return the gradients of these weights only, including frozen ones (a base model under adapters)."""
     frozen = [weight for weight in weights if not weight.requires_grad]
     try:
         for weight in frozen:
@@ -127,7 +132,7 @@ def _gradients(weights: list[Tensor], loss_fn: Callable[[], Tensor]) -> tuple[Te
 
 
 def _norms(pair: ScalePair, gradients: dict[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-    """‖g_div‖ and ‖g_mul‖ of each channel, (channels,), in float32 at least."""
+    """Return ‖g_div‖ and ‖g_mul‖ of each channel, (channels,), in float32 at least."""
     norm, precise = torch.linalg.vector_norm, torch.promote_types(pair.div.weight.dtype, torch.float32)
     div = norm(pair.rows(gradients[pair.div.weight]), dim=1, dtype=precise)
     if pair.div.bias is not None:
@@ -142,10 +147,11 @@ def _norms(pair: ScalePair, gradients: dict[Tensor, Tensor]) -> tuple[Tensor, Te
 class Sib(Intervention):
     """Balance a language model's scale-symmetric pairs by the gradients of the retain loss (the SIB paper).
 
-    ratio: R ≥ 1, by which a channel is scaled at most; the paper has 100.
+    ratio: R ≥ 1, the largest factor of a channel; the paper uses 100.
 
-    Applied once, at the start, unless a schedule says otherwise. The loss is `Learner.retain`, or the training loss
-    where there is none. Optimizer state of what was written is zeroed in place, followers := online (uniform).
+    Without a schedule it is applied once, at the start. The loss is `Learner.retain`, or the training loss if there is
+    none. The contract is `uniform`: the optimizer state of the rewritten entries is zeroed, followers := online
+    network.
     """
 
     at_start = True
@@ -155,7 +161,7 @@ class Sib(Intervention):
         self.ratio = ratio
 
     def concerns(self, learner: Learner) -> bool:
-        """Return whether the architecture is one that may have scale symmetries."""
+        """Return whether the architecture may have scale symmetries."""
         return may_have_pairs(learner.module)
 
     def attach(self, learner: Learner) -> None:
@@ -175,7 +181,7 @@ class Sib(Intervention):
 
 
 def _masks(model: nn.Module) -> dict[str, Tensor]:
-    """Which entries were written, of fused weights: the rows of the values alone."""
+    """Return which entries of fused weights were written: the rows of the values only."""
     names: dict[Tensor, str] = {parameter: name for name, parameter in model.named_parameters()}
     masks = {}
     for pair in scale_pairs(model):

@@ -1,26 +1,26 @@
-"""SNR, self-normalized resets (Farias & Jozefiak 2024, "Self-normalized resets for plasticity in continual learning").
+"""Self-normalized resets (SNR) reinitialise units that are silent for longer than is usual for them.
 
-    a_i ← 0 if unit i fired, else a_i + 1;   drawn anew where P(A_i ≥ a_i) ≤ η
+    a_i ← 0 if unit i fired, else a_i + 1;   reinitialised if P(A_i ≥ a_i) ≤ η
 
-A_i is how long unit i is silent between two firings, in updates: what is usual for one unit is alarming in another.
-A unit fires at an update where |h| > 1e-3 (Lillo & Cheney, Table E10) on *any* sample of the batch (at any place of a
-convolution), as in Farias & Jozefiak's released code: silence is silence on the whole batch.
-
-The distribution is the histogram of the unit's last 1000 silences (Lillo & Cheney: window), with one imagined silence
-of 1000 updates among them:
+A_i is the time, in updates, that unit i is silent between two firings. The threshold is relative to each unit. A unit
+fires at an update if |h| > 1e-3 (Lillo & Cheney, Table E10) on *any* sample of the batch (at any position of a
+convolution), as in the released code of Farias & Jozefiak. The distribution is the histogram of the unit's last 1000
+silences (`window` in Lillo & Cheney), with one additional silence of 1000 updates:
 
     P(A ≥ a) = (#{A_k ≥ a} + [a ≤ 1000]) / (#A_k + 1)
 
-So a unit of which little is known is not drawn anew at once (it takes 1/η − 1 firings before that can happen), and one
-that is silent for longer than the window always is, even if it never fired; the released code bounds silence too. A
-unit drawn anew starts without a history.
+A unit with a short history is therefore not reinitialised at once; it must fire 1/η − 1 times first. A unit that is
+silent for longer than the window always is, even if it never fired. The released code also bounds silence. A
+reinitialised unit starts without a history. Units are reinitialised as by ReDo: new incoming weights, bias and outgoing
+weights 0, normalisation as at initialisation.
 
-It is drawn anew as by ReDo: incoming weights fresh, bias and outgoing weights 0, normalisation as at the start. The
-slots of the rewritten entries are zeroed; step counters and target networks are kept, for the reasons in cbp.py.
+Source: Farias & Jozefiak 2024, "Self-normalized resets for plasticity in continual learning".
 
-Cost per look: one forward pass on the recent inputs (`Learner.last_inputs`) and a few operations on a number for each
-unit; on a GPU the host waits once to learn whether any unit is due. Where one is, one draw of the network's parameters
-and a pass over the layers around it. Memory: 4 kB for each unit.
+Resets: optimizer slots of the rewritten entries. Step counters and target networks are kept, for the reasons in cbp.py.
+
+Cost: at each look one forward pass on the recent inputs (`Learner.last_inputs`) and a few operations on one number for
+each unit. On a GPU the host waits once to learn whether any unit is to be reset. If so, one draw of the network's
+parameters and a pass over the layers around the units. Memory: 4 kB for each unit.
 """
 
 from collections.abc import Mapping
@@ -38,11 +38,11 @@ FIRED = 1e-3  # |h| above this (Lillo & Cheney, Table E10)
 
 @interventions.register("snr")
 class SelfNormalizedResets(Replacement):
-    """Draw units anew that are silent for longer than they ever are (Farias & Jozefiak 2024).
+    """Reinitialise units that are silent for longer than is usual for them (Farias & Jozefiak 2024).
 
-    eta: η, the probability at which a silence is too long, in [1/(window + 1), 1); Lillo & Cheney have 1e-3, 3e-3 and
-    1e-2. window: silences that are remembered for each unit, and the longest one in updates, from 1 to 30,000.
-    period: look at the units at every so many updates, ≥ 1; time is then counted in looks.
+    eta: η, the probability at which a silence is too long, in [1/(window + 1), 1); Lillo & Cheney use 1e-3, 3e-3 and
+    1e-2. window: number of silences remembered for each unit, and the longest one in updates, from 1 to 30,000. period:
+    updates between two looks at the units, ≥ 1; time is then counted in looks.
     """
 
     words = "of units that are silent for unusually long: incoming re-drawn, bias and outgoing 0"
@@ -83,7 +83,7 @@ class SelfNormalizedResets(Replacement):
         return masks
 
     def _late(self, state: dict[str, Tensor], fired: Tensor) -> Tensor:
-        """Take in which units fired; the mask of those that are silent for too long."""
+        """Update the state by one look, and return the mask of the units that have been silent for too long."""
         silent, known, histogram = state["silent"], state["known"], state["histogram"]
         ended, length = fired.unsqueeze(-1), silent.unsqueeze(-1)
         place = known.remainder(self.window).unsqueeze(-1)

@@ -1,19 +1,20 @@
-"""Soft shrink & perturb (Juliani & Ash 2024, "A study of plasticity loss in on-policy deep reinforcement learning",
-arXiv 2405.19153), and a soft reset at a constant rate.
+"""Soft shrink & perturb moves every parameter toward a new draw by a tiny share after every update.
 
-    θ ← (1 − ε)·θ + ε·θ_fresh   after every update
+    θ ← (1 − ε)·θ + ε·θ_fresh
 
-θ_fresh is a new draw of the initial parameters, another one after every update, as in the released code
-(awjuliani/deep-rl-plasticity, algos/ppo/model.py; shrink 0.999999, perturb 0.000001). It resets nothing: the
-optimizer's state is kept, and target networks follow as they always do.
+θ_fresh is a new draw of the initial parameters after every update. `toward=initial` uses θ₀ instead. This is the drift
+of soft resets (Galashov et al. 2024, "Non-stationary learning of neural networks with automatic soft parameter reset",
+arXiv:2411.04034), θ ← γ·θ + (1 − γ)·θ₀, with a constant γ = 1 − ε. They fit γ before every update on the batch of that
+update, and scale its learning rate by it. A hook has no moment before the gradient of that batch, so the fitted form is
+not available.
 
-`toward=initial` goes to θ₀ instead: that is the drift of soft resets (Galashov et al. 2024, "Non-stationary learning of
-neural networks with automatic soft parameter reset", arXiv 2411.04034), θ ← γ·θ + (1 − γ)·θ₀, at a constant γ = 1 − ε.
-Their γ is fitted before every update, on the batch that the update then learns from, and scales its step size; no
-moment of a hook comes before the gradient of that batch, so the fitted form is not here.
+Source: Juliani & Ash 2024, "A study of plasticity loss in on-policy deep reinforcement learning", arXiv:2405.19153, and
+its released code (awjuliani/deep-rl-plasticity, algos/ppo/model.py; shrink 0.999999, perturb 0.000001).
 
-Cost: one pass over the parameters per update; with `toward=fresh` one draw of all of them besides, which takes longer
-than the update itself where the initialisation is orthogonal.
+Resets: nothing. The optimizer's state is kept, and target networks follow as usual.
+
+Cost: one pass over the parameters per update. `toward=fresh` also draws all of them, which takes longer than the update
+itself if the initialisation is orthogonal.
 """
 
 from typing import Literal
@@ -26,9 +27,9 @@ from .base import Intervention, interventions
 
 @interventions.register("soft_snp")
 class SoftShrinkPerturb(Intervention):
-    """Shrink every parameter toward a new draw by a tiny share, after every update (Juliani & Ash 2024).
+    """Move every parameter toward a new draw by a tiny share after every update (Juliani & Ash 2024).
 
-    epsilon: ε in [0, 1], the share; the paper's is 1e-6. toward: `fresh`, a new draw at every update, or `initial`, the
+    epsilon: ε in [0, 1], the share; the paper uses 1e-6. toward: `fresh`, a new draw at every update, or `initial`, the
     step-0 values.
     """
 

@@ -1,19 +1,21 @@
-"""Spectral regularisation (Lewandowski et al. 2024, "Learning continually by spectral regularization", arXiv
-2406.06811).
+"""Spectral regularisation keeps the largest singular value of every layer near 1 and biases near 0.
 
     L ← L + λ·Σ_l [(σ₁(W_l)ᵏ − 1)² + ‖b_l‖²ᵏ]   over layers, k = 2
         + λ·Σ_i [(γ_iᵏ − 1)² + β_i²ᵏ]           over the gains γ and shifts β of normalisation layers
 
-keeps the largest singular value σ₁ of every layer near 1, hidden and output layers alike, and biases near 0. A kernel
-is the matrix (C_out, C_in·k_h·k_w). A normalisation's gains are a diagonal matrix, of which every entry is taken, since
-a largest one has no gradient for the others. Each part of a fused layer, and each member of a stack, is a matrix of its
-own.
+It covers hidden and output layers. A kernel is the matrix (C_out, C_in·k_h·k_w). The gains of a normalisation are a
+diagonal matrix. All of its entries are penalised, since the largest one has no gradient for the others. Each part of a
+fused layer, and each member of a stack, is a matrix of its own.
 
-σ₁ = ‖Wv‖ after one step of the power iteration at every loss, v ← WᵀWv/‖WᵀWv‖, one being what the paper takes; the
-gradient takes v for a constant. It begins ten steps on from equal entries, so that nothing is drawn. Of a zero matrix
-it stays as it is.
+σ₁ = ‖Wv‖ after one step of the power iteration at every loss, v ← WᵀWv/‖WᵀWv‖, as in the paper. The gradient treats v
+as a constant. The iteration starts with ten steps from equal entries, so that no random number is drawn. For a zero
+matrix v does not change.
 
-It resets nothing. Cost: three products of a matrix and a vector for each matrix and update; a vector for each matrix.
+Source: Lewandowski et al. 2024, "Learning continually by spectral regularization", arXiv:2406.06811.
+
+Resets: nothing.
+
+Cost: three matrix–vector products and one stored vector for each matrix, at every update.
 """
 
 from typing import Any
@@ -33,10 +35,10 @@ STAY = 1e-15  # of v in its next direction: nothing, but where W is zero
 
 @interventions.register("spectral")
 class Spectral(Intervention):
-    """Penalty strength·Σ[(σ₁(W)^power − 1)² + ‖b‖^(2·power)] on all layers (Lewandowski et al. 2024).
+    """Penalise Σ[(σ₁(W)^power − 1)² + ‖b‖^(2·power)] of all layers (Lewandowski et al. 2024).
 
-    strength: λ ≥ 0; 1e-4 is usual. power: k ≥ 1; the paper's is 2: the larger, the more large singular values cost.
-    Parameters that belong to neither a layer nor a normalisation are left alone, and so is what is not trained.
+    strength: λ ≥ 0; 1e-4 is usual. power: k ≥ 1; the paper uses 2. A larger power penalises large singular values more.
+    Parameters outside layers and normalisations, and parameters that are not trained, are unchanged.
     """
 
     def __init__(self, strength: float = 1e-4, power: int = 2) -> None:
@@ -91,8 +93,10 @@ class Spectral(Intervention):
 
 
 def _trained(learner: Learner) -> dict[str, tuple[Layer, Tensor]]:
-    """Return the trained layers by identity, each with its matrix (rows, columns), or its matrices: of a fused layer
-    (parts, rows, columns), of a stack (members, …); a tied weight once."""
+    """Return the trained layers by identity, each with its matrix (rows, columns); a tied weight occurs once.
+
+    A fused layer has several matrices, (parts, rows, columns), and so has a stack, (members, …).
+    """
     layers = {layer.weight: layer for layer in learner.layers if layer.weight.requires_grad}
     found = {}
     for weight, layer in layers.items():
@@ -102,7 +106,7 @@ def _trained(learner: Learner) -> dict[str, tuple[Layer, Tensor]]:
 
 
 def _in_parts(values: Tensor, axis: int, layer: Layer) -> Tensor:
-    """Return values of a fused layer's outputs, which lie along an axis, by part."""
+    """Return the values of a fused layer's outputs, which lie along an axis, by part."""
     return values if layer.split == 1 else values.unflatten(axis, (layer.split, -1))
 
 
@@ -115,7 +119,7 @@ def _product(matrices: Tensor, vectors: Tensor) -> Tensor:
 
 @torch.no_grad()
 def _step_(matrices: Tensor, vectors: Tensor) -> Tensor:
-    """Take one step of the power iteration in place, v ← WᵀWv at length 1; return a copy, which no later one moves."""
+    """Make one step of the power iteration in place, v ← WᵀWv at length 1, and return a copy that later steps keep."""
     image = _product(matrices.mT, _product(matrices, vectors))
     image.add_(vectors, alpha=STAY)
     image.div_(torch.linalg.vector_norm(image, dim=-1, keepdim=True))

@@ -1,11 +1,17 @@
-"""Another activation in a living network (Lillo & Cheney 2025, arXiv 2509.22562, name the function by
-which its units are activated as a cause of lost plasticity, and as a cure).
+"""Swapping the activation of a network during training, with its weights unchanged.
 
     φ ← φ′  in every layer of hidden units;  θ and the optimizer's state stay
 
-Target networks get the same activation. Parameters that the new one brings (`prelu`, `rational`) start at its defaults
-and join the optimizer, those of the old one leave. The network is another function from then on: what is recorded of
-it is captured anew. Cost: none.
+Target networks get the same activation. Parameters of the new activation (`prelu`, `rational`) start at its defaults
+and join the optimizer; those of the old one leave it. The network computes another function afterwards, and recordings
+of it are captured again.
+
+Source: Lillo & Cheney 2025, arXiv:2509.22562, who identify the activation as a cause of lost plasticity and as a
+remedy.
+
+Resets: nothing.
+
+Cost: none.
 """
 
 from torch import Tensor, nn
@@ -22,17 +28,17 @@ WIDTH = 12  # of a layer by which an activation is asked whether it keeps widths
 class Swap(Intervention):
     """Give all hidden units another activation: `swap(activation=leaky_relu(negative_slope=0.6))`.
 
-    activation: its text, as for `--activation`. It must have one feature for each pre-activation, as the old one must:
-        with crelu, deep_fourier or swiglu the layers have other shapes, and a network keeps what it began with.
+    activation: Its text, as for `--activation`. The old and the new one must have one feature for each pre-activation.
+        With crelu, deep_fourier or swiglu the layers have other shapes, so these must be chosen at the start.
 
-    Units keep their names; weights stay as they are, without regard to the new one's gain. Heads that plasticity
-    injection froze keep their activation.
+    Units keep their names. Weights are not adapted to the gain of the new activation. Heads that plasticity injection
+    froze keep their activation.
     """
 
     def __init__(self, activation: str) -> None:
         units = Units(activation)
         if units.preactivations(WIDTH) != units.features(WIDTH):
-            raise ValueError(f"swap: {_OTHER_WIDTHS.format(activation)}: choose it at the start")
+            raise ValueError(f"swap: {_OTHER_WIDTHS.format(activation)}; choose it at the start with --activation")
         self.activation = activation
 
     def concerns(self, learner: Learner) -> bool:
@@ -46,11 +52,11 @@ class Swap(Intervention):
             old = learner.module.get_submodule(unit)
             kind = type(old).__name__
             if not is_activation(old):
-                raise ValueError(f"swap: '{unit}' is no activation module that could be replaced, but a {kind}")
+                raise ValueError(f"swap: '{unit}' is a {kind}, not an activation module, and cannot be replaced")
             if isinstance(old, Activation) and old.preactivations(WIDTH) != old.features(WIDTH):
-                raise ValueError(f"swap: {_OTHER_WIDTHS.format(kind)}: '{unit}' cannot become {self.activation}")
+                raise ValueError(f"swap: {_OTHER_WIDTHS.format(kind)}, so '{unit}' cannot become {self.activation}")
             if _before(learner, learner.module, unit) is None:
-                raise ValueError(f"swap: '{unit}' has no layer before it: name it in the wiring")
+                raise ValueError(f"swap: '{unit}' has no known layer before it; name it in the wiring")
 
     def contract(self, learner: Learner) -> dict[str, str]:
         terms = {
@@ -94,7 +100,7 @@ class Swap(Intervention):
         return [f"{u}.{name}" for u in learner.units for name, _ in learner.module.get_submodule(u).named_parameters()]
 
     def _replace(self, module: nn.Module, learner: Learner) -> None:
-        """Put new activations into the learner's module or a follower, wherever the old ones are."""
+        """Put new activations into the learner's module or a follower in place of the old ones."""
         factories: dict[int, Units] = {}  # one for all layers, which may share a slope
         new: dict[nn.Module, nn.Module] = {}
         for unit in learner.units:
@@ -113,16 +119,16 @@ class Swap(Intervention):
 
 
 def _before(learner: Learner, module: nn.Module, unit: str) -> nn.Module | None:
-    """Return the layer of the learner's module, or of a follower, whose outputs pass through these units."""
+    """Return the layer of the learner's module or of a follower whose outputs pass through these units."""
     wires = learner.wiring.get(unit)
     return module.get_submodule(wires.incoming[0]) if wires and wires.incoming else layer_before(module, unit)
 
 
 def _place(layer: nn.Module, weight: Tensor) -> tuple[int, int, int]:
-    """Members, width and axis of the units behind a layer."""
+    """Return members, width and axis of the units behind a layer."""
     stacked = isinstance(layer, STACKED)
     places = weight.ndim - 2 - stacked if isinstance(layer, CONV) else 0
     return len(weight) if stacked else 0, weight.shape[int(stacked)], -1 - places
 
 
-_OTHER_WIDTHS = "{} makes of pre-activations another number of features"
+_OTHER_WIDTHS = "{} changes the number of features"

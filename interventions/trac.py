@@ -1,20 +1,24 @@
-"""TRAC, a parameter-free wrapper of an optimizer (Muppidi et al. 2024, "Fast TRAC: A Parameter-Free Optimizer for
-Lifelong Reinforcement Learning", arXiv 2405.16642, Algorithms 1 and 2).
+"""TRAC scales the total movement of the parameters by how much it has helped, without a hyperparameter to tune.
 
     h ← ⟨g, δ⟩,   δ ← δ + Δ                              δ: the sum of the base optimizer's steps Δ
     v_j ← β_j²·v_j + h²,   σ_j ← β_j·σ_j − h              for β_j = .9, .99, …, .999999
     S = max(0, Σ_j ε·erfi(σ_j / (√2·√v_j + ε)) / erfi(1/√2))
     θ ← θ_ref + S·δ
 
-θ_ref is where the parameters were when the hook began: training moves away from there only as far as it has paid to,
-and comes back where it has not. The base optimizer is the learner's own, momentum and weight decay included.
+θ_ref are the parameters when the hook began. Training moves away from them only as far as the movement has helped, and
+returns if it has not. The base optimizer is the learner's own, including momentum and weight decay.
 
-The printed δ is the sum of all steps. The released code (ComputationalRobotics/TRAC, trac_optimizer/trac.py) keeps no
-such sum but takes (θ − θ_ref)/(S + ε), which shrinks it by S/(S + ε) at every step, and forgets it where S is 0
+Source: Muppidi et al. 2024, "Fast TRAC: A Parameter-Free Optimizer for Lifelong Reinforcement Learning",
+arXiv:2405.16642, Algorithms 1 and 2.
+
+Resets: nothing. Do not combine it with hooks that rewrite weights: they move θ but not δ, so the next update undoes
+their change.
+
+Cost: θ_ref and δ for every parameter, and four passes over these, θ and the gradient per update.
+
+Released code: the printed δ is the sum of all steps. ComputationalRobotics/TRAC, trac_optimizer/trac.py, keeps no such
+sum but uses (θ − θ_ref)/(S + ε), which shrinks it by S/(S + ε) at every step, and loses it if S is 0
 (`variant=as_released`). Both begin with σ_j = 1e-8.
-
-It resets nothing. What rewrites weights by another hook moves θ and not δ, and is undone by the next update: the two do
-not go together. Cost: θ_ref and δ for every parameter, and four passes over these, θ and the gradient per update.
 """
 
 from functools import cache
@@ -36,8 +40,8 @@ LARGEST = 8.0  # erfi(8) = 4e26: S is then 1e18, far beyond any step that could 
 def erfi(x: Tensor) -> Tensor:
     """Return the imaginary error function −i·erf(ix) of real numbers of any shape, in double precision.
 
-    All terms of its series 2/√π·Σ x^(2n+1)/(n!·(2n+1)) have the sign of x, so that nothing cancels. Numbers beyond ±8
-    are taken for ±8.
+    All terms of its series 2/√π·Σ x^(2n+1)/(n!·(2n+1)) have the sign of x, so nothing cancels. Numbers are clipped to
+    ±8.
     """
     x = x.double().clamp(-LARGEST, LARGEST)
     powers, divisors = _series(x.device)
@@ -64,10 +68,10 @@ ERFI_OF_ONE = float(erfi(torch.tensor(0.5**0.5)))  # erfi(1/√2)
 
 @interventions.register("trac")
 class TRAC(Intervention):
-    """Scale the way from where training began by what has paid so far (Muppidi et al. 2024).
+    """Scale the movement away from the initial parameters by how much it has helped so far (Muppidi et al. 2024).
 
-    epsilon: ε > 0, the scale at which it begins (1e-8). variant: whether δ is the sum of all steps (`paper`) or found
-    from θ (`as_released`). The network's parameters are one vector, in a stack one for each member.
+    epsilon: ε > 0, the initial scale (1e-8). variant: whether δ is the sum of all steps (`paper`) or computed from θ
+    (`as_released`). The network's parameters are one vector, in a stack one for each member.
     """
 
     def __init__(self, epsilon: float = 1e-8, variant: Variant = "paper") -> None:
@@ -82,7 +86,7 @@ class TRAC(Intervention):
 
     def attach(self, learner: Learner) -> None:
         if learner.optimizer is None:
-            raise ValueError(f"trac: '{learner.name}' has no optimizer whose steps could be scaled")
+            raise ValueError(f"trac: '{learner.name}' has no optimizer, whose steps TRAC scales")
 
     @torch.no_grad()
     def before_update(self, learner: Learner) -> None:
@@ -110,7 +114,7 @@ class TRAC(Intervention):
     @torch.no_grad()
     def after_update(self, learner: Learner) -> None:
         if (before := self._before.pop(learner.name, None)) is None:
-            raise RuntimeError("trac: the training loop calls before_update(learner) before every optimizer step, too")
+            raise RuntimeError("trac: the training loop must call before_update(learner) before every optimizer step")
         moving, scale = before
         reference, sums = self._reference[learner.name], self._sum[learner.name]
         fitted = _Fitted(scale)
@@ -119,7 +123,7 @@ class TRAC(Intervention):
             torch.addcmul(reference[key], total, fitted(parameter), out=parameter.data)
 
     def _scales_of(self, learner: Learner) -> dict[str, Tensor]:
-        """Return v and σ, (networks, 6), and S, (networks,): one network, or the members of a stack."""
+        """Return v and σ, (networks, 6), and S, (networks,): for one network, or for the members of a stack."""
         if learner.name not in self._scales:
             networks, device = max(1, members_of(learner)), next(learner.module.parameters()).device
             zeros = torch.zeros(networks, len(BETAS), dtype=torch.float64, device=device)
@@ -141,7 +145,7 @@ class TRAC(Intervention):
         return torch.mul(grown, self.epsilon / ERFI_OF_ONE, out=scales["scale"]).clamp_(min=0)
 
     def numbers(self, learner: Learner) -> dict[str, Tensor]:
-        """Return S, the scale of the way from where training began."""
+        """Return S, the scale of the movement away from the initial parameters."""
         scale = self._scales_of(learner)["scale"]
         return {"trac_scale": scale if len(scale) > 1 else scale[0]}
 
@@ -158,8 +162,10 @@ class TRAC(Intervention):
 
 
 class _Fitted:
-    """A number for each network, (networks,), broadcastable to a parameter of its type; their mean for a parameter that
-    members of a stack share."""
+    """One number for each network, broadcastable to a parameter; the mean of them if members of a stack share it.
+
+    each: the numbers, (networks,).
+    """
 
     def __init__(self, each: Tensor) -> None:
         self.each = each

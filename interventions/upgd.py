@@ -1,22 +1,26 @@
-"""UPGD, utility-based perturbed gradient descent (Elsayed & Mahmood 2024, "Addressing loss of plasticity and
-catastrophic forgetting in continual learning").
+"""UPGD protects useful weights from updates and perturbs the others with noise.
 
-    U ← β·U + (1 − β)·(−g∘θ)                    utility: first order of how much the loss grows if θ_i is set to 0
+    U ← β·U + (1 − β)·(−g∘θ)                    utility: first-order increase of the loss if θ_i is set to 0
     Ū = σ(Û / max Û),   Û = U / (1 − βᵗ)        scaled by the largest utility in the network
     θ ← θ + (1 − Ū)∘(Δ + η·ξ),   ξ ~ N(0, s²)   where the optimizer's update is Δ and its learning rate η
 
-Useful weights are protected from the update and from noise, useless ones are perturbed. With plain SGD, Δ = −η·g, this
-is the paper's Algorithm 1 (its "global" first-order form). The released code, mohmdelsayed/upgd,
-core/optim/weight_upgd/first_order.py, divides Û by the largest *uncorrected* average, max U (`variant=as_released`):
-after t updates its argument of σ is 1/(1 − βᵗ) times as large, 1,000 times at first for β = 0.999, 1.6 times after
-1,000 updates, so that until then weights are all but fixed or all but free. With another optimizer than SGD it is what
-that optimizer would do (weight decay and momentum included), protected: AdaUPGD's idea, where the paper has no
-equation. The utility is of the gradient that the optimizer is given: penalties included, clipped where the agent clips
-it. Each member of a stack has a largest utility and noise of its own. Where none is above 0, weights of negative
-utility are not protected at all (the released code divides by a negative number there, which protects the useless).
+With plain SGD, Δ = −η·g, this is Algorithm 1 of the paper in its "global" first-order form. Another optimizer's update,
+including weight decay and momentum, is protected in the same way, as in AdaUPGD, for which the paper has no equation.
+The gradient is the one given to the optimizer: it includes penalties, and is clipped if the agent clips it. Each member
+of a stack has its own largest utility and noise. If no utility is above 0, weights of negative utility are not
+protected at all.
 
-It resets nothing. Cost: one tensor for every parameter, a copy of the parameters, noise for each, and about six passes
-over them per update.
+Source: Elsayed & Mahmood 2024, "Addressing loss of plasticity and catastrophic forgetting in continual learning".
+
+Resets: nothing.
+
+Cost: one tensor for every parameter, a copy of the parameters, noise for each, and about six passes over them per
+update.
+
+Released code: mohmdelsayed/upgd, core/optim/weight_upgd/first_order.py, divides Û by the largest *uncorrected* average,
+max U (`variant=as_released`). After t updates its argument of σ is 1/(1 − βᵗ) times as large, for β = 0.999 1,000 times
+at first and 1.6 times after 1,000 updates. Until then weights are almost fixed or almost free. If no utility is above
+0, it divides by a negative number, which protects the useless weights.
 """
 
 from typing import Any
@@ -34,9 +38,9 @@ class UPGD(Intervention):
     """Protect useful weights from updates and perturb the others (Elsayed & Mahmood 2024).
 
     beta: β in [0, 1) of the utility's moving average, per update. sigma: standard deviation s ≥ 0 of the noise, in
-    units of the gradient; 0: no noise. variant: what utilities are scaled by, the largest after the correction for
-    the first steps (`paper`) or before it (`as_released`). Parameters without a gradient (another task's) are left
-    alone.
+    units of the gradient; 0: no noise. variant: whether utilities are divided by the largest one after the bias
+    correction (`paper`) or before it (`as_released`). Parameters without a gradient (those of another task) are
+    unchanged.
     """
 
     def __init__(self, beta: float = 0.999, sigma: float = 0.001, variant: Variant = "paper") -> None:
@@ -52,7 +56,7 @@ class UPGD(Intervention):
 
     def attach(self, learner: Learner) -> None:
         if learner.optimizer is None:
-            raise ValueError(f"upgd: '{learner.name}' has no optimizer whose updates could be protected")
+            raise ValueError(f"upgd: '{learner.name}' has no optimizer, whose updates UPGD modifies")
 
     @torch.no_grad()
     def before_update(self, learner: Learner) -> None:
@@ -73,7 +77,7 @@ class UPGD(Intervention):
     @torch.no_grad()
     def after_update(self, learner: Learner) -> None:
         if (before := self._before.pop(learner.name, None)) is None:
-            raise RuntimeError("upgd: the training loop calls before_update(learner) before every optimizer step, too")
+            raise RuntimeError("upgd: the training loop must call before_update(learner) before every optimizer step")
         assert learner.optimizer is not None
         rates = {p: group["lr"] for group in learner.optimizer.param_groups for p in group["params"]}
         utility, steps = self._utility[learner.name], self._steps[learner.name]

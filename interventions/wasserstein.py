@@ -1,15 +1,19 @@
-"""The Wasserstein initial regulariser (Lewandowski et al. 2024, "Learning continually by spectral regularization",
-arXiv 2406.06811v1; "Curvature explains loss of plasticity", arXiv 2312.00246).
+"""The Wasserstein regulariser keeps the distribution of a tensor's entries near that of its initial values.
 
-    L ← L + λ·Σ (sort θ − sort θ₀)²   over every entry of every parameter tensor, each sorted for itself
+    L ← L + λ·Σ (sort θ − sort θ₀)²   over every entry of every parameter tensor, each sorted separately
 
-keeps the distribution of a tensor's entries near that of its initial values, but leaves each entry free to go where
-another one came from: the squared 2-Wasserstein distance of the two, times the number of entries. It resets nothing.
+Each entry may move to the initial value of another. The sum is the squared 2-Wasserstein distance of the two
+distributions, times the number of entries. Each member of a stack has its own distribution.
 
-Released code differs in what it divides by: parseval_reg (wechu/parseval_reg, parseval_reg/agent.py) takes the mean
-over each tensor's entries, Juliani & Ash (awjuliani/deep-rl-plasticity, algos/ppo/trainer.py) the root of the sum over
-all. Each member of a stack has a distribution of its own. Cost: every parameter sorted once per update, and a sorted
-copy of θ₀.
+Source: Lewandowski et al. 2024, "Learning continually by spectral regularization", arXiv:2406.06811v1; "Curvature
+explains loss of plasticity", arXiv:2312.00246.
+
+Resets: nothing.
+
+Cost: every parameter is sorted once per update, and a sorted copy of θ₀ is stored.
+
+Released code differs in the normalisation: parseval_reg (wechu/parseval_reg, parseval_reg/agent.py) takes the mean over
+each tensor's entries, Juliani & Ash (awjuliani/deep-rl-plasticity, algos/ppo/trainer.py) the root of the sum over all.
 """
 
 from dataclasses import dataclass
@@ -29,10 +33,10 @@ INTEGERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}  # by bytes of an en
 
 @dataclass
 class Start:
-    """Step-0 values, all in one vector: a row for each network that a parameter belongs to, each sorted for itself.
+    """Step-0 values in one vector: a row for each network that a parameter belongs to, each sorted separately.
 
-    parts: begin and end of what is sorted at once, a long row or several short ones; for these, which row an entry
-    belongs to, (entries,).
+    parts: begin and end of what is sorted at once, a long row or several short ones; for short ones, the row that each
+    entry belongs to, (entries,).
     """
 
     values: Tensor
@@ -41,7 +45,7 @@ class Start:
 
 @interventions.register("wasserstein")
 class Wasserstein(Intervention):
-    """Penalty strength·Σ(sort θ − sort θ₀)² on every parameter (Lewandowski et al. 2024); strengths as of `l2_init`."""
+    """Penalise Σ(sort θ − sort θ₀)² of every parameter (Lewandowski et al. 2024); strengths as for `l2_init`."""
 
     def __init__(self, strength: float = 1e-3) -> None:
         if not 0.0 <= strength < float("inf"):
@@ -57,7 +61,7 @@ class Wasserstein(Intervention):
         return self.strength * torch.stack(terms).sum()
 
     def _start(self, learner: Learner) -> Start:
-        """Return the step-0 values sorted; sorted anew where a checkpoint or a new head replaced them."""
+        """Return the sorted step-0 values; they are sorted again if a checkpoint or a new head replaced them."""
         initial, known = self._starts.get(learner.name, ({}, None))
         if known is None or initial is not learner.initial:
             members = members_of(learner)
@@ -78,7 +82,7 @@ def _flat(values: list[Tensor]) -> Tensor:
 
 
 def _parts(lengths: list[int], device: torch.device) -> list[tuple[int, int, Tensor | None]]:
-    """Return what is sorted at once of rows of these lengths: a long one alone, short ones beside each other as one."""
+    """Return the parts of rows of these lengths that are sorted at once: a long row alone, short rows together."""
     parts: list[tuple[int, int, Tensor | None]] = []
     begin = 0
     for long, group in groupby(lengths, lambda length: length >= LONG):
@@ -93,7 +97,7 @@ def _parts(lengths: list[int], device: torch.device) -> list[tuple[int, int, Ten
 
 
 def _placed(start: Start, values: Tensor) -> Tensor:
-    """Return the entry of θ₀ that each entry of θ is compared with: the least of a row where that has its least."""
+    """Return the entry of θ₀ with which each entry of θ is compared: the one of the same rank in its row."""
     placed = torch.empty_like(values)
     for begin, end, of_row in start.parts:
         placed[begin:end].scatter_(0, _order(values[begin:end], of_row), start.values[begin:end])
@@ -101,10 +105,10 @@ def _placed(start: Start, values: Tensor) -> Tensor:
 
 
 def _order(values: Tensor, of_row: Tensor | None) -> Tensor:
-    """Return the indices that sort floating-point numbers (entries,), row by row: equal ones stay in their order.
+    """Return the indices that sort floating-point numbers (entries,), row by row, in a stable way.
 
-    Their bits are sorted, as integers: those of positive numbers have the order of the numbers; those of negative ones
-    the reverse, and get it by turning all bits but the sign.
+    Their bits are sorted as integers. Those of positive numbers have the order of the numbers. Those of negative
+    numbers have the reverse order, which is corrected by inverting all bits but the sign.
     """
     bits = values.view(INTEGERS[values.element_size()])
     turned = (bits >> (8 * values.element_size() - 1)) & torch.iinfo(bits.dtype).max

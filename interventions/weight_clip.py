@@ -1,14 +1,17 @@
-"""Weight clipping (Elsayed et al. 2024, "Weight clipping for deep continual and reinforcement learning").
+"""Weight clipping keeps weights and biases within a multiple of their initial range.
 
     θ ← clip(θ, −κ·s, κ·s)   after every update, for the weights and biases of a layer
 
-s is the bound of the uniform distribution that the layer's weights were drawn from; here it is max |θ₀| over the
-layer's weight at step 0 (of each member of a stack its own), which is that bound but for the luck of the draw, and
-stands for one where another distribution was used (the largest of n normal draws is √(2·ln n) standard deviations). A
-bias has the bound of its layer's weight: many start at zero. Normalisation layers and parameters outside layers are
-left alone.
+s is the bound of the uniform distribution from which the layer's weights were drawn. Here it is max |θ₀| over the
+layer's weight at step 0 (for each member of a stack), which is close to that bound, and replaces it if another
+distribution was used (the largest of n normal draws is √(2·ln n) standard deviations). A bias has the bound of its
+layer's weight, since many start at zero. Normalisation layers and parameters outside layers are unchanged.
 
-It resets nothing, the optimizer's slots included. Cost: one pass over the weights after every update.
+Source: Elsayed et al. 2024, "Weight clipping for deep continual and reinforcement learning".
+
+Resets: nothing, the optimizer's slots included.
+
+Cost: one pass over the weights after every update.
 """
 
 import torch
@@ -23,7 +26,7 @@ from .base import Intervention, interventions
 class WeightClip(Intervention):
     """Keep every weight and bias of the scope within ±kappa times its layer's initial bound (Elsayed et al. 2024).
 
-    kappa: κ > 0; the paper sweeps 1 … 5. From 1 on nothing is clipped at the start, but biases may be.
+    kappa: κ > 0; the paper sweeps 1 … 5. From 1 on no weight is clipped at the start, but biases may be.
     """
 
     def __init__(self, kappa: float = 2.0, scope: Scope = "all") -> None:
@@ -35,7 +38,7 @@ class WeightClip(Intervention):
     def attach(self, learner: Learner) -> None:
         for layer in learner.select(self.scope):
             if not self._bounds(learner, layer).all():
-                raise ValueError(f"weight_clip: '{layer.name}' starts at zero and has no bound: leave it out (scope=)")
+                raise ValueError(f"weight_clip: '{layer.name}' starts at zero and has no bound; exclude it with scope=")
 
     @torch.no_grad()
     def after_update(self, learner: Learner) -> None:

@@ -1,4 +1,4 @@
-"""What can be measured on a network or on a set of runs: pure functions that change nothing."""
+"""Metrics of a network or of a set of runs: pure functions without side effects."""
 
 from ..networks.recording import record
 from ..networks.scale import isometry_scale

@@ -1,8 +1,8 @@
-"""The balance of two consecutive linear maps (the λ-balanced paper, "From Lazy to Rich: Exact Learning Dynamics in Deep
-Linear Networks", Section 3): W2ᵀW2 − W1W1ᵀ = λI, which gradient flow conserves.
+"""The balance of two consecutive linear maps, W2ᵀW2 − W1W1ᵀ = λI, which gradient flow conserves.
 
-A bias of the first map is one more column of W1: only with it the difference is conserved. Accumulated in float64.
-NaN and infinity in the weights come out as NaN or infinity.
+Source: the λ-balanced paper, "From Lazy to Rich: Exact Learning Dynamics in Deep Linear Networks", Section 3. A bias of
+the first map is one more column of W1, without which the difference is not conserved. Values are accumulated in
+float64. NaN or infinity in the weights gives NaN or infinity.
 """
 
 import torch
@@ -15,11 +15,14 @@ Map = Tensor | nn.Module
 
 @torch.no_grad()
 def lambda_balance(first: Map, second: Map, bias: Tensor | None = None) -> float:
-    """Return λ̂ = tr(W2ᵀW2 − W1W1ᵀ − bbᵀ)/h, the multiple of I that is nearest to the difference,
-    in units of squared weights.
+    """Return λ̂ = tr(W2ᵀW2 − W1W1ᵀ − bbᵀ)/h, the multiple of I nearest to the difference, in units of squared weights.
 
-    first, second: W1 (h, i) and W2 (o, h), matrices or Linear layers. bias: b (h,) of `first`, where that is a matrix;
-    a layer has its own. Raises ValueError for shapes that do not fit.
+    Args:
+        first, second: W1 (h, i) and W2 (o, h), matrices or Linear layers.
+        bias: b (h,) of `first` if that is a matrix. A layer has its own.
+
+    Raises:
+        ValueError: The shapes do not fit.
     """
     w1, w2, b = _matrices(first, second, bias)
     return float((w2.square().sum() - w1.square().sum() - b.square().sum()) / len(w1))
@@ -27,10 +30,10 @@ def lambda_balance(first: Map, second: Map, bias: Tensor | None = None) -> float
 
 @torch.no_grad()
 def lambda_residual(first: Map, second: Map, lam: float | None = None, bias: Tensor | None = None) -> float:
-    """Return ‖W2ᵀW2 − W1W1ᵀ − bbᵀ − λI‖_F, in [0, ∞): 0 where two directly consecutive maps are λ-balanced.
+    """Return ‖W2ᵀW2 − W1W1ᵀ − bbᵀ − λI‖_F, in [0, ∞): 0 if two directly consecutive maps are λ-balanced.
 
-    lam: λ; None: `lambda_balance`, for which the residual is least. All else as in `lambda_balance`. With an activation
-    between the maps only the diagonal is conserved, and can be set; what lies beside it counts here all the same.
+    lam: λ; by default `lambda_balance`, which minimises the residual. Other arguments are those of `lambda_balance`.
+    With an activation between the maps only the diagonal is conserved and can be set, but all entries count here.
     """
     w1, w2, b = _matrices(first, second, bias)
     lam = lambda_balance(first, second, bias) if lam is None else lam
@@ -39,7 +42,7 @@ def lambda_residual(first: Map, second: Map, lam: float | None = None, bias: Ten
 
 
 def _matrices(first: Map, second: Map, bias: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-    """W1, W2 and b (zero where there is none) in float64."""
+    """Return W1, W2 and b (zero if there is none) in float64."""
     if isinstance(first, nn.Module):
         bias = getattr(first, "bias", None) if bias is None else bias
     w1, w2 = (m.get_parameter("weight") if isinstance(m, nn.Module) else m for m in (first, second))
@@ -59,9 +62,11 @@ def nearest_lambda(pair: LinearPair) -> Tensor:
 
 @torch.no_grad()
 def deviation_of(pair: LinearPair) -> Tensor:
-    """Return the root mean square over the hidden units of a pair's deviation from λ̂I, (), or (members,): of all
-    entries in the row of a unit where the maps are directly consecutive, else of the diagonal alone, for nothing else
-    is conserved."""
+    """Return the root mean square over hidden units of a pair's deviation from λ̂I, (), or (members,).
+
+    If the maps are directly consecutive, it includes all entries in the row of a unit. Otherwise it includes only the
+    diagonal, since nothing else is conserved.
+    """
     if pair.between == "linear":
         w1, w2 = (matrix.double() for matrix in pair.matrices())
         off = w2.mT @ w2 - w1 @ w1.mT
@@ -74,7 +79,7 @@ def deviation_of(pair: LinearPair) -> Tensor:
 
 
 def _difference(pair: LinearPair) -> Tensor:
-    """‖W2[:, j]‖² − ‖W1[j]‖² − b[j]² of each hidden unit, (…, h)."""
+    """Return ‖W2[:, j]‖² − ‖W1[j]‖² − b[j]² of each hidden unit, (…, h)."""
     out = sum(w.double().square().sum(-2) for w in pair.second)
     rows = [torch.linalg.vector_norm(w, dim=-1, dtype=torch.float64) for w in pair.first]  # no copy in float64
     into = sum(row.square() for row in rows) + sum(b.double().square() for b in pair.bias)

@@ -1,7 +1,7 @@
-"""Churn: how far a network moved since it was last looked at, in its parameters and in what it says of the same inputs.
+"""Churn: how far the parameters and outputs of a network moved since the last measurement.
 
-Tang et al. 2025 (arXiv 2506.00592) look at the change by one update, on inputs that the update did not see. Here it is
-that between two measurements, on recent inputs, which needs no pass beside every update.
+Tang et al. 2025 (arXiv:2506.00592) measure the change by one update, on inputs that the update did not use. Here it is
+the change between two measurements, on recent inputs, which needs no additional pass per update.
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,8 @@ from torch.distributions import Distribution, kl_divergence
 def update_ratio(before: Iterable[Tensor], now: Iterable[Tensor]) -> Tensor:
     """Return ‖θ′ − θ‖/‖θ‖ of parameters before and now, several tensors (networks, size) → (networks,) float64.
 
-    It is in [0, ∞), and not finite where θ is zero."""
+    It is in [0, ∞), and not finite if θ is zero.
+    """
     pairs = [(new - old, old) for old, new in zip(before, now, strict=True)]
     moved, size = (
         torch.linalg.vector_norm(torch.stack([_norms(part) for part in parts]), dim=0)
@@ -32,9 +33,9 @@ def _norms(part: Tensor) -> Tensor:
 def policy_churn(before: Distribution | Tensor, now: Distribution | Tensor) -> Tensor:
     """Return the mean change of a policy over inputs, ().
 
-    Of distributions with one batch axis, (n,): the mean of KL(before ‖ now), in nats, in [0, ∞). Of the actions of a
-    deterministic policy, (n,): the share of inputs where another one is taken, in [0, 1] (Schaul et al. 2022, arXiv
-    2206.00730). Raises ValueError for one of each.
+    For distributions with one batch axis, (n,), it is the mean of KL(before ‖ now), in nats, in [0, ∞). For the actions
+    of a deterministic policy, (n,), it is the share of inputs with another action, in [0, 1] (Schaul et al. 2022,
+    arXiv:2206.00730). Raises ValueError if the two are of different kinds.
     """
     if isinstance(before, Tensor) and isinstance(now, Tensor):
         return (before != now).double().mean()

@@ -1,10 +1,10 @@
-"""Scores of a sequence of supervised tasks: accuracy kept, transferred, and reached while learning.
+"""Scores of a sequence of supervised tasks: accuracy retained, transferred, and reached while learning.
 
-`accuracies` is the matrix A[i, j]: accuracy on task j after training on task i, both counted from 0; A[−1] is what the
-network can do in the end. Only the entries that a formula names are read; others may be NaN.
+`accuracies` is the matrix A[i, j]: accuracy on task j after training on task i, both counted from 0. A[−1] is the
+accuracy at the end. Only the entries in a formula are read; others may be NaN.
 
-The field and the MoRAM paper call two things BWT that differ in sign: `backward_transfer` is the field's (negative:
-forgotten), `forgetting` the paper's eq. 10 (positive: forgotten, lower is better).
+Two numbers with opposite signs are called BWT. `backward_transfer` is the usual one (negative: forgotten), `forgetting`
+is eq. 10 of the MoRAM paper (positive: forgotten, lower is better).
 """
 
 from collections.abc import Sequence
@@ -16,57 +16,61 @@ Array = NDArray[np.float64]
 
 
 def average_accuracy(accuracies: ArrayLike) -> float:
-    """Return ACC_T = (1/T) Σ_j A[T, j] (Lillo & Cheney 2025, eq. 3). Of fewer tasks: pass `A[:t, :t]`."""
+    """Return ACC_T = (1/T) Σ_j A[T, j] (Lillo & Cheney 2025, eq. 3). For fewer tasks pass `A[:t, :t]`."""
     return float(_matrix(accuracies, "average_accuracy")[-1].mean())
 
 
 def backward_transfer(accuracies: ArrayLike) -> float:
-    """Return BWT_T = 1/(T − 1) Σ_{j<T} (A[T, j] − A[j, j]) (Lillo & Cheney, B.6); negative: forgotten.
-    NaN for one task."""
+    """Return BWT_T = 1/(T − 1) Σ_{j<T} (A[T, j] − A[j, j]) (Lillo & Cheney, B.6).
+
+    Negative: forgotten. NaN for one task.
+    """
     A = _matrix(accuracies, "backward_transfer")
     return _mean(A[-1, :-1] - A.diagonal()[:-1])
 
 
 def overall_performance(scores: ArrayLike) -> float:
-    """Return OP = (1/N) Σ_j A[N, j] (MoRAM paper, eq. 9): `average_accuracy` of whatever each task's score is
-    (accuracy, ROUGE-L, SARI, similarity)."""
+    """Return OP = (1/N) Σ_j A[N, j] (MoRAM paper, eq. 9).
+
+    It is `average_accuracy` of the tasks' own scores (accuracy, ROUGE-L, SARI, similarity).
+    """
     return float(_matrix(scores, "overall_performance")[-1].mean())
 
 
 def forgetting(scores: ArrayLike) -> float:
     """Return 1/(N − 1) Σ_{j<N} (A[j, j] − A[N, j]) (MoRAM paper, eq. 10, which calls it BWT); positive: forgotten.
 
-    It is −`backward_transfer`, the field's BWT (Lopez-Paz & Ranzato 2017). NaN for one task."""
+    It is −`backward_transfer`, the usual BWT (Lopez-Paz & Ranzato 2017). NaN for one task.
+    """
     A = _matrix(scores, "forgetting")
     return _mean(A.diagonal()[:-1] - A[-1, :-1])
 
 
 def domain_transfer(accuracies: ArrayLike) -> Array:
-    """Transfer of each task, (N,): its mean accuracy over the times before it is learned, A[i, j] for i < j.
+    """Return the transfer of each task, (N,): its mean accuracy before it is learned, over A[i, j] with i < j.
 
-    NaN for the first task, which no other precedes; the tables' last column is the mean of the rest
-    (MoRAM paper, A.2 and Table 1, after Zheng et al. 2023, "ZSCL"). The state before any training does not count.
+    NaN for the first task, which no other precedes. The last column of the tables is the mean of the others (MoRAM
+    paper, A.2 and Table 1, after Zheng et al. 2023, "ZSCL"). The state before any training does not count.
     """
     A = _matrix(accuracies, "domain_transfer")
     return np.array([_mean(A[:j, j]) for j in range(len(A))])
 
 
 def domain_average(accuracies: ArrayLike) -> Array:
-    """Return the average of each task, (N,): its mean accuracy over all N times, A[:, j] (MoRAM paper,
-    A.2 and Table 1)."""
+    """Return the mean accuracy of each task over all N times, A[:, j]: (N,) (MoRAM paper, A.2 and Table 1)."""
     return _matrix(accuracies, "domain_average").mean(0)
 
 
 def domain_last(accuracies: ArrayLike) -> Array:
-    """Return the last of each task, (N,): its accuracy when all are learned, A[N, j] (MoRAM paper, A.2 and Table 1)."""
+    """Return the accuracy of each task after all are learned, A[N, j]: (N,) (MoRAM paper, A.2 and Table 1)."""
     return _matrix(accuracies, "domain_last")[-1].copy()
 
 
 def order_disparity(performances: ArrayLike) -> float:
     """Return the standard deviation (with n − 1) of the final performance over task orders, performances: (orders,).
 
-    MoRAM paper, Table 14, which cites Yoon et al. 2020 for it; theirs is another, the largest difference that an order
-    makes to a single task. NaN for one order. Raises ValueError for another shape.
+    Source: MoRAM paper, Table 14, which cites Yoon et al. 2020. Their definition differs: the largest difference that
+    an order makes to a single task. NaN for one order. Raises ValueError for another shape.
     """
     values = np.asarray(performances, dtype=np.float64)
     if values.ndim != 1 or values.size == 0:
@@ -75,12 +79,18 @@ def order_disparity(performances: ArrayLike) -> float:
 
 
 def forward_transfer(accuracies: ArrayLike, baseline: ArrayLike) -> float:
-    """Return FWT_T = 1/(T − 1) Σ_{j>1} (A[j − 1, j] − b_j): what earlier tasks teach of one not yet seen.
-    NaN for one task.
+    """Return FWT_T = 1/(T − 1) Σ_{j>1} (A[j − 1, j] − b_j), the effect of earlier tasks on one not yet learned.
 
-    baseline: (T,) accuracies on each task before any training, or of chance; the first is not used.
-    Lillo & Cheney, B.6, compare with "a suitable baseline"; the formula is that of Lopez-Paz & Ranzato 2017, whose b is
-    the accuracy at initialisation. Raises ValueError for a baseline of another length.
+    Args:
+        baseline: (T,) accuracies on each task before any training, or chance levels; the first is not used. Lillo &
+            Cheney, B.6, compare with "a suitable baseline". The formula is that of Lopez-Paz & Ranzato 2017, whose b is
+            the accuracy at initialisation.
+
+    Returns:
+        A float; NaN for one task.
+
+    Raises:
+        ValueError: The baseline has another length.
     """
     A, b = _matrix(accuracies, "forward_transfer"), np.asarray(baseline, dtype=np.float64)
     if b.shape != (len(A),):
@@ -89,10 +99,9 @@ def forward_transfer(accuracies: ArrayLike, baseline: ArrayLike) -> float:
 
 
 def average_online_accuracy(batches: ArrayLike) -> float:
-    """Return AOA(T_i) = (1/M) Σ_j a_j over one task's batches, each measured *before* its update (Lillo & Cheney,
-    eq. 4).
+    """Return AOA(T_i) = (1/M) Σ_j a_j over a task's batches, each measured *before* its update (Lillo & Cheney, eq. 4).
 
-    Raises ValueError when there is no batch.
+    Raises ValueError if there is no batch.
     """
     values = np.asarray(batches, dtype=np.float64)
     if values.ndim != 1 or values.size == 0:
@@ -101,11 +110,10 @@ def average_online_accuracy(batches: ArrayLike) -> float:
 
 
 def total_average_online_accuracy(tasks: Sequence[ArrayLike]) -> float:
-    """Return TAOA: the mean over *all* batches of all tasks (Lillo & Cheney, eqs.
-    5 and 6), so a longer task weighs more.
+    """Return TAOA, the mean over *all* batches of all tasks (Lillo & Cheney, eqs. 5 and 6). A longer task weighs more.
 
-    tasks: the batches' accuracies of each task, as for `average_online_accuracy`; with tasks of one length it is the
-    mean of their AOA. Raises ValueError when there is no task, or one without a batch.
+    tasks: the accuracies of the batches of each task, as for `average_online_accuracy`. For tasks of equal length it is
+    the mean of their AOA. Raises ValueError if there is no task, or one without a batch.
     """
     if len(tasks) == 0:
         raise ValueError("total_average_online_accuracy: needs at least one task")
@@ -116,9 +124,9 @@ def total_average_online_accuracy(tasks: Sequence[ArrayLike]) -> float:
 def online_generalization_gap(test: ArrayLike, online: ArrayLike) -> float:
     """Return GAP = mean over tasks of (test accuracy after the task − AOA of the task) (Lillo & Cheney, Table E3).
 
-    test, online: (tasks,). Positive: the network ends better than it was while learning; negative: what it learned does
-    not carry over to the test set. The sign is opposite to `generalization_gap`, the one of reinforcement learning.
-    Raises ValueError when the shapes are not one (tasks,).
+    test, online: (tasks,). Positive: the network is better at the end than while learning. Negative: what it learned
+    does not transfer to the test set. The sign is opposite to `generalization_gap`, as used in reinforcement learning.
+    Raises ValueError if the shapes differ or are not (tasks,).
     """
     on_test, while_learning = np.asarray(test, dtype=np.float64), np.asarray(online, dtype=np.float64)
     if on_test.ndim != 1 or on_test.size == 0 or on_test.shape != while_learning.shape:

@@ -23,31 +23,34 @@ def hessian_eigenvalues(
 ) -> Tensor:
     """Return the k largest (algebraic, not in magnitude) eigenvalues of ∇²L, descending, (k,) float64.
 
-    loss_fn: the scalar loss L; called once. parameters: what L is differentiated by; one that L does not touch
-        contributes zeros.
-    members: of a stack of m networks, whose parameters have the member first and whose loss is the sum over members.
-        The Hessian is block-diagonal, so one product serves all blocks: the result is (m, k), what every member
-        gives alone.
-    tolerance: an eigenvalue θ has converged when its residual ‖Hy − θy‖ is at most tolerance · |θ| (of a |θ| below a
-        thousandth of the largest, that thousandth counts). The error is at most the residual, and mostly its square
-        over the gap to the rest of the spectrum.
-    max_iterations: where it ends at the latest; values are then lower bounds. In float32 the products themselves are
-        uncertain by some 1e-6 of the largest |θ|.
-    seed: of the start vectors, drawn from a generator of their own.
-    block: vectors multiplied in one iteration, 1 to k; default k. An eigenvalue is sure to be found as often as it is
-        repeated, up to `block` times.
-    max_basis: vectors held at once, at least k + block; default: all of them. With fewer it restarts from the best
-        (thick restart), which takes more iterations: three or four times k serve a language model, with block=1.
-
-    FIRE's Figure 5b and Lillo & Cheney, B.7.1, have λ_max = k of 1; the latter by power iteration, which finds the
-    eigenvalue of largest magnitude, be it negative. Here it is block Lanczos with full reorthogonalisation, on
+    FIRE's Figure 5b and Lillo & Cheney, B.7.1, use λ_max, k = 1; the latter by power iteration, which finds the
+    eigenvalue of largest magnitude even if it is negative. This is block Lanczos with full reorthogonalisation, on
     Hessian-vector products by double backward. Cost: about three gradients for each vector; memory of block ·
-    iterations copies of the parameters (or of `max_basis`, if that is less), and of a few blocks.
-    `.grad` fields and global generators are left alone; attention runs on its plain kernel, which has a second
-    derivative.
+    iterations copies of the parameters (or of `max_basis`, if that is less), and of a few blocks. `.grad` and global
+    generators are unchanged. Attention runs on its plain kernel, which has a second derivative.
 
-    Raises ValueError if there are not k parameters (of each member), for a block or basis of another size, or for a
-    loss that is not a finite scalar.
+    Args:
+        loss_fn: Returns the scalar loss L; called once.
+        parameters: The variables of L. A parameter that L does not depend on contributes zeros.
+        members: For a stack of m networks, whose parameters have the member first and whose loss is the sum over
+            members. The Hessian is block-diagonal, so one product serves all blocks. The result is (m, k), with the
+            values that each member has on its own.
+        tolerance: An eigenvalue θ has converged if its residual ‖Hy − θy‖ is at most tolerance · |θ| (or tolerance
+        times
+            a thousandth of the largest |θ|, if that is more). The error is at most the residual, and usually its square
+            over the gap to the rest of the spectrum.
+        max_iterations: The maximum number of iterations; if it is reached, values are lower bounds. In float32 the
+            products have an uncertainty of about 1e-6 of the largest |θ|.
+        seed: Seed of the start vectors, which are drawn from a separate generator.
+        block: Vectors multiplied in one iteration, 1 to k; default k. A repeated eigenvalue is found up to `block`
+        times. max_basis: Vectors stored at once, at least k + block; by default all of them. If fewer, it restarts from
+        the
+            best (thick restart), which takes more iterations. Three or four times k are enough for a language model,
+            with block=1.
+
+    Raises:
+        ValueError: There are fewer than k parameters (of each member), block or basis are out of range, or the loss is
+            not a finite scalar.
     """
     wanted = list(parameters)
     networks = 1 if members is None else members
@@ -74,7 +77,7 @@ def hessian_eigenvalues(
 
 
 def _hessian_product(loss: Tensor, parameters: Sequence[Tensor], networks: int) -> Product:
-    """v ↦ Hv for (networks, parameters) vectors."""
+    """Return the function v ↦ Hv for (networks, parameters) vectors."""
     gradients: tuple[Tensor, ...] = ()
     if loss.requires_grad:
         gradients = torch.autograd.grad(loss, parameters, create_graph=True, allow_unused=True, materialize_grads=True)
@@ -110,10 +113,11 @@ def _lanczos(
     seed: int,
     like: Tensor,
 ) -> Tensor:
-    """Rayleigh–Ritz on the growing Krylov space of H, the same for every network: (networks, k) float64.
+    """Return eigenvalues by Rayleigh–Ritz on the growing Krylov space of H, for every network: (networks, k) float64.
 
-    budget: vectors multiplied by H at most. held: vectors held at most; where they are all taken, the space shrinks to
-    its best Ritz vectors and grows again. Their residuals all lie in the next block, so it stays a Krylov space."""
+    budget: vectors multiplied by H at most. held: vectors stored at most. When all are used, the space shrinks to its
+    best Ritz vectors and grows again. Their residuals all lie in the next block, so it remains a Krylov space.
+    """
     generator = torch.Generator().manual_seed(seed)
     epsilon = torch.finfo(like.dtype).eps
 
@@ -161,7 +165,7 @@ def _lanczos(
 
 
 def _restart_(basis: Tensor, projected: Tensor, ritz: Tensor, vectors: Tensor, keep: int) -> int:
-    """Replace the basis by its `keep` best Ritz vectors, in place; returns how many there are now."""
+    """Replace the basis by its `keep` best Ritz vectors, in place, and return their number."""
     turn = vectors[..., -keep:].mT.to(basis)
     for piece in basis.split(PIECE, dim=-1):
         piece[:, :keep] = turn @ piece

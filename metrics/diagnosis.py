@@ -1,9 +1,9 @@
-"""A diagnosis: does a network still learn as well as when it was new, and where does it look worn?
+"""A diagnosis: does a network still learn as well as at initialisation, and where does it show wear?
 
-The network is compared with itself at step 0 on the same recent inputs, so that no number has to be good or bad in
-itself. Whether it still learns is measured (trainability.py); dormant units, ranks and saturation say where it looks
-worn, and decide nothing: networks with many dormant units may learn well (Lyle et al. 2023, arXiv 2303.01486), and
-those without any may not.
+The network is compared with itself at step 0 on the same recent inputs, so no number needs an absolute threshold.
+Whether it still learns is measured (trainability.py). Dormant units, ranks and saturation show where it is worn, but do
+not decide the verdict: networks with many dormant units may learn well (Lyle et al. 2023, arXiv:2303.01486), and
+networks without any may not.
 """
 
 from collections.abc import Iterator
@@ -36,10 +36,10 @@ State = Literal["lost", "silent", "worn", "sound"]
 
 @dataclass(frozen=True)
 class Units:
-    """A layer of hidden units on recent inputs; of a stack, those of all members.
+    """A layer of hidden units on recent inputs; for a stack, those of all members.
 
-    dormant: the share that is (nearly) always 0. saturated: the share of (input, unit) pairs where |φ′| < 0.001; None
-    where there is no φ to differentiate. effective_rank: exp of the entropy of the singular values of their outputs.
+    dormant: the share that is (nearly) always 0. saturated: the share of (input, unit) pairs with |φ′| < 0.001; None if
+    there is no φ to differentiate. effective_rank: exp of the entropy of the singular values of their outputs.
     """
 
     name: str
@@ -51,10 +51,10 @@ class Units:
 
 @dataclass(frozen=True)
 class Condition:
-    """A network on recent inputs.
+    """The condition of a network on recent inputs.
 
     numbers: metrics by name. units: by layer, in forward order. norms: of each layer's weight, by its name. entropy: of
-    its policy, as a share of the greatest there is; None where it has no policy over a finite set of actions.
+    its policy, as a share of the maximum; None if it has no policy over a finite set of actions.
     """
 
     numbers: dict[str, float]
@@ -65,10 +65,10 @@ class Condition:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """A network as it is now, beside itself at step 0 on the same inputs.
+    """A network now, compared with itself at step 0 on the same inputs.
 
-    loss, new_loss: the share of the variance of random targets that each leaves after the same number of updates,
-    in [0, 1] where training comes closer at all.
+    loss, new_loss: the share of the variance of random targets that each leaves after the same number of updates, in
+    [0, 1] if training improves at all.
     """
 
     learner: str
@@ -79,8 +79,11 @@ class Diagnosis:
 
     @property
     def state(self) -> State:
-        """Return "lost" where it fits random targets clearly worse than when new; else "silent" where its policy has
-        become deterministic, "worn" where units or ranks have gone but not that, and "sound"."""
+        """Return "lost", "silent", "worn" or "sound".
+
+        "lost": it fits random targets clearly worse than at initialisation. Otherwise "silent": its policy has become
+        deterministic; "worn": units or ranks are lost, but not the ability to learn; else "sound".
+        """
         if self.loss - self.new_loss >= LOST and (
             self.loss >= TIMES * self.new_loss or 1 - self.new_loss >= TIMES * (1 - self.loss)
         ):
@@ -91,13 +94,13 @@ class Diagnosis:
 
     @property
     def entropy_is_gone(self) -> bool:
-        """Return whether the policy takes one action only, and did not when it was new."""
+        """Return whether the policy takes one action only, and did not at initialisation."""
         now, new = self.now.entropy, self.new.entropy
         return now is not None and new is not None and now <= DETERMINISTIC < new
 
     @property
     def signs(self) -> list[str]:
-        """Return where it looks worn, a clause each, the layers in forward order."""
+        """Return the signs of wear, a clause each, with the layers in forward order."""
         found = []
         for now, new in zip(self.now.units, self.new.units, strict=False):
             if now.dormant - new.dormant >= DORMANT:
@@ -107,7 +110,7 @@ class Diagnosis:
         return found
 
     def verdict(self) -> list[str]:
-        """Return what was found, a sentence each, with the numbers behind it; nothing that was not measured."""
+        """Return the findings, a sentence each, with the numbers behind them; only what was measured."""
         left = f"leaves {self.loss:.2g} of their variance, when new {self.new_loss:.2g}"
         fit = f"It fits random targets {_times(self.loss, self.new_loss)} ({left})."
         policy = f"its policy takes one action only (entropy {self.now.entropy or 0:.1%} of the greatest)"
@@ -129,22 +132,27 @@ class Diagnosis:
 
 
 def diagnose(learner: Learner, updates: int = UPDATES, learning_rate: float = LEARNING_RATE) -> Diagnosis:
-    """Return a learner's condition now, and that of the same network at its step-0 parameters, on its probe.
+    """Return the condition of a learner now and at its step-0 parameters, on its probe.
 
-    updates, learning_rate: of `trainability`, which takes 2·`updates` passes forward and backward. Of a stack, numbers
-    are those of all members together. Parameters are exchanged for a moment and are then what they were; no optimizer
-    and no generator moves. Raises ValueError for a learner that has seen no data yet, whose recent inputs are all alike
-    (or all the same to a new network), or whose outputs are not finite.
+    Parameters are exchanged temporarily and then restored. Optimizers and generators do not change.
+
+    Args:
+        updates, learning_rate: Settings of `trainability`, which makes 2·`updates` passes forward and backward. For a
+            stack, numbers are those of all members together.
+
+    Raises:
+        ValueError: The learner has seen no data yet, its recent inputs are all alike (or all the same to a network at
+            initialisation), or its outputs are not finite.
     """
     view = View(learner)
     fit = trainability(view, updates, learning_rate)
     if fit is None:
-        raise ValueError(f"'{learner.name}' has seen no data yet: there is nothing to look at it with")
+        raise ValueError(f"'{learner.name}' has seen no data yet, so there are no inputs to diagnose it with")
     loss, new_loss = float(fit.loss.mean()), float(fit.initial_loss.mean())
     if not isfinite(new_loss):
-        raise ValueError(f"a new '{learner.name}' says the same of all its recent inputs: there is nothing to fit")
+        raise ValueError(f"'{learner.name}' at step 0 has equal outputs for all recent inputs: there is nothing to fit")
     if not isfinite(loss):
-        raise ValueError(f"'{learner.name}' cannot be fitted to anything: its outputs hold NaN or infinity")
+        raise ValueError(f"'{learner.name}' cannot be fitted: its outputs contain NaN or infinity")
     now = _condition(view)
     with _as_new(learner):
         new = _condition(View(learner))
@@ -153,7 +161,7 @@ def diagnose(learner: Learner, updates: int = UPDATES, learning_rate: float = LE
 
 @contextmanager
 def _as_new(learner: Learner) -> Iterator[None]:
-    """Give a learner its step-0 parameters for a while, of which nothing was measured before."""
+    """Give a learner its step-0 parameters temporarily."""
     now, marked = snapshot(learner.module), learner.marked
     try:
         learner.marked = None
@@ -201,7 +209,7 @@ def _entropy(view: View) -> float | None:
 
 
 def _times(loss: float, new_loss: float) -> str:
-    """Return how a fit compares with that of a new network."""
+    """Return how a fit compares with that of a network at initialisation."""
     times = loss / new_loss if new_loss > 0 else float("inf")
     if times >= 1.1:
         return f"{times:.1f} × worse than when new" if times < 10 else f"{times:.0f} × worse than when new"

@@ -1,7 +1,7 @@
-"""Differences between two arms that share their seeds, and what a few seeds can say of them.
+"""Differences between two arms with the same seeds, and what a few seeds can show about them.
 
 Student, "The Probable Error of a Mean" (1908): the t interval and test. Fisher, "The Design of Experiments" (1935),
-section 21: the test by all signs. Holm, "A Simple Sequentially Rejective Multiple Test Procedure" (1979).
+section 21: the exact sign-flip test. Holm, "A Simple Sequentially Rejective Multiple Test Procedure" (1979).
 """
 
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ MOST_SEEDS = 10_000
 
 @dataclass(frozen=True)
 class Paired:
-    """Hold how an arm differs from another with the same seeds.
+    """The difference between two arms with the same seeds.
 
-    mean: of the differences of the n seeds that both have; NaN with none. low, high: its t interval; p_t: of the
-    two-sided t test that it is 0; all three None with fewer than two seeds. p_sign_flip: of the exact test by all
-    signs; None with fewer than 6 seeds or more than 40. seeds_needed: to tell the difference apart if it and its
-    deviation are what was seen; None with fewer than two seeds, and where 10,000 are too few.
+    mean: of the differences of the n seeds that both have; NaN for none. low, high: its t interval; p_t: p-value of the
+    two-sided t test that it is 0; all three None for fewer than two seeds. p_sign_flip: p-value of the exact sign-flip
+    test; None for fewer than 6 seeds or more than 40. seeds_needed: number of seeds that would detect the difference if
+    it and its standard deviation are as observed; None for fewer than two seeds, and if 10,000 are not enough.
     """
 
     n: int
@@ -34,10 +34,10 @@ class Paired:
 
 
 def t_interval(values: ArrayLike, level: float = 0.95) -> tuple[Array, Array] | None:
-    """Return the ends (low, high) of Student's interval for the mean over seeds; None with fewer than two.
+    """Return the ends (low, high) of Student's interval for the mean over seeds; None for fewer than two seeds.
 
-    values: (seeds, …) in any unit, finite; the ends have the shape of one seed's. Seeds that are all the same have
-    the point itself for an interval. Raises ValueError for a level outside (0, 1) and for what is not finite.
+    values: (seeds, …) in any unit, finite; the ends have the shape of one seed's values. If all seeds are equal, the
+    interval is that point. Raises ValueError for a level outside (0, 1) and for values that are not finite.
     """
     from scipy.stats import t  # takes half a second to import, which every run would pay
 
@@ -54,12 +54,15 @@ def t_interval(values: ArrayLike, level: float = 0.95) -> tuple[Array, Array] | 
 def paired(values: ArrayLike, baseline: ArrayLike, level: float = 0.95, comparisons: int = 1) -> Paired:
     """Return how `values` differ from `baseline`, seed by seed.
 
-    values, baseline: (seeds,), in the same order of seeds and in one unit; a seed at which either is NaN is left out.
-    comparisons: with how many others the arm shares its chance of a false alarm; it raises `seeds_needed` (to the
-    level of the first of Holm's steps) and nothing else: p-values are corrected by `holm`.
+    If the differences are the same for every seed (up to rounding), p_t is its limit 0, or 1 if they are all 0.
 
-    Differences that are the same at every seed (but for rounding) have p_t = 0, the limit, for they leave nothing to
-    chance; if they are all 0 it is 1. Raises ValueError where shapes differ, or level or comparisons are out of range.
+    Args:
+        values, baseline: (seeds,), in the same order of seeds and the same unit. A seed with NaN in either is left out.
+        comparisons: Number of comparisons that share the family-wise level. It raises `seeds_needed` (to the level of
+            the first of Holm's steps) and nothing else. P-values are corrected by `holm`.
+
+    Raises:
+        ValueError: Shapes differ, or level or comparisons are out of range.
     """
     from scipy.stats import ttest_1samp
 
@@ -81,10 +84,11 @@ def paired(values: ArrayLike, baseline: ArrayLike, level: float = 0.95, comparis
 
 
 def sign_flip(differences: ArrayLike) -> float:
-    """Return the two-sided p-value of the exact sign-flip test: the share of all 2ⁿ choices of signs whose sum is at
-    least as far from 0 as that of the differences (Fisher 1935). It asks for symmetry about 0, not for normal data.
+    """Return the two-sided p-value of the exact sign-flip test (Fisher 1935).
 
-    differences: (seeds,), finite, 1 to 40 of them. Raises ValueError for others.
+    It is the share of all 2ⁿ choices of signs whose sum is at least as far from 0 as that of the differences. It
+    assumes symmetry about 0, not normality. differences: (seeds,), finite, 1 to 40 of them. Raises ValueError for
+    others.
     """
     d = np.asarray(differences, dtype=np.float64)
     if d.ndim != 1 or not 1 <= d.size <= MOST_SIGNS or not np.isfinite(d).all():
@@ -98,10 +102,10 @@ def sign_flip(differences: ArrayLike) -> float:
 
 
 def holm(p_values: ArrayLike) -> Array:
-    """Return Holm's step-down adjusted p-values (1979), in the given order: below .05 means told apart at a family-wise
-    5 %, however the tests depend on each other.
+    """Return Holm's step-down adjusted p-values (1979), in the given order.
 
-    p_values: (comparisons,), in [0, 1]; one may be none. Raises ValueError for others and for NaN.
+    A value below .05 is significant at a family-wise 5 %, however the tests depend on each other. p_values:
+    (comparisons,), in [0, 1]; may be empty. Raises ValueError for other values and for NaN.
     """
     p = np.asarray(p_values, dtype=np.float64)
     if p.ndim != 1 or not ((p >= 0) & (p <= 1)).all():
@@ -113,11 +117,12 @@ def holm(p_values: ArrayLike) -> Array:
 
 
 def seeds_needed(mean: float, sd: float, power: float = 0.8, level: float = 0.05) -> int | None:
-    """Return the smallest number of seeds, 2 or more, with which a two-sided t test at this level finds a difference
-    of this mean and deviation, in its direction, with this power; by the noncentral t distribution. None beyond 10,000.
+    """Return the smallest number of seeds, 2 or more, for a two-sided t test with this power; None beyond 10,000.
 
-    mean, sd: of the differences, in one unit, sd ≥ 0 and unbiased. They are estimates themselves, and so is the
-    answer: from three seeds it is an order of magnitude. Raises ValueError for numbers out of range.
+    It is the number for which the test at this level finds a difference of this mean and standard deviation, in its
+    direction, by the noncentral t distribution. mean, sd: of the differences, in one unit, sd ≥ 0 and unbiased. They
+    are estimates, and so is the result: from three seeds it is an order of magnitude. Raises ValueError for numbers out
+    of range.
     """
     from scipy.stats import nct, t
 
@@ -144,7 +149,7 @@ def seeds_needed(mean: float, sd: float, power: float = 0.8, level: float = 0.05
 
 
 def _without_rounding(x: Array, y: Array) -> Array:
-    """x − y, where differences that are 0 or all the same but for rounding are so to the last bit."""
+    """Return x − y, with differences exactly 0 or exactly equal if they are so up to rounding."""
     d, rounding = x - y, 1e-12 * np.abs([x, y]).max(initial=0.0)
     d = np.where(np.abs(d) <= rounding, 0.0, d)
     return np.full_like(d, d[0]) if d.size and np.ptp(d) <= rounding else d
@@ -159,7 +164,7 @@ def _check(values: Array, level: float) -> None:
 
 
 def _all_sums(sizes: Array) -> Array:
-    """Sums of the numbers with all choices of their signs, (2ⁿ,)."""
+    """Return the sums of the numbers with all choices of their signs, (2ⁿ,)."""
     sums = np.zeros(1)
     for size in sizes:
         sums = np.concatenate([sums - size, sums + size])

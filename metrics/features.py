@@ -1,9 +1,9 @@
-"""Measures of features: rank, dormant units, and how far a representation turned.
+"""Metrics of features: rank, dormant units, and rotation of a representation.
 
-Feature matrices have one row per sample, (n, d). A convolution's (N, C, H, W) is read as the rows that a
-following Linear would see, (N, C·H·W); a transformer's (N, T, D) as one row per token, (N·T, D).
-Of a stack of networks, (members, n, d), pass the members' features one by one; `measure` takes them all at once.
-Features are not centred: the papers cited do not centre them.
+Feature matrices have one row per sample, (n, d). A convolution's (N, C, H, W) is read as the rows that a following
+Linear layer would see, (N, C·H·W); a transformer's (N, T, D) as one row per token, (N·T, D). For a stack of networks,
+(members, n, d), pass the features of one member at a time; `measure` computes them all at once. Features are not
+centred, as in the papers cited.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,8 +21,8 @@ Activations = Tensor | Sequence[Tensor] | Mapping[str, Tensor]
 def srank(features: Tensor, delta: float = 0.01) -> int:
     """Return the smallest k whose k largest singular values hold a share 1 − delta of their sum (Kumar et al. 2021).
 
-    The field also calls it "effective rank" or "stable rank"; here it is only srank. features: (n, d); the
-    result is in 0 … min(n, d), 0 only for an all-zero matrix. Invariant to rotation and scale; float64.
+    It is also called "effective rank" or "stable rank" elsewhere; here it is only called srank. features: (n, d); the
+    result is in 0 … min(n, d), 0 only for an all-zero matrix. Invariant to rotation and scale. Computed in float64.
 
     Raises ValueError for empty or non-finite features, or delta outside [0, 1).
     """
@@ -43,12 +43,12 @@ def effective_rank(features: Tensor) -> float:
 
 @torch.no_grad()
 def feature_rank(features: Tensor, threshold: float = 0.01) -> int:
-    """Return the number of singular values of features/√n above the threshold (Lyle et al. 2022, "Understanding and
-    Preventing Capacity Loss in Reinforcement Learning"; their ε is 0.01).
+    """Return the number of singular values of features/√n above the threshold (Lyle et al. 2022; their ε is 0.01).
 
-    features: (n, d); in 0 … min(n, d). Unlike the other ranks it falls when features shrink: it asks in how many
-    directions they are large enough to be used. Computed in float64.
-    Raises ValueError for empty or non-finite features, or a threshold that is not positive.
+    Source: "Understanding and Preventing Capacity Loss in Reinforcement Learning". features: (n, d); the result is in
+    0 … min(n, d). Unlike the other ranks it falls when features shrink: it counts the directions in which they are
+    large enough to be used. Computed in float64. Raises ValueError for empty or non-finite features, or a threshold
+    that is not positive.
     """
     if threshold <= 0:
         raise ValueError(f"feature_rank: threshold must be positive, got {threshold}")
@@ -60,17 +60,16 @@ def feature_rank(features: Tensor, threshold: float = 0.01) -> int:
 def numerical_rank(features: Tensor) -> int:
     """Return the number of singular values above σ₁ · max(n, d) · ε, ε the machine epsilon of the features' own dtype.
 
-    features: (n, d); in 0 … min(n, d), 0 only for an all-zero matrix. The convention of LAPACK's users, of
-    `numpy.linalg.matrix_rank` and of torch's. Singular values are taken in float64, the tolerance is that of the
-    features as they were computed. Raises ValueError for empty or non-finite features.
+    features: (n, d); in 0 … min(n, d), 0 only for an all-zero matrix. This is the convention of
+    `numpy.linalg.matrix_rank` and of torch. Singular values are computed in float64; the tolerance is that of the
+    features' dtype. Raises ValueError for empty or non-finite features.
     """
     rows = _matrix(features, "numerical_rank")
     return int(count_resolved(torch.linalg.svdvals(rows), rows.shape, features.dtype))
 
 
 def count_holding(values: Tensor, share: float) -> Tensor:
-    """Return the smallest k whose first k values hold this share of the sum; 0 if all are 0:
-    (…, r) descending → (…)."""
+    """Return the smallest k whose first k values hold this share of the sum (0 if all 0): (…, r) descending → (…)."""
     cumulative = values.cumsum(-1)
     total = cumulative[..., -1]
     # A tie, as in the identity's 99 of 100, must not hang on the last bit of a sum.
@@ -98,12 +97,12 @@ def count_resolved(values: Tensor, shape: torch.Size, dtype: torch.dtype) -> Ten
 def activity_scores(activations: Tensor) -> Tensor:
     """Return each unit's mean |h| over that of its layer, (units,) float64 (Sokar et al. 2023, as FIRE's Theorem 4).
 
-    score_i = mean|h_i| / (mean over units of mean|h| + 1e-9). The denominator is the layer's *mean*, as in
-    the released code, so that scores average to 1; Sokar et al. can be read as dividing by a sum, which
-    would tie a threshold to the layer's width. A dead layer scores 0 everywhere.
+    score_i = mean|h_i| / (mean over units of mean|h| + 1e-9). The denominator is the layer's *mean*, as in the released
+    code, so that scores average to 1. Sokar et al. can also be read as dividing by a sum, which would make a threshold
+    depend on the layer's width. A dead layer scores 0 everywhere.
 
-    Units are dimension 1 of a tensor with four dimensions or more (convolutions: mean over batch and space),
-    and the last dimension of a (n, d) or (N, T, D) one (mean over batch and tokens).
+    Units are dimension 1 of a tensor with four dimensions or more (convolutions: mean over batch and space), and the
+    last dimension of a (n, d) or (N, T, D) one (mean over batch and tokens).
 
     Raises ValueError for fewer than two dimensions, or empty or non-finite activations.
     """
@@ -132,13 +131,15 @@ def dormant_fraction(activations: Activations, tau: float = ..., *, per_layer: L
 def dormant_fraction(activations: Activations, tau: float = 0.0, per_layer: bool = False) -> float | dict[str, float]:
     """Return the fraction of units whose activity score is at most tau, in [0, 1] (Sokar et al. 2023).
 
-    activations: what comes *after* the nonlinearity, for one layer or as a sequence or mapping of layers;
-    shapes and score as in `activity_scores`. tau = 0 counts the units that are exactly zero on every input;
-    Sokar et al. use 0.025. Units of all layers are pooled, so a wide layer weighs more than a narrow one.
+    Args:
+        activations: Outputs *after* the nonlinearity, for one layer or as a sequence or mapping of layers; shapes and
+            score as in `activity_scores`. Units of all layers are pooled, so a wide layer weighs more than a narrow
+            one.
+        tau: The threshold. 0 counts the units that are exactly zero on every input; Sokar et al. use 0.025.
+        per_layer: Return a dict of each layer's own fraction instead. The layers of a sequence are named "0", "1", …
 
-    per_layer: return a dict of each layer's own fraction instead; a sequence's layers are named "0", "1", …
-
-    Raises ValueError for no layer, tau < 0, or activations that `activity_scores` refuses.
+    Raises:
+        ValueError: There is no layer, tau < 0, or `activity_scores` refuses the activations.
     """
     if tau < 0:
         raise ValueError(f"dormant_fraction: tau must be at least 0, got {tau}")
@@ -159,11 +160,10 @@ def dormant_fraction(activations: Activations, tau: float = 0.0, per_layer: bool
 def feature_covariance_distance(features_a: Tensor, features_b: Tensor) -> float:
     """Return ‖C_a − C_b‖_F of the normalised feature covariances C = HHᵀ/‖H‖²_F, (n, n) (FIRE, Theorem 1).
 
-    The two feature matrices have the same n inputs in their rows; their widths may differ. The range is
-    [0, √2]: 0 when the inputs' similarities agree (so for a rotation or scaling of the features), √2 when one
-    network's features vanish wherever the other's do not. NaN when either is all zero, where C is undefined.
-    Computed in float64; when n exceeds both widths the n×n matrices are never formed, and distances below
-    about 1e-8 are rounding.
+    The rows of both feature matrices belong to the same n inputs; their widths may differ. The range is [0, √2]: 0 if
+    the similarities of the inputs agree (for example after a rotation or scaling of the features), √2 if each network's
+    features vanish wherever the other's do not. NaN if either is all zero, where C is undefined. Computed in float64.
+    If n exceeds both widths, the n×n matrices are never formed, and distances below about 1e-8 are rounding.
 
     Raises ValueError for empty or non-finite features, or different numbers of rows.
     """
@@ -187,7 +187,7 @@ def _singular_values(features: Tensor, caller: str) -> Tensor:
 
 
 def _matrix(features: Tensor, caller: str) -> Tensor:
-    """(n, d), (N, T, D) or (N, C, H, W) → float64 (rows, columns), as the module's docstring says."""
+    """Return (n, d), (N, T, D) or (N, C, H, W) as float64 (rows, columns), as described in the module's docstring."""
     return feature_matrices(features[None], caller)[0]
 
 

@@ -1,14 +1,14 @@
-"""Trade-offs between two things that are both to be large, such as learning and retention."""
+"""Trade-offs between two numbers that should both be large, such as learning and retention."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 
 def pareto_front(points: ArrayLike) -> NDArray[np.bool_]:
-    """Return which points no other one dominates: at least as large in both numbers, and larger in one.
+    """Return which points no other point dominates, by being at least as large in both numbers and larger in one.
 
-    points: (n, 2), of which both columns are to be large. Returns (n,) booleans; equal points share their fate.
-    Raises ValueError for another shape or NaN.
+    points: (n, 2); both columns should be large. Returns (n,) booleans; equal points have the same value. Raises
+    ValueError for another shape or NaN.
     """
     p = _points(points)
     at_least = np.all(p >= p[:, None], axis=-1)  # [i, j]: j is nowhere below i
@@ -20,8 +20,8 @@ def pareto_front(points: ArrayLike) -> NDArray[np.bool_]:
 def hypervolume(points: ArrayLike, reference: ArrayLike = (0.0, 0.0)) -> float:
     """Return the area that a set of points dominates above a reference point (Zitzler & Thiele 1998).
 
-    points: (n, 2), both columns to be large; what lies below the reference in a column counts as lying at it. 0 for no
-    points. Raises ValueError for another shape or NaN.
+    points: (n, 2); both columns should be large. Values below the reference count as equal to it. 0 for no points.
+    Raises ValueError for another shape or NaN.
     """
     corner = np.asarray(reference, dtype=np.float64)
     if corner.shape != (2,) or not np.isfinite(corner).all():

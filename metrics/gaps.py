@@ -22,21 +22,23 @@ class GeneralizationGap:
 def generalization_gap(
     train: ArrayLike, test: ArrayLike, exploded: ArrayLike | None = None, floor: float = -500.0
 ) -> GeneralizationGap:
-    """Return GAP[c, e] = train − test return at the end of cycle c in environment e; ΔGAP = GAP_last − GAP_first.
+    """Return GAP[c, e] = train − test return at the end of cycle c in environment e, and ΔGAP = GAP_last − GAP_first.
 
-    train, test: (cycles, environments) mean returns, test on a held-out variant (in the paper,
-        another friction).
-    exploded: (cycles, environments) booleans of physics explosions.
-    floor: a return below it, train or test, is a failure. So are exploded and infinite ones. A failed cell's
-        gap is 0 (note of Table 4: two failures do not differ in a way that means anything).
+    The sign is the usual one of RL. For supervised tasks the paper's Table E3 uses test − train. Its Table 4 prints the
+    IQM of Rand. Smooth-Leaky as 59.03, but its own row and Table F3 give −59.03.
 
-    A NaN return is a cell that was not reached: its gap and change are NaN, and left out of the IQM (NaN if
-    none is left). With a single cycle there is no change to speak of, and `change` is NaN.
+    Args:
+        train, test: (cycles, environments) mean returns, test on a held-out variation (in the paper, another friction).
+        exploded: (cycles, environments) booleans of physics explosions.
+        floor: A train or test return below it is a failure, and so are exploded and infinite ones. The gap of a failed
+            cell is 0 (note of Table 4: the difference of two failures has no meaning).
 
-    The sign is the RL one. For supervised tasks the paper's Table E3 uses test − train; and Table 4 prints
-    the IQM of Rand. Smooth-Leaky as 59.03, where its own row and Table F3 give −59.03.
+    Returns:
+        The gaps. A NaN return marks a cell that was not reached: its gap and change are NaN, and are left out of the
+        IQM (NaN if none is left). With a single cycle `change` is NaN.
 
-    Raises ValueError when the shapes are not one (cycles, environments).
+    Raises:
+        ValueError: The shapes differ or are not (cycles, environments).
     """
     on_train, on_test = np.asarray(train, dtype=np.float64), np.asarray(test, dtype=np.float64)
     flags = np.zeros(on_train.shape, bool) if exploded is None else np.asarray(exploded, dtype=bool)

@@ -1,4 +1,4 @@
-"""Gradients: of each sample (do they pull the network in many directions, or in few?), and of each unit."""
+"""Metrics of gradients: of each sample (do they pull in many directions or in few?) and of each unit."""
 
 from collections.abc import Iterable
 
@@ -12,13 +12,16 @@ from .features import count_holding
 def per_sample_gradients(losses: Tensor, parameters: Iterable[Tensor]) -> Tensor:
     """Return each sample's gradient: losses (n,) → (n, parameters); (members, n) → (members, n, parameters).
 
-    losses: differentiable, one for each sample; of a stack of networks, one row for each member, whose parameters
-        have the member first. A parameter that no loss touches has zeros.
-    Samples must not see each other (batch normalisation in training mode lets them).
-    All backward passes run as one batched pass; the graph is kept, `.grad` is left alone. The result has
-    n × parameters entries: pass few samples of a large network, or one layer's parameters.
+    All backward passes run as one batched pass. The graph is kept, and `.grad` is unchanged. The result has
+    n × parameters entries: pass few samples of a large network, or the parameters of one layer.
 
-    Raises ValueError for losses of another shape, or parameters that do not have the members.
+    Args:
+        losses: Differentiable, one for each sample; for a stack of networks one row for each member, whose parameters
+            have the member first. Samples must be independent (they are not with batch normalisation in training mode).
+        parameters: A parameter that no loss depends on has zeros.
+
+    Raises:
+        ValueError: Losses have another shape, or parameters do not have the members.
     """
     wanted = list(parameters)
     if losses.dim() not in (1, 2) or losses.numel() == 0:
@@ -40,9 +43,9 @@ def per_sample_gradients(losses: Tensor, parameters: Iterable[Tensor]) -> Tensor
 def gradient_covariance(gradients: Tensor, normalized: bool = False) -> Tensor:
     """Return M with entries ⟨g_i, g_j⟩ between the samples' gradients: (…, n, parameters) → (…, n, n) float64.
 
-    Lillo & Cheney, B.7.2: M = GᵀG, neither centred nor divided by n, although the field calls it a covariance.
-    normalized: the cosines ⟨g_i, g_j⟩/(‖g_i‖‖g_j‖) of Lyle et al. 2023, in [−1, 1]; 0 where a gradient is zero.
-    Raises ValueError for gradients that are not (…, n, parameters), or empty.
+    Lillo & Cheney, B.7.2: M = GᵀG, neither centred nor divided by n, although it is called a covariance. normalized:
+    the cosines ⟨g_i, g_j⟩/(‖g_i‖‖g_j‖) of Lyle et al. 2023, in [−1, 1]; 0 if a gradient is zero. Raises ValueError for
+    gradients that are not (…, n, parameters), or empty.
     """
     if gradients.dim() < 2 or gradients.numel() == 0:
         raise ValueError(
@@ -59,15 +62,14 @@ def gradient_covariance(gradients: Tensor, normalized: bool = False) -> Tensor:
 
 @torch.no_grad()
 def gradient_effective_rank(gradients: Tensor, tau: float = 0.99) -> Tensor:
-    """Return erank_τ of Lillo & Cheney, B.7.2: smallest k whose k largest singular values of M
-    hold a share τ of their sum.
+    """Return erank_τ, the smallest k whose k largest singular values of M hold a share τ of their sum.
 
-    gradients: (…, n, parameters), as `per_sample_gradients` gives them; result (…), int64, in 1 … min(n, parameters),
-    and 0 if all gradients are zero. M = `gradient_covariance(gradients)`, whose singular values are the squares of
-    those of G: `srank(G, 1 − τ)` is another, larger number. In words, B.7.2 speaks of the Hessian's energy; its
-    formula, which is what is computed here, of the gradients'.
+    Source: Lillo & Cheney, B.7.2. In words they refer to the energy of the Hessian; their formula, which is computed
+    here, uses the gradients. M = `gradient_covariance(gradients)`, whose singular values are the squares of those of G,
+    so `srank(G, 1 − τ)` is a different, larger number.
 
-    Raises ValueError for tau outside (0, 1), and as `gradient_covariance`.
+    gradients: (…, n, parameters), as `per_sample_gradients` returns them; result (…), int64, in 1 … min(n, parameters),
+    and 0 if all gradients are zero. Raises ValueError for tau outside (0, 1), and as `gradient_covariance`.
     """
     if not 0 < tau < 1:
         raise ValueError(f"gradient_effective_rank: tau must be in (0, 1), got {tau}")
@@ -79,10 +81,8 @@ def gradient_effective_rank(gradients: Tensor, tau: float = 0.99) -> Tensor:
 def small_gradient_fraction(*gradients: Tensor, tau: float = 0.01) -> Tensor:
     """Return the share of units whose incoming weights have small gradients, pooled over layers: (…) float64.
 
-    gradients: of each layer's weight, (…, units, weights of one); see `networks.units.small_gradients`. The threshold
-    is ours.
-
-    Raises ValueError for no layer, and for tau below 0.
+    gradients: of each layer's weight, (…, units, incoming weights); see `networks.units.small_gradients`. The threshold
+    is our choice. Raises ValueError for no layer, and for tau below 0.
     """
     if not gradients or tau < 0:
         raise ValueError(f"small_gradient_fraction: needs a layer and a tau of at least 0, got {len(gradients)}, {tau}")

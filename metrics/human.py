@@ -82,11 +82,11 @@ _BY_KEY = {_key(game): scores for game, scores in ATARI_SCORES.items()}
 def human_normalized(env: str, score: float) -> float | None:
     """Return (score − random) / (human − random): 0 is random play, 1 a human; below 0 and above 1 are possible.
 
-    env: an id or a game's name: "ALE/Asterix-v5", "Asterix", "beam_rider". score: an undiscounted, unclipped
-        episode return, in game points.
+    None for an environment that is not in the table (`ATARI_SCORES`: 57 games), including games of the same name in
+    another namespace ("MinAtar/Breakout-v1").
 
-    None for an environment that is not in the table (`ATARI_SCORES`: 57 games), a namesake in another namespace
-    ("MinAtar/Breakout-v1") among them.
+    env: an id or a game's name: "ALE/Asterix-v5", "Asterix", "beam_rider". score: an undiscounted, unclipped episode
+    return, in game points.
     """
     known = _BY_KEY.get(_key(re.sub(r"-v\d+$", "", env.removeprefix("ALE/"))))
     if known is None:
@@ -96,13 +96,11 @@ def human_normalized(env: str, score: float) -> float | None:
 
 
 def human_normalized_score(returns: ArrayLike, environments: Sequence[str]) -> Score:
-    """Return IQM of human-normalised scores over runs and games, with its interval (Agarwal et al. 2021).
+    """Return the IQM of human-normalised scores over runs and games, with its interval (Agarwal et al. 2021).
 
-    returns: (runs, environments), mean returns in game points. environments: the name of each column.
-    The interval is the 95 % one of `bootstrap_interval`. Scores are not clipped. With one run there is nothing to
-    resample: low = high = iqm.
-
-    Raises ValueError for a game that is not in the table, a shape that does not fit, no run, or a NaN.
+    returns: (runs, environments), mean returns in game points. environments: the name of each column. The interval is
+    the 95 % one of `bootstrap_interval`. Scores are not clipped. With one run there is nothing to resample, and low =
+    high = iqm. Raises ValueError for a game that is not in the table, another shape, no run, or NaN.
     """
     values = np.asarray(returns, dtype=np.float64)
     if unknown := [env for env in environments if human_normalized(env, 0.0) is None]:

@@ -1,7 +1,7 @@
-"""How often one method beats another, and how many of its runs reach a score (Agarwal et al. 2021, `rliable`).
+"""Probability of improvement and performance profiles of runs (Agarwal et al. 2021, `rliable`).
 
-Both are computed here: rliable's bootstrap asks scipy for one statistic after another, and takes a second for each
-pair of arms; point estimates are rliable's to the last digit.
+Both are computed here, since rliable's bootstrap calls scipy for one statistic at a time and needs about 1 s for each
+pair of arms. Point estimates equal rliable's to the last digit.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Improvement:
-    """Hold the probability of improvement and its interval; low and high are None where a single run gives none."""
+    """The probability of improvement and its interval; low and high are None if a single run gives none."""
 
     mean: float
     low: float | None = None
@@ -23,7 +23,7 @@ class Improvement:
 
 @dataclass(frozen=True, eq=False)
 class Profile:
-    """Hold the share of scores above each threshold, (thresholds,), and its interval, each end (thresholds,)."""
+    """The share of scores above each threshold, (thresholds,), and its interval, each end (thresholds,)."""
 
     share: Array
     low: Array
@@ -33,13 +33,17 @@ class Profile:
 def probability_of_improvement(
     x: ArrayLike, y: ArrayLike, reps: int = 2000, confidence: float = 0.95, seed: int = 0
 ) -> Improvement:
-    """Return the probability that a run of X scores above one of Y on the same task, the mean over tasks; a tie counts
-    half. .5: neither is better; 1: every run of X beats every run of Y. It says how often, not by how much.
+    """Return the probability that a run of X scores above one of Y on the same task, averaged over tasks.
 
-    x, y: (runs, tasks) scores, larger is better, as many tasks for both but not as many runs; NaN is no score and left
-    out. The interval is the percentile one of a stratified bootstrap, in which every task draws the runs of X and those
-    of Y anew, with replacement and independently: that they share seeds does not enter. Raises ValueError where numbers
-    of tasks differ, a task has no score of X or of Y, or reps or confidence are out of range.
+    A tie counts half. .5: neither is better; 1: every run of X beats every run of Y. It says how often, not by how
+    much. The interval is the percentile interval of a stratified bootstrap. For every task, the runs of X and of Y are
+    drawn with replacement and independently, so shared seeds have no influence.
+
+    Args:
+        x, y: (runs, tasks) scores, larger is better. The numbers of runs may differ. NaN is left out.
+
+    Raises:
+        ValueError: Numbers of tasks differ, a task has no score of X or of Y, or reps or confidence are out of range.
     """
     first, second = _columns("probability_of_improvement", x), _columns("probability_of_improvement", y)
     if len(first) != len(second):
@@ -60,11 +64,17 @@ def probability_of_improvement(
 def performance_profile(
     scores: ArrayLike, thresholds: ArrayLike, reps: int = 2000, confidence: float = 0.95, seed: int = 0
 ) -> Profile:
-    """Return which share of all scores lies above each threshold, the mean over tasks, with its point-wise interval.
+    """Return the share of all scores above each threshold, averaged over tasks, with its point-wise interval.
 
-    scores: (runs, tasks), NaN left out; of several tasks they need one scale. thresholds: (thresholds,). The interval
-    is that of a stratified bootstrap over runs. A curve above another everywhere is that of the better method, whatever
-    score one asks for. Raises ValueError for a task without a score, and for reps or confidence out of range.
+    If one curve is above another everywhere, its method is better by any score. The interval is that of a stratified
+    bootstrap over runs.
+
+    Args:
+        scores: (runs, tasks), NaN left out; several tasks must share one scale.
+        thresholds: (thresholds,).
+
+    Raises:
+        ValueError: A task has no score, or reps or confidence are out of range.
     """
     columns, at = _columns("performance_profile", scores), np.asarray(thresholds, dtype=np.float64)
     _check("performance_profile", reps, confidence)
@@ -79,7 +89,7 @@ def performance_profile(
 
 
 def _columns(who: str, scores: ArrayLike) -> list[Array]:
-    """The scores of each task, without NaN."""
+    """Return the scores of each task, without NaN."""
     values = np.asarray(scores, dtype=np.float64)
     if values.ndim != 2 or not values.size or not np.isfinite(values).any(axis=0).all():
         raise ValueError(f"{who}: needs scores (runs, tasks) with one or more in each task; got shape {values.shape}")
@@ -87,7 +97,7 @@ def _columns(who: str, scores: ArrayLike) -> list[Array]:
 
 
 def _shares(draw: np.random.Generator, runs: int, reps: int) -> Array:
-    """Which share each run has of a draw of as many runs with replacement, (reps, runs)."""
+    """Return the share of each run in a draw of as many runs with replacement, (reps, runs)."""
     return draw.multinomial(runs, np.full(runs, 1 / runs), reps) / runs
 
 

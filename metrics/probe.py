@@ -1,8 +1,8 @@
-"""Metrics of a learner: weights, units, gradients and curvature on recent data, by name.
+"""Metrics of a learner by name: weights, units, gradients and curvature on recent data.
 
-Every metric is taken of each network: of a learner's one, or of each member of a stack. Of a stack as a whole, what is
-summed or pooled over matrices and layers (dfi, norms, dormant units) is so over those of all members; a rank, which one
-feature matrix has, is the members' mean.
+Metrics are computed for each network. For a stack, they are computed for each member. Its own value is the sum or the
+pooled value over the layers of all members if the metric is defined over several layers (dfi, norms, dormant units),
+and the mean over members if it is defined for one feature matrix (ranks).
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -36,11 +36,11 @@ POOLS: dict[str, Callable[[Tensor], Tensor]] = {
 
 @dataclass(frozen=True)
 class Metric:
-    """A number that a network has: what it is, what it can be taken from, and how.
+    """A number computed from a network: its description, the data it needs, and its function.
 
-    value: of each network that a view looks at, (networks,). pool: what they make together. costly: takes many passes
-    over data, so it is only measured when asked for. One of your own is measured, logged and known to `@when` from its
-    registration on: `metrics.register("name")(Metric(…))`.
+    value: computes the number of each network in a view, (networks,). pool: how the numbers of members are combined.
+    costly: it takes many passes over data, so it is only measured on request. Your own metric is measured, logged and
+    available to `@when` after its registration: `metrics.register("name")(Metric(…))`.
     """
 
     about: str
@@ -55,26 +55,26 @@ def _dfi(view: View) -> Tensor:
 
 
 def _per_dimension(view: View, deviations: list[Tensor]) -> Tensor:
-    """Deviations of each layer (members,) over the number of all singular values."""
+    """Return the deviations of each layer, (members,), over the number of all singular values."""
     count = sum(size * len(of) for of, (_, _, size) in zip(deviations, view.isometry, strict=True)) / view.networks
     return torch.stack([view.apart(of).sum(1) for of in deviations]).sum(0) / count
 
 
 def _norm(view: View, tensors: list[Tensor]) -> Tensor:
-    """Global L2 norm; of a stack's tensors, of each member's slices."""
+    """Return the global L2 norm; for the tensors of a stack, of each member's slices."""
     parts = [view.apart(view.own(t.detach())) for t in tensors]
     norms = [torch.linalg.vector_norm(part, dim=1, dtype=torch.float64) for part in parts]
     return torch.linalg.vector_norm(torch.stack(norms), dim=0) if norms else torch.zeros(view.networks)
 
 
 def _of_pairs(of: Callable[[LinearPair], Tensor], view: View) -> Tensor:
-    """Mean over the pairs of consecutive linear maps of a number that each has, or each member's (members,)."""
+    """Return the mean over the pairs of consecutive linear maps of a number of each pair, () or (members,)."""
     values = [of(pair) for pair in view.learner.linear_pairs()]
     return torch.stack([view.apart(view.own(v) if v.ndim else v[None]).mean(1) for v in values]).mean(0)
 
 
 def _update_ratio(view: View) -> Tensor:
-    """Return the share of their norm by which the trained parameters moved since they were marked."""
+    """Return ‖Δθ‖/‖θ‖ of the trained parameters since they were marked."""
     assert view.marked is not None  # `needs` says so
     now = view.learner.trained()
     before = [view.marked[name] for name in now]
@@ -82,7 +82,7 @@ def _update_ratio(view: View) -> Tensor:
 
 
 def _policy_churn(view: View) -> Tensor:
-    """Return how far the policy moved on the probe; networks that act are no stacks."""
+    """Return how far the policy moved on the probe; networks that act are not stacks."""
     assert view.learner.policy is not None
     return policy_churn(*(view.learner.policy(*of) for of in view.outputs_apart))[None]
 
@@ -94,7 +94,7 @@ def _value_churn(view: View) -> Tensor:
 
 
 def _dormant(view: View, *layers: Tensor) -> Tensor:
-    """Share of the units of these layers, (members, n, …) each, that are dormant at τ = 0."""
+    """Return the share of the units of these layers, (members, n, …) each, that are dormant at τ = 0."""
     dormant = [view.apart(member_scores(layer) <= 0) for layer in layers]
     return torch.cat(dormant, dim=1).double().mean(1)
 
@@ -128,7 +128,7 @@ def _rank(rank: Callable[[Tensor, torch.Size, torch.dtype], Tensor]) -> Callable
 
 metrics: Registry[Metric] = Registry("metric", {
     "dfi": Metric(
-        "deviation from isometry (FIRE eq. 2), summed over the weight matrices as they are", "weights", _dfi, "sum"
+        "deviation from isometry (FIRE eq. 2), summed over all weight matrices", "weights", _dfi, "sum"
     ),
     "dfi_per_dim": Metric(
         "deviation from isometry per dimension: mean of (σ² − 1)² over all singular values of all matrices",
@@ -136,7 +136,7 @@ metrics: Registry[Metric] = Registry("metric", {
         lambda v: _per_dimension(v, [dfi for dfi, _, _ in v.isometry]),
     ),
     "dfi_unscaled": Metric(
-        "the same of W / its FIRE scale: 0 when every matrix is a scaled isometry",
+        "dfi_per_dim of W divided by its FIRE scale: 0 if every matrix is an isometry times that scale",
         "weights",
         lambda v: _per_dimension(v, [unscaled for _, unscaled, _ in v.isometry]),
     ),
@@ -144,12 +144,12 @@ metrics: Registry[Metric] = Registry("metric", {
         "L2 norm of all parameters", "weights", lambda v: _norm(v, list(v.learner.module.parameters())), "norm"
     ),
     "lambda_balance": Metric(
-        "λ of ‖W2ᵀW2 − W1W1ᵀ − λI‖ at its least, mean over pairs of consecutive linear maps (the λ-balanced paper)",
+        "λ that minimises ‖W2ᵀW2 − W1W1ᵀ − λI‖, mean over pairs of consecutive linear maps (the λ-balanced paper)",
         "pairs",
         lambda v: _of_pairs(nearest_lambda, v),
     ),
     "lambda_residual": Metric(
-        "root mean square over hidden units of what W2ᵀW2 − W1W1ᵀ deviates from that λI, mean over the same pairs",
+        "root mean square over hidden units of W2ᵀW2 − W1W1ᵀ − λI for lambda_balance's λ, mean over the same pairs",
         "pairs",
         lambda v: _of_pairs(deviation_of, v),
     ),
@@ -160,13 +160,13 @@ metrics: Registry[Metric] = Registry("metric", {
         "norm",
     ),
     "small_gradient_fraction": Metric(
-        "share of units whose weights' mean |gradient| is at most 1 % of their layer's (GraMa, Liu et al. 2025)",
+        "share of units whose weights have a mean |gradient| of at most 1 % of their layer's (GraMa, Liu et al. 2025)",
         "hidden",
         lambda v: small_gradient_fraction(*v.unit_gradients),
     ),
     "update_ratio": Metric("‖Δθ‖/‖θ‖ of the trained parameters since the last measurement", "marked", _update_ratio),
     "policy_churn": Metric(
-        "change of the policy since the last measurement on a recent batch: KL divergence, of a greedy policy share",
+        "change of the policy since the last measurement on a recent batch: KL, or share of changed greedy actions",
         "policy",
         _policy_churn,
     ),
@@ -184,7 +184,7 @@ metrics: Registry[Metric] = Registry("metric", {
         _saturated,
     ),
     "srank": Metric(
-        "smallest k whose singular values hold 99 % of the features' sum (Kumar et al. 2021)",
+        "smallest k whose k largest singular values hold 99 % of the sum over the features' (Kumar et al. 2021)",
         "units",
         _rank(lambda values, *_: count_holding(values, 0.99)),
     ),
@@ -199,7 +199,7 @@ metrics: Registry[Metric] = Registry("metric", {
         _rank(lambda values, shape, _: count_large(values, shape[-2])),
     ),
     "numerical_rank": Metric(
-        "number of the features' singular values above rounding, σ₁ · max(n, d) · ε", "units", _rank(count_resolved)
+        "number of singular values of the features above rounding, σ₁ · max(n, d) · ε", "units", _rank(count_resolved)
     ),
     "lambda_max": Metric(
         "largest eigenvalue of the loss's Hessian on a recent batch (FIRE, Figure 5b)",
@@ -209,7 +209,7 @@ metrics: Registry[Metric] = Registry("metric", {
         True,
     ),
     "gradient_effective_rank": Metric(
-        f"how many directions hold 99 % of the energy of {SAMPLES} samples' gradients (Lillo & Cheney 2025, B.7.2)",
+        f"number of directions with 99 % of the energy of {SAMPLES} samples' gradients (Lillo & Cheney 2025, B.7.2)",
         "samples",
         _gradient_rank,
         costly=True,
@@ -218,7 +218,7 @@ metrics: Registry[Metric] = Registry("metric", {
 
 
 class _Cheap(Mapping[str, Metric]):
-    """The metrics that are not costly, as they are registered now."""
+    """The metrics that are not costly, including those registered later."""
 
     def __getitem__(self, name: str) -> Metric:
         if METRICS[name].costly:
@@ -241,13 +241,14 @@ def measure(
 ) -> dict[str, float]:
     """Return every metric of a learner on its recent data: name → number. A `View` is not recorded again.
 
-    Only what can be taken: before it has seen any data, what its weights tell; without hidden units, nothing about
-    units; without consecutive linear maps, nothing about their balance; without samples' losses (`Learner.batches`),
-    nothing about their gradients; before it was marked (`Learner.mark`), nothing about change.
+    Metrics that cannot be computed are left out: before the learner has seen data, all but those of weights; without
+    hidden units, those of units; without consecutive linear maps, those of balance; without losses of samples
+    (`Learner.batches`), those of their gradients; before it was marked (`Learner.mark`), those of change.
 
-    per_layer: add `dormant_fraction/<units>` for each hidden layer, the members of a stack pooled.
-    member: of a stack, this network alone, as if it were trained alone. Raises ValueError as `View` does.
-    costly: the costly metrics too.
+    Args:
+        per_layer: Add `dormant_fraction/<units>` for each hidden layer, pooled over the members of a stack.
+        member: Measure only this network of a stack, as if it were trained alone. Raises ValueError as `View` does.
+        costly: Include the costly metrics.
     """
     view = learner if isinstance(learner, View) else View(learner, member)
     taken = _take(view, per_layer, costly)
@@ -255,13 +256,13 @@ def measure(
 
 
 def measure_members(learner: Learner | View, per_layer: bool = False, costly: bool = False) -> list[dict[str, float]]:
-    """Return `measure` of every member of a stack, in their order, with the work of one: all members at once.
+    """Return `measure` of every member of a stack, in their order, computed for all members at once.
 
-    Raises ValueError for a learner that is no stack.
+    Raises ValueError if the learner is not a stack.
     """
     view = learner if isinstance(learner, View) else View(learner)
     if view.members is None:
-        raise ValueError(f"'{view.learner.name}' is no stack of networks: measure it as one")
+        raise ValueError(f"'{view.learner.name}' is no stack of networks; use measure")
     columns = {name: values.tolist() for name, (values, _) in _take(view, per_layer, costly).items()}
     return [{name: float(column[i]) for name, column in columns.items()} for i in range(view.networks)]
 

@@ -1,8 +1,8 @@
-"""Saturated units, and how long a network stays saturated after a shock (Lillo & Cheney 2025, Section 4, Appendix D).
+"""Saturated units, and recovery of a network after a shock (Lillo & Cheney 2025, Section 4, Appendix D).
 
-The shock protocol multiplies all pre-activations by γ for one epoch in every ten. What follows a shock is one window:
-values per epoch (…, epochs), entry 0 for the epoch of the shock itself, then those of recovery up to the next shock.
-Leading axes (seeds, shocks, …) are kept.
+The shock protocol multiplies all pre-activations by γ for one epoch in every ten. The epochs after a shock form one
+window with values per epoch (…, epochs): entry 0 is the epoch of the shock, the others are those of recovery up to the
+next shock. Leading axes (seeds, shocks, …) are kept.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,12 +19,12 @@ Array = NDArray[np.float64]
 
 
 def activation_slopes(module: nn.Module, inputs: Tensor) -> Tensor:
-    """Return |φ′| of an activation module at its pre-activations, in evaluation mode; the inputs' shape.
+    """Return |φ′| of an activation module at its pre-activations, in evaluation mode, in the inputs' shape.
 
-    A module with several outputs for one input (CReLU, deep Fourier: twice the features, one block after the other)
-    has the norm of their derivatives: such a unit is saturated when all of its outputs are. Where several inputs
-    make one output (SwiGLU), each input has its own |∂|. Randomised slopes are at their mean. The module is called
-    without its hooks, and left in the mode it was in.
+    A module with several outputs for one input (CReLU, deep Fourier: twice the features, one block after the other) has
+    the norm of their derivatives, so a unit is saturated if all of its outputs are. If several inputs make one output
+    (SwiGLU), each input has its own |∂|. Randomised slopes are at their mean. The module is called without its hooks,
+    and its mode is restored.
     """
     return derivative(module, inputs).abs()
 
@@ -32,12 +32,11 @@ def activation_slopes(module: nn.Module, inputs: Tensor) -> Tensor:
 def saturation_fraction(derivatives: Activations, threshold: float = SATURATED) -> float:
     """Return the share of (sample, unit) pairs with |φ′(x)| < threshold, in [0, 1] (Lillo & Cheney, Section 4).
 
-    derivatives: φ′ at the pre-activations (any shape), for one layer or as a sequence or mapping of layers: each
-        sample, unit and, of a convolution, position counts once, so a larger layer weighs more.
+    derivatives: φ′ at the pre-activations (any shape), for one layer or as a sequence or mapping of layers. Each
+    sample, unit and position of a convolution counts once, so a larger layer weighs more.
 
-    Appendix C.3 describes further criteria on outputs, family by family, for its Figure 1 (see `dead_fraction`);
-    for the shocks Section 4 states this one.
-    Raises ValueError for no layer, an empty one, or a threshold that is not positive.
+    Appendix C.3 has further criteria on outputs for each family, for its Figure 1 (see `dead_fraction`). Section 4
+    states this one for the shocks. Raises ValueError for no layer, an empty one, or a threshold that is not positive.
     """
     if threshold <= 0:
         raise ValueError(f"saturation_fraction: threshold must be positive, got {threshold}")
@@ -55,13 +54,13 @@ def dead_fraction(
 ) -> float:
     """Return the share of effectively dead units of a layer, by the criteria of its activation's family, in [0, 1].
 
-    Lillo & Cheney (2025, Sections 3 and C.3) call a unit dead that is stuck on a saturation plateau of its family, or
-    is negligible beside its layer. A unit is dead here if on every sample its output is within `margin` of a plateau,
-    or if its activity score (see `activity_scores`, whose shapes these are) is at most tau.
+    Lillo & Cheney (2025, Sections 3 and C.3) call a unit dead if it is stuck on a saturation plateau of its family, or
+    is negligible relative to its layer. Here a unit is dead if on every sample its output is within `margin` of a
+    plateau, or if its activity score (see `activity_scores`, which also defines the shapes) is at most tau.
 
     plateaus: the outputs at which the activation is flat: (0,) for relu, (−1, 1) for tanh, (0, 1) for sigmoid, (−α,)
-        for elu and celu; none for the leaky family, and none for swish and gelu, of which the paper asks magnitude.
-    The paper leaves both thresholds to its code; ours are 0.01. Raises ValueError as `activity_scores`.
+    for elu and celu; none for the leaky family, and none for swish and gelu, for which the paper uses the magnitude.
+    The paper gives neither threshold; ours are 0.01. Raises ValueError as `activity_scores`.
     """
     scores = activity_scores(activations)
     dead = scores <= tau
@@ -78,10 +77,9 @@ def peak_saturation(saturation: ArrayLike) -> Array:
 
 
 def saturation_area(saturation: ArrayLike) -> Array:
-    """Return AUSC: area under the saturation curve over the window, in epochs, by the trapezoidal rule:
-    (…, epochs) → (…).
+    """Return AUSC, the area under the saturation curve by the trapezoidal rule, in epochs: (…, epochs) → (…).
 
-    The paper says no more than the name; nothing is subtracted for what was saturated before the shock.
+    The paper gives only the name. Saturation before the shock is not subtracted.
     """
     values = _window(saturation, "saturation_area")
     return (values[..., 1:] + values[..., :-1]).sum(-1) / 2
@@ -90,9 +88,9 @@ def saturation_area(saturation: ArrayLike) -> Array:
 def saturation_recovery_time(saturation: ArrayLike) -> Array:
     """Return epochs from the shock until the saturated fraction is at most half of its peak: (…, epochs) → (…).
 
-    inf where the window ends before (a non-recovery); 0 where nothing saturated. "Epochs to halve the saturated
-    fraction after the shock" (Figure 2) leaves open which value is halved: here the window's peak, which may come
-    an epoch after the shock.
+    inf if the window ends before that (a non-recovery); 0 if nothing saturated. "Epochs to halve the saturated fraction
+    after the shock" (Figure 2) does not say which value is halved. Here it is the peak of the window, which may come an
+    epoch after the shock.
     """
     values = _window(saturation, "saturation_recovery_time")
     epochs = np.arange(values.shape[-1])
@@ -103,9 +101,9 @@ def saturation_recovery_time(saturation: ArrayLike) -> Array:
 def accuracy_recovery_time(accuracy: ArrayLike, before: ArrayLike, share: float = 0.95) -> Array:
     """Return τ₉₅: epochs from the shock until `share` of the accuracy before it is regained: (…, epochs) → (…).
 
-    accuracy: on the current task after each epoch of the window, the shock's first. before: (…), that before the
-    shock. 0 where it was not lost; inf where the window ends before it is regained (App. D.4).
-    Raises ValueError for a share outside (0, 1].
+    accuracy: on the current task after each epoch of the window, beginning with that of the shock. before: (…),
+    accuracy before the shock. 0 if it was not lost; inf if the window ends before it is regained (App. D.4). Raises
+    ValueError for a share outside (0, 1].
     """
     if not 0 < share <= 1:
         raise ValueError(f"accuracy_recovery_time: share must be in (0, 1], got {share}")

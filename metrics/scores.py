@@ -19,7 +19,7 @@ BOOTSTRAP_COVERAGE = {
 
 @dataclass(frozen=True, eq=False)
 class Score:
-    """One method's score: IQM, its confidence interval [low, high], and the cells behind it."""
+    """The score of one method: IQM, its confidence interval [low, high], and the underlying cells."""
 
     iqm: float
     low: float
@@ -30,8 +30,8 @@ class Score:
 def iqm(scores: ArrayLike) -> float:
     """Return the interquartile mean: mean of the middle half of all entries (Agarwal et al. 2021, `rliable`).
 
-    scores: any shape, usually (runs, environments); a quarter of the entries, rounded down, is cut from each
-    end. Raises ValueError when there is none or one is NaN.
+    scores: any shape, usually (runs, environments). A quarter of the entries, rounded down, is cut from each end.
+    Raises ValueError if there is none or one is NaN.
     """
     values = np.asarray(scores, dtype=np.float64)
     if values.size == 0 or np.isnan(values).any():
@@ -52,26 +52,27 @@ def plasticity_score(
 ) -> dict[str, Score]:
     """Return the plasticity score of every method: IQM of min–max normalised late returns, in [0, 1].
 
-    returns: method → (runs, environments), each the mean return over the last 15 % of the last cycle's steps
-        (`final_window_return`). Methods may differ in runs, not in environments.
-    exploded: method → (runs, environments) booleans of physics explosions; methods may be left out.
-    floor: a return below it is a failure, as are exploded and non-finite ones. Failures score 0.
-    percentiles: the bounds R_min and R_max of an environment, taken over all methods and runs together. The
-        paper says "a robust percentile sweep across all activations" and gives no numbers: 5 and 95 are
-        ours. Failures are left out of them, or one return of −10⁶ would decide the scale of all others.
-    reps, confidence, seed: stratified bootstrap over runs within each environment, percentile interval; the
-        bounds are not resampled. Every method starts from the seed afresh, whatever the others are.
+    A score is (R − R_min)/(R_max − R_min), clipped to [0, 1]. If the bounds coincide it takes the limit: 1 above them,
+    else 0. If all runs return the same, they therefore score 0. With one run the bootstrap has nothing to resample: low
+    = high = iqm.
 
-    A score is (R − R_min)/(R_max − R_min), clipped to [0, 1]. Where the bounds coincide it takes the limit:
-    1 above them, else 0; so if all runs return the same, nothing was shown and they score 0. With one run
-    the bootstrap has nothing to resample: low = high = iqm.
+    The interval equals that of `rliable.library.get_interval_estimates` after `np.random.seed(seed)` bit for bit. It is
+    computed here, since rliable 1.2 draws from numpy's global generator even if given a `random_state`, and imports
+    `arch`, which fails with pandas 3.
 
-    The interval is bit for bit that of `rliable.library.get_interval_estimates` after
-    `np.random.seed(seed)`, but is computed here: rliable 1.2 draws from numpy's global generator even when
-    given a `random_state`, and imports `arch`, which pandas 3 breaks.
+    Args:
+        returns: Method → (runs, environments), each the mean return over the last 15 % of the last cycle's steps
+            (`final_window_return`). Methods may differ in runs, not in environments.
+        exploded: Method → (runs, environments) booleans of physics explosions; methods may be left out.
+        floor: A return below it is a failure, and so are exploded and non-finite ones. Failures score 0.
+        percentiles: The bounds R_min and R_max of an environment, over all methods and runs together. The paper says "a
+            robust percentile sweep across all activations" without numbers; 5 and 95 are ours. Failures are left out,
+            since one return of −10⁶ would determine the scale of all others.
+        reps, confidence, seed: Stratified bootstrap over runs within each environment, percentile interval. The bounds
+            are not resampled. Every method starts from the same seed, whatever the others are.
 
-    Raises ValueError when there is no method, shapes disagree, or percentiles, reps or confidence are out of
-    range.
+    Raises:
+        ValueError: There is no method, shapes disagree, or percentiles, reps or confidence are out of range.
     """
     _check_settings(percentiles, reps, confidence)
     cells = {name: np.asarray(values, dtype=np.float64) for name, values in returns.items()}
@@ -98,12 +99,15 @@ def final_window_return(
 ) -> float:
     """Return the mean return of the episodes that ended in the last `fraction` of the steps from `start` to `end`.
 
-    steps, returns: (episodes,), the agent–environment step at which each episode ended, and its return. The
-    window is (end − fraction·(end − start), end]: an episode that ends at the step of a task switch belongs
-    to the task before. NaN when no episode ended there, which `plasticity_score` counts as a failure; an
-    earlier episode is not taken instead, since it would not measure the steady state.
+    The window is (end − fraction·(end − start), end], so an episode that ends at the step of a task switch belongs to
+    the earlier task. NaN if no episode ended in it, which `plasticity_score` counts as a failure. An earlier episode is
+    not used instead, since it would not measure the steady state.
 
-    Raises ValueError when lengths differ, end ≤ start, or fraction is outside (0, 1].
+    Args:
+        steps, returns: (episodes,), the environment step at which each episode ended, and its return.
+
+    Raises:
+        ValueError: Lengths differ, end ≤ start, or fraction is outside (0, 1].
     """
     at, values = _episodes("final_window_return", steps, returns)
     if end <= start or not 0 < fraction <= 1:
@@ -116,8 +120,10 @@ def final_window_return(
 
 
 def bootstrap_interval(scores: Array, reps: int = 2000, confidence: float = 0.95, seed: int = 0) -> tuple[float, float]:
-    """Return the percentile interval (low, high) of the IQM of scores, (runs, environments), by a stratified bootstrap:
-    every environment draws its runs anew, with replacement."""
+    """Return the percentile interval (low, high) of the IQM of scores, (runs, environments), by a stratified bootstrap.
+
+    In every environment, runs are drawn with replacement.
+    """
     from scipy.stats import trim_mean  # takes half a second to import, which every run would pay
 
     # RandomState and not default_rng: the same draws as rliable's, so that the two can be compared exactly.
@@ -129,10 +135,10 @@ def bootstrap_interval(scores: Array, reps: int = 2000, confidence: float = 0.95
 
 
 def bootstrap_coverage(runs: int, environments: int) -> float:
-    """Return how often the 95 % interval of `bootstrap_interval` holds the IQM of normal data with so many runs (2 or
-    more) and environments: by `BOOTSTRAP_COVERAGE`, whose next smaller numbers stand for those between.
+    """Return how often the 95 % interval of `bootstrap_interval` contains the true IQM of normal data.
 
-    Raises ValueError for a single run, which has no interval, and for no environment.
+    It depends on the number of runs (2 or more) and environments, by `BOOTSTRAP_COVERAGE`. Numbers between its entries
+    use the next smaller entry. Raises ValueError for a single run, which has no interval, and for no environment.
     """
     if runs < 2 or environments < 1:
         raise ValueError(f"bootstrap_coverage: needs 2 runs and an environment, or more; got {runs}, {environments}")
@@ -141,14 +147,17 @@ def bootstrap_coverage(runs: int, environments: int) -> float:
 
 
 def learning_curve_area(steps: ArrayLike, returns: ArrayLike, start: float, end: float, bins: int = 20) -> float:
-    """Return the area under a learning curve from step `start` to `end`, over its length: a mean return.
+    """Return the area under a learning curve from step `start` to `end`, divided by its length: a mean return.
 
-    steps, returns: (episodes,), the agent–environment step at which each episode ended, and its return. The steps are
-    cut into equal bins, (start, …], …, (…, end]; a bin's value is the mean return of the episodes that ended in it, an
-    empty one has that of the bin before it (those before the first episode: the first bin's that has any), and the
-    area is the mean over bins. So every step counts alike, however long its episode was. NaN without an episode.
+    The steps are cut into equal bins, (start, …], …, (…, end]. The value of a bin is the mean return of the episodes
+    that ended in it. An empty bin has the value of the bin before it, or of the first bin with an episode. The area is
+    the mean over bins. Every step therefore has the same weight, however long its episode was. NaN without an episode.
 
-    Raises ValueError when lengths differ, end ≤ start, or bins < 1.
+    Args:
+        steps, returns: (episodes,), the environment step at which each episode ended, and its return.
+
+    Raises:
+        ValueError: Lengths differ, end ≤ start, or bins < 1.
     """
     at, values = _episodes("learning_curve_area", steps, returns)
     if end <= start or bins < 1:
@@ -165,12 +174,12 @@ def learning_curve_area(steps: ArrayLike, returns: ArrayLike, start: float, end:
 
 
 def share_of_fresh(area: ArrayLike, fresh: ArrayLike, random: ArrayLike) -> Array:
-    """Return how much of what a fresh agent learns an agent learns: (A − A_random) / (A_fresh − A_random).
+    """Return the learning of an agent relative to that of a fresh agent: (A − A_random) / (A_fresh − A_random).
 
-    area, fresh, random: areas under learning curves (`learning_curve_area`) of the agent, of one that begins with the
-    task, and the mean return of the untrained policy; any shapes that broadcast, in one unit. 1: as able to learn as
-    when new; 0: not at all; above 1 and below 0 are possible. It does not depend on an offset of the returns, nor on
-    other arms. NaN where fresh ≤ random: there the fresh agent learned nothing to have a share of. Our definition.
+    area, fresh, random: areas under learning curves (`learning_curve_area`) of the agent and of a fresh agent, and the
+    mean return of the untrained policy; any shapes that broadcast, in one unit. 1: it learns as well as a fresh agent;
+    0: not at all; values above 1 and below 0 are possible. It does not depend on an offset of the returns or on other
+    arms. NaN if fresh ≤ random, since the fresh agent learned nothing. The definition is ours.
     """
     a, f, r = (np.asarray(each, dtype=np.float64) for each in (area, fresh, random))
     learned = f - r
@@ -215,7 +224,7 @@ def _check_shapes(cells: Mapping[str, Array], flags: Mapping[str, NDArray[np.boo
 
 
 def _bounds(values: Array, percentiles: tuple[float, float]) -> tuple[Array, Array]:
-    """Percentiles of each column without its NaNs; 0 and 0 for an all-NaN column, where nothing uses them."""
+    """Return the percentiles of each column without its NaNs; 0 and 0 for an all-NaN column, which nothing uses."""
     columns = [column[~np.isnan(column)] for column in values.T]
     bounds = [np.percentile(column, percentiles) if column.size else np.zeros(2) for column in columns]
     low, high = np.stack(bounds, axis=1)

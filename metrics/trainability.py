@@ -1,14 +1,14 @@
-"""Trainability: how well can a network still learn something new on the inputs that it sees?
+"""Trainability: how well a network can still learn something new on its recent inputs.
 
-    wanted(x) = f(x) + r̂(x),   r̂ a freshly drawn network's outputs, each of mean 0 and variance 1 over the inputs
-    loss      = mean (f_θ(x) − wanted(x))², after N updates of Adam from θ, the parameters now, or from those of step 0
+    wanted(x) = f(x) + r̂(x),   r̂: the outputs of a new random network, each of mean 0 and variance 1 over the inputs
+    loss      = mean (f_θ(x) − wanted(x))², after N updates of Adam from θ, the parameters now or those of step 0
     score     = 1 − loss
 
-Target-fitting capacity (Lyle et al. 2022, arXiv 2204.09560): targets are outputs of random networks. They are asked for
-on top of what the network already says, so that every network begins at a loss of exactly 1, as if it predicted their
-mean. Else a value function of large numbers would be measured by how long an optimizer takes to bring them down.
-Errors are squared for policies too. Of a Gaussian's mean that is the Kullback–Leibler divergence, up to σ²; of logits
-the divergence hardly sees the actions that a policy has given up.
+This is target-fitting capacity (Lyle et al. 2022, arXiv:2204.09560), in which targets are outputs of random networks.
+Here they are added to the present outputs of the network, so that every network begins at a loss of exactly 1, as if it
+predicted their mean. Otherwise a value function with large outputs would be measured by the time that an optimizer
+needs to reduce them. Errors are squared for policies, too. For the mean of a Gaussian policy this is the KL divergence,
+up to σ². For logits, the divergence would hardly depend on actions that a policy has abandoned.
 """
 
 from collections.abc import Iterator, Mapping
@@ -31,15 +31,16 @@ RESOLVED = 1e-6  # an output that varies by less, as a share of its size, is con
 
 @dataclass(frozen=True)
 class Trainability:
-    """Final losses (networks,) of the network as it is now and as it was at step 0, fitted to the same targets; 1
-    before the first update, NaN where the random network says the same of all inputs."""
+    """Final losses, (networks,), of the network now and at step 0, fitted to the same targets.
+
+    They are 1 before the first update, and NaN if the random network has equal outputs for all inputs.
+    """
 
     loss: Tensor
     initial_loss: Tensor
 
     def numbers(self) -> dict[str, Tensor]:
-        """Return what is logged, each (networks,): the scores 1 − loss, at most 1 and 0 for a network that learned
-        nothing, and the losses."""
+        """Return the logged numbers, each (networks,): scores 1 − loss (at most 1; 0: nothing learned) and losses."""
         values = (1 - self.loss, 1 - self.initial_loss, self.loss, self.initial_loss)
         return dict(zip(TRAINABILITY, values, strict=True))
 
@@ -49,10 +50,10 @@ def trainability(
 ) -> Trainability | None:
     """Return how well a learner's network can be fitted to a random one on its probe; None before it has any data.
 
-    Both networks are fitted in evaluation mode, with all rows of the probe in each of the `updates` of a fresh Adam.
-    Of a stack every member is fitted by itself, to a target of its own. Where the network puts out several tensors,
-    each counts alike, with at most 1024 numbers of a row, evenly spaced. It takes 2·`updates` passes forward and
-    backward and memory for five copies of the parameters. Nothing of the learner moves, nor any of its generators.
+    Both networks are fitted in evaluation mode, with all rows of the probe in each of the `updates` of a new Adam. Each
+    member of a stack is fitted separately, to its own target. If the network returns several tensors, each has the same
+    weight, with at most 1024 numbers of a row, evenly spaced. It takes 2·`updates` passes forward and backward, and
+    memory for five copies of the parameters. The learner and its generators do not change.
 
     Raises ValueError for less than one update and for a learning rate that is not above 0.
     """
@@ -90,7 +91,7 @@ def _fitted(
 
 
 def _outputs(view: View, parameters: Mapping[str, Tensor]) -> list[Tensor]:
-    """Return each tensor that the network puts out on the probe, (members, rows, numbers)."""
+    """Return each tensor that the network returns on the probe, (members, rows, numbers)."""
     assert view.probe is not None
     found = _tensors(view.learner.outputs(parameters, view.probe))
     found = [t if view.members else t[None] for t in found]
@@ -130,8 +131,10 @@ def _losses(outputs: list[Tensor], wanted: list[Tensor]) -> Tensor:
 
 
 def _redrawn(view: View) -> dict[str, Tensor]:
-    """Return parameters of a new network, the same at every measurement of a run: drawn from seeds next to those with
-    which the learner's generators began."""
+    """Return the parameters of a new network, the same at every measurement of a run.
+
+    They are drawn from seeds derived from the initial seeds of the learner's generators.
+    """
     learner = view.learner
     with _lent(learner.generator, *learner.generators, *learner.redraw_draws):
         drawn = learner.redraw()
@@ -141,7 +144,7 @@ def _redrawn(view: View) -> dict[str, Tensor]:
 
 @contextmanager
 def _lent(*sources: torch.Generator) -> Iterator[None]:
-    """Begin these generators elsewhere for a while, and torch's own of the CPU; all go on where they were."""
+    """Seed these generators and torch's own CPU generator temporarily, and restore their states afterwards."""
     states = [source.get_state() for source in sources]
     try:
         with torch.random.fork_rng(devices=[]):

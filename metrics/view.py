@@ -1,7 +1,7 @@
-"""What metrics see of a learner: its weights, and what one forward pass on recent data puts out, taken once.
+"""The data that metrics use: a learner's weights and the outputs of one forward pass on recent data, computed once.
 
-Each member of a stack (the critics of SAC, several seeds trained at once) is a network of its own. Values are kept for
-all of them in one tensor, members first; of a plain network there is one.
+Each member of a stack (the critics of SAC, several seeds trained together) is a network of its own. Values of all of
+them are in one tensor, members first. A plain network has one.
 """
 
 from collections.abc import Sequence
@@ -23,10 +23,9 @@ from .weights import deviations, gram_matrices, member_taps
 
 @dataclass
 class View:
-    """A learner as it is now, looked at once: its probe is run once, and only if something asks.
+    """A learner at one moment. Its probe is run at most once, and only if a metric needs it.
 
-    member: look at this network of a stack alone. Raises ValueError for one that is not there, and for a learner
-        that is no stack.
+    member: use only this network of a stack. Raises ValueError if it does not exist, or if the learner is not a stack.
     """
 
     learner: Learner
@@ -57,8 +56,10 @@ class View:
         return values if self.member is None else values[self.member : self.member + 1]
 
     def apart(self, values: Tensor) -> Tensor:
-        """Return values (members, …) by network, (networks, …):
-        what is stacked in a learner that is not, all together."""
+        """Return values (members, …) by network, (networks, …).
+
+        Values of stacked layers in a learner that is not a stack form one network.
+        """
         return values.reshape(self.networks, -1)
 
     @cached_property
@@ -140,7 +141,7 @@ class View:
         return found
 
     def parameters(self) -> list[nn.Parameter]:
-        """Return what the learner trains."""
+        """Return the parameters that the learner trains."""
         return list(self.learner.trained().values())
 
     @cached_property

@@ -1,7 +1,7 @@
-"""Measures of weights alone: how far they moved (SFE) and how far they are from an isometry (DfI).
+"""Metrics of weights only: how far they moved (SFE) and how far they are from an isometry (DfI).
 
-Both are from FIRE (Section 3). They need no data, and are accumulated in float64 whatever the weights' dtype.
-NaN and infinity in the weights come out as NaN or infinity; they are not an error here.
+Source: FIRE, Section 3. They need no data, and are accumulated in float64 whatever the weights' dtype. NaN or infinity
+in the weights gives NaN or infinity, not an error.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,13 +20,15 @@ Side = Literal["smaller", "columns", "rows"]
 def sfe(a: Weights, b: Weights, normalized: bool = False) -> float:
     """Return the squared Frobenius error ‖a − b‖²_F, in [0, ∞) (FIRE, eq. 1).
 
-    `a` and `b` are two tensors of one shape, two sequences, two mappings name → tensor, or two modules, of
-    which the parameters count (a tied one once). Over several tensors it is the sum, Theorem 1's SFE(Θ, Θ~).
-    A module may be compared with a mapping of its parameters, for instance those of step 0.
+    Args:
+        a, b: Two tensors of one shape, two sequences, two mappings name → tensor, or two modules, of which the
+        parameters
+            count (a tied one once). The result is the sum over tensors, Theorem 1's SFE(Θ, Θ~). A module can be
+            compared with a mapping of its parameters, for example those of step 0.
+        normalized: Divide by ‖a‖², so that 1 is the distance from a to zero.
 
-    normalized: divide by ‖a‖², so that 1 means "as far as zero is".
-
-    Raises ValueError when names or shapes differ, when there is no tensor, or for `normalized` with a = 0.
+    Raises:
+        ValueError: Names or shapes differ, there is no tensor, or `normalized` is given with a = 0.
     """
     before, after = _named(a), _named(b)
     if before.keys() != after.keys():
@@ -51,27 +53,28 @@ def sfe(a: Weights, b: Weights, normalized: bool = False) -> float:
 
 @torch.no_grad()
 def dfi(W: Tensor, side: Side = "smaller", per_dimension: bool = False) -> float:
-    """Return deviation from isometry, in [0, ∞) (FIRE, eq. 2).
+    """Return the deviation from isometry, in [0, ∞) (FIRE, eq. 2).
 
-    W is a matrix (m, n), or a convolution's weight (C_out, C_in, *kernel): then DfI is taken of every spatial
-    tap's (C_out, C_in) matrix, as FIRE orthogonalises them, and summed over taps.
+    torch stores a Linear layer's weight as (out, in), while the paper's theorems multiply features by W as (in, out).
+    The DfI of the theorems is `side="rows"` of a torch weight.
 
-    side: whose Gram matrix is compared with the identity.
-        "smaller" (default): WᵀW when m ≥ n, else WWᵀ. It is Σ (σ_i² − 1)² over the min(m, n) singular
-            values, so 0 exactly for every semi-isometry, whichever way it is oriented.
-        "columns": eq. 2 as printed, ‖WᵀW − I_n‖²_F. For a wide W it equals the "smaller" value plus n − m, so
-            what FIRE's constraint DfI = 0 asks for is out of reach there.
-        "rows": ‖WWᵀ − I_m‖²_F.
-    per_dimension: divide by the Gram's dimension, and average over taps instead of summing, so that layers of
-        different size compare; with "smaller" this is the mean of (σ² − 1)².
+    Args:
+        W: A matrix (m, n), or a convolution's weight (C_out, C_in, *kernel). For a convolution, DfI is summed over the
+            (C_out, C_in) matrices of all spatial taps, which FIRE orthogonalises. For the weight of a stacked layer,
+            (members, d_out, d_in), pass one member at a time; `measure` computes them all at once.
+        side: The Gram matrix that is compared with the identity.
+            "smaller" (default): WᵀW if m ≥ n, else WWᵀ. It is Σ (σ_i² − 1)² over the min(m, n) singular values, so 0
+                exactly for every semi-isometry, in either orientation.
+            "columns": eq. 2 as printed, ‖WᵀW − I_n‖²_F. For a wide W it equals the "smaller" value plus n − m, so
+            FIRE's
+                constraint DfI = 0 cannot be met.
+            "rows": ‖WWᵀ − I_m‖²_F.
+        per_dimension: Divide by the Gram matrix's dimension, and average over taps instead of summing, so that layers
+        of
+            different size are comparable. With "smaller" this is the mean of (σ² − 1)².
 
-    The weight of a stacked layer, (members, d_out, d_in), is no convolution's: pass the members one by one;
-    `measure` takes them all at once.
-
-    torch stores a Linear's weight as (out, in), while the paper's theorems multiply features by W as
-    (in, out): DfI of the theorems is `side="rows"` of a torch weight.
-
-    Raises ValueError for a tensor with fewer than two dimensions, an empty one, or an unknown side.
+    Raises:
+        ValueError: The tensor has fewer than two dimensions or is empty, or the side is unknown.
     """
     taps = _taps(W, "dfi")
     if side not in ("smaller", "columns", "rows"):
@@ -96,11 +99,10 @@ def deviations(gram: Tensor) -> Tensor:
 
 
 def dfi_unscaled(W: Tensor, per_dimension: bool = True) -> float:
-    """Return DfI of the unscaled factor W / isometry_scale(W): zero right after an exact FIRE.
+    """Return the DfI of the unscaled factor W / isometry_scale(W): zero right after an exact FIRE.
 
-    `dfi(W)` of a weight that FIRE wrote is not zero unless d_out = d_in, because FIRE scales the isometry
-    afterwards; where "how close to an isometry" is meant, this is the number. Shapes, range and errors as in
-    `dfi`.
+    `dfi(W)` of a weight that FIRE wrote is not zero unless d_out = d_in, because FIRE scales the isometry afterwards.
+    Use this number to ask how close W is to an isometry. Shapes, range and errors are those of `dfi`.
     """
     return dfi(W.detach().double() / isometry_scale(W), per_dimension=per_dimension)
 
@@ -111,7 +113,7 @@ def weight_norm(module: nn.Module) -> float:
 
 
 def gradient_norm(module: nn.Module) -> float:
-    """Return the global L2 norm of the gradients that a module's parameters hold now; 0.0 if none holds one."""
+    """Return the global L2 norm of a module's present gradients; 0.0 if there are none."""
     return _global_norm([p.grad for p in module.parameters() if p.grad is not None])
 
 
@@ -134,7 +136,7 @@ def _named(weights: Weights) -> dict[str, Tensor]:
 
 
 def _taps(W: Tensor, caller: str) -> Tensor:
-    """(m, n, *kernel) → (taps, m, n); a matrix is one tap."""
+    """Return (m, n, *kernel) as (taps, m, n); a matrix is one tap."""
     if W.dim() < 2 or W.numel() == 0:
         raise ValueError(
             f"{caller}: needs a matrix (m, n) or a convolution weight (C_out, C_in, *kernel), not empty; "

@@ -1,4 +1,4 @@
-"""What networks are made of, and how they are looked at; interventions and metrics both stand on this."""
+"""Building blocks of networks and tools to inspect them, used by interventions and metrics."""
 
 from .activations import Units, activation, derivative, initial_gain, parse_activation, properties, set_generators
 from .activations import activations as activation_registry

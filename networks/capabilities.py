@@ -1,6 +1,6 @@
-"""What a learner may offer beside its thin core: each serves a few methods or one agent, and each may be left out.
+"""Optional capabilities of a learner. Each is needed by a few interventions or metrics, or by one agent.
 
-A `Learner` inherits these groups, so that all are keyword arguments of it, and attributes that may be set afterwards.
+A `Learner` inherits these groups, so all of them are keyword arguments of it, and attributes that may be set later.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def no_batches(count: int | None) -> Iterator[Tensor]:
-    """Stand for the batches of a learner that offers none: raise ValueError."""
+    """Raise ValueError; this stands for the batches of a learner that has none."""
     raise ValueError("this learner offers no batches: give it some (Learner.batches)")
 
 
@@ -101,6 +101,8 @@ class Restructured:
     renewed: dict[str, int] = field(default_factory=dict)
 
     def identity(self, name: str) -> str:
-        """Return what to remember something of a parameter or of units by. It is the name, until an intervention gives
-        that name to new ones: what was remembered of the old ones is not theirs."""
+        """Return the key under which to remember something about a parameter or units.
+
+        It is the name, until an intervention gives that name to new ones, to which older memory does not apply.
+        """
         return f"{name}@{self.renewed[name]}" if name in self.renewed else name

@@ -1,4 +1,4 @@
-"""What interventions and metrics see of a causal language model of `transformers`: its layers, units and features."""
+"""The learner of a causal language model of `transformers`: its layers, units and features."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -20,10 +20,11 @@ UNITS = ("act_fn", "act")  # what the activation of an MLP is called
 
 
 def causal_layers(model: nn.Module) -> tuple[Layer, ...]:
-    """Return a model's Linear layers in forward order, all hidden but the head. Parts: query, key, value, output, gate,
-    up, down, head; others are called as the model calls them. A tied head is the embedding as well.
+    """Return a model's Linear layers in forward order; all but the head are hidden.
 
-    Raises ValueError for a model without Linear layers (GPT-2's are of another kind)."""
+    Parts are query, key, value, output, gate, up, down and head; others have the model's names. A tied head is also the
+    embedding. Raises ValueError for a model without Linear layers (GPT-2 has another kind).
+    """
     head = model.get_output_embeddings()  # type: ignore[operator]
     found: list[Layer] = []
     depth = -1
@@ -39,7 +40,7 @@ def causal_layers(model: nn.Module) -> tuple[Layer, ...]:
 
 
 def causal_units(model: nn.Module) -> tuple[str, ...]:
-    """Return names of the activations of its MLPs. Raises ValueError for a model that has none as a module."""
+    """Return the names of the activations of the model's MLPs. Raises ValueError if none of them is a module."""
     units = tuple(name for name, _ in model.named_modules() if name.rpartition(".")[2] in UNITS)
     if not units:
         raise ValueError(f"{type(model).__name__} has no activations to measure that are modules ({', '.join(UNITS)})")
@@ -47,7 +48,7 @@ def causal_units(model: nn.Module) -> tuple[str, ...]:
 
 
 def causal_features(model: nn.Module) -> str | None:
-    """Name of the last normalisation, whose outputs the head reads; None if it has none of a known name."""
+    """Return the name of the last normalisation, whose outputs the head reads; None if it has no known name."""
     prefix = getattr(model, "base_model_prefix", "")
     names = dict(model.named_modules())
     return next((name for norm in NORMS if (name := f"{prefix}.{norm}") in names), None)
@@ -64,10 +65,10 @@ def causal_learner(
     retain: Callable[[], Tensor] | None = None,
     name: str = "model",
 ) -> Learner:
-    """Return what interventions and metrics see of a causal language model; call it before the first update.
+    """Return the learner of a causal language model; call it before the first update.
 
-    Arguments as in `Learner`. Units are what the MLPs' activations put out; in a gated MLP they are multiplied by
-    another layer's outputs, so methods that replace single units refuse them. A fresh draw (`redraw`) is that of
+    Arguments are those of `Learner`. Units are the outputs of the MLPs' activations. In a gated MLP they are multiplied
+    by another layer's outputs, so interventions on single units refuse them. A new draw (`redraw`) is that of
     transformers, from the learner's generator.
     """
     units = causal_units(model)

@@ -1,4 +1,4 @@
-"""Layers with weights, and the part that each plays in its network."""
+"""Layers with weights and their roles in a network."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -13,9 +13,12 @@ Scope = str | tuple[str, ...]
 
 @dataclass(frozen=True)
 class Layer:
-    """One layer with weights. `depth` counts from the input; layers side by side share a depth. `part` is the word
-    for what it does in a larger design, such as `query`; a scope may name it. `split`: number of equal parts along its
-    outputs that are matrices of their own, such as 3 for a fused query, key and value."""
+    """One layer with weights.
+
+    `depth` counts from the input; parallel layers share a depth. `part` is the word for its function in a larger
+    design, such as `query`, which a scope may name. `split`: number of equal parts along its outputs that are separate
+    matrices, such as 3 for a fused query, key and value.
+    """
 
     name: str
     module: nn.Module
@@ -41,8 +44,10 @@ class Layer:
 
 
 def chain(module: nn.Module, prefix: str = "") -> tuple[Layer, ...]:
-    """Return the Linear and Conv layers (stacked or not) of a plain feed-forward module, in the order in which
-    they were defined: the first is the encoder, the last the head, those between are hidden."""
+    """Return the Linear and Conv layers (stacked or not) of a plain feed-forward module, in order of definition.
+
+    The first is the encoder, the last the head, and those between are hidden.
+    """
     found = [(n, m) for n, m in module.named_modules() if isinstance(m, (*LINEAR, *CONV))]
     last = len(found) - 1
     roles: list[Role] = ["head" if i == last else "encoder" if i == 0 else "hidden" for i in range(len(found))]

@@ -1,4 +1,4 @@
-"""What an intervention or a metric sees of a training run, whatever the track: a `Learner`."""
+"""The `Learner`: the view of a training run that interventions and metrics use, for agents and tracks alike."""
 
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,29 +25,30 @@ def _is_part(word: str) -> Callable[[Layer], bool]:
 
 @dataclass
 class Learner(MoreData, Specifics, Compared, Restructured):
-    """The thin adapter that every track provides: all that an intervention or a metric sees of a training run.
+    """The interface between a training run and interventions or metrics, for agents and tracks alike.
 
-    What few methods ask for is in its bases (capabilities.py), and optional.
+    Optional capabilities, needed by few interventions, are in its bases (capabilities.py).
 
     Attributes
     ----------
-    name: what the run calls this network, such as "agent", "actor" or "critic".
+    name: the run's name for this network, such as "agent", "actor" or "critic".
     module: the network that is trained.
     optimizer: its optimizer, or None.
     layers: its layers in forward order, with their roles.
     units: qualified names of the modules whose outputs are post-activation units, in forward order.
     probe: returns the positional arguments of one forward pass on recent inputs; None before there are any.
-    loss: returns the training loss on a recent batch, differentiable in the parameters; of a stack the sum of the
-        members' losses, which gives every member the gradient of its own.
+    loss: returns the training loss on a recent batch, differentiable in the parameters; for a stack the sum of the
+        members' losses, which gives every member its own gradient.
     generator: the source of every random draw that an intervention makes on this learner.
-    redraw: returns a fresh draw of the initial parameters, by name; one that it leaves out is as in `initial`.
-    initial: the parameters at step 0, by name (copied from `module` when not given).
-    followers: networks that track this one, such as target networks; same architecture.
-    generators: of a stack of seeds: one for each member, for draws that no other member moves (`normal_like`).
-    features: qualified name of the module whose outputs the heads read, where that is not the last of `units`.
-    wiring: between which layers each of `units` lies whose weights are private (see wiring.py); default: found by
-        `trace_wiring`.
-    unwired: each other one of `units` → why it has none: the rest of a sentence that begins with its name.
+    redraw: returns a new draw of the initial parameters, by name; parameters that it leaves out are as in `initial`.
+    initial: the parameters at step 0, by name (copied from `module` if not given).
+    followers: networks that follow this one, such as target networks; same architecture.
+    generators: for a stack of seeds, one for each member, for draws that do not depend on other members
+    (`normal_like`). features: qualified name of the module whose outputs the heads read, if it is not the last of
+    `units`. wiring: the layers around each of `units` that does not share weights (see wiring.py); found by
+    `trace_wiring` by
+        default.
+    unwired: each other one of `units` → why it has no wiring, as the rest of a sentence that begins with its name.
     """
 
     name: str
@@ -95,31 +96,37 @@ class Learner(MoreData, Specifics, Compared, Restructured):
         return {name: p for name, p in self.module.named_parameters() if p.requires_grad}
 
     def outputs(self, parameters: Mapping[str, Tensor], inputs: Sequence[Any]) -> Any:
-        """Return what the network says of inputs, in evaluation mode, with other values for these of its parameters, by
-        name; the module keeps its own. Differentiable in the values."""
+        """Return the network's outputs for inputs, in evaluation mode, with other values for these parameters, by name.
+
+        The module keeps its own values. The result is differentiable in the given values.
+        """
         if self.answers is not None:
             return self.answers(parameters, inputs)
         return outputs_with(self.module, parameters, inputs)
 
     def mark(self) -> None:
-        """Note down the trained parameters as they are now, for measures of what changed since."""
+        """Store a copy of the present trained parameters, for metrics of change."""
         self.marked = {name: p.detach().clone() for name, p in self.trained().items()}
 
     def is_stacked(self, unit: str) -> bool:
-        """Return whether these units are those of a stack, (members, n, …), each member's a layer of its own: where the
-        layer before them is stacked; of units without a wiring, the one defined before them."""
+        """Return whether these units are those of a stack, (members, n, …), each member's a layer of its own.
+
+        This holds if the layer before them is stacked. For units without a wiring, it is the one defined before them.
+        """
         if unit in self.wiring:
             before = self.wiring[unit].incoming[:1]
             return any(isinstance(self.module.get_submodule(name), STACKED) for name in before)
         return isinstance(layer_before(self.module, unit), STACKED)
 
     def linear_pairs(self) -> list[LinearPair]:
-        """Return the network's consecutive linear maps as they are now (see linear_pairs.py): declared by its modules,
-        or found between its layers. Cheap: the network is traced again only where it has other modules than before."""
+        """Return the network's present consecutive linear maps, declared by modules or found by tracing.
+
+        The call is cheap: the network is traced again only if its modules have changed. See linear_pairs.py.
+        """
         return self.paired()[0]
 
     def paired(self) -> tuple[list[LinearPair], list[str]]:
-        """Return `linear_pairs`, and why its other layers begin none, a sentence each."""
+        """Return `linear_pairs`, and the reasons why other layers begin none, a sentence each."""
         modules = list(self.module.modules())
         known = self._joints
         if known is None or len(known[0]) != len(modules) or any(map(is_not, known[0], modules)):
@@ -133,11 +140,14 @@ class Learner(MoreData, Specifics, Compared, Restructured):
         return pairs, reasons
 
     def select(self, scope: Scope) -> list[Layer]:
-        """Return the layers that a scope names.
+        """Return the layers in a scope.
 
-        `all`, a role (`encoder`, `hidden`, `head`), a kind (`linear`, `conv`), a part that this network has
-        (`query`, `key`, … of a transformer) or several of them: a layer is in the scope when any word fits it.
-        Raises ValueError for an unknown word or a scope without a layer.
+        A scope is `all`, a role (`encoder`, `hidden`, `head`), a kind (`linear`, `conv`), a part that this network has
+        (`query`, `key`, … of a transformer) or several of them. A layer is in the scope if any of the words applies to
+        it.
+
+        Raises:
+            ValueError: A word is unknown, or no layer is in the scope.
         """
         words = [scope] if isinstance(scope, str) else list(scope)
         fits: dict[str, Callable[[Layer], bool]] = {
@@ -158,8 +168,7 @@ class Learner(MoreData, Specifics, Compared, Restructured):
         return chosen
 
     def parameters_of(self, layers: Sequence[Layer]) -> list[str]:
-        """Return qualified names of the parameters (weights and biases) of these layers; a tied one has the name that
-        `named_parameters` gives it, once."""
+        """Return the qualified names of the parameters of these layers; a tied one once, as in `named_parameters`."""
         names: dict[Tensor, str] = {parameter: name for name, parameter in self.module.named_parameters()}
         return list(dict.fromkeys(names[p] for layer in layers for p in layer.module.parameters()))
 
@@ -179,20 +188,24 @@ def learner_for(
     name: str = "model",
     seed: int = 0,
 ) -> Learner:
-    """Return a `Learner` around any module, for a training loop of one's own; call it before the first update.
+    """Return a `Learner` for any module, for your own training loop; call it before the first update.
 
         learner = learner_for(model, optimizer, probe=lambda: (x,), loss=lambda: criterion(model(x), y))
         make("fire").apply(learner)
 
-    probe, loss: as in `Learner`, both or neither; without them only weights can be measured.
-    batches: as in `Learner`, for interventions that look at more than one batch (dash, ewc).
-    layers: default `chain(module)`, right for a plain stack; name the roles yourself where heads branch off.
-    units: default `unit_names(module)`. A network whose nonlinearities are functions (F.relu) has none to find:
-        name the modules whose outputs count as units. Of a module used twice in one pass, the last use counts.
-    wiring: default `trace_wiring`; name it yourself, for interventions on single units, where that finds no way.
-    injectable: the submodule that plasticity injection duplicates, such as "mlp" with the last layers in it.
-    seed: of the generator that fresh draws and noise come from.
-    Raises ValueError for a module without layers, or without units where they are to be measured.
+    Args:
+        probe, loss: As in `Learner`, both or neither. Without them only weights can be measured.
+        batches: As in `Learner`, for interventions that use more than one batch (dash, ewc).
+        layers: By default `chain(module)`, which is right for a plain feed-forward network. Give the roles yourself if
+            heads branch off.
+        units: By default `unit_names(module)`. If the nonlinearities are functions (F.relu), none is found: name the
+            modules whose outputs count as units. If a module is used twice in one pass, its last use counts.
+        wiring: By default `trace_wiring`. Give it yourself, for interventions on single units, if tracing fails.
+        injectable: The submodule that plasticity injection duplicates, such as "mlp" with the last layers in it.
+        seed: Seed of the generator of new draws and noise.
+
+    Raises:
+        ValueError: The module has no layers, or no units although probe and loss are given.
     """
     layers = chain(module) if layers is None else layers
     units = unit_names(module) if units is None else units

@@ -1,13 +1,13 @@
-"""Consecutive linear maps of a network: the pairs between which weight can move while the function stays.
+"""Consecutive linear maps of a network: pairs between which weight can move without a change of the function.
 
     y = W2·W1·x          "linear": nothing lies in between, so any invertible map of the hidden units cancels
-    y = W2·φ(W1·x + b)   "homogeneous": φ elementwise with φ(c·z) = c·φ(z) for c > 0; a positive factor a unit cancels
+    y = W2·φ(W1·x + b)   "homogeneous": φ elementwise with φ(c·z) = c·φ(z) for c > 0; a positive factor per unit cancels
 
-Found are: what modules declare by a method `linear_pairs()` (LoRA's A and B); Linear layers that follow each other in
-the traced network with nothing, dropout or positive-homogeneous activations (relu, leaky_relu, prelu, rrelu) between
-them; and, where a track names the wiring itself, units of such an activation between layers that it names. Several
-layers that read the same units are one map together. Convolutions form no pairs. Neither do layers that are tied, used
-twice, frozen or parametrized, nor those around a module with hooks, which may do anything (nap's normalisation).
+Pairs are found in three ways: modules declare them by a method `linear_pairs()` (LoRA's A and B); Linear layers follow
+each other in the traced network with nothing, dropout or positive-homogeneous activations (relu, leaky_relu, prelu,
+rrelu) between them; or a track names the wiring itself, with units of such an activation between layers. Several layers
+that read the same units form one map together. Convolutions form no pairs. Neither do layers that are tied, used twice,
+frozen or parametrized, nor layers around a module with hooks, which may change anything (nap's normalisation).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,7 +35,7 @@ class LinearPair:
     second: those that read the hidden units, (…, o, h) each, one below the other: W2 is (…, Σo, h).
     bias: of `first`, (…, h) each; one more column of W1, a weight from an input that is 1.
     parameters: names of the learner's parameters that they are, or are views of, in the order of `tensors`.
-    Whoever declares a pair vouches for what lies between the two, and that nothing else reads the hidden units.
+    Code that declares a pair must ensure that nothing else lies between the two or reads the hidden units.
     """
 
     name: str

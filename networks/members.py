@@ -1,4 +1,4 @@
-"""Stacks of networks: what belongs to one member, and draws that no other member moves."""
+"""Stacks of networks: the parts of one member, and random draws that do not depend on other members."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -12,7 +12,7 @@ Source = torch.Generator | Sequence[torch.Generator] | None
 
 
 def members_of(learner: Learner) -> int:
-    """Return how many networks the learner's stack has; 0 where it is no stack."""
+    """Return the number of networks in the learner's stack, or 0 if it is not a stack."""
     sizes = {len(layer.weight) if layer.stacked else 0 for layer in learner.layers}
     return sizes.pop() if len(sizes) == 1 else 0
 
@@ -51,10 +51,10 @@ def fit(values: Tensor, like: Tensor) -> Tensor:
 
 
 def normal_like(tensor: Tensor, source: Source) -> Tensor:
-    """Return standard normal noise of the shape, type and device of a tensor.
+    """Return standard normal noise of the shape, dtype and device of a tensor.
 
-    source: one generator (None: torch's own of the CPU), or one for each member of a stack: a member's noise is then
-    what a network of its own would draw from that generator.
+    source: one generator (None: torch's own CPU generator), or one for each member of a stack. A member's noise is then
+    equal to that of a separate network with that generator.
     """
 
     def draw(shape: torch.Size, generator: torch.Generator | None) -> Tensor:

@@ -1,17 +1,17 @@
-"""Normalisation of hidden layers: what stands between a linear layer and its activation, by name.
+"""Normalisation of hidden layers, between a linear layer and its activation, by name.
 
     none       φ(W·x + b)
-    layer      φ(g ⊙ norm(W·x + b) + s)     layer normalisation before the activation (Ba et al. 2016, arXiv 1607.06450)
-    spectral   φ(W·x/σ(W) + b)              largest singular value 1 (Miyato et al. 2018, arXiv 1802.05957)
+    layer      φ(g ⊙ norm(W·x + b) + s)     layer normalisation before the activation (Ba et al. 2016, arXiv:1607.06450)
+    spectral   φ(W·x/σ(W) + b)              largest singular value 1 (Miyato et al. 2018, arXiv:1802.05957)
 
-Both are known to help agents to keep learning: layer normalisation before nonlinearities (Lyle et al. 2023, arXiv
-2303.01486), spectral normalisation of hidden layers (Gogianu et al. 2021, arXiv 2105.05246; Bjorck et al. 2021, arXiv
-2106.01151).
+Both are known to help agents to keep learning: layer normalisation before nonlinearities (Lyle et al. 2023,
+arXiv:2303.01486), spectral normalisation of hidden layers (Gogianu et al. 2021, arXiv:2105.05246; Bjorck et al. 2021,
+arXiv:2106.01151).
 
-Interventions see W as it is stored. Under spectral normalisation its length says nothing but how much an update
-turns it: FIRE makes of the map an isometry with singular values of 1, whatever its factor √(d_out/d_in) is, and
-shrinking towards zero changes no output. Layer normalisation's gain g and shift s are parameters like others: `reset`
-and `snp` write them, a unit that is drawn anew gets its own anew (`Wiring.norms`), FIRE leaves them alone.
+Interventions see W as it is stored. Under spectral normalisation its length only affects how much an update turns it.
+FIRE makes the map an isometry with singular values of 1, whatever its factor √(d_out/d_in) is, and shrinking towards
+zero changes no output. Layer normalisation's gain g and shift s are ordinary parameters: `reset` and `snp` write them,
+a reinitialised unit gets new ones (`Wiring.norms`), and FIRE leaves them unchanged.
 """
 
 from typing import Literal
@@ -42,8 +42,10 @@ def stacked_hidden_linear(members: int, d_in: int, d_out: int, normalization: No
 
 
 def hidden_norm(width: int, normalization: Normalization = "none", members: int = 0) -> list[nn.Module]:
-    """Return the modules between a linear layer of `width` outputs and its activation: a layer normalisation (of a
-    stack with `members`), or nothing. Raises ValueError for an unknown name."""
+    """Return the modules between a linear layer of `width` outputs and its activation: a layer norm or nothing.
+
+    members: of a stack; 0: not stacked. Raises ValueError for an unknown name.
+    """
     _check(normalization)
     if normalization != "layer":
         return []

@@ -1,4 +1,4 @@
-"""Looking at a network: evaluation mode for a while, and what its modules put out in one forward pass."""
+"""Temporary evaluation mode, and recording of the modules' outputs in one forward pass."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,9 +15,9 @@ Before = Callable[[nn.Module, Any], None]
 
 @contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
-    """Put a module into evaluation mode for a while; every part is put back into the mode that it was in.
+    """Put a module into evaluation mode temporarily, and restore the mode of every part afterwards.
 
-    A random activation would draw from the generator that training draws from, and normalisation would move.
+    Otherwise random activations would draw from the generator of training, and running statistics would change.
     """
     modes = [(part, part.training) for part in module.modules()]
     module.eval()
@@ -29,8 +29,10 @@ def evaluating(module: nn.Module) -> Iterator[None]:
 
 
 def outputs_with(module: nn.Module, parameters: Mapping[str, Tensor], inputs: Sequence[Any]) -> Any:
-    """Return what `module(*inputs)` puts out in evaluation mode with other values for these of its parameters, by name;
-    the module keeps its own. Differentiable in the values."""
+    """Return `module(*inputs)` in evaluation mode, with other values for these parameters, by name.
+
+    The module keeps its own values. The result is differentiable in the given values.
+    """
     with evaluating(module):
         return functional_call(module, dict(parameters), tuple(inputs))
 
@@ -64,7 +66,7 @@ class Recording:
 
 @torch.no_grad()
 def record(module: nn.Module, names: Sequence[str], inputs: Sequence[Any]) -> Recording:
-    """Run `module(*inputs)` in evaluation mode and keep what the named submodules put out, and what they were given."""
+    """Run `module(*inputs)` in evaluation mode, and return the inputs and outputs of the named submodules."""
     outputs: dict[str, Tensor] = {}
     given: dict[str, Tensor] = {}
 

@@ -9,10 +9,9 @@ from torch import Tensor, nn
 def redraw(module: nn.Module, generator: torch.Generator | None = None) -> dict[str, Tensor]:
     """Return new initial values, on the CPU, for every layer that has `reset_parameters`, by qualified name.
 
-    The module is not touched. Draws come from `generator` (default: torch's global one of the CPU), which
-    advances by one number; no other generator moves. Layers are reset in the order in which they were defined,
-    a part with a `reset_parameters` of its own after the layers in it. Networks with another initialisation
-    offer `Learner.redraw` instead.
+    The module does not change. Draws come from `generator` (default: torch's global CPU generator), which advances by
+    one number; no other generator changes. Layers are reset in the order of their definition, and a part with its own
+    `reset_parameters` after the layers in it. Networks with another initialisation set `Learner.redraw` instead.
     """
     device = "cpu" if generator is None else generator.device
     seed = int(torch.randint(2**62, (), generator=generator, device=device))

@@ -1,7 +1,7 @@
 """Layers of several networks of one shape, side by side in one tensor.
 
-The critics of SAC are trained together: as one stack they need one batched product where separate modules need
-two, and FIRE orthogonalizes them as one batch. To interventions and metrics every member is a network of its own.
+The critics of SAC are trained together. As one stack they need one batched product where separate modules need two, and
+FIRE orthogonalizes them as one batch. Interventions and metrics treat every member as a network of its own.
 """
 
 from typing import Any
@@ -13,8 +13,8 @@ from torch import Tensor, nn
 class StackedLinear(nn.Module):
     """`members` Linear layers: weight (members, d_out, d_in), bias (members, d_out).
 
-    Every member has its own weights, drawn as `nn.Linear` draws them, one member after the other: from one seed, the
-    members are the layers that `nn.Linear` would give in turn.
+    Every member has its own weights, drawn as by `nn.Linear`, one member after the other: from one seed, the members
+    are equal to successive `nn.Linear` layers.
     """
 
     def __init__(self, members: int, d_in: int, d_out: int) -> None:

@@ -1,16 +1,16 @@
-"""Scale symmetries of transformers: where a factor moves from one weight to the next and the function stays.
+"""Scale symmetries of transformers: a factor can move from one weight to the next without a change of the function.
 
     W_O·diag(α)·diag(1/α)·W_V = W_O·W_V            value and output projection, a factor for each channel of each head
-    W_down(σ(W_gate·x) ⊙ W_up·x)                   up and down projection of a gated MLP, a factor for each neuron
+    W_down(σ(W_gate·x) ⊙ W_up·x)                   up and down projection of a gated MLP, a factor for each unit
 
-(the SIB paper, 4.1 and Appendix B). Attention mixes positions, not channels, so a factor on a channel of the values
-passes through it. With grouped-query attention a key/value head is read by every query head of its group, and so are
-its factors. Of the gated MLP only `up` is linear; the gate passes through σ and is no part of a pair.
+Source: the SIB paper, 4.1 and Appendix B. Attention mixes positions, not channels, so a factor on a channel of the
+values passes through it. With grouped-query attention every query head of a group reads the same key/value head, and so
+its factors. Of the gated MLP only `up` is linear. The gate passes through σ and belongs to no pair.
 
-Architectures of `transformers` are known by `config.model_type`, and only those whose code was read (5.23): a norm on
-the values, a clamp, a fused projection or an ungated MLP would break the symmetry without a sign in the weights. A
-module of one's own says itself what it has: a method `scale_symmetries()` that returns a list of `ScalePair`.
-Only torch is imported here; modules are told apart by the names of their parts.
+Architectures of `transformers` are known by `config.model_type`, and only those whose code was read (5.23). A norm on
+the values, a clamp, a fused projection or an ungated MLP would break the symmetry, and the weights would not show it.
+Your own module declares its pairs by a method `scale_symmetries()`, which returns a list of `ScalePair`. Only torch is
+imported here; modules are recognised by the names of their parts.
 """
 
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ OBSTACLES = {
 
 
 class NoSymmetry(ValueError):
-    """A module without scale symmetries that are known; the message says which, and why."""
+    """A module without known scale symmetries; the message says which module, and why."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def scale_pairs(model: nn.Module) -> list[ScalePair]:
 
 
 def may_have_pairs(model: nn.Module) -> bool:
-    """Return whether `scale_pairs` would look at this model's layers at all: a cheap question."""
+    """Return whether `scale_pairs` supports this kind of model; the call is cheap."""
     return hasattr(model, "scale_symmetries") or _model_type(model) in FAMILIES
 
 

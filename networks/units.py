@@ -1,7 +1,7 @@
-"""Hidden units that belong to a network's layers alone: which there are, and what they do.
+"""Hidden units that do not share weights with others: how to find them, and their statistics.
 
-Units are (units,), or (members, units) in a stack, where every member is a network of its own: all of what follows is
-batched over members, and no member has an influence on another.
+Units are (units,), or (members, units) in a stack, where every member is a network of its own. All functions are
+batched over members, and members do not influence each other.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -54,9 +54,11 @@ class Hidden:
 
 
 def hidden_units(learner: Learner, who: str) -> dict[str, Hidden]:
-    """Return the units that can be rewritten alone, by name, in forward order; others are left out.
+    """Return the units that can be rewritten separately, by name, in forward order; others are left out.
 
-    Raises ValueError, with the reasons, where there are none at all."""
+    Raises:
+        ValueError: There are no such units. The message has the reasons.
+    """
     found: dict[str, Hidden] = {}
     reasons: list[str] = []
     for unit in learner.units:
@@ -124,17 +126,20 @@ def observe(
 
 
 def activity_scores(magnitudes: Tensor) -> Tensor:
-    """Return each unit's mean |h| over that of its layer (Sokar et al. 2023, as released): 1 on average, 0 of a dead
-    layer. magnitudes: mean |h| of each unit, (…, units)."""
+    """Return each unit's mean |h| over that of its layer (Sokar et al. 2023, as released).
+
+    Scores are 1 on average, and 0 in a dead layer. magnitudes: mean |h| of each unit, (…, units).
+    """
     return magnitudes / (magnitudes.mean(-1, keepdim=True) + 1e-9)
 
 
 def small_gradients(gradients: Tensor, tau: float) -> Tensor:
-    """Return which units have small gradients: (…, units, weights of one) → (…, units).
+    """Return which units have small gradients: (…, units, incoming weights) → (…, units).
 
-    A unit's are small where the mean of |∂L/∂W| over its incoming weights is at most τ times the mean over its layer;
-    in a layer without any gradient all are. GraMa (Liu et al. 2025, arXiv 2505.24061) asks this instead of how active
-    units are."""
+    The gradients of a unit are small if the mean of |∂L/∂W| over its incoming weights is at most τ times the mean over
+    its layer. In a layer without any gradient all are. GraMa (Liu et al. 2025, arXiv:2505.24061) uses this instead of
+    activity.
+    """
     magnitudes = gradients.abs().mean(-1)
     return magnitudes <= tau * magnitudes.mean(-1, keepdim=True)
 

@@ -1,9 +1,9 @@
-"""How hidden units are connected, found by tracing a network with `torch.fx`.
+"""Connections of hidden units, found by tracing a network with `torch.fx`.
 
-A method on single units rewrites the rows of the layer before them and the columns of the layers after. It may do so
-where both belong to these units alone: where one layer, used once, feeds them and nothing else, and where every way
-on from them ends in a Linear or Conv layer. A sum (the residual stream), a product, a softmax, a concatenation or the
-network's output on the way makes others depend on the units, and they are left out, with the reason.
+An intervention on single units rewrites the rows of the layer before them and the columns of the layers after them. It
+may do so if these belong to the units only: one layer, used once, feeds them and nothing else, and every path from them
+ends in a Linear or Conv layer. If a sum (the residual stream), a product, a softmax, a concatenation or the network's
+output is on a path, others depend on the units. Such units are left out, with the reason.
 """
 
 from collections import Counter
@@ -45,7 +45,8 @@ _NAMED = {"add": "the residual addition", "cat": "the concatenation", "mul": "th
 class Wiring:
     """The connections of hidden units: the layers whose outputs pass through them, and those that read them.
 
-    norms: the normalisations in between that have a gain, a shift or running statistics for each of the units."""
+    norms: the normalisations in between that have a gain, a shift or running statistics for each of the units.
+    """
 
     incoming: tuple[str, ...]
     outgoing: tuple[str, ...]
@@ -53,15 +54,17 @@ class Wiring:
 
 
 def is_activation(module: nn.Module) -> bool:
-    """Return whether a module is an activation, one of torch's or of this package's."""
+    """Return whether a module is an activation of torch or of this package."""
     return isinstance(module, Activation) or (
         type(module).__module__ == _ACTIVATIONS and not isinstance(module, NO_UNITS)
     )
 
 
 def unit_names(module: nn.Module) -> tuple[str, ...]:
-    """Return the activation modules (torch's and this package's) that have a Linear or Conv layer after them, in the
-    order in which they were defined: a squashing of the output is no hidden unit."""
+    """Return the activation modules (torch's and this package's) that have a Linear or Conv layer after them.
+
+    They are in the order of their definition. A nonlinearity of the network's output has no hidden units.
+    """
     found: list[str] = []
     hidden = 0
     for name, part in module.named_modules():
@@ -73,7 +76,7 @@ def unit_names(module: nn.Module) -> tuple[str, ...]:
 
 
 def layer_before(module: nn.Module, unit: str) -> nn.Module | None:
-    """Return the last Linear or Conv layer that is defined before `unit`, or in it; None where there is none."""
+    """Return the last Linear or Conv layer that is defined before `unit`, or in it; None if there is none."""
     found, seen = None, False
     for name, part in module.named_modules():
         inside = name == unit or name.startswith(f"{unit}.")
@@ -85,10 +88,10 @@ def layer_before(module: nn.Module, unit: str) -> nn.Module | None:
 
 
 def trace_wiring(module: nn.Module, units: Sequence[str]) -> tuple[dict[str, Wiring], dict[str, str]]:
-    """Return the wiring of those of `units` whose weights are private, and for each other one why it has none: the
-    rest of a sentence that begins with its name.
+    """Return the wiring of those `units` that do not share weights, and for each other one the reason why it has none.
 
-    units: names of activation modules, or of any others whose outputs count as units. Widths are not looked at.
+    A reason is the rest of a sentence that begins with the unit's name. units: names of activation modules, or of any
+    other modules whose outputs count as units. Widths are not checked.
     """
     try:
         graph, outputs = trace(module)

@@ -1,6 +1,6 @@
-"""How texts name things: registries, the call syntax `name(parameter=value)`, and near names for what was mistyped.
+"""Names in texts: registries, the call syntax `name(parameter=value)`, and suggestions for mistyped names.
 
-The standard library alone is imported here, so that help, lists and error messages need no torch.
+Only the standard library is imported here, so that help, lists and error messages do not need torch.
 """
 
 from .calls import Call, CallSyntaxError, Value, format_value, parse_call

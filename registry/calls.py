@@ -38,11 +38,11 @@ _KEYWORDS: dict[str, bool | None] = {"true": True, "false": False, "none": None}
 
 
 class CallSyntaxError(ValueError):
-    """A text that the grammar does not know, with the place where it goes wrong.
+    """A text that does not follow the grammar, with the position of the error.
 
     Attributes:
-        text: the whole text.
-        position: index of the offending character; `len(text)` if the text ends too early.
+        text: The whole text.
+        position: Index of the offending character; `len(text)` if the text ends too early.
     """
 
     def __init__(self, problem: str, text: str, position: int, expected: str = "") -> None:
@@ -67,13 +67,13 @@ class Call:
 
 
 def parse_call(text: str) -> Call:
-    """Read `name` or `name(key=value, …)`; raises CallSyntaxError."""
+    """Parse `name` or `name(key=value, …)`. Raises CallSyntaxError."""
     parser = Parser(text)
     return parser.to_the_end(parser.call())
 
 
 def format_value(value: Value) -> str:
-    """Return the text of one parameter value; ValueError for what the grammar cannot write (inf, objects)."""
+    """Return the text of one parameter value. Raises ValueError for values without one (inf, objects)."""
     if isinstance(value, tuple):
         return f"[{','.join(map(format_value, value))}]"
     if value is None or isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""Modules of other packages that register entries: found by the entry points of installed distributions."""
+"""Modules of installed packages that register entries, found by their entry points."""
 
 _asked: set[str] = set()
 
@@ -10,7 +10,7 @@ class BrokenPackage(RuntimeError):
 def load_group(group: str) -> None:
     """Import the modules that installed packages name as entry points of this group, once in a process.
 
-    Raises BrokenPackage for one that cannot be imported.
+    Raises BrokenPackage if one cannot be imported.
     """
     if group in _asked:
         return
@@ -24,12 +24,12 @@ def load_group(group: str) -> None:
             package = f"{point.dist.name} {point.dist.version}" if point.dist else point.module
             raise BrokenPackage(
                 f"the installed package {package} cannot be loaded: {why(error)} "
-                f"(its entry point {point.name} = {point.value} of {group}): mend it, or uninstall it"
+                f"(its entry point {point.name} = {point.value} of {group}): repair or uninstall it"
             ) from error
 
 
 def why(error: BaseException, file: str = "") -> str:
-    """Return in one line why a module could not be imported, and where: in `file`, or else in the last file at work."""
+    """Return in one line why a module could not be imported, and where: in `file`, or in the last file executed."""
     import traceback  # as above
 
     if isinstance(error, SyntaxError):

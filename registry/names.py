@@ -1,4 +1,4 @@
-"""Tables of things by name, which answer a wrong name with the nearest right one."""
+"""Registries of entries by name, which suggest the nearest name for an unknown one."""
 
 import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -17,10 +17,10 @@ class Registry(Generic[T]):
     """A table of entries by name.
 
     Args:
-        kind: the word for one entry in messages, e.g. `"intervention"`.
-        entries: what it holds from the start, by name.
-        groups: groups of entry points by which installed packages name modules that register more entries. These are
-            imported when the table is first asked what it holds, so that nothing waits for them before.
+        kind: The word for one entry in messages, e.g. `"intervention"`.
+        entries: The initial entries, by name.
+        groups: Groups of entry points by which installed packages name modules that register more entries. They are
+            imported at the first access to the entries, so that nothing waits for them earlier.
     """
 
     def __init__(self, kind: str, entries: Mapping[str, T] = {}, groups: tuple[str, ...] = ()) -> None:
@@ -29,7 +29,7 @@ class Registry(Generic[T]):
         self._entries = dict(entries)
 
     def register(self, name: str) -> Callable[[T], T]:
-        """Return a decorator that files what it is given under `name`; ValueError if the name is taken."""
+        """Return a decorator that registers an object under `name`. Raises ValueError if the name is taken."""
 
         def file(entry: T) -> T:
             if name in self._entries:
@@ -41,7 +41,7 @@ class Registry(Generic[T]):
 
     @property
     def entries(self) -> Mapping[str, T]:
-        """The entries by name, in the order in which they were registered: a view that cannot be written to."""
+        """The entries by name, in the order of registration, as a read-only view."""
         return _Entries(self)
 
     def names(self) -> list[str]:
@@ -79,7 +79,7 @@ class _Entries(Mapping[str, T]):
 
 
 def near_names(word: str, known: Iterable[str], most: int = 1) -> list[str]:
-    """Return the known words that are nearest to a mistyped one, the nearest first; none where none is near."""
+    """Return the known words nearest to a mistyped one, the nearest first; empty if none is near."""
     return difflib.get_close_matches(word, list(known), n=most)
 
 

@@ -1,4 +1,4 @@
-"""Check of keyword parameters against a factory's signature, with messages for whoever typed them."""
+"""Validation of keyword parameters against a factory's signature, with messages for users."""
 
 import inspect
 import types
@@ -11,16 +11,15 @@ from .names import did_you_mean
 def bind(factory: Callable[..., Any], params: Mapping[str, Any], where: str) -> dict[str, Any]:
     """Check keyword parameters against a factory's signature, and return them ready for the call.
 
-    `factory(**bind(factory, params, "fire"))` fails, if at all, with one line that names the parameter.
-    Values are checked against annotations made of int, float, bool, str, None, Literal, unions and
-    tuples; an int passes as a float, a bool never as a number; any other annotation is left to the
-    factory.
+    `factory(**bind(factory, params, "fire"))` raises, if at all, one line that names the parameter. Values are checked
+    against annotations made of int, float, bool, str, None, Literal, unions and tuples. An int is accepted as a float,
+    a bool never as a number. The factory checks other annotations.
 
     Args:
-        where: how messages call the factory, usually its registered name.
+        where: The name of the factory in messages, usually its registered name.
 
     Raises:
-        ValueError: an unknown parameter, a value of the wrong type, or a required parameter left out.
+        ValueError: A parameter is unknown, a value has the wrong type, or a required parameter is missing.
     """
     parameters = inspect.signature(factory, eval_str=True).parameters.values()
     named = {p.name: p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}

@@ -1,10 +1,10 @@
-"""Activation functions by name, what they ask of a network, and what they are like.
+"""Activation functions by name, the layer widths that they need, and their properties.
 
-The leaky family is the subject of "Activation Function Design Sustains Plasticity in Continual Learning"
-(Lillo & Cheney 2025, arXiv 2509.22562): a derivative that stays away from zero on the negative side keeps units
-trainable. Each factory states its derivative floor, inf |f′(x)| over all x (the paper's footnote 2): 0 means that some
-inputs, or the far tails, pass no gradient; `properties` computes it, and the rest of the paper's Table A1. Swapping the
-activation in a living network is an intervention like any other.
+The leaky family is the subject of "Activation Function Design Sustains Plasticity in Continual Learning" (Lillo &
+Cheney 2025, arXiv:2509.22562): a derivative that stays away from zero on the negative side keeps units trainable. Each
+factory states its derivative floor, inf |f′(x)| over all x (the paper's footnote 2). A floor of 0 means that some
+inputs or the far tails pass no gradient. `properties` computes it and the rest of the paper's Table A1. The
+intervention `swap` exchanges the activation during training.
 
 No forward pass synchronises with the host, and each compiles into one graph. Bad parameters raise ValueError.
 """

@@ -1,4 +1,4 @@
-"""What the activations of this package share: their table, their layout, their randomness, their checks."""
+"""The base classes of this package's activations: registration, layout, randomness and checks."""
 
 import copy
 import math
@@ -15,11 +15,11 @@ Shared = dict[str, nn.Parameter]  # parameters that all activations of one netwo
 
 
 class Activation(nn.Module):
-    """An activation that is no plain elementwise function, or is not one of torch's.
+    """An activation that is not an elementwise function, or is not one of torch's.
 
-    Tensors are (…, features), with `axis` = −1, or images (…, channels, height, width), with `axis` = −3; in a stack
-    of networks the first dimension is its `members`. `settle` says which; until then a module is one for features
-    outside a stack.
+    Tensors are (…, features), with `axis` = −1, or images (…, channels, height, width), with `axis` = −3. In a stack of
+    networks the first dimension is its `members`. `settle` sets these. Before that, a module expects features outside a
+    stack.
     """
 
     axis: int = -1
@@ -30,15 +30,15 @@ class Activation(nn.Module):
         super().__init__()
 
     def settle(self, width: int | None, axis: int, members: int, shared: Shared) -> None:
-        """Take a place in a network. width: of the layer (None: unknown); shared: the network's common parameters."""
+        """Set the place in a network. width: of the layer (None: unknown); shared: the network's common parameters."""
         self.axis, self.members = axis, members
 
     def preactivations(self, width: int) -> int:
-        """Return the outputs of the layer before, for a hidden layer that is called `width` wide."""
+        """Return the number of outputs of the layer before, for a hidden layer of nominal width `width`."""
         return width
 
     def features(self, width: int) -> int:
-        """Return the inputs of the layer after, for a hidden layer that is called `width` wide."""
+        """Return the number of inputs of the layer after, for a hidden layer of nominal width `width`."""
         return width
 
     def alone(self) -> Self:
@@ -55,7 +55,7 @@ class Activation(nn.Module):
         return x[:, None]
 
     def along(self, values: Tensor, x: Tensor) -> Tensor:
-        """Return values of each unit, or one for all, (units or 1,) or (members, units or 1), shaped to go with x."""
+        """Return values of each unit, or one for all, (units or 1,) or (members, units or 1), broadcastable to x."""
         shape = [1] * x.ndim
         shape[self.axis] = values.shape[-1]
         if self.members:
@@ -64,11 +64,11 @@ class Activation(nn.Module):
 
 
 class Random(Activation):
-    """An activation that draws in training mode, and takes the mean in eval mode.
+    """An activation that draws random numbers in training mode, and uses the mean in evaluation mode.
 
-    generators: where its draws come from: one torch.Generator for each member of a stack (outside a stack one), so
-        that a stack of seeds draws what separate runs draw, however many members it has. None: torch's global
-        generator of the input's device. With generators, compiled code needs `draw_ahead` before each pass.
+    generators: one torch.Generator for each member of a stack (outside a stack one), so that a stack of seeds draws the
+        same numbers as separate runs, however many members it has. None: torch's global generator of the input's
+        device. With generators, compiled code needs `draw_ahead` before each pass.
     """
 
     generators: Sequence[torch.Generator] | None = None
@@ -86,7 +86,7 @@ class Random(Activation):
         return self.last
 
     def draw_ahead(self) -> None:
-        """Draw now what the next pass needs, in the shape of the last one: compiled code cannot use generators."""
+        """Draw the numbers for the next pass, in the shape of the last: compiled code cannot use generators."""
         if self.generators is None:
             return
         if self.ahead is None:

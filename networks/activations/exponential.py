@@ -12,8 +12,7 @@ ALPHA, SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852
 
 @activations.register("elu")
 def elu(alpha: float = 1.0) -> nn.Module:
-    """Return f(x) = x for x > 0, α(eˣ − 1) below, α > 0 (Clevert et al. 2015). Floor 0, in the left tail;
-    C¹ for α = 1."""
+    """Return f(x) = x for x > 0, α(eˣ − 1) below, α > 0 (Clevert et al. 2015). Floor 0 (left tail); C¹ for α = 1."""
     return nn.ELU(positive("elu", alpha=alpha))
 
 
@@ -43,12 +42,12 @@ class SELU(Activation):
 
 @activations.register("rselu")
 class RSELU(Random):
-    """f(x) = λx for x ≥ 0, λr(eˣ − 1) below, r ~ U(lower, upper) (Lillo & Cheney, eq. 9), its mean in eval mode.
+    """f(x) = λx for x ≥ 0, λr(eˣ − 1) below, r ~ U(lower, upper) (Lillo & Cheney, eq. 9), its mean in evaluation mode.
 
-    One r for each element, as in rrelu, whose regularisation it is to join with SELU's stability; eq. 9 leaves this
-    open. λ is SELU's. Defaults: Figure G2, around SELU's α. In training the second moment of N(0, 1) rises by
-    λ²·Var(r)·E[(eˣ − 1)²; x < 0], 3 % at the defaults: self-normalising in eval mode, and nearly so in training.
-    Floor 0, in the left tail.
+    One r is drawn for each element, as in rrelu, whose regularisation it combines with SELU's stability; eq. 9 does not
+    say so. λ is SELU's. Defaults: Figure G2, around SELU's α. In training the second moment of N(0, 1) rises by
+    λ²·Var(r)·E[(eˣ − 1)²; x < 0], 3 % at the defaults. It is therefore self-normalising in evaluation mode, and nearly
+    so in training. Floor 0, in the left tail.
     """
 
     def __init__(self, lower: float = 0.9232, upper: float = 2.4232) -> None:

@@ -1,4 +1,4 @@
-"""Piecewise linear activations: ReLU, and those with a slope on the negative side, fixed, learned or random."""
+"""Piecewise linear activations: ReLU, and those with a fixed, learned or random slope on the negative side."""
 
 import math
 from typing import Literal, Self
@@ -14,7 +14,7 @@ Granularity = Literal["global", "layer", "neuron"]
 
 @activations.register("relu")
 def relu() -> nn.Module:
-    """Return f(x) = max(x, 0). Derivative floor 0: no gradient at all for x < 0."""
+    """Return f(x) = max(x, 0). Derivative floor 0: no gradient for x < 0."""
     return nn.ReLU()
 
 
@@ -41,7 +41,7 @@ class LearnedSlope(Activation):
     def settle(self, width: int | None, axis: int, members: int, shared: Shared) -> None:
         super().settle(width, axis, members, shared)
         if self.granularity == "neuron" and width is None:
-            raise ValueError(f"{self.name}: a slope for each neuron needs the width of the layer: build it with Units")
+            raise ValueError(f"{self.name}: granularity=neuron needs the width of the layer; build it with Units")
         units = width if self.granularity == "neuron" and width else 1
         self.weight = nn.Parameter(self.weight.detach().repeat((members, units) if members else (units,)))
         if self.granularity == "global":
@@ -64,8 +64,8 @@ class LearnedSlope(Activation):
 class PReLU(LearnedSlope):
     """leaky_relu with a learned slope that starts at `init` (He et al. 2015).
 
-    granularity: one slope for the whole network (global), for each layer, or for each neuron (of a convolution, for
-        each channel): Lillo & Cheney, Section 3. The floor is min(1, |slope|); nothing keeps the slope from drifting.
+    granularity: one slope for the whole network (global), for each layer, or for each neuron (for a convolution, each
+    channel): Lillo & Cheney, Section 3. The floor is min(1, |slope|); the slope is not bounded.
     """
 
     def __init__(self, init: float = 0.25, granularity: Granularity = "layer") -> None:
@@ -77,10 +77,10 @@ class PReLU(LearnedSlope):
 
 @activations.register("bo_prelu")
 class BoPReLU(LearnedSlope):
-    """prelu with a slope held within bounds: lower + (upper − lower)·σ(weight) (Lillo & Cheney, eq. 8).
+    """prelu with a bounded slope: lower + (upper − lower)·σ(weight) (Lillo & Cheney, eq. 8).
 
-    alpha: the slope at the start, strictly between the bounds, where σ can reach it. Defaults: Table G4, Permuted
-    MNIST (Figure G1 draws 0.65 in [0.6, 0.8]). Floor min(1, lower) for lower ≥ 0, wherever the slope drifts.
+    alpha: the initial slope, strictly between the bounds. Defaults: Table G4, Permuted MNIST (Figure G1 draws 0.65 in
+    [0.6, 0.8]). Floor min(1, lower) for lower ≥ 0.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class BoPReLU(LearnedSlope):
     ) -> None:
         self.lower, self.upper = ordered("bo_prelu", lower, upper)
         if not lower < alpha < upper:
-            raise ValueError(f"bo_prelu: alpha must lie between lower={lower} and upper={upper}, not at {alpha}")
+            raise ValueError(f"bo_prelu: alpha must lie between lower={lower} and upper={upper}, got {alpha}")
         share = (alpha - lower) / (upper - lower)
         super().__init__("bo_prelu", granularity, math.log(share / (1 - share)))
 
@@ -101,7 +101,7 @@ class BoPReLU(LearnedSlope):
 
 @activations.register("rrelu")
 class RReLU(Random):
-    """leaky_relu with a slope ~ U(lower, upper) for each element (Xu et al. 2015), its mean in eval mode.
+    """leaky_relu with a slope ~ U(lower, upper) for each element (Xu et al. 2015), its mean in evaluation mode.
 
     Defaults as in torch and in Lillo & Cheney, Table B2. Floor min(1, lower) for lower ≥ 0.
     """

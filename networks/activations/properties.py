@@ -1,4 +1,4 @@
-"""The properties of Lillo & Cheney's Tables A1 and G1, and the numbers of their Sections 3 and 4, computed."""
+"""The properties in Lillo & Cheney's Tables A1 and G1, and the numbers of their Sections 3 and 4, computed."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -21,10 +21,11 @@ ENDS: dict[tuple[bool, bool], Ends] = {
 
 @dataclass(frozen=True)
 class Properties:
-    """The values that `properties` computes; in brackets the columns of Lillo & Cheney's Tables A1 and G1.
+    """The values that `properties` computes, with the columns of Lillo & Cheney's Tables A1 and G1 in brackets.
 
-    |φ′| of a unit with two features (crelu, deep_fourier) is the norm of both derivatives, as in `derivative`; the
-    form (smooth, monotone, dead zone, curved) is that of each feature. swiglu is seen along its gate, at the value 1.
+    For a unit with two features (crelu, deep_fourier), |φ′| is the norm of both derivatives, as in `derivative`; the
+    form (smooth, monotone, dead zone, curved) is that of each feature. swiglu is a function of its gate, at the value
+    1.
     """
 
     floor: float  # inf |φ′| over the real line, limits of the tails included
@@ -41,13 +42,11 @@ class Properties:
 
 
 def properties(module: nn.Module) -> Properties:
-    """Compute the properties in float64 from the module in eval mode, as it is now;
-    learned values are averaged over units.
+    """Compute the properties of a module in evaluation mode, in float64; learned values are averaged over units.
 
-    s̄ is over the negative half of N(0, 1), the law that initial gains aim at: Lillo & Cheney name none. Over [−100, 0)
-    it would be the mean of a tail, (φ(0) − φ(−100))/100; over a run's own pre-activations, what the run makes of it.
-    φ′ is sampled 10⁻⁴ apart in [−10, 10], where sign changes and kinks are then bisected, 10⁻³ apart to ±100, and
-    followed to ±10⁶.
+    s̄ is over the negative half of N(0, 1), for which initial gains are computed; Lillo & Cheney name no distribution.
+    Over [−100, 0) it would be the mean of a tail, (φ(0) − φ(−100))/100. φ′ is sampled 10⁻⁴ apart in [−10, 10], where
+    sign changes and kinks are then bisected, 10⁻³ apart to ±100, and followed to ±10⁶.
     """
     curve = Curve(module)
     # between the round numbers at which functions have their kinks
@@ -91,7 +90,7 @@ def _zeros(curve: Curve, x: Tensor, slopes: Tensor) -> tuple[Tensor, ...]:
 
 
 def _has_kink(curve: Curve, feature: int, x: Tensor, slopes: Tensor) -> bool:
-    """Whether φ′ jumps: of the steepest intervals, the steeper half is kept until a jump is all that can remain."""
+    """Return whether φ′ jumps: of the steepest intervals, the steeper half is kept until only a jump can remain."""
     places = slopes.diff().abs().topk(64).indices
     ends = torch.stack([x[places], x[places + 1]])
     for _ in range(30):
@@ -104,7 +103,7 @@ def _has_kink(curve: Curve, feature: int, x: Tensor, slopes: Tensor) -> bool:
 
 
 def _negative_slope(curve: Curve) -> float:
-    """E[φ′(x) | x < 0] by the midpoint rule on [−12, 0], which asks for no derivative at 0."""
+    """Return E[φ′(x) | x < 0] by the midpoint rule on [−12, 0], which needs no derivative at 0."""
     x = (torch.arange(120_000, dtype=torch.float64) + 0.5) * 1e-4 - 12
     weights = torch.exp(-x.square() / 2)
     slopes = curve.slopes(x)

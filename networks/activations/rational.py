@@ -36,8 +36,8 @@ SAFE = 0.1  # least denominator of version C
 class Rational(Random):
     """P(x)/Q(x) with learned coefficients (Delfosse et al. 2021), one pair of polynomials for each layer.
 
-    version: of the denominator, A to D (D draws noise on its coefficients in training). degrees: of P and Q.
-    start: the function that it approximates at first, on [−3, 3]; leaky_relu has the slope 0.01 there.
+    version: of the denominator, A to D (D multiplies its coefficients by noise in training). degrees: of P and Q.
+    start: the function that it approximates at initialisation, on [−3, 3]; leaky_relu has the slope 0.01 there.
     Defaults: Lillo & Cheney, Table E2, Permuted MNIST. Learned coefficients guarantee no derivative floor.
 
     Powers overflow in float32 for |x| > 10⁷ at degrees (5, 4), and > 3·10⁵ at (7, 6).
@@ -46,7 +46,7 @@ class Rational(Random):
     def __init__(self, version: Version = "A", degrees: tuple[int, ...] = (5, 4), start: Start = "leaky_relu") -> None:
         super().__init__()
         if len(degrees) != 2 or not all(1 <= degree <= 10 for degree in degrees):
-            raise ValueError(f"rational: degrees must be those of P and Q, two numbers from 1 to 10, not {degrees}")
+            raise ValueError(f"rational: degrees must be two numbers from 1 to 10, those of P and Q, got {degrees}")
         self.version, self.start = version, start
         numerator, denominator = fit(version, degrees[0], degrees[1], start)
         self.numerator = nn.Parameter(torch.tensor(numerator))

@@ -1,4 +1,4 @@
-"""The derivative of any activation where it is, and one unit of it as a curve."""
+"""The derivative of any activation, and one of its units as a curve."""
 
 import copy
 import math
@@ -13,20 +13,20 @@ SATURATED = 1e-3  # |φ′| below which a unit is saturated (Lillo & Cheney, Sec
 
 
 def derivative(module: nn.Module, pre_activation: Tensor) -> Tensor:
-    """Return φ′ at every pre-activation, of the same shape; in eval mode (a random slope at its mean), by autograd.
+    """Return φ′ at every pre-activation, of the same shape, in evaluation mode (a random slope at its mean).
 
-    module: any activation, placed in a network or not; of a stack with all its members at once. Where a pre-activation
-    becomes two features (crelu, deep_fourier), the norm of both derivatives: what is left of a gradient that comes
-    back through them. Of swiglu the derivatives by gate and by value, where they are. A unit is saturated where |φ′|
-    < `SATURATED`: one scale for all families. (The paper's Appendix C.3 speaks of a criterion for each, whose
-    thresholds it leaves to code that is not public.) Nothing is drawn, no hook is called, no `.grad` is touched.
+    module: any activation, in a network or not; for a stack with all its members at once. If a pre-activation gives two
+    features (crelu, deep_fourier), the result is the norm of both derivatives, by which a gradient through them is
+    scaled. For swiglu it has the derivatives by gate and by value. A unit is saturated if |φ′| < `SATURATED`, for all
+    families. (The paper's Appendix C.3 has a criterion for each family, with thresholds in code that is not public.) φ′
+    is found by autograd. Nothing is drawn, no hook is called, and `.grad` is unchanged.
     """
     slopes = _slopes(module, pre_activation)
     return slopes[0] if len(slopes) == 1 else torch.stack(slopes).norm(dim=0)
 
 
 def _slopes(module: nn.Module, x: Tensor) -> list[Tensor]:
-    """Derivatives of each pre-activation's features, one after the other."""
+    """Return the derivatives of each pre-activation's features, one after the other."""
     x = x.detach().requires_grad_()
     with evaluating(module), torch.enable_grad():
         y = module.forward(x.clone())  # a copy: some activations work in place
@@ -36,7 +36,7 @@ def _slopes(module: nn.Module, x: Tensor) -> list[Tensor]:
 
 
 class Curve:
-    """One unit of an activation as functions of its pre-activation, in float64 and eval mode: (n,) → (features, n)."""
+    """One unit of an activation as a function of its pre-activation: (n,) → (features, n), float64, evaluation mode."""
 
     def __init__(self, module: nn.Module) -> None:
         if isinstance(module, Activation):

@@ -1,4 +1,4 @@
-"""Smooth activations: the sigmoids, the gated rectifiers, and the smooth leaky family of Lillo & Cheney."""
+"""Smooth activations: sigmoids, gated rectifiers, and the smooth leaky family of Lillo & Cheney."""
 
 import torch
 import torch.nn.functional as F
@@ -38,8 +38,8 @@ class Swish(Activation):
 class GELU(Activation):
     """f(x) = x·Φ(βx), exact (Hendrycks & Gimpel 2016). Slope from −0.1289 to 1.1289, any β; floor 0.
 
-    Lillo & Cheney sweep β (Table B1) and give no formula. This one is Hendrycks & Gimpel's x·P(X ≤ x) for X ~ N(0, σ²)
-    with β = 1/σ, and goes from x/2 (β → 0) to ReLU (β → ∞), as swish does with the β beside it in that table.
+    Lillo & Cheney sweep β (Table B1) without a formula. This one is Hendrycks & Gimpel's x·P(X ≤ x) for X ~ N(0, σ²)
+    with β = 1/σ. It ranges from x/2 (β → 0) to ReLU (β → ∞), as does swish with its β in that table.
     """
 
     def __init__(self, beta: float = 1.0) -> None:
@@ -57,12 +57,11 @@ class GELU(Activation):
 class SmoothLeaky(Activation):
     """f(x) = αx + (1 − α)·x·σ(cx/p) (Lillo & Cheney, eq. 1); defaults of their Figure 5.
 
-    αx far to the left, x far to the right; c/p sets how sharply one becomes the other.
+    It is αx far to the left and x far to the right; c/p sets the sharpness of the transition.
 
-    Derivative floor: min(1.0998α − 0.0998, 1.0998 − 0.0998α) where that is positive, i.e. for
-    0.0908 < α < 11.02, else 0; c and p do not matter, since the slope of z·σ(z) spans [−0.0998, 1.0998].
-    The paper takes α itself for the floor, but left of 0 the slope dips below its limit α: at α = 0.1 it
-    falls to 0.0101, and for smaller α it crosses zero.
+    Derivative floor: min(1.0998α − 0.0998, 1.0998 − 0.0998α) if that is positive, i.e. for 0.0908 < α < 11.02, else 0.
+    It does not depend on c and p, since the slope of z·σ(z) spans [−0.0998, 1.0998]. The paper takes α itself as the
+    floor, but left of 0 the slope falls below its limit α: at α = 0.1 to 0.0101, and for smaller α below zero.
     """
 
     def __init__(self, alpha: float = 0.1, c: float = 5.0, p: float = 3.0) -> None:
@@ -82,11 +81,10 @@ class SmoothLeaky(Activation):
 class RandSmoothLeaky(Random):
     """f(x) = rx + (1 − r)·x·σ(cx/p), r ~ U(lower, upper) (Lillo & Cheney, eq. 2).
 
-    In training one r is drawn for each forward pass, the same for the whole tensor (in a stack one for each member),
-    from torch's global generator of the input's device, or from `generators`; in eval mode r = (lower + upper)/2.
-    So the paper's eq. 2 and Section 5.1; its Table B1 says "per element", which would be another function (that of
-    rrelu, smoothed). Defaults: Table E2, Permuted MNIST. Derivative floor: that of `SmoothLeaky` at the worst r in
-    range.
+    In training one r is drawn for each forward pass, for the whole tensor (in a stack one for each member), from
+    torch's global generator of the input's device, or from `generators`. In evaluation mode r = (lower + upper)/2. This
+    follows eq. 2 and Section 5.1; Table B1 says "per element", which would be another function (a smooth rrelu).
+    Defaults: Table E2, Permuted MNIST. Derivative floor: that of `SmoothLeaky` at the worst r in range.
     """
 
     def __init__(self, lower: float = 0.3, upper: float = 0.6, c: float = 0.8, p: float = 1.0) -> None:

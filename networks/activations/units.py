@@ -1,4 +1,4 @@
-"""Activations by name, for a network: what they ask of the layers around them, and a module for each layer."""
+"""Activations of a network by name: the widths of the layers around them, and a module for each layer."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,11 +13,11 @@ from .base import Activation, Random, Shared, activations
 def activation(name: str, **params: Any) -> nn.Module:
     """Return a new activation module, e.g. `activation("smooth_leaky", alpha=0.3)`, for (…, features) outside a stack.
 
-    In a network, `Units` gives one for each layer: with slopes of its own for each unit or member, for images too.
+    In a network, use `Units` for a module for each layer, which supports images, stacks, and slopes for each unit.
 
     Raises:
-        UnknownName: no such activation; the message suggests the nearest.
-        ValueError: an unknown parameter, a value of the wrong type or out of range, or one that needs `Units`.
+        UnknownName: No such activation; the message suggests a similar name.
+        ValueError: A parameter is unknown, has the wrong type or is out of range, or the activation needs `Units`.
     """
     return _settled(name, params, None, -1, 0, {})
 
@@ -49,21 +49,21 @@ class Units:
         Raises ValueError as `activation` does, and for a negative number of members.
         """
         if members < 0:
-            raise ValueError(f"a stack has 1 member or more (0: not stacked), not {members}")
+            raise ValueError(f"a stack needs 1 member or more (0: not stacked), got {members}")
         self.text, self.members = text, members
         self._call: Call = parse_call(text)
         self._shared: Shared = {}
         self._kind = _make(self._call.name, self._call.params)
 
     def preactivations(self, width: int) -> int:
-        """Return outputs of the layer before the units, where they stand for a hidden layer of `width`.
+        """Return the number of outputs of the layer before the units of a hidden layer of nominal width `width`.
 
         Raises ValueError, in one line, for a width that the activation cannot have (an odd one for crelu).
         """
         return self._kind.preactivations(width) if isinstance(self._kind, Activation) else width
 
     def features(self, width: int) -> int:
-        """Return inputs of the layer after the units, where they stand for a hidden layer of `width`."""
+        """Return the number of inputs of the layer after the units of a hidden layer of nominal width `width`."""
         return self._kind.features(width) if isinstance(self._kind, Activation) else width
 
     def __call__(self, width: int, axis: int = -1) -> nn.Module:
@@ -77,10 +77,10 @@ class Units:
 
 
 def set_generators(module: nn.Module, generators: Sequence[torch.Generator]) -> None:
-    """Let all randomised activations in `module` draw from these, one for each member (one alone outside a stack).
+    """Set the generators of all randomised activations in `module`, one for each member (only one outside a stack).
 
-    The draws of a member are then those of a network of its own with the same generator. The caller keeps the
-    generators, and their states in checkpoints. Raises ValueError for another number of generators.
+    A member then draws the same numbers as a separate network with the same generator. The caller keeps the generators,
+    and saves their states in checkpoints. Raises ValueError for another number of generators.
     """
     for name, part in module.named_modules():
         if isinstance(part, Random):

@@ -1,4 +1,4 @@
-"""Activations with another number of features than pre-activations; the layers around them are sized to make up."""
+"""Activations whose numbers of features and pre-activations differ; the layers around them are sized accordingly."""
 
 import torch
 import torch.nn.functional as F
@@ -8,8 +8,11 @@ from .base import Activation, activations
 
 
 class Paired(Activation):
-    """Two features from each pre-activation: half of a layer's width are pre-activations, its features are as wide as
-    ever (Lillo & Cheney, Appendix B.3). The layer before has half the weights, the layer after as many."""
+    """Two features from each pre-activation, of which a layer has half its width (Lillo & Cheney, Appendix B.3).
+
+    The number of features is the layer's width. The layer before has half the weights, the layer after as many as
+    usual.
+    """
 
     name = ""
 
@@ -23,7 +26,7 @@ class Paired(Activation):
 class CReLU(Paired):
     """[max(x, 0), max(−x, 0)], concatenated along the features (Shang et al. 2016), capacity-neutral.
 
-    One of the two passes the gradient of any x: floor 1, taken of both together.
+    One of the two passes the gradient for any x: floor 1 for both together.
     """
 
     name = "crelu"
@@ -36,7 +39,7 @@ class CReLU(Paired):
 class DeepFourier(Paired):
     """[sin x, cos x], concatenated along the features (Lewandowski et al. 2024), capacity-neutral.
 
-    Where one is flat the other is steepest, sin′² + cos′² = 1: floor 1, taken of both together.
+    If one is flat the other is steepest, sin′² + cos′² = 1: floor 1 for both together.
     """
 
     name = "deep_fourier"

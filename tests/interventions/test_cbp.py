@@ -275,7 +275,7 @@ def test_before_there_are_data_nothing_happens():
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"replacement_rate": 1.5}, r"^cbp: replacement_rate must lie in \[0, 1\], got 1.5: it is a share of units$"),
+        ({"replacement_rate": 1.5}, r"^cbp: replacement_rate must lie in \[0, 1\], got 1.5; it is a share of units$"),
         ({"maturity": -1}, "^cbp: maturity must be at least 0 updates, got -1$"),
         ({"period": 0}, "^cbp: period must be at least 1 update, got 0$"),
     ],

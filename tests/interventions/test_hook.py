@@ -65,12 +65,12 @@ def test_the_text_of_a_hook_reads_back_to_the_same_hook(text):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("fire", "'fire' needs a schedule: when"),
-        ("q/fire", r"'q/fire' needs a schedule: when\? For example q/fire@0.5 or q/fire@task"),
-        ("q/l2_init@0.5", "'q/l2_init@0.5': l2_init acts all the time"),
+        ("fire", "'fire' needs a schedule"),
+        ("q/fire", r"'q/fire' needs a schedule, for example q/fire@0.5 or q/fire@task"),
+        ("q/l2_init@0.5", "'q/l2_init@0.5': l2_init acts continuously"),
         ("q/fier@0.5", "unknown intervention 'fier': did you mean 'fire'"),
         ("snp(lam=0.5)", "needs a schedule"),
-        ("l2_init@0.5", "l2_init acts all the time and takes no schedule; leave out @0.5"),
+        ("l2_init@0.5", "l2_init .* leave out @0.5"),
         ("fier@0.5", "unknown intervention 'fier': did you mean 'fire'"),
         ("fire(step=5)@0.5", "fire has no parameter 'step': did you mean 'steps'"),
         ("fire(steps=many)@0.5", "fire: steps must be int, not 'many'"),

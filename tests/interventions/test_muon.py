@@ -284,7 +284,7 @@ def test_applied_again_it_changes_its_settings():
 def test_another_variant_than_the_one_at_work_is_refused():
     ours = learner()
     make("muon").apply(ours)
-    with pytest.raises(ValueError, match="'model' is trained by its variant paper already"):
+    with pytest.raises(ValueError, match="'model' is already trained with variant=paper, not as_released"):
         make("muon", variant="as_released").apply(ours)
 
 

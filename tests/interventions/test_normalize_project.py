@@ -117,7 +117,7 @@ def test_without_a_schedule_it_begins_at_the_start():
 
 def test_what_it_cannot_do_is_refused_before_training():
     bare = learner_for(nn.Sequential(nn.Linear(4, 2)))
-    with pytest.raises(ValueError, match="nap: 'model' has no hidden units to normalise before"):
+    with pytest.raises(ValueError, match="nap: 'model' has no hidden units"):
         make("nap").attach(bare)
     make("nap", normalize=False).attach(bare)
     target = learner()

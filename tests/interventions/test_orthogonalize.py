@@ -188,9 +188,9 @@ def test_a_polar_factor_exists_for_a_rank_deficient_matrix():
     ("W", "settings", "message"),
     [
         (torch.eye(3), {"method": "newton_shulz"}, "did you mean 'newton_schulz'"),
-        (torch.eye(3), {"steps": 0}, "steps is 0"),
-        (torch.eye(3), {"tolerance": 0.0}, "tolerance is 0.0"),
-        (torch.eye(3), {"method": "muon", "tolerance": 0.1}, "'muon' does not converge"),
+        (torch.eye(3), {"steps": 0}, "steps must be at least 1, got 0"),
+        (torch.eye(3), {"tolerance": 0.0}, "tolerance must be above 0, got 0.0"),
+        (torch.eye(3), {"method": "muon", "tolerance": 0.1}, "tolerance=0.1 cannot be met by method 'muon'"),
         (torch.ones(3), {}, r"\(\.\.\., m, n\), got torch.float32 \(3,\)"),
         (torch.ones(3, 3, dtype=torch.int64), {}, "floating point"),
         (torch.ones(3, 3, dtype=torch.complex64), {}, "floating point"),

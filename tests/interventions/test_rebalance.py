@@ -256,7 +256,7 @@ def test_gradient_flow_conserves_the_balance_and_the_bias_is_part_of_it(activati
         (draw(3, 4), draw(2, 3), {"lam": 1.0}, "has 3 hidden units and 2 outputs"),
         (draw(3, 2), draw(3, 3), {"lam": -1.0}, "has 3 hidden units and 2 inputs"),
         (draw(3, 4), draw(5, 3), {"between": "tanh"}, "between must be 'linear' or 'homogeneous', got 'tanh'"),
-        (nn.Linear(4, 3), nn.Linear(3, 2), {"bias": draw(3)}, "a layer has a bias of its own"),
+        (nn.Linear(4, 3), nn.Linear(3, 2), {"bias": draw(3)}, "bias= is given, but first is a layer"),
         (nn.Conv2d(3, 3, 3, bias=False), nn.Conv2d(3, 3, 3), {}, "must be Linear or StackedLinear, got Conv2d"),
         (tied := nn.Linear(3, 3), tied, {}, "tied weights cannot be balanced"),
     ],

@@ -320,7 +320,7 @@ def test_both_layers_of_a_pair_must_be_in_the_scope() -> None:
     module = mlp()
     intervention = make("rebalance", lam=1.0, scope=("encoder", "hidden"))
     assert intervention.apply(learner_for(module)) == ["0.weight", "2.weight", "0.bias"]
-    with pytest.raises(ValueError, match="no pair of 'model' lies in the scope head with all of its layers"):
+    with pytest.raises(ValueError, match="scope=head contains no complete pair of 'model'"):
         make("rebalance", scope="head").attach(learner_for(module))
 
 

@@ -337,7 +337,7 @@ def test_activations_of_which_units_are_not_one_row_each_are_refused_in_clear_wo
 def test_values_out_of_range_and_missing_data_are_refused_in_one_line():
     with pytest.raises(ValueError, match=r"redo: tau must lie in \[0, 1\), got 1.0"):
         make("redo", tau=1.0)
-    with pytest.raises(ValueError, match="redo needs recent inputs, and 'model' has none yet: schedule it later"):
+    with pytest.raises(ValueError, match="redo needs recent inputs, but 'model' has none"):
         make("redo").apply(learner_for(mlp()[0]))
     with pytest.raises(ValueError, match="no released code applies redo here"):
         make("redo", contract="as_released").attach(build("mlp"))

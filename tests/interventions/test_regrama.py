@@ -76,7 +76,7 @@ def test_members_of_a_stack_have_masks_of_their_own() -> None:
 def test_before_there_are_data_it_says_so() -> None:
     target = learner()
     target.probe = lambda: None
-    with pytest.raises(ValueError, match="regrama needs recent inputs, and 'model' has none yet"):
+    with pytest.raises(ValueError, match="regrama needs recent inputs, but 'model' has none"):
         make("regrama").apply(target)
 
 

@@ -106,10 +106,10 @@ def test_a_fresh_reset_of_an_agent_follows_its_own_initialisation():
     ("params", "message"),
     [
         ({"what": "haed"}, "did you mean 'head'"),
-        ({"what": "layer"}, "go together"),
-        ({"what": "head", "layer": "6"}, "go together"),
+        ({"what": "layer"}, "what=layer and layer=NAME"),
+        ({"what": "head", "layer": "6"}, "what=layer and layer=NAME"),
         ({"what": "last", "count": 0}, "count must be at least 1"),
-        ({"what": "head", "count": 2}, "count goes with what=last"),
+        ({"what": "head", "count": 2}, "count=2 needs what=last, got what=head"),
         ({"toward": "zero"}, "toward must be"),
         ({"what": "optimizer", "toward": "fresh"}, "writes no parameter"),
         ({"what": "optimizer", "contract": "as_released"}, "writes no parameter"),
@@ -148,7 +148,7 @@ def test_the_optimizer_alone_begins_anew():
 
 def test_an_optimizer_that_is_not_there_or_begins_elsewhere_cannot_begin_anew():
     module = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
-    with pytest.raises(ValueError, match="reset: 'model' has no optimizer to renew"):
+    with pytest.raises(ValueError, match="reset: 'model' has no optimizer"):
         make("reset", what="optimizer").attach(learner_for(module))
-    with pytest.raises(ValueError, match="the state of ASGD does not start at zero"):
+    with pytest.raises(ValueError, match="the optimizer is ASGD"):
         make("reset", what="optimizer").attach(learner_for(module, torch.optim.ASGD(module.parameters())))

@@ -174,14 +174,14 @@ def test_problem_is_none_exactly_when_the_schedule_fires_in_the_run(run, schedul
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: AtStep(-1), "a step is a whole number from 0, not -1"),
-        (lambda: AtFraction(1.01), "between 0 and 1, not 1.01"),
-        (lambda: AtFraction(float("nan")), "between 0 and 1, not nan"),
-        (lambda: Every(0), "at least 1 step, not 0"),
-        (lambda: Every(1000.0), "as a fraction lies above 0, up to 1, not 1000.0"),
-        (lambda: AtTask(0), "counted 1, 2, …, not 0"),
-        (lambda: When("x", "=", 1.0), "compares with > < >= <=, not '='"),
-        (lambda: When("x", ">", float("inf")), "finite number, not inf"),
+        (lambda: AtStep(-1), "a step must be .*, got -1"),
+        (lambda: AtFraction(1.01), "a fraction of the run must .*, got 1.01"),
+        (lambda: AtFraction(float("nan")), "a fraction of the run must .*, got nan"),
+        (lambda: Every(0), "a period must be at least 1 step, got 0"),
+        (lambda: Every(1000.0), "as a fraction must .*, got 1000.0"),
+        (lambda: AtTask(0), "number of a task switch must be 1 or more, got 0"),
+        (lambda: When("x", "=", 1.0), "one of > < >= <=, got '='"),
+        (lambda: When("x", ">", float("inf")), "a threshold must be finite, got inf"),
     ],
 )
 def test_impossible_schedules_are_refused(make, words):

@@ -185,9 +185,9 @@ def test_a_call_needs_no_quotes():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("crelu", "swap: crelu makes of pre-activations another number of features: choose it at the start"),
-        ("swiglu", "swiglu makes"),
-        ("deep_fourier", "deep_fourier makes"),
+        ("crelu", "swap: crelu changes the number of features"),
+        ("swiglu", "swiglu changes"),
+        ("deep_fourier", "deep_fourier changes"),
         ("leaky_reluu", "unknown activation 'leaky_reluu': did you mean 'leaky_relu'"),
         ("elu(beta=1)", "elu has no parameter 'beta'"),
     ],
@@ -201,10 +201,10 @@ def test_an_activation_that_cannot_come_in_is_refused_at_once(text, message):
 def test_a_network_that_cannot_be_changed_is_refused():
     swap = make("swap", activation="elu")
     paired = nn.Sequential(nn.Linear(4, 4), Units("crelu")(8), nn.Linear(8, 2))
-    with pytest.raises(ValueError, match="CReLU makes of pre-activations another number"):
+    with pytest.raises(ValueError, match="CReLU changes the number of features"):
         swap.attach(learner_for(paired))
     block = nn.Sequential(nn.Linear(4, 4), nn.Sequential(nn.Linear(4, 4), nn.ReLU()), nn.Linear(4, 2))
-    with pytest.raises(ValueError, match="'1' is no activation module that could be replaced, but a Sequential"):
+    with pytest.raises(ValueError, match="'1' is a Sequential, not an activation module"):
         swap.attach(learner_for(block, units=("1",)))
     with pytest.raises(ValueError, match="'model' has no hidden units"):
         swap.attach(learner_for(nn.Sequential(nn.Linear(4, 2))))

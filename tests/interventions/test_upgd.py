@@ -104,7 +104,7 @@ def test_without_a_useful_weight_nothing_is_protected_and_without_a_gradient_not
 
 def test_a_loop_that_skips_the_first_half_of_it_is_told_so():
     target = learner()
-    with pytest.raises(RuntimeError, match=r"upgd: the training loop calls before_update\(learner\)"):
+    with pytest.raises(RuntimeError, match=r"upgd: .* before_update\(learner\)"):
         make("upgd").after_update(target)
     with pytest.raises(ValueError, match="upgd: 'model' has no optimizer"):
         make("upgd").attach(learner_for(nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 1))))

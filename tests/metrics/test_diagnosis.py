@@ -103,12 +103,12 @@ def test_a_network_that_no_longer_says_a_number_is_refused() -> None:
     target = learner()
     with torch.no_grad():
         target.module[4].bias[0] = torch.nan  # type: ignore[index, operator]
-    with pytest.raises(ValueError, match="'model' cannot be fitted to anything: its outputs hold NaN or infinity"):
+    with pytest.raises(ValueError, match="'model' cannot be fitted: its outputs contain NaN"):
         diagnose(target, updates=2)
 
 
 def test_inputs_that_are_all_alike_are_refused() -> None:
-    with pytest.raises(ValueError, match="a new 'model' says the same of all its recent inputs"):
+    with pytest.raises(ValueError, match="'model' at step 0 has equal outputs"):
         diagnose(learner(probe=lambda: (X[:1].expand(8, 5),)), updates=2)
 
 

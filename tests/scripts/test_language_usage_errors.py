@@ -60,7 +60,7 @@ WRONG = {
     f"{PRETRAIN} --warmup 4": "--warmup 4 must be less than --pretrain-steps 4",
     f"{PRETRAIN} --eval-every -1": "--eval-every must be 0 or more, got -1",
     f"{PRETRAIN} --compile True": "--compile True: torch.compile does not work here",
-    f"{PRETRAIN} --hook fire": "needs a schedule: when?",
+    f"{PRETRAIN} --hook fire": "'fire' needs a schedule",
     f"{PRETRAIN} --hook fire@task": "never fires: the run has 0 task switches",
     f"{PRETRAIN} --hook 'fire(scope=conv)@2'": "scope 'conv' names no layer of 'model'",
     # starts
@@ -80,7 +80,7 @@ WRONG = {
     f"{FORK} --jobs -1": "--jobs must be 0 (one per core) or more, got -1",
     f"{FORK} --hook fire@task": "--hook is for single runs",
     f"{FORK} --arm fire@3": "--arm: fire@3 never fires: the run starts at step 4",
-    f"{COMPARE} --arm fire": "--arm: 'fire' needs a schedule: when?",
+    f"{COMPARE} --arm fire": "--arm: 'fire' needs a schedule",
     f"{FORK} --arm fire --arm fire": "two arms would share a folder: fire, fire",
     f"{FORK} --arm 'none + fire'": "none cannot be combined",
     f"{FORK} --vary width=16,32": "all arms share the first phase, so what it depends on cannot vary",

@@ -37,7 +37,7 @@ WRONG = {
     f"{TRAIN} --lam much": "--lam: 'much' is not a number",
     f"{TRAIN} --init-scale 0": "--init-scale must be a positive number, got 0.0",
     f"{TRAIN} --learning-rate -1": "--learning-rate must be a positive number, got -1.0",
-    f"{TRAIN} --hook fire": "needs a schedule: when?",
+    f"{TRAIN} --hook fire": "'fire' needs a schedule",
     f"{TRAIN} --hook fire@task": "never fires: the run has 0 task switches",
     f"{TRAIN} --hook 'fire(scope=conv)@2'": "scope 'conv' names no layer of 'model'",
     f"{TRAIN} --out .": "--out . already holds another run or other files",

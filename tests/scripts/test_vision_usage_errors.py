@@ -61,7 +61,7 @@ WRONG = {
     f"{MNIST} --activation 'leaky_relu(negative_slope=steep)'": "negative_slope",
     f"{MNIST} --activation crelu --width 7": "crelu",
     f"{MNIST} --hook fir@task": "--hook: unknown intervention 'fir': did you mean 'fire'?",
-    f"{MNIST} --hook fire": "needs a schedule: when?",
+    f"{MNIST} --hook fire": "'fire' needs a schedule",
     f"{MNIST} --hook fire@task:2": "never fires",
     f"{MNIST} --hook fire@task --tasks 1": "never fires",
     f"{MNIST} --hook fire@5": "--hook: fire@5 never fires: the run has 2 steps",

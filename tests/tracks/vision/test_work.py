@@ -76,7 +76,7 @@ def test_every_intervention_acts_on_classifiers_and_is_logged(
 
 
 def test_what_asks_for_a_policy_or_values_is_refused(lab: Any, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="chain: 'model' tells neither policy nor values"):
+    with pytest.raises(UsageError, match="chain: 'model' has neither a policy nor values"):
         lab.run(tmp_path / "run", hook=("chain",), **SHORT, **NETWORKS["mlp"])
 
 
