@@ -9,7 +9,7 @@ of it are captured again.
 Source: Lillo & Cheney 2025, arXiv:2509.22562, who identify the activation as a cause of lost plasticity and as a
 remedy.
 
-Resets: nothing.
+Resets: nothing, but the optimizer state of the activations' own parameters starts fresh.
 
 Cost: none.
 """

@@ -184,7 +184,7 @@ metrics: Registry[Metric] = Registry("metric", {
         _saturated,
     ),
     "srank": Metric(
-        "smallest k whose k largest singular values hold 99 % of the sum over the features' (Kumar et al. 2021)",
+        "smallest k whose k largest singular values of the features hold 99 % of the sum (Kumar et al. 2021)",
         "units",
         _rank(lambda values, *_: count_holding(values, 0.99)),
     ),

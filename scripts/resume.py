@@ -8,6 +8,7 @@ The result is bit for bit that of a run that was never interrupted. A run that h
 """
 
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -137,9 +138,9 @@ def results(path: Path) -> None:
     from supple.experiments.report.tables import printable
 
     try:
-        table = reports.compose(path).tables[0]
-    except ValueError as error:  # the run is finished, whatever its report lacks
-        warn(str(error))
+        with warnings.catch_warnings(action="ignore"):  # `supple report` shows warnings and errors
+            table = reports.compose(path).tables[0]
+    except ValueError:
         return
     screen.print(printable(replace(table, title="results")))
     if table.words:

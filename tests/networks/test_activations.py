@@ -179,7 +179,7 @@ def test_shape_and_dtype_are_kept(name):
         ("prelu(granularity=unit)", "prelu: granularity must be 'global' or 'layer' or 'neuron', not 'unit'"),
         (
             "prelu(granularity=neuron)",
-            "prelu: granularity=neuron needs the width of the layer",
+            "prelu: granularity=neuron needs the width of the layer; build it with Units",
         ),
         ("bo_prelu(alpha=1)", "bo_prelu: alpha must lie between lower=0.5 and upper=1.0, got 1"),
         ("rselu(lower=-1)", "rselu: lower must be positive and finite, not -1"),
