@@ -146,11 +146,19 @@ class GradientStep:
         return [part.view_as(parameter) for part, parameter in zip(parts, self.parameters, strict=True)]
 
     def __call__(self, loss: Loss, size: int, *rows: Tensor, before: Callable[[], None] | None = None) -> Tensor:
-        """Take one step along the gradient of `loss(*minibatch)` for each minibatch of `size` rows, in order.
+        """Make one gradient step on `loss(*minibatch)` for each minibatch of `size` rows, in order.
 
-        before: called before each step, when the gradients are in `.grad`; then a call into compiled code ends with
-        each gradient.
-        Returns their statistics, (steps, 5). What is not `unroll` minibatches is done in eager mode.
+        `unroll` minibatches are one compiled call, other numbers of minibatches run in eager mode. With `before`, only
+        the gradients are compiled, one per call.
+
+        Args:
+            loss: Returns the loss and the statistics of a minibatch.
+            size: Rows per minibatch.
+            rows: The tensors that are split into minibatches.
+            before: Called before each step, when the gradients are in `.grad`.
+
+        Returns:
+            The statistics of all steps, (steps, 5).
         """
         count = len(rows[0]) // size
         if self.compiled and self.flat and count == self.unroll and before is None:
@@ -180,7 +188,7 @@ class GradientStep:
             else:
                 self.optimizer.step()
             for parameter in self.parameters:
-                parameter.grad = None  # what the next environment does not train must have none
+                parameter.grad = None  # parameters that the next environment does not train must have no gradient
         return torch.stack(statistics)
 
     @torch.no_grad()
@@ -224,11 +232,11 @@ def _unrolled(
 
 @cache
 def _compiled() -> Callable[..., Tensor]:
-    """Return the compiled steps, for all agents of this process: one graph for each environment's shapes."""
+    """Return the compiled steps, shared by all agents of this process, with one graph for each set of shapes."""
     return compile_step(_unrolled)
 
 
 @cache
 def _compiled_gradient() -> Callable[..., tuple[Tensor, Tensor]]:
-    """Return `_gradient`, compiled, for steps that something comes between."""
+    """Return the compiled `_gradient`, for updates in which a hook acts before each step."""
     return compile_step(_gradient)

@@ -27,8 +27,8 @@ COMMON: dict[str, Any] = {
 def settings(name: str) -> RunSettings:
     if name == "ppo":
         return PPOSettings(
-            env="inverted_pendulum", rollout_steps=20, minibatch_size=10, epochs=2, hidden=(8, 8), adapter=8, share_value=True,
-            compile="off", **COMMON,
+            env="inverted_pendulum", rollout_steps=20, minibatch_size=10, epochs=2, hidden=(8, 8), adapter=8,
+            share_value=True, compile="off", **COMMON,
         )  # fmt: skip
     if name == "dqn":
         pytest.importorskip("ale_py", reason="ale-py is an extra")

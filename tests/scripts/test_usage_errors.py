@@ -146,7 +146,7 @@ WRONG = {
     # comparisons
     f"{COMPARE} --fork-at 1": "--fork-at must lie in [0, 1), a fraction of the run, got 1.0",
     f"{COMPARE} --fork-at -0.5": "--fork-at must lie in [0, 1), a fraction of the run, got -0.5",
-    f"{COMPARE} --fork-at 0 --arm fire": "--arm: 'fire' needs a schedule: when?",
+    f"{COMPARE} --fork-at 0 --arm fire": "--arm: 'fire' needs a schedule",
     f"{COMPARE} --arm none --arm fresh": "use --reference fresh",
     f"{COMPARE} --reference fres": "--reference: 'fres' is not one of 'preset', 'fresh', 'none'",
     "compare linear --reference fresh --out OUT": "--reference fresh is only for agents",
