@@ -4,7 +4,7 @@
   supple check my_method.py "my_method(lam=0.5)"
 
 Each intervention is tried on small networks: a plain one, one with a target network, and a stack of three. The promises
-are listed in docs/howto/extending.md. The exit status is 1 if one of them is broken.
+are listed in docs/howto/add_intervention.md. The exit status is 1 if one of them is broken.
 """
 
 from collections.abc import Sequence
