@@ -18,8 +18,8 @@ unit keeps the function:
 The diagonal ‖W2[:, j]‖² − ‖W1[j]‖² − b[j]² becomes λ. Gradient flow conserves only this diagonal, and such factors
 reach only it. A bias is a weight from an input that is always 1: one more column of W1.
 
-Source: the λ-balanced paper, "From Lazy to Rich: Exact Learning Dynamics in Deep Linear Networks", Appendix D.4 and
-Theorem C.2.
+Source: the λ-balanced paper, "From Lazy to Rich: Exact Learning Dynamics in Deep Linear Networks" (arXiv 2409.14623),
+Appendix D.4 and Theorem C.2.
 
 Cost: For directly linear maps, two QR decompositions and SVDs of matrices no larger than the number of hidden units.
 Otherwise one pass over the weights, repeated if pairs share a layer until all are balanced: about 25 times for two

@@ -14,7 +14,7 @@ replacements are frequent and a counter belongs to the whole tensor (Dohare et a
 steps of a new unit are therefore up to 6.6 times the learning rate (Adam, β = (0.9, 0.999), constant gradient). Target
 networks are kept: copying the online network at each replacement would leave them without a lag.
 
-Source: Dohare et al. 2024, "Loss of plasticity in deep continual learning", Algorithm 1.
+Source: Dohare et al. 2024, "Loss of plasticity in deep continual learning" (arXiv 2306.13812), Algorithm 1.
 
 Resets: optimizer slots of the rewritten entries. Step counters and target networks are kept.
 

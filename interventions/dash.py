@@ -11,7 +11,7 @@ training loss of a batch, separately for each member of a stack. In RL each netw
 memory has no last batch, so `batches` must be given.
 
 Source: Shin et al. 2024, "DASH: Warm-starting neural network training in stationary settings without loss of
-plasticity".
+plasticity" (arXiv 2410.23495).
 
 Resets: contract `uniform` (optimizer state of the rewritten tensors zeroed, target networks := online network).
 

@@ -17,7 +17,7 @@ The constant has no gradient and is left out. There is no factor ½, as in Lillo
 λ/2. The penalty is 0 before the first task ends. After a reset it remains and pulls back to θ*. Parameters that an
 injection adds are free.
 
-Source: Kirkpatrick et al. 2017, "Overcoming catastrophic forgetting in neural networks".
+Source: Kirkpatrick et al. 2017, "Overcoming catastrophic forgetting in neural networks" (arXiv 1612.00796).
 
 Resets: nothing.
 

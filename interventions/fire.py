@@ -5,7 +5,7 @@
 Of all isometries it takes the one nearest to the weights. It restores the conditioning of a network at initialisation
 with the smallest change.
 
-Source: the FIRE paper, eq. 4 and 5, Appendix C.
+Source: the FIRE paper (Han et al. 2026, arXiv 2602.08040), eq. 4 and 5, Appendix C.
 
 Resets: weight matrices only. Biases, normalisation layers and parameters outside layers are kept. The rest follows the
 reset contract.

@@ -6,7 +6,8 @@
 The hare is the network that is trained, acts and is evaluated. The tortoise is its moving average, which equals the
 hare after the first update. Both include buffers, such as the running statistics of batch normalisation.
 
-Source: Lee et al. 2024, "Slow and steady wins the race: maintaining plasticity with hare and tortoise networks".
+Source: Lee et al. 2024, "Slow and steady wins the race: maintaining plasticity with hare and tortoise networks" (arXiv
+2406.02596).
 
 Resets: contract `uniform` (the optimizer's state of every parameter zeroed, target networks := online network).
 

@@ -7,7 +7,7 @@ outputs at that moment are the same bit for bit (with a randomised activation, i
 encoder through all three. FIRE's experiments (FIRE paper, Appendix D) inject into the linear layers of DQN and into the
 whole critic of SAC, where no encoder remains outside.
 
-Source: Nikishin et al. 2023, "Deep Reinforcement Learning with Plasticity Injection".
+Source: Nikishin et al. 2023, "Deep Reinforcement Learning with Plasticity Injection" (arXiv 2305.15555).
 
 Resets: only what its contract states. No parameter is lost.
 

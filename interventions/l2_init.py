@@ -2,7 +2,7 @@
 
     L ← L + λ·‖θ − θ₀‖²
 
-Source: Kumar et al. 2023. The printed equation has no factor ½, and this has none either.
+Source: Kumar et al. 2023 (arXiv 2308.11958). The printed equation has no factor ½, and this has none either.
 
 Resets: nothing.
 

@@ -11,7 +11,7 @@ head is projected by default, although the outputs depend on its length: `scope=
 
 It is meant for the start of a run. Applied later, it changes the function of the network.
 
-Source: Lyle et al. 2024, "Normalization and effective learning rates in reinforcement learning".
+Source: Lyle et al. 2024, "Normalization and effective learning rates in reinforcement learning" (arXiv 2407.01800).
 
 Resets: contract `uniform`, as if all weights were rewritten (optimizer state zeroed, target network := online network).
 Recorded graphs become invalid, and compiled code is compiled again.

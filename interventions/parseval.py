@@ -7,8 +7,9 @@ d_out > d_in, WWᵀ has rank d_in at most and cannot be sI. The term is then at 
 if the *columns* are orthogonal with norm √s, so it asks for an isometry in this case, too. Since ‖WWᵀ − sI‖² =
 ‖WᵀW − sI‖² + s²·(d_out − d_in), the smaller product is computed.
 
-Source: Chung et al. 2024, "Parseval regularization for continual reinforcement learning". They leave out the last layer
-(`scope=[encoder,hidden]`). The FIRE paper includes the weight matrices of all layers, as does the default.
+Source: Chung et al. 2024, "Parseval regularization for continual reinforcement learning" (arXiv 2412.07224). They leave
+out the last layer (`scope=[encoder,hidden]`). The FIRE paper includes the weight matrices of all layers, as does the
+default.
 
 Resets: nothing.
 

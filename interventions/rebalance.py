@@ -7,7 +7,8 @@ equations and linear_pairs.py for the definition of a pair. LoRA's A and B, and 
 them, reach λI. MLP layers with a positive-homogeneous activation between them reach its diagonal, by one factor for
 each hidden unit. It writes the weights of the pairs and the biases of their first maps.
 
-Source: the λ-balanced paper, "From Lazy to Rich: Exact Learning Dynamics in Deep Linear Networks", Appendix D.4.
+Source: the λ-balanced paper, "From Lazy to Rich: Exact Learning Dynamics in Deep Linear Networks" (arXiv 2409.14623),
+Appendix D.4.
 
 Resets: contract `uniform` (optimizer state of the rewritten tensors zeroed, target networks := online network).
 

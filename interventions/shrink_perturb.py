@@ -6,7 +6,7 @@
 `noise` this is the original of Ash & Adams, whose shrink factor is 1 − λ). λ = 0.8 in RL. It rewrites every parameter
 in its scope, including biases and normalisation layers.
 
-Source: Ash & Adams 2020, in the form that FIRE's experiments use (FIRE paper, Appendix D).
+Source: Ash & Adams 2020 (arXiv 1910.08475), in the form that FIRE's experiments use (FIRE paper, Appendix D).
 
 Resets: according to its reset contract.
 

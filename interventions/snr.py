@@ -14,7 +14,7 @@ silent for longer than the window always is, even if it never fired. The release
 reinitialised unit starts without a history. Units are reinitialised as by ReDo: new incoming weights, bias and outgoing
 weights 0, normalisation as at initialisation.
 
-Source: Farias & Jozefiak 2024, "Self-normalized resets for plasticity in continual learning".
+Source: Farias & Jozefiak 2024, "Self-normalized resets for plasticity in continual learning" (arXiv 2410.20098).
 
 Resets: optimizer slots of the rewritten entries. Step counters and target networks are kept, for the reasons in cbp.py.
 

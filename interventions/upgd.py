@@ -10,7 +10,8 @@ The gradient is the one given to the optimizer: it includes penalties, and is cl
 of a stack has its own largest utility and noise. If no utility is above 0, weights of negative utility are not
 protected at all.
 
-Source: Elsayed & Mahmood 2024, "Addressing loss of plasticity and catastrophic forgetting in continual learning".
+Source: Elsayed & Mahmood 2024, "Addressing loss of plasticity and catastrophic forgetting in continual learning" (arXiv
+2404.00781).
 
 Resets: nothing.
 

@@ -7,7 +7,7 @@ layer's weight at step 0 (for each member of a stack), which is close to that bo
 distribution was used (the largest of n normal draws is √(2·ln n) standard deviations). A bias has the bound of its
 layer's weight, since many start at zero. Normalisation layers and parameters outside layers are unchanged.
 
-Source: Elsayed et al. 2024, "Weight clipping for deep continual and reinforcement learning".
+Source: Elsayed et al. 2024, "Weight clipping for deep continual and reinforcement learning" (arXiv 2407.01704).
 
 Resets: nothing, the optimizer's slots included.
 

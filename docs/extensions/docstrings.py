@@ -16,6 +16,7 @@ ITEMS = {"Args": "Parameters", "Arguments": "Parameters", "Raises": "Raises", "A
 PROSE = {"Returns": "Returns", "Yields": "Yields", "Example": "Example", "Examples": "Examples", "Note": "Note"}
 CODE = re.compile(r"(`+)(.+?)\1(?!`)", re.DOTALL)
 TERM = re.compile(r"((?:\*{0,2}[a-zA-Z]\w*)(?:, \*{0,2}[a-zA-Z]\w*)*): +(\S.*)")
+LABEL = re.compile(r"(Source|Resets|Cost|Released code): +(?=\S)")  # of a method's paragraphs
 BULLET = re.compile(r"[-*] +(\S.*)")
 COLUMNS = re.compile(r"\S {3,}\S")
 SPECIAL = re.compile(r"(\w{1,4}[.)]|\(\w+\)|#\.|[-+*•]) |[:.+=~-]")
@@ -84,6 +85,8 @@ def _blocks(lines: list[str], show: Callable[[list[str]], list[str]]) -> Iterato
             yield from [*_verbatim(chunk), ""]
         elif BULLET.match(chunk[0]):
             yield from [*_bullets(chunk), ""]
+        elif label := LABEL.match(chunk[0]):
+            yield from [f"**{label[1]}.** {inline(LABEL.sub('', ' '.join(chunk), count=1))}", ""]
         elif TERM.match(chunk[0]):
             yield from [*_items(chunk), ""]
         else:

@@ -124,7 +124,7 @@ def _activation(name: str, factory: Any) -> list[str]:
         ("Numbers", f"derivative floor {p.floor:.3f}, mean negative slope {p.negative_slope:.3f}, "
                     f"dead band {p.dead_band:.1%}, saturates: {inline(str(p.saturates))}"),
         ("Papers", papers(factory.__doc__)),
-        ("Source", pages.source_link(factory)),
+        ("Code", pages.source_link(factory)),
     )  # fmt: skip
     return [*rest(factory.__doc__ or "", equation), *parameters(factory), *_facts(facts)]
 
@@ -140,7 +140,7 @@ def _metric(name: str, metric: Metric) -> list[str]:
 
 def _shift(name: str, shift: Any) -> list[str]:
     module = sys.modules[shift.__module__].__doc__ or ""
-    facts = (("Papers", papers(module, shift.__doc__)), ("Source", pages.source_link(shift)))
+    facts = (("Papers", papers(module, shift.__doc__)), ("Code", pages.source_link(shift)))
     return [*rest(shift.__doc__ or ""), *parameters(shift), *rest(module, equation), *_facts(facts)]
 
 
@@ -165,7 +165,7 @@ def _intervention(name: str, factory: type[Intervention], board: list[tuple[str,
         ("Acts", ", ".join(moments)),
         ("Cost", inline(" ".join(cost[1].split())) if cost else ""),
         ("Papers", papers(module, factory.__doc__)),
-        ("Source", pages.source_link(factory)),
+        ("Code", pages.source_link(factory)),
     )
     lines = [
         f".. _intervention-{name}:",
