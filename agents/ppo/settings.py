@@ -55,7 +55,7 @@ class PPOSettings(AgentSettings):
     hidden: tuple[int, ...] = (64, 64)
     """Widths of the hidden layers."""
     value_hidden: Annotated[tuple[int, ...] | None, tyro.conf.arg(metavar="INT…")] = None
-    """Widths of the value function's hidden layers, with --share-value False (default: hidden)."""
+    """Widths of the value function's hidden layers, if share_value is off (default: hidden)."""
     normalization: Annotated[Literal["none", "layer", "spectral"], tyro.conf.arg(metavar="none|layer|spectral")] = (
         "none"
     )

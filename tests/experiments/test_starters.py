@@ -148,7 +148,7 @@ def test_options_that_a_starter_does_not_know_are_refused(
         ("--workers 3", UsageError, "--workers is for --on slurm and --on ray; for this machine use --jobs"),
         ("--per-gpu 0", UsageError, "--per-gpu must be a positive number, got 0"),
         ("--per-gpu 2", UsageError, "--per-gpu: PyTorch finds no CUDA GPU here"),
-        ("--per-gpu 2 --jobs 4", UsageError, "--jobs and --per-gpu both say how many runs go on at a time here"),
+        ("--per-gpu 2 --jobs 4", UsageError, "--jobs and --per-gpu both set the number of runs"),
         ("--with timeout_min=3", UsageError, "--with is for --on slurm and --on ray"),
         ("--on kubernetes", UsageError, "--on: 'kubernetes'"),
     ],

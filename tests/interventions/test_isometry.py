@@ -217,7 +217,7 @@ def drop_rank(module: nn.Sequential) -> None:
         (break_linear, {}, r"^7\.weight is not finite$"),
         (drop_rank, {"tolerance": 1e-3}, r"^6\.weight is not within tolerance 0\.001"),
         (None, {"method": "poler"}, "did you mean 'polar'"),
-        (None, {"steps": 0}, "steps is 0"),
+        (None, {"steps": 0}, "steps must be at least 1, got 0"),
         (None, {"names": ["4.weight", "1.weight"]}, "no Linear or Conv weight named '1.weight'"),
         (None, {"names": []}, "no Linear or Conv weight to rewrite in Sequential"),
         (None, {"split": {"4.weight": 3}}, "8 outputs cannot be split into 3 equal parts"),
