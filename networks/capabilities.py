@@ -32,7 +32,7 @@ class MoreData:
     endless: (dash) it learns from a memory that has no end to pass to, so `batches` needs a number.
     last_inputs: (cbp, snr) returns the inputs of the last update's batch alone, for what looks at every update;
         default: `probe`.
-    another: (chain) returns the inputs of another minibatch of what it is trained on now, drawn anew by the learner's
+    another: (chain) returns the inputs of another minibatch of what it is trained on now, drawn by the learner's
         own generator at each call; None while there is none.
     retain: (sib) returns the loss on a batch of what must not be forgotten, differentiable; None: there is only `loss`.
     """

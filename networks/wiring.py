@@ -118,7 +118,7 @@ def trace(module: nn.Module) -> tuple[fx.Graph, dict[str, list[fx.Node]]]:
     try:
         with evaluating(module):
             return tracer.trace(module), tracer.outputs
-    except Exception as error:  # whatever a forward pass does with what is no tensor
+    except Exception as error:  # a forward pass may do anything with inputs that are not tensors
         why = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise Untraceable(f"cannot be traced ({why})") from error
 

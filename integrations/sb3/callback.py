@@ -79,7 +79,7 @@ class SuppleCallback(BaseCallback):
     def detach(self) -> None:
         """Remove all hooks from the model's optimizers.
 
-        `learn()` does this at its end. Call it only if `learn()` was interrupted and the model will continue to learn
+        `learn()` does this when it ends. Call it only if `learn()` was interrupted and the model will continue to learn
         without this callback."""
         while self._handles:
             self._handles.pop().remove()
