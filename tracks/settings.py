@@ -12,15 +12,15 @@ from ..experiments.settings import Device, RunSettings, device_here, not_positiv
 @dataclass(kw_only=True)
 class TrackSettings(RunSettings):
     learning_rate: float = 6e-4
-    """The optimizer's, at its highest."""
+    """Maximum learning rate of the optimizer."""
     clip: Annotated[float | None, tyro.conf.arg(metavar="FLOAT")] = None
-    """Largest norm of a gradient; a longer one is shortened. None: any."""
+    """Clip the gradient norm to this value; None: no clipping."""
     device: Device = "auto"
-    """auto (a CUDA GPU where there is one), cpu, cuda."""
+    """auto (a CUDA GPU if there is one), cpu or cuda."""
     keep_checkpoints: int = 1
-    """How many checkpoints to keep."""
+    """Number of checkpoints to keep."""
     eval_every: int = 250
-    """Updates between two evaluations; 0: where tasks begin and end only."""
+    """Updates between evaluations; 0: only at the start and end of each task."""
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()

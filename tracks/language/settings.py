@@ -13,13 +13,13 @@ from ..settings import TrackSettings
 @dataclass(kw_only=True)
 class LanguageSettings(TrackSettings):
     learning_rate: float = 6e-4
-    """AdamW's, at its highest."""
+    """AdamW's maximum learning rate."""
     weight_decay: float = 0.1
-    """AdamW's, on matrices (and embeddings) only."""
+    """AdamW's weight decay of matrices and embeddings; other parameters have none."""
     clip: Annotated[float | None, tyro.conf.arg(metavar="FLOAT")] = 1.0
-    """Largest norm of a gradient; a longer one is shortened. None: any."""
+    """Clip the gradient norm to this value; None: no clipping."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
-    """Of products: bfloat16 by autocast (auto: on a GPU that has it), or float32. Weights are float32 in both."""
+    """Precision of products: bfloat16 by autocast (auto: on GPUs that support it), or float32. Weights are float32."""
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()

@@ -14,32 +14,32 @@ MOST = 1e9  # of the initial weights' scale, far above which their product is no
 @dataclass(kw_only=True)
 class LinearSettings(TrackSettings):
     tasks: str = "semantic"
-    """Tasks in their order, joined by commas: random (a new regression each time), semantic (the hierarchy of eight
-    items), or the one before changed: reversal (of its largest singular vector), scaled (doubled), feature (an item
-    gets a feature that it lacks)."""
+    """Tasks in order, separated by commas: random (a new regression each time), semantic (the hierarchy of eight
+    items), or a change of the task before: reversal (of its largest singular vector), scaled (doubled), feature (an
+    item gets a feature that it lacks)."""
     n_in: int = 8
-    """Inputs."""
+    """Number of inputs."""
     n_hidden: int = 8
-    """Hidden units."""
+    """Number of hidden units."""
     n_out: int = 8
-    """Outputs."""
+    """Number of outputs."""
     samples: int = 32
     """Examples of a random task."""
     lam: float = 0.0
-    """λ of the initial weights, W₂ᵀW₂ − W₁W₁ᵀ = λI: above 0 the second layer is the larger one. At 0 a square network
-    is held up, near a saddle, where the sign of det W₂W₁ has to change: from some starts, and by reversal."""
+    """λ of the initial weights, W₂ᵀW₂ − W₁W₁ᵀ = λI: above 0 the second layer is the larger one. At λ = 0 a square
+    network slows down near a saddle if the sign of det W₂W₁ has to change, as after reversal."""
     init_scale: float = 0.1
     """Standard deviation σ of the Gaussian matrices whose product the initial network computes (Algorithm 1)."""
     updates_per_task: int = 1_000
-    """Steps of gradient descent on each task."""
+    """Updates (full-batch gradient descent) per task."""
     learning_rate: float = 0.05
-    """Of plain gradient descent on all examples: an update is that much of the gradient flow's time, in τ."""
+    """Learning rate of full-batch gradient descent. One update is this much time of the gradient flow, in τ."""
     device: Device = "cpu"
-    """auto (a CUDA GPU where there is one), cpu, cuda. These networks are small: a CPU is faster."""
+    """auto (a CUDA GPU if there is one), cpu or cuda. These networks are small: a CPU is faster."""
     measure_every: int = 250
-    """Updates between two measurements of the network (srank, dormancy, norms, …)."""
+    """Updates between measurements of the network (srank, dormancy, norms, …)."""
     eval_every: int = 10
-    """Updates between two evaluations; 0: where tasks begin and end only."""
+    """Updates between evaluations; 0: only at the start and end of each task."""
 
     shrinks: ClassVar[tuple[str, ...]] = ("updates_per_task", *TrackSettings.shrinks)
 

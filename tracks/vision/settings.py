@@ -20,68 +20,68 @@ class VisionSettings(TrackSettings):
     dataset: Annotated[str, tyro.conf.arg(metavar="NAME")] = "mnist"
     """mnist, fashion-mnist, cifar-10, cifar-100, tiny-imagenet, imagenet-32, or folder (image folders in --data)."""
     data: Path | None = None
-    """Folder with the data set's files (default: where `supple fetch` puts them)."""
+    """Folder with the files of the data set (default: where `supple fetch` puts them)."""
     stream: StreamKind = "permuted"
-    """What changes between tasks: permuted pixels, random labels, pairs of classes, alternating (5 classes, then 1),
+    """Change from task to task: permuted pixels, random labels, pairs of classes, alternating (5 classes, then 1),
     split (some classes each), chunks (growing shares of the data), classes (all seen so far)."""
     tasks: int = 500
-    """Tasks in all."""
+    """Number of tasks."""
     images: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
-    """Training images of a task with permuted pixels or random labels (default: all)."""
+    """Training images per task with permuted pixels or random labels (default: all)."""
     images_per_class: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
-    """Training images of a class, where tasks are made of classes (default: as many as the smallest class has)."""
+    """Training images per class, if tasks consist of classes (default: as many as the smallest class has)."""
     classes_per_task: int = 5
-    """Classes that a task adds, where tasks are made of classes."""
+    """Classes that each task adds, if tasks consist of classes."""
     shares: tuple[float, ...] = (0.1, 1.0)
-    """Share of the data that each task of a stream of chunks has seen so far."""
+    """Share of the data that each task of a stream of chunks contains."""
     epochs: float = 1.0
-    """Passes over a task's images."""
+    """Epochs over the images of a task."""
     first_epochs: Annotated[float | None, tyro.conf.arg(metavar="FLOAT")] = None
-    """Passes over the first task's images, if not --epochs."""
+    """Epochs over the images of the first task (default: --epochs)."""
     updates_per_task: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
-    """Gradient steps of a task instead of --epochs."""
+    """Updates per task instead of --epochs."""
     network: NetworkName = "mlp"
-    """mlp, cnn (Lillo & Cheney 2025), convnet (its case studies'), resnet18, vgg16 (with batch norm), vit-tiny."""
+    """mlp, cnn (Lillo & Cheney 2025), convnet (of its case studies), resnet18, vgg16 (with batch norm), vit-tiny."""
     width: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
-    """Width of the network: units of a hidden layer, or channels of the first one (default: as published)."""
+    """Width of the network: units of a hidden layer, or channels of the first layer (default: as published)."""
     activation: str = "relu"
-    """Activation by name, with parameters: relu, "leaky_relu(negative_slope=0.6)" (see `supple list activations`)."""
+    """Activation, with optional parameters: relu, "leaky_relu(negative_slope=0.6)" (see `supple list activations`)."""
     init_lambda: Annotated[float | None, tyro.conf.arg(metavar="FLOAT")] = None
-    """λ: the mlp's hidden units begin with ‖outgoing weights‖² − ‖incoming‖² = λ (default: as drawn)."""
+    """Scale the initial weights of the mlp so that ‖outgoing‖² − ‖incoming‖² = λ for every hidden unit (default: no
+    scaling)."""
     seeds: SeedsOption = ()
-    """Seeds that are trained side by side, 0 1 2 or 0-4: small networks as one stack, with results as from separate
-    runs (default: --seed alone)."""
+    """Seeds to train side by side, 0 1 2 or 0-4. Small networks are trained as one stack, with the results of
+    separate runs (default: --seed alone)."""
     batch_size: int = 16
-    """Images in a gradient step, of each seed."""
+    """Images per update and seed."""
     learning_rate: float = 1e-3
-    """Adam's."""
+    """Adam's learning rate."""
     warmup: float = 0.0
     """Share of each task's updates over which the learning rate rises from 0."""
     fresh_optimizer: bool = False
-    """Whether Adam's state starts fresh with each task."""
+    """Reset Adam's state at the start of each task."""
     standardize: bool = False
-    """Whether pixels are standardised by channel (mean and deviation of the training images) or only divided by 255."""
+    """Standardise pixels per channel by the training images. If off, they are only divided by 255."""
     replay: int = 0
-    """Images of earlier tasks that are remembered; each batch then has as many again from the memory. 0: none."""
+    """Images of earlier tasks in the replay memory. Each batch gets as many images again from it. 0: no replay."""
     replay_per_task: int = 500
-    """Images of one task that are remembered at most."""
+    """Maximum images of one task in the replay memory."""
     shock_every: int = 0
-    """Epochs from one shock to the next: for one epoch all pre-activations are multiplied by the next of
-    --shocks. 0: none."""
+    """Epochs between shocks: for one epoch all pre-activations are multiplied by the next of --shocks. 0: no shocks."""
     shocks: tuple[float, ...] = (1.5, 0.5, 0.25, 2.0)
-    """The factors of the shocks, in turn (Lillo & Cheney 2025, Appendix D.1)."""
+    """Factors of the shocks, in turn (Lillo & Cheney 2025, Appendix D.1)."""
     eval_every: int = 0
-    """Updates between tests within a task; 0: at its end only, if --eval-epochs says nothing else."""
+    """Updates between tests within a task; 0: only at its end, unless --eval-epochs is given."""
     eval_epochs: float = 0.0
     """Epochs between tests within a task."""
     measure_every: int = 10_000
-    """Updates between two measurements of the network (srank, dormancy, norms, …)."""
+    """Updates between measurements of the network (srank, dormancy, norms, …)."""
     checkpoint_every: int = 50_000
-    """Updates between checkpoints, besides the one at the end."""
+    """Updates between checkpoints. There is always one at the end."""
     keep_checkpoints: int = 2
-    """How many checkpoints to keep."""
+    """Number of checkpoints to keep."""
     compile: Literal["auto", "on", "off"] = "auto"
-    """Whether loss and gradients are compiled; auto: for small networks in runs of at least 20,000 updates."""
+    """Compile loss and gradients. auto: for small networks in runs of at least 20,000 updates."""
 
     shrinks: ClassVar[tuple[str, ...]] = (
         "epochs",

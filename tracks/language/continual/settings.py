@@ -23,76 +23,76 @@ PRUNABLE = ("moram", "external-router")  # methods whose atoms have weights of t
 @dataclass(kw_only=True)
 class ContinualSettings(LanguageSettings):
     model: Annotated[str, tyro.conf.arg(metavar="MODEL")] = ""
-    """A folder in transformers' layout, a .gguf file, smollm2, or OWNER/NAME on the hub: a causal language model, or a
-    CLIP model. For trials with random weights: llama:WIDTHxLAYERS, clip:small."""
+    """Model to train: a folder in transformers' layout, a .gguf file, smollm2, or OWNER/NAME on the hub; a causal
+    language model or a CLIP model. For trials with random weights: llama:WIDTHxLAYERS, clip:small."""
     tasks: Names = ()
-    """Tasks. Of text: reasoning-gym:NAME, a folder of TRACE, a JSON Lines file. Of images: domains such as
-    fashion-mnist:shoes+inverted or folder:DIR. Default: six of reasoning-gym, or five domains."""
+    """Tasks in order. Text: reasoning-gym:NAME, a folder of TRACE, a JSON Lines file. Images: domains such as
+    fashion-mnist:shoes+inverted or folder:DIR. Default: six tasks of reasoning-gym, or five domains."""
     order: str = ""
-    """Order in which they are learned, as numbers from 0: "2,0,1" (default: as they are given)."""
+    """Order of the tasks, as numbers from 0: "2,0,1" (default: as given)."""
     method: Method = "moram"
-    """moram, seqlora, inclora, moe-lora, external-router, o-lora, ewc (seqlora with the hook ewc), or full: no
-    adapters, all weights are trained."""
+    """moram, seqlora, inclora, moe-lora, external-router, o-lora, ewc (seqlora with the hook ewc), or full (no
+    adapters: all weights are trained)."""
     targets: Names = ("all-linear",)
-    """Linear layers that get an adapter: endings of their names (q_proj v_proj), one regular expression for the whole
-    name in slashes (/.*mlp.*/), or all-linear, all but the head."""
+    """Linear layers that get an adapter: endings of their names (q_proj v_proj), one regular expression for whole
+    names in slashes (/.*mlp.*/), or all-linear for all but the head."""
     r: int = 16
-    """Atoms (rank) that a task adds."""
+    """Number of atoms (rank) that each task adds."""
     k: Number = 16
-    """Atoms that a token may use, of all tasks, of moram and external-router; None: all."""
+    """Number of atoms, of all tasks, that a token may use (moram, external-router); None: all."""
     tau: Real = 0.1
-    """Temperature of moram's softmax; None: 1."""
+    """Temperature of the softmax of moram; None: 1."""
     delta: Real = 0.2
-    """Least score that counts outside training, of moram; None: all."""
+    """Scores below this value count as 0 outside training (moram); None: no threshold."""
     experts: Number = None
-    """LoRAs that a token may use, of moe-lora; None: all."""
+    """Number of LoRAs that a token may use (moe-lora); None: all."""
     lora_alpha: Real = None
-    """Scale of seqlora, inclora, o-lora and ewc, times r; None: r, a scale of 1."""
+    """The adapters of seqlora, inclora, o-lora and ewc are scaled by lora_alpha / r; None: r, a factor of 1."""
     ewc_strength: float = 50.0
-    """λ of ewc, unless a hook of that name is given."""
+    """λ of ewc, unless a hook with this name is given."""
     o_lora_strength: float = 0.5
-    """λ of o-lora's orthogonality penalty."""
+    """Weight λ of the orthogonality penalty of o-lora."""
     updates_per_task: Number = None
-    """Updates on each task (default: 500)."""
+    """Updates per task (default: 500)."""
     epochs: tuple[int, ...] = ()
-    """Passes over each task's training data instead: one number, or one for each task in the order of --tasks."""
+    """Epochs over each task's training data instead: one number, or one per task in the order of --tasks."""
     learning_rate: float = 5e-4
-    """AdamW's, at its highest."""
+    """AdamW's maximum learning rate."""
     weight_decay: float = 0.01
-    """AdamW's, on all that is trained (PyTorch's default; the paper does not say)."""
+    """AdamW's weight decay of all trained parameters (PyTorch's default; the paper gives none)."""
     schedule: Literal["constant", "cosine"] = "constant"
-    """Learning rate over a task: constant, or a cosine down to 0 (the paper says nothing of it for CLIP and TRACE)."""
+    """Learning rate over a task: constant, or a cosine to 0 (the paper does not say for CLIP and TRACE)."""
     batch_size: int = 64
-    """Examples of an update."""
+    """Examples per update."""
     eval_batch: int = 32
-    """Examples that are tested together, of text."""
+    """Examples per batch in tests of text."""
     max_length: int = 1024
-    """Tokens of a prompt and its answer, of text."""
+    """Maximum tokens of a prompt with its answer (text)."""
     max_new_tokens: int = 64
-    """Tokens of an answer that is generated, of text."""
+    """Maximum tokens of a generated answer (text)."""
     train_examples: Number = None
-    """Training examples of a task at most, of text."""
+    """Maximum training examples per task (text)."""
     test_examples: Number = None
-    """Test examples of a task at most."""
+    """Maximum test examples per task."""
     shots: Number = None
-    """Training images of a class, of images (default: 16 for X-TAIL, 5 for MTIL)."""
+    """Training images per class (images; default: 16 for X-TAIL, 5 for MTIL)."""
     prompts: Annotated[tuple[str, ...], tyro.conf.arg(metavar="TEXT")] = ()
-    """Prompts with {} for the name of a class, of images: the first is trained with, and the features of several are
-    averaged in tests (default: "a photo of the {}.")."""
+    """Prompts with {} for the name of a class (images). The first is used in training; tests average the features of
+    all (default: "a photo of the {}.")."""
     protocol: Literal["x-tail", "mtil"] = "x-tail"
-    """Which classes compete in a test, of images: those of all domains, or those of the image's own."""
+    """Classes that compete in a test of images: those of all domains, or those of the image's own domain."""
     data: Annotated[str | None, tyro.conf.arg(metavar="DIR")] = None
-    """Folder with the images' files (default: where `supple fetch` puts them)."""
+    """Folder with the image files (default: where `supple fetch` puts them)."""
     eval_every: int = 0
-    """Updates between two tests on the current task; 0: where tasks begin and end only."""
+    """Updates between tests on the current task; 0: only at the start and end of each task."""
     eval_examples: int = 64
-    """Test examples of such a test; at the end of a task all tasks are tested on all of theirs."""
+    """Test examples in these tests. At the end of a task, all tasks are tested on all their test examples."""
     prune: Real = None
-    """After each task, keep the atoms that carry this share of the activation mass (Table 19: 0.99), of moram and
-    external-router; default: all."""
+    """After each task, keep only the atoms that carry this share of the activation mass (Table 19: 0.99; moram,
+    external-router; default: keep all)."""
     activation_maps: bool = False
-    """Leave with the adapters how much each task's inputs use each atom, of moram and external-router (Figure 5); takes
-    another pass over all training data."""
+    """Save with the adapters how much the inputs of each task use each atom (Figure 5; moram, external-router). It
+    takes one more pass over all training data."""
 
     shrinks: ClassVar[tuple[str, ...]] = ("updates_per_task", "epochs", *LanguageSettings.shrinks)
 

@@ -15,45 +15,45 @@ Count = Annotated[int | None, tyro.conf.arg(metavar="INT")]
 @dataclass(kw_only=True)
 class SFTSettings(LanguageSettings):
     model: str = ""
-    """A folder in transformers' layout, a .gguf file, smollm2 (`supple fetch smollm2`), llama:WIDTHxLAYERS (random
-    weights), or OWNER/NAME on the Hugging Face hub (the only one that uses the network)."""
+    """Model to fine-tune: a folder in transformers' layout, a .gguf file, smollm2 (`supple fetch smollm2`),
+    llama:WIDTHxLAYERS (random weights), or OWNER/NAME on the Hugging Face hub (the only one that uses the network)."""
     learn: Annotated[str, tyro.conf.arg(metavar="TASK")] = ""
-    """What is learned: a JSONL file or folder of prompt/answer, mcq:PATH (its multiple-choice questions only), or
+    """Task to learn: a JSONL file or folder of prompt/answer, mcq:PATH (its multiple-choice questions only), or
     reasoning-gym:NAME."""
     retain: Annotated[str, tyro.conf.arg(metavar="TASK")] = ""
-    """What is not to be forgotten, named in the same way; empty: nothing is examined but what is learned."""
+    """Task that should not be forgotten, named like --learn; empty: only the learned task is evaluated."""
     learning_rate: float = 1e-5
-    """AdamW's, at its highest. (The paper sweeps it.)"""
+    """AdamW's maximum learning rate. (The paper sweeps it.)"""
     weight_decay: float = 0.01
-    """AdamW's, on matrices (and embeddings) only."""
+    """AdamW's weight decay of matrices and embeddings; other parameters have none."""
     eval_every: int = 0
-    """Updates between two evaluations; 0: before the first update and after the last only."""
+    """Updates between evaluations; 0: only before the first and after the last update."""
     epochs: float = 3.0
-    """Passes over the training examples, before the cool-down."""
+    """Epochs over the training examples, before the cool-down."""
     batch_size: int = 16
-    """Examples of an update. (The paper does not say.)"""
+    """Examples per update. (The paper does not say.)"""
     micro_batch: int = 4
-    """Examples that pass through the network at a time."""
+    """Examples per forward pass. Lower it to save memory."""
     max_length: int = 512
-    """Most tokens of an example; a longer prompt loses its beginning."""
+    """Maximum tokens of an example. Longer prompts lose their beginning."""
     warmup: int = 20
-    """Updates over which the learning rate rises."""
+    """Updates over which the learning rate rises from 0."""
     cooldown: int = 50
     """Updates after the last epoch, at the lowest learning rate."""
     min_rate: float = 0.1
-    """The learning rate at the end, as a share of the highest."""
+    """Final learning rate as a share of the maximum."""
     train_examples: Count = None
-    """Examples to learn from, at most (default: all; 1000 of a reasoning-gym task)."""
+    """Maximum training examples (default: all; 1000 of a reasoning-gym task)."""
     test_examples: Count = 200
-    """Test examples of each task that are examined, at most."""
+    """Maximum test examples per task in an evaluation."""
     retain_batch: int = 16
-    """Training examples of --retain whose loss interventions such as sib see (one batch, in one pass)."""
+    """Training examples of --retain in the batch whose loss interventions such as sib use."""
     max_new_tokens: int = 256
-    """Most tokens of a generated answer."""
+    """Maximum tokens of a generated answer."""
     examine: bool = True
-    """Score answers in evaluations; otherwise only losses, which is much faster."""
+    """Generate and score answers in evaluations. If off, only losses are computed, which is much faster."""
     save_model: bool = True
-    """Leave the trained model in the run's folder, in transformers' layout."""
+    """Save the trained model in the run's folder, in transformers' layout."""
 
     shrinks: ClassVar[tuple[str, ...]] = ("epochs", *LanguageSettings.shrinks, "warmup", "cooldown")
 

@@ -15,28 +15,29 @@ Domains = Annotated[tuple[str, ...], tyro.conf.arg(metavar="DOMAIN")]
 @dataclass(kw_only=True)
 class ClipSettings(LanguageSettings):
     model: str = "clip:small"
-    """A new model, clip:small or clip:WIDTHxLAYERS; or one to go on from: a folder in transformers' layout."""
+    """A new model, clip:small or clip:WIDTHxLAYERS, or an existing one to train further: a folder in transformers'
+    layout."""
     domains: Domains = (
         "mnist", "mnist+inverted", "mnist:low+rotated",
         "fashion-mnist", "fashion-mnist+rotated", "fashion-mnist:shoes+inverted",
     )  # fmt: skip
-    """Images that are shown, with captions: mnist, fashion-mnist:shoes+inverted, cifar-10, folder:DIR, …"""
+    """Domains of images with captions: mnist, fashion-mnist:shoes+inverted, cifar-10, folder:DIR, …"""
     data: Annotated[str | None, tyro.conf.arg(metavar="DIR")] = None
     """Folder with the data sets in folders of their names (default: where `supple fetch` puts them)."""
     updates: int = 2_000
-    """Gradient steps."""
+    """Number of updates."""
     batch_size: int = 128
-    """Images of an update."""
+    """Images per update."""
     warmup: int = 100
-    """Updates over which the learning rate rises, before it falls to 0 as a cosine."""
+    """Updates over which the learning rate rises. It then falls to 0 as a cosine."""
     test_images: int = 500
-    """Test images of each domain in an evaluation."""
+    """Test images per domain in an evaluation."""
     learning_rate: float = 1e-3
-    """AdamW's, at its highest."""
+    """AdamW's maximum learning rate."""
     checkpoint_every: int = 500
     """Updates between checkpoints."""
     measure_every: int = 500
-    """Updates between two measurements of the network (srank, dormancy, norms, …)."""
+    """Updates between measurements of the network (srank, dormancy, norms, …)."""
 
     shrinks: ClassVar[tuple[str, ...]] = ("updates", *LanguageSettings.shrinks, "warmup")
 

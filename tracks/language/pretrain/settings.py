@@ -20,49 +20,49 @@ class PretrainSettings(LanguageSettings):
     """Corpora of the first phase: brown, kjv, foldoc (`supple fetch`), text files, or folders of prepared corpora
     (train.bin, validation.bin)."""
     second: Names = ()
-    """Corpora of the second phase, a mixture with equal shares; none: there is no second phase."""
+    """Corpora of the second phase, mixed in equal shares; none: no second phase."""
     first_share: float = 1.0
-    """Share of the first corpora's training text that the first phase sees (the second sees all of its own)."""
+    """Share of the first corpora's training text that the first phase uses. The second phase uses all of its text."""
     tokenizer: str = "bpe:50257"
-    """bytes; bpe:SIZE, trained on the training text of all corpora; or a tokenizer.json. Prepared corpora have their
-    own. (The paper's is GPT-2's, of 50,257 tokens.)"""
+    """bytes, bpe:SIZE (trained on the training text of all corpora), or a tokenizer.json. Prepared corpora have
+    their own. (The paper uses GPT-2's, with 50,257 tokens.)"""
     layers: int = 12
-    """Blocks of the GPT."""
+    """Number of blocks of the GPT."""
     width: int = 768
     """Width of the residual stream."""
     heads: int = 12
-    """Attention heads of a block."""
+    """Attention heads per block."""
     block_size: int = 1024
-    """Tokens of a sequence."""
+    """Tokens per sequence."""
     dropout: float = 0.0
-    """Share of the activations that is dropped while training."""
+    """Dropout probability while training."""
     activation: str = "gelu"
-    """Activation of the MLPs by name, with parameters (see `supple list activations`)."""
+    """Activation of the MLPs, with optional parameters (see `supple list activations`)."""
     batch_size: int = 480
-    """Sequences of an update, over all processes."""
+    """Sequences per update, over all processes."""
     micro_batch: int = 12
-    """Sequences that pass through the network at a time; gradients of the passes are averaged."""
+    """Sequences per forward pass; their gradients are averaged. Lower it to save memory."""
     pretrain_steps: int = 60_000
-    """Updates of the first phase, over which its learning rate falls."""
+    """Updates of the first phase, over which its learning rate decays."""
     start: Annotated[str, tyro.conf.arg(metavar="STEP")] = ""
-    """Where the second phase begins: an update of the first phase, or best (by validation loss; in comparisons only).
-    Empty: at the end of the first."""
+    """Start of the second phase: an update of the first phase, or best (by validation loss; comparisons only).
+    Empty: the end of the first phase."""
     steps: int = 18_600
     """Updates of the second phase. (The paper does not say; its Figure 3 ends there.)"""
     warmup: int = 2_000
-    """Updates of the first phase over which the learning rate rises."""
+    """Updates over which the learning rate of the first phase rises from 0."""
     second_warmup: float = 0.1
-    """Share of the second phase over which it rises again."""
+    """Share of the second phase over which its learning rate rises from 0."""
     min_rate: float = 0.1
-    """The learning rate at the end of a phase, as a share of the highest."""
+    """Learning rate at the end of a phase as a share of the maximum."""
     val_sequences: int = 64
     """Sequences of validation text in an evaluation, evenly spaced."""
     keep_at: Annotated[tuple[int, ...], tyro.conf.arg(aliases=["--kept"], metavar="STEPS")] = ()
-    """Updates of the first phase after which the state is kept, for second phases that start there."""
+    """Updates of the first phase after which the state is kept for second phases that start there."""
     keep_best: Annotated[bool, tyro.conf.arg(aliases=["--best"])] = False
-    """Keep the state with the lowest validation loss of the first phase too."""
+    """Also keep the state of the first phase with the lowest validation loss."""
     compile: bool = False
-    """Compile the network (torch.compile): minutes at the start, faster on a GPU."""
+    """Compile the network (torch.compile): takes minutes at the start, and is faster on a GPU."""
 
     shrinks: ClassVar[tuple[str, ...]] = ("pretrain_steps", *LanguageSettings.shrinks, "start", "steps", "warmup")
 
