@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from ...experiments.report.collect import ComparisonData
 from ...experiments.report.differences import verdict
+from ...experiments.report.opening import opening
 from ...experiments.report.page import command_text, limits, page, range_text, settings_of
 from ...experiments.report.style import Plot
 from .scores import Scores
@@ -23,6 +24,7 @@ def render(data: ComparisonData, scores: Scores, plots: Sequence[Plot]) -> str:
         title=_title(data, scores),
         facts=_facts(data),
         limits=limits(data),
+        opening=opening(data, _title(data, scores), scores.measures, f"mean training return in {scores.end}"),
         verdict=verdict(scores.differences),
         settings=settings_of([run for runs in data.arms.values() for run in runs]),
         command=command_text(config.get("command")),

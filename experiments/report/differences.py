@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -120,15 +121,25 @@ def differences(measures: Sequence[Measure]) -> list[Difference]:
     return [each for measure in measures for baseline in measure.baselines for each in _to(measure, baseline)]
 
 
+def between(measure: Measure) -> list[Difference]:
+    """Return the differences between all pairs of arms that are not baselines. p is corrected over these pairs."""
+    others = [arm for arm in measure.arms if arm not in measure.baselines]
+    return _compared(measure, [(arm, first) for first, arm in combinations(others, 2)])
+
+
 def _to(measure: Measure, baseline: str) -> list[Difference]:
-    arms, base = [arm for arm in measure.arms if arm not in (baseline, FRESH)], measure.arms[baseline]
+    return _compared(measure, [(arm, baseline) for arm in measure.arms if arm not in (baseline, FRESH)])
+
+
+def _compared(measure: Measure, pairs: Sequence[tuple[str, str]]) -> list[Difference]:
+    """Return the differences of these pairs (arm, baseline). p is corrected over all of them."""
     found = []
-    for arm in arms:
-        of_arm = measure.arms[arm]
+    for arm, baseline in pairs:
+        of_arm, base = measure.arms[arm], measure.arms[baseline]
         if seeds := [seed for seed in of_arm if np.isfinite(of_arm[seed] - base.get(seed, np.nan))]:
             values, zeros = np.array([(of_arm[seed], base[seed]) for seed in seeds]).T
             by_seed = dict(zip(seeds, (values - zeros).tolist(), strict=True))
-            found.append(Difference(measure, arm, baseline, by_seed, paired(values, zeros, comparisons=len(arms))))
+            found.append(Difference(measure, arm, baseline, by_seed, paired(values, zeros, comparisons=len(pairs))))
     tests = {i: each.paired.p_t for i, each in enumerate(found) if each.paired.p_t is not None}
     corrected = dict(zip(tests, holm(list(tests.values())).tolist(), strict=True))
     return [replace(each, p_holm=corrected.get(i)) for i, each in enumerate(found)]

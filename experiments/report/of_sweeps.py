@@ -185,7 +185,7 @@ def overview(path: Path, sections: Sequence[Section], planned: Mapping[str, int]
                 (f"{sum(planned.values()):,}", "runs"),
                 (f"{sum(count[FAILED] for count in ended.values()):,}", "failed"),
             ],
-            limits=LIMITS, verdict=[], notes=[], tables=[counts], plots=plots, sections=sections,
+            limits=LIMITS, opening=None, verdict=[], notes=[], tables=[counts], plots=plots, sections=sections,
             file_of=lambda table: names[id(table)], images=_images(sections), version=metadata.version("supple"),
         )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""The page of a report: one HTML file beside its figures, without scripts or network access."""
+"""The page of a report: one HTML file beside its figures, without network access."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -9,6 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from ..fork import FRESH
 from .collect import ComparisonData, RunData
 from .exports import named
+from .opening import Opening
 from .side_by_side import differing
 from .style import Plot
 from .tables import Table, contracts, event_rows
@@ -25,6 +26,7 @@ def page(
     title: str,
     facts: Sequence[tuple[str, str]],
     limits: str,
+    opening: Opening,
     verdict: Sequence[str] = (),
     settings: Sequence[tuple[str, str]],
     command: str,
@@ -32,7 +34,7 @@ def page(
     """Return a page as text. Names and settings are escaped, since they come from files.
 
     `facts` are the numbers below the title, (value, description). `limits` says what these runs cannot show. `verdict`
-    has the sentences of `differences.verdict`.
+    has the sentences of `differences.verdict`, and `opening` those at the top.
     """
     resets, idle = contracts(data)
     config = data.first.config
@@ -42,6 +44,7 @@ def page(
         title=title,
         facts=facts,
         limits=limits,
+        opening=opening,
         verdict=verdict,
         notes=notes,
         tables=tables,

@@ -60,7 +60,7 @@ def page(name: str, runs: Sequence[RunData]) -> str:
     events = [_event(event) for event in run.events[:MOST_EVENTS]]
     return template("run.html").render(
         what="run", numbers="../scores.json", title=", ".join(filter(None, [arm, variant])), path=name,
-        facts=facts, limits=LIMITS, verdict=[], notes=[], tables=[], plots=[], version=run.supple or "",
+        facts=facts, limits=LIMITS, opening=None, verdict=[], notes=[], tables=[], plots=[], version=run.supple or "",
         curves=list(_curves(runs).items()), unit=find_kind(run.kind).unit, commands=_commands(run),
         lists=[
             (_events_title(run), ("step", "event", "details"), events),
