@@ -10,7 +10,7 @@ import numpy as np
 from ...metrics import Paired, holm, paired
 from ..fork import FRESH, NONE
 from .collect import ComparisonData
-from .tables import MISSING, Table, estimate, number
+from .tables import MISSING, BySeed, Table, estimate, number
 
 LEVEL = 0.05
 LOWER = ("loss", "forgetting", "bwt", "perplexity")  # parts of the names of numbers for which lower is better
@@ -156,7 +156,7 @@ def _table(baseline: str, found: Sequence[Difference], about: str) -> Table:
         "arm": [each.arm for each in found],
         "variant": [each.measure.variant for each in found],
         "measure": [each.measure.name + (" (%)" if each.measure.percent else "") for each in found],
-        "difference": [each.text for each in found],
+        "difference": [_with_seeds(each) for each in found],
         "p": [_p_text(each.p_holm).removeprefix("= ") for each in found],
         "p (signs)": [_p_text(each.paired.p_sign_flip).removeprefix("= ") for each in found],
         "seeds needed": [each.needed for each in found],
@@ -243,6 +243,11 @@ def _by_seed(each: Difference) -> str:
         return MISSING  # it would repeat the difference
     scale = 100.0 if each.measure.percent else 1.0
     return ", ".join(number(scale * value) for value in each.by_seed.values())
+
+
+def _with_seeds(each: Difference) -> str:
+    scale = 100.0 if each.measure.percent else 1.0
+    return BySeed.of(each.text, {seed: scale * value for seed, value in each.by_seed.items()})
 
 
 def _named(baseline: str) -> str:

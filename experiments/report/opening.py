@@ -38,7 +38,10 @@ def opening(data: ComparisonData, what: str, measures: Sequence[Measure], meanin
     if not main or len(data.arms) == 1:
         return Opening(compared)
     compared.append(f"Arms are compared by {_family(main[0])}{f': {meaning}' if meaning else ''}.")
-    return Opening(compared, *concluded(main), _test(main))
+    can, cannot = concluded(main)
+    return Opening(
+        compared, can or [f"Nothing about {_family(main[0])}: no difference is significant."], cannot, _test(main)
+    )
 
 
 def main_measures(measures: Sequence[Measure]) -> list[Measure]:

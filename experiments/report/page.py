@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
@@ -10,6 +11,7 @@ from ..fork import FRESH
 from .collect import ComparisonData, RunData
 from .exports import named
 from .opening import Opening
+from .run_list import run_lines
 from .side_by_side import differing
 from .style import Plot
 from .tables import Table, contracts, event_rows
@@ -30,14 +32,17 @@ def page(
     verdict: Sequence[str] = (),
     settings: Sequence[tuple[str, str]],
     command: str,
+    place: Path,
 ) -> str:
     """Return a page as text. Names and settings are escaped, since they come from files.
 
     `facts` are the numbers below the title, (value, description). `limits` says what these runs cannot show. `verdict`
     has the sentences of `differences.verdict`, and `opening` those at the top.
+    `place` is the folder that contains the report.
     """
     resets, idle = contracts(data)
     config = data.first.config
+    runs = [run for runs in data.arms.values() for run in runs]
     return template("template.html").render(
         what="report",
         numbers="scores.json",
@@ -55,6 +60,7 @@ def page(
         hooks={label: ", ".join(runs[0].config.get("hooks", [])) for label, runs in data.arms.items()},
         events=(events := event_rows(data))[:MOST_EVENTS],
         every_event=len(events),
+        runs=run_lines(place, runs) if len({run.path for run in runs}) > 1 else [],
         settings=settings,
         versions=flat(config.get("versions", {})),
         command=command,
@@ -118,8 +124,3 @@ def settings_of(runs: Sequence[RunData]) -> list[tuple[str, str]]:
         (name, "; ".join(dict.fromkeys(each.get(name, "") for each in every)) if name in different else text)
         for name, text in every[0].items()
     ]
-
-
-def command_text(command: Any) -> str:
-    """Return a command line as text. Older runs recorded it as a list."""
-    return " ".join(map(str, command)) if isinstance(command, list) else str(command or "")

@@ -3,11 +3,13 @@
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from .collect import ComparisonData
 from .differences import Measure
 from .opening import opening
-from .page import command_text, flat, limits, page, range_text, settings_of
+from .page import flat, limits, page, range_text, settings_of
+from .run_list import command_text
 from .study import Study
 from .style import Plot
 from .tables import Table
@@ -23,6 +25,7 @@ def render(
     measures: Sequence[Measure],
     verdict: Sequence[str],
     plots: Sequence[Plot],
+    place: Path,
 ) -> str:
     """Return the page as text. `lines` summarise the tables, and `verdict` the differences in `measures`."""
     by_cell = {f"{group.words} {arm}": runs for group, arm, runs in study.cells}
@@ -43,6 +46,7 @@ def render(
         verdict=verdict,
         settings=[*data, *settings_of(runs)],
         command="\n".join(dict.fromkeys(command_text(run.config.get("command")) for run in runs)),
+        place=place,
     )
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from supple.experiments.report.collect import RunData, load_runs
-from supple.experiments.report.run_pages import names_of, page
+from supple.experiments.report.run_list import names_of
+from supple.experiments.report.run_pages import page
 from supple.experiments.report.sketch import POINTS, drawing, thinned
 from supple.scripts.asked import Options, asked
 from supple.scripts.console import parse

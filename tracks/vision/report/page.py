@@ -3,12 +3,14 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from ....experiments.report.collect import ComparisonData, RunData
 from ....experiments.report.differences import Measure, verdict
 from ....experiments.report.differences import tables as difference_tables
 from ....experiments.report.opening import listed, opening
-from ....experiments.report.page import command_text, flat, limits, page, range_text
+from ....experiments.report.page import flat, limits, page, range_text
+from ....experiments.report.run_list import command_text
 from ....experiments.report.side_by_side import differing
 from ....experiments.report.style import Plot
 from ....experiments.report.tables import Table
@@ -41,7 +43,7 @@ def sentences(scores: Results) -> list[str]:
     ]
 
 
-def render(studies: Studies, scores: Results, plots: Sequence[Plot]) -> str:
+def render(studies: Studies, scores: Results, plots: Sequence[Plot], place: Path) -> str:
     """Return the page as text."""
     several = len(studies) > 1
     first = next(iter(studies.values()))
@@ -71,6 +73,7 @@ def render(studies: Studies, scores: Results, plots: Sequence[Plot]) -> str:
         command="\n".join(
             dict.fromkeys(command_text(run.config.get("command")) for runs in arms.values() for run in runs)
         ),
+        place=place,
     )
 
 
