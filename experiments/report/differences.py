@@ -164,10 +164,10 @@ def _table(baseline: str, found: Sequence[Difference], about: str) -> Table:
     }
     shown = {name: texts for name, texts in columns.items() if set(texts) - {MISSING, ""}}
     words = (ABOUT if "p" in shown else SINGLE).format(
-        baseline=_named(baseline), signs=SIGNS if "p (signs)" in shown else ""
+        baseline=called(baseline), signs=SIGNS if "p (signs)" in shown else ""
     )
     rows = [list(row) for row in zip(*shown.values(), strict=True)]
-    return Table(f"Difference to {_named(baseline)}", list(shown), rows, f"{about} {words}".strip())
+    return Table(f"Difference to {called(baseline)}", list(shown), rows, f"{about} {words}".strip())
 
 
 def verdict(found: Sequence[Difference]) -> list[str]:
@@ -185,7 +185,7 @@ def _sentence(group: Sequence[Difference]) -> str:
     first, counts = group[0], sorted({each.paired.n for each in group})
     seeds = " to ".join(str(n) for n in dict.fromkeys((counts[0], counts[-1])))
     variant = f"{first.measure.variant}: " if first.measure.variant else ""
-    who = f"{variant}{first.arm} against {_named(first.baseline)}, {seeds} seed{'s' if counts[-1] > 1 else ''}: "
+    who = f"{variant}{first.arm} against {called(first.baseline)}, {seeds} seed{'s' if counts[-1] > 1 else ''}: "
     if counts[-1] == 1:
         return f"{who}any difference may be due to chance."
     apart = [
@@ -250,5 +250,6 @@ def _with_seeds(each: Difference) -> str:
     return BySeed.of(each.text, {seed: scale * value for seed, value in each.by_seed.items()})
 
 
-def _named(baseline: str) -> str:
+def called(baseline: str) -> str:
+    """Return the name of a baseline in sentences."""
     return "the fresh agent" if baseline == FRESH else baseline

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from ..fork import FRESH, NONE
 from ..kinds import find_kind
 from .collect import ComparisonData, RunData
-from .differences import LEVEL, Difference, Measure, between, differences
+from .differences import LEVEL, Difference, Measure, between, called, differences
 
 MOST = 6  # sentences of one sort; the page has those on every arm and number further down
 MOST_ARMS = 8  # in a list; with more, arms are compared with the baseline only
@@ -29,40 +29,37 @@ def opening(data: ComparisonData, what: str, measures: Sequence[Measure], meanin
     Args:
         data: The runs, by arm.
         what: The runs, such as `PPO on Hopper`.
-        measures: The numbers by which arms are compared. The opening is about the first one, in every environment and
-            variant.
-        meaning: The definition of this number, if its name is not enough.
+        measures: The numbers by which arms are compared. The differences that are not significant are listed
+            for the first one only, in every environment and variant.
+        meaning: The definition of the first one, if its name is not enough.
     """
-    main = main_measures(measures)
     compared = [_arms(data, what), _lengths(data), _seeds(data)]
-    if not main or len(data.arms) == 1:
+    if not measures or len(data.arms) == 1:
         return Opening(compared)
-    compared.append(f"Arms are compared by {_family(main[0])}{f': {meaning}' if meaning else ''}.")
-    can, cannot = concluded(main)
-    return Opening(
-        compared, can or [f"Nothing about {_family(main[0])}: no difference is significant."], cannot, _test(main)
-    )
-
-
-def main_measures(measures: Sequence[Measure]) -> list[Measure]:
-    """Return the first measure, in every environment and variant."""
-    return [each for each in measures if _family(each) == _family(measures[0])]
+    name, *others = dict.fromkeys(map(_family, measures))
+    main = f"{name} ({meaning})" if meaning else name
+    compared.append(f"Arms are compared by {main}{f', and also by {listed(_cut(others))}' if others else ''}.")
+    return Opening(compared, *concluded(measures), _test(measures))
 
 
 def concluded(measures: Sequence[Measure]) -> tuple[list[str], list[str]]:
-    """Return the sentences on what can be concluded, and on what cannot.
+    """Return the sentences on what can be concluded, in all measures, and on what cannot, in the first one.
 
     A difference can be concluded if its corrected p is below .05. Its interval then excludes 0.
     """
-    can, cannot = [], []
+    first = _family(measures[0])
+    can: dict[str, list[str]] = {first: []}
+    cannot = []
     for measure in measures:
         found = differences([measure])
         if len(measure.arms) <= MOST_ARMS:
             found += between(measure)
-        prefix = f"{measure.variant}: " if measure.variant else ""
-        can += [prefix + sentence for sentence in _apart(found)]
-        cannot += [prefix + sentence for sentence in _together(measure, found)]
-    return _shortened(list(dict.fromkeys(can))), _shortened(list(dict.fromkeys(cannot)))
+        prefix, name = f"{measure.variant}: " if measure.variant else "", _family(measure)
+        can.setdefault(name, []).extend(prefix + sentence for sentence in _apart(found))
+        if name == first:
+            cannot += [prefix + sentence for sentence in _together(measure, found)]
+    can[first] = can[first] or [f"Nothing about {first}: no difference is significant."]
+    return _shortened([sentence for sentences in can.values() for sentence in sentences]), _shortened(cannot)
 
 
 def listed(words: Sequence[str]) -> str:
@@ -91,7 +88,7 @@ def _higher_or_lower(group: Sequence[Difference]) -> str:
     )
     verb, word = "has" if len(group) == 1 else "have", "higher" if first.paired.mean > 0 else "lower"
     seeds = (", in both seeds" if n == 2 else f", in all {n:,} seeds") if in_all else ""
-    return f"{arms} {verb} a {word} {first.measure.name} than {first.baseline}{seeds}."
+    return f"{arms} {verb} a {word} {first.measure.name} than {called(first.baseline)}{seeds}."
 
 
 def _agreeing(each: Difference) -> int:
@@ -114,13 +111,15 @@ def _no_difference(group: Sequence[Difference]) -> str:
     needed = listed([f"{'about ' if each.paired.seeds_needed else ''}{each.needed}" for each in group])
     arms = listed([each.arm for each in group])
     name = first.measure.name
-    return f"{arms} {verb} not differ significantly from {first.baseline} in {name} (seeds needed: {needed})."
+    return f"{arms} {verb} not differ significantly from {called(first.baseline)} in {name} (seeds needed: {needed})."
 
 
 def _chance(group: Sequence[Difference]) -> str:
     first, verb = group[0], "has" if len(group) == 1 else "have"
     arms, name = listed([each.arm for each in group]), first.measure.name
-    return f"{arms} {verb} 1 seed in common with {first.baseline}: any difference in {name} may be due to chance."
+    return (
+        f"{arms} {verb} 1 seed in common with {called(first.baseline)}: any difference in {name} may be due to chance."
+    )
 
 
 def _shortened(sentences: list[str]) -> list[str]:
@@ -132,8 +131,12 @@ def _arms(data: ComparisonData, what: str) -> str:
     names = [f"{arm} ({about})" if (about := _about(arm, runs)) else arm for arm, runs in data.arms.items()]
     if len(names) == 1:
         return f"1 arm of {what} was trained: {names[0]}."
-    more = [f"{len(names) - MOST_ARMS:,} more"] if len(names) > MOST_ARMS else []
-    return f"{len(names):,} arms of {what} were compared: {listed([*names[:MOST_ARMS], *more])}."
+    return f"{len(names):,} arms of {what} were compared: {listed(_cut(names))}."
+
+
+def _cut(names: Sequence[str]) -> list[str]:
+    more = len(names) - MOST_ARMS
+    return [*names[:MOST_ARMS], *([f"{more:,} more"] if more > 0 else [])]
 
 
 def _about(arm: str, runs: Sequence[RunData]) -> str:
