@@ -1,10 +1,13 @@
 """The HTML page of a report on agents."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from ...experiments.report.collect import ComparisonData
 from ...experiments.report.differences import verdict
-from ...experiments.report.page import command_text, limits, page, range_text, settings_of
+from ...experiments.report.opening import opening
+from ...experiments.report.page import limits, page, range_text, settings_of
+from ...experiments.report.run_list import command_text
 from ...experiments.report.style import Plot
 from .scores import Scores
 from .tables import bare, tables
@@ -12,7 +15,7 @@ from .tables import bare, tables
 TIMES = {1: "once", 2: "twice"}
 
 
-def render(data: ComparisonData, scores: Scores, plots: Sequence[Plot]) -> str:
+def render(data: ComparisonData, scores: Scores, plots: Sequence[Plot], place: Path) -> str:
     """Return the page as HTML."""
     config = data.first.config
     return page(
@@ -23,9 +26,11 @@ def render(data: ComparisonData, scores: Scores, plots: Sequence[Plot]) -> str:
         title=_title(data, scores),
         facts=_facts(data),
         limits=limits(data),
+        opening=opening(data, _title(data, scores), scores.measures, f"mean training return in {scores.end}"),
         verdict=verdict(scores.differences),
         settings=settings_of([run for runs in data.arms.values() for run in runs]),
         command=command_text(config.get("command")),
+        place=place,
     )
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from ...experiments.report.differences import tables as difference_tables
-from ...experiments.report.tables import MISSING, Table, estimate, number, over_seeds
+from ...experiments.report.tables import MISSING, BySeed, Table, estimate, number, over_seeds
 from ...metrics import Score, bootstrap_coverage
 from .learned import share_table
 from .scores import ArmScores, Scores, interval
@@ -93,7 +93,8 @@ def _in_brackets(scores: Iterable[Score | None]) -> str:
 
 def _final(arm: ArmScores, environment: int) -> str:
     spread = arm.last_in(environment)
-    return estimate(spread.mean, spread.interval)
+    text = estimate(spread.mean, spread.interval)
+    return BySeed.of(text, dict(zip(arm.seeds, spread.values.tolist(), strict=True)))
 
 
 def _dfi_text(arm: ArmScores) -> str:

@@ -95,7 +95,7 @@ def _write(report: Content, place: Path) -> list[Plot]:
             run_pages.write(temporary, report.runs)
         body = json.dumps(report.scores, indent=2, allow_nan=False, ensure_ascii=False)
         (temporary / "scores.json").write_text(body + "\n", encoding="utf-8")
-        (temporary / "index.html").write_text(report.page(plots), encoding="utf-8")
+        (temporary / "index.html").write_text(report.page(plots, place), encoding="utf-8")
         if target.exists():
             target.rename(old)
         temporary.rename(target)

@@ -18,7 +18,7 @@ from ..comparison import folder_of_arm
 from ..fork import FRESH
 from ..study import Published
 from .differences import Measure, Point
-from .tables import MISSING, Table, estimate
+from .tables import MISSING, BySeed, Table, estimate
 
 Array = NDArray[np.float64]
 MOST_PAIRS = 12  # arms in the table of pairs: with more it is unreadable
@@ -176,8 +176,10 @@ def _published(beside: Published, point: Point) -> str:
 
 
 def _mean(values: Array) -> str:
+    if not values.size:
+        return MISSING
     ends = t_interval(values)
-    return estimate(float(values.mean()), ends and (float(ends[0]), float(ends[1]))) if values.size else MISSING
+    return BySeed.of(estimate(float(values.mean()), ends and (float(ends[0]), float(ends[1]))), values)
 
 
 def _iqm(values: Array) -> str:

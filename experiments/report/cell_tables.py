@@ -7,7 +7,7 @@ import numpy as np
 from .cells import Cell, Number
 from .numbers import Spread
 from .study import Study
-from .tables import MISSING, Table, number, over_seeds
+from .tables import MISSING, BySeed, Table, number, over_seeds
 
 SHARES = ("accuracy", "score", "rouge_l", "sari", "similarity")  # names that end so are shares, shown in %
 PERCENT = " (%)"  # the end of their headings
@@ -30,7 +30,8 @@ def spread_text(spread: Spread, percent: bool = False, digits: int = 3) -> str:
         return MISSING
     scale, digits = (100.0, 2) if percent else (1.0, digits)
     mean, *ends = (f"{round(scale * x, digits) + 0.0:.{digits}f}" for x in (spread.mean, *(spread.interval or ())))
-    return (f"{mean} [{', '.join(ends)}]" if ends else mean).replace("-", "−")
+    text = (f"{mean} [{', '.join(ends)}]" if ends else mean).replace("-", "−")
+    return BySeed.of(text, scale * spread.values) if ends else text
 
 
 def table_of(study: Study, cells: Sequence[Cell], title: str, columns: dict[str, list[str]], words: str) -> Table:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from ...metrics import Paired, holm, paired
 from ..fork import FRESH, NONE
 from .collect import ComparisonData
-from .tables import MISSING, Table, estimate, number
+from .tables import MISSING, BySeed, Table, estimate, number
 
 LEVEL = 0.05
 LOWER = ("loss", "forgetting", "bwt", "perplexity")  # parts of the names of numbers for which lower is better
@@ -120,15 +121,25 @@ def differences(measures: Sequence[Measure]) -> list[Difference]:
     return [each for measure in measures for baseline in measure.baselines for each in _to(measure, baseline)]
 
 
+def between(measure: Measure) -> list[Difference]:
+    """Return the differences between all pairs of arms that are not baselines. p is corrected over these pairs."""
+    others = [arm for arm in measure.arms if arm not in measure.baselines]
+    return _compared(measure, [(arm, first) for first, arm in combinations(others, 2)])
+
+
 def _to(measure: Measure, baseline: str) -> list[Difference]:
-    arms, base = [arm for arm in measure.arms if arm not in (baseline, FRESH)], measure.arms[baseline]
+    return _compared(measure, [(arm, baseline) for arm in measure.arms if arm not in (baseline, FRESH)])
+
+
+def _compared(measure: Measure, pairs: Sequence[tuple[str, str]]) -> list[Difference]:
+    """Return the differences of these pairs (arm, baseline). p is corrected over all of them."""
     found = []
-    for arm in arms:
-        of_arm = measure.arms[arm]
+    for arm, baseline in pairs:
+        of_arm, base = measure.arms[arm], measure.arms[baseline]
         if seeds := [seed for seed in of_arm if np.isfinite(of_arm[seed] - base.get(seed, np.nan))]:
             values, zeros = np.array([(of_arm[seed], base[seed]) for seed in seeds]).T
             by_seed = dict(zip(seeds, (values - zeros).tolist(), strict=True))
-            found.append(Difference(measure, arm, baseline, by_seed, paired(values, zeros, comparisons=len(arms))))
+            found.append(Difference(measure, arm, baseline, by_seed, paired(values, zeros, comparisons=len(pairs))))
     tests = {i: each.paired.p_t for i, each in enumerate(found) if each.paired.p_t is not None}
     corrected = dict(zip(tests, holm(list(tests.values())).tolist(), strict=True))
     return [replace(each, p_holm=corrected.get(i)) for i, each in enumerate(found)]
@@ -145,7 +156,7 @@ def _table(baseline: str, found: Sequence[Difference], about: str) -> Table:
         "arm": [each.arm for each in found],
         "variant": [each.measure.variant for each in found],
         "measure": [each.measure.name + (" (%)" if each.measure.percent else "") for each in found],
-        "difference": [each.text for each in found],
+        "difference": [_with_seeds(each) for each in found],
         "p": [_p_text(each.p_holm).removeprefix("= ") for each in found],
         "p (signs)": [_p_text(each.paired.p_sign_flip).removeprefix("= ") for each in found],
         "seeds needed": [each.needed for each in found],
@@ -153,10 +164,10 @@ def _table(baseline: str, found: Sequence[Difference], about: str) -> Table:
     }
     shown = {name: texts for name, texts in columns.items() if set(texts) - {MISSING, ""}}
     words = (ABOUT if "p" in shown else SINGLE).format(
-        baseline=_named(baseline), signs=SIGNS if "p (signs)" in shown else ""
+        baseline=called(baseline), signs=SIGNS if "p (signs)" in shown else ""
     )
     rows = [list(row) for row in zip(*shown.values(), strict=True)]
-    return Table(f"Difference to {_named(baseline)}", list(shown), rows, f"{about} {words}".strip())
+    return Table(f"Difference to {called(baseline)}", list(shown), rows, f"{about} {words}".strip())
 
 
 def verdict(found: Sequence[Difference]) -> list[str]:
@@ -174,7 +185,7 @@ def _sentence(group: Sequence[Difference]) -> str:
     first, counts = group[0], sorted({each.paired.n for each in group})
     seeds = " to ".join(str(n) for n in dict.fromkeys((counts[0], counts[-1])))
     variant = f"{first.measure.variant}: " if first.measure.variant else ""
-    who = f"{variant}{first.arm} against {_named(first.baseline)}, {seeds} seed{'s' if counts[-1] > 1 else ''}: "
+    who = f"{variant}{first.arm} against {called(first.baseline)}, {seeds} seed{'s' if counts[-1] > 1 else ''}: "
     if counts[-1] == 1:
         return f"{who}any difference may be due to chance."
     apart = [
@@ -234,5 +245,11 @@ def _by_seed(each: Difference) -> str:
     return ", ".join(number(scale * value) for value in each.by_seed.values())
 
 
-def _named(baseline: str) -> str:
+def _with_seeds(each: Difference) -> str:
+    scale = 100.0 if each.measure.percent else 1.0
+    return BySeed.of(each.text, {seed: scale * value for seed, value in each.by_seed.items()})
+
+
+def called(baseline: str) -> str:
+    """Return the name of a baseline in sentences."""
     return "the fresh agent" if baseline == FRESH else baseline

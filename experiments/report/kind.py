@@ -20,7 +20,7 @@ class Content:
         tables: Tables for the page and the terminal.
         scores: The contents of scores.json.
         plots: Returns the figures.
-        page: Returns the page for these figures.
+        page: Returns the page for these figures and the folder that contains the report.
         lines: Sentences that the terminal shows below the tables.
         measures: The numbers by which arms are compared, the most important one first.
         shares: Shares of a fresh agent, one measure per variant.
@@ -31,7 +31,7 @@ class Content:
     tables: "list[Table]"
     scores: dict[str, Any]
     plots: "Callable[[], list[Plot]]"
-    page: "Callable[[list[Plot]], str]"
+    page: "Callable[[list[Plot], Path], str]"
     lines: list[str] = field(default_factory=list)
     measures: "Sequence[Measure]" = ()
     shares: "Sequence[Measure]" = ()

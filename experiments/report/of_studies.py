@@ -67,7 +67,7 @@ def of_studies(
             every,
             to_json(study, cells, said.more) | strict(differences_json(found)),
             lambda: _plots(study, said, apart),
-            lambda plots: render(study, title, every, lines, told, plots),
+            lambda plots, place: render(study, title, every, lines, measures, told, plots, place),
             [*told, *lines, *study.notes],
             measures,
             runs=[run for runs in study.arms.values() for run in runs],

@@ -8,17 +8,17 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..jobs import FAILED, FINISHED, OUTCOME
+from ..jobs import FAILED, FINISHED
 from ..study import Published
 from ..tuning import TUNING
 from . import compose, processes, summary, write
 from .arms import arms_table, by_family, by_name, overall_table, pairs_table
-from .collect import RunData, failures, read_object
+from .collect import failures
 from .exports import named
 from .kind import Content
 from .page import template
 from .published import tuning
-from .run_pages import names_of
+from .run_list import RunLine, outcomes, run_lines
 from .style import Plot
 from .tables import Table
 
@@ -40,18 +40,6 @@ class Shown:
     caption: str
     width: int
     file: Path
-
-
-@dataclass(frozen=True)
-class RunLine:
-    """A run in the list of a study. `page` is the name of its page."""
-
-    page: str
-    arm: str
-    variant: str
-    seeds: str
-    steps: str
-    outcome: str
 
 
 @dataclass(frozen=True)
@@ -144,7 +132,7 @@ def section(name: str, folder: Path, content: Content, plots: Sequence[Plot], be
 
     return Section(
         name, content.lines, failures(folder), called(first), called(others), called(tuning(folder)), figures,
-        _runs(folder, content.runs), content.scores,
+        run_lines(folder, content.runs), content.scores,
     )  # fmt: skip
 
 
@@ -158,7 +146,7 @@ def overview(path: Path, sections: Sequence[Section], planned: Mapping[str, int]
         title: The title of the sweep; "" for the names of its studies.
     """
     studies = [name for name in planned if Path(name).name != TUNING]
-    ended = {name: Counter(_outcomes(path / name)) for name in planned}
+    ended = {name: Counter(outcomes(path / name)) for name in planned}
     counts = Table(
         "Runs",
         ["study", "runs", "finished", "failed", "left"],
@@ -176,7 +164,7 @@ def overview(path: Path, sections: Sequence[Section], planned: Mapping[str, int]
     tables = [table for each in sections for table in each.tables]
     scores = {"studies": {each.name: each.scores for each in sections}}
 
-    def page(plots: list[Plot]) -> str:
+    def page(plots: list[Plot], _: Path) -> str:
         names = {id(table): name for name, table in named([counts, *tables])}
         return template("sweep.html").render(
             what="sweep", numbers="scores.json", title=title or ", ".join(studies), path=path.resolve().name,
@@ -185,7 +173,7 @@ def overview(path: Path, sections: Sequence[Section], planned: Mapping[str, int]
                 (f"{sum(planned.values()):,}", "runs"),
                 (f"{sum(count[FAILED] for count in ended.values()):,}", "failed"),
             ],
-            limits=LIMITS, verdict=[], notes=[], tables=[counts], plots=plots, sections=sections,
+            limits=LIMITS, opening=None, verdict=[], notes=[], tables=[counts], plots=plots, sections=sections,
             file_of=lambda table: names[id(table)], images=_images(sections), version=metadata.version("supple"),
         )  # fmt: skip
 
@@ -208,25 +196,6 @@ def _images(sections: Sequence[Section]) -> dict[Path, str]:
 def beside_page(section: Section, figure: Shown) -> str:
     """Return the address of a figure's file, relative to the sweep's page."""
     return f"../{section.name}/report/{figure.name}.svg"
-
-
-def _runs(folder: Path, runs: Sequence[RunData]) -> list[RunLine]:
-    names = names_of(runs)
-    lines = {}
-    for run in runs:
-        variant = ", ".join(
-            f"{name.replace('_', ' ')} {value}" for name, value in run.config.get("variant", {}).items()
-        )
-        steps = f"{run.last_step:,} of {run.total_steps:,}"
-        ended = ", ".join(_outcomes(run.path)) or "left"
-        arm = str(run.config.get("arm") or "")
-        lines[run.path] = RunLine(names[run.path], arm, variant, run.whose_events, steps, ended)
-    return list(lines.values())
-
-
-def _outcomes(folder: Path) -> list[str]:
-    files = [file] if (file := folder / OUTCOME).is_file() else folder.glob(f"seed*/**/{OUTCOME}")
-    return [str(read_object(file).get("outcome")) for file in files]
 
 
 def _left(runs: int, ended: Counter[str]) -> int:

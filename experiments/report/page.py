@@ -1,7 +1,8 @@
-"""The page of a report: one HTML file beside its figures, without scripts or network access."""
+"""The page of a report: one HTML file beside its figures, without network access."""
 
 from collections.abc import Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
@@ -9,6 +10,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from ..fork import FRESH
 from .collect import ComparisonData, RunData
 from .exports import named
+from .opening import Opening
+from .run_list import run_lines
 from .side_by_side import differing
 from .style import Plot
 from .tables import Table, contracts, event_rows
@@ -25,23 +28,28 @@ def page(
     title: str,
     facts: Sequence[tuple[str, str]],
     limits: str,
+    opening: Opening,
     verdict: Sequence[str] = (),
     settings: Sequence[tuple[str, str]],
     command: str,
+    place: Path,
 ) -> str:
     """Return a page as text. Names and settings are escaped, since they come from files.
 
     `facts` are the numbers below the title, (value, description). `limits` says what these runs cannot show. `verdict`
-    has the sentences of `differences.verdict`.
+    has the sentences of `differences.verdict`, and `opening` those at the top.
+    `place` is the folder that contains the report.
     """
     resets, idle = contracts(data)
     config = data.first.config
+    runs = [run for runs in data.arms.values() for run in runs]
     return template("template.html").render(
         what="report",
         numbers="scores.json",
         title=title,
         facts=facts,
         limits=limits,
+        opening=opening,
         verdict=verdict,
         notes=notes,
         tables=tables,
@@ -52,6 +60,7 @@ def page(
         hooks={label: ", ".join(runs[0].config.get("hooks", [])) for label, runs in data.arms.items()},
         events=(events := event_rows(data))[:MOST_EVENTS],
         every_event=len(events),
+        runs=run_lines(place, runs) if len({run.path for run in runs}) > 1 else [],
         settings=settings,
         versions=flat(config.get("versions", {})),
         command=command,
@@ -115,8 +124,3 @@ def settings_of(runs: Sequence[RunData]) -> list[tuple[str, str]]:
         (name, "; ".join(dict.fromkeys(each.get(name, "") for each in every)) if name in different else text)
         for name, text in every[0].items()
     ]
-
-
-def command_text(command: Any) -> str:
-    """Return a command line as text. Older runs recorded it as a list."""
-    return " ".join(map(str, command)) if isinstance(command, list) else str(command or "")

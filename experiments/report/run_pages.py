@@ -2,8 +2,6 @@
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING as NO_DEFAULT
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +9,11 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from ..fork import FRESH, NONE
+from ..fork import NONE
 from ..kinds import find_kind
 from .collect import Row, RunData
-from .page import command_text, flat, template
+from .page import flat, template
+from .run_list import alone, command_text, names_of
 from .sketch import drawing, marked
 from .tables import number
 
@@ -33,20 +32,6 @@ def write(folder: Path, runs: Sequence[RunData]) -> None:
         (folder / FOLDER / f"{name}.html").write_text(text, encoding="utf-8")
 
 
-def names_of(runs: Sequence[RunData]) -> dict[Path, str]:
-    """Return the name of each run's page, by folder: its path inside the comparison, such as `seed-0.lr=0.1.fire`.
-
-    Names are numbered if they are not unique.
-    """
-    found: dict[str, Path] = {}
-    for path in dict.fromkeys(run.path for run in runs):
-        parts = path.parts[-3:]
-        first = next((i for i, part in enumerate(parts) if part.startswith("seed")), len(parts) - 1)
-        name = ".".join(parts[first:])
-        found[name if name not in found else f"{name}.{len(found)}"] = path
-    return {path: name for name, path in found.items()}
-
-
 def page(name: str, runs: Sequence[RunData]) -> str:
     """Return the page of one run as text. `runs` has one entry per seed of the run."""
     run, config = runs[0], runs[0].config
@@ -60,7 +45,7 @@ def page(name: str, runs: Sequence[RunData]) -> str:
     events = [_event(event) for event in run.events[:MOST_EVENTS]]
     return template("run.html").render(
         what="run", numbers="../scores.json", title=", ".join(filter(None, [arm, variant])), path=name,
-        facts=facts, limits=LIMITS, verdict=[], notes=[], tables=[], plots=[], version=run.supple or "",
+        facts=facts, limits=LIMITS, opening=None, verdict=[], notes=[], tables=[], plots=[], version=run.supple or "",
         curves=list(_curves(runs).items()), unit=find_kind(run.kind).unit, commands=_commands(run),
         lists=[
             (_events_title(run), ("step", "event", "details"), events),
@@ -119,28 +104,7 @@ def _short(value: Any) -> str:
 def _commands(run: RunData) -> list[tuple[str, str]]:
     """Return (description, command) to resume this run, to repeat it alone, and the command that started it."""
     found = [("Resume this run, if it is unfinished", shlex.join(["supple", "resume", str(run.path)]))]
-    if again := _again(run):
+    if again := alone(run):
         found.append(("Repeat this run alone", again))
     typed = command_text(run.config.get("command"))
     return [*found, *([("Command that started it", typed)] if typed else [])]
-
-
-def _again(run: RunData) -> str:
-    """Return the command that trains such a run, or "" if no single command can.
-
-    There is none for a run with a trunk or plug-ins, the reference, or a benchmark, whose name is not recorded.
-    """
-    kind, config = find_kind(run.kind), run.config
-    if config.get("start_step") or config.get("arm") == FRESH or kind.benchmark or config.get("plugins"):
-        return ""
-    words = ["supple", "train", kind.name]
-    settings = config.get("settings", {})
-    for each in fields(kind.settings_class()):
-        default = each.default if each.default is not NO_DEFAULT else None
-        value = settings.get(each.name, default)
-        if each.name == "hook":
-            words += [word for hook in value or () if hook != NONE for word in ("--hook", hook)]
-        elif (tuple(value) if isinstance(value, list) else value) != default:
-            values = value if isinstance(value, list) else [value]
-            words += [f"--{each.name.replace('_', '-')}", *map(str, values)]
-    return shlex.join([*words, "--out", "again"])

@@ -3,9 +3,13 @@
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from .collect import ComparisonData
-from .page import command_text, flat, limits, page, range_text, settings_of
+from .differences import Measure
+from .opening import opening
+from .page import flat, limits, page, range_text, settings_of
+from .run_list import command_text
 from .study import Study
 from .style import Plot
 from .tables import Table
@@ -18,26 +22,31 @@ def render(
     title: str,
     tables: Sequence[Table],
     lines: Sequence[str],
+    measures: Sequence[Measure],
     verdict: Sequence[str],
     plots: Sequence[Plot],
+    place: Path,
 ) -> str:
-    """Return the page as text. `lines` summarise the tables, and `verdict` the differences between arms."""
+    """Return the page as text. `lines` summarise the tables, and `verdict` the differences in `measures`."""
     by_cell = {f"{group.words} {arm}": runs for group, arm, runs in study.cells}
     runs = [run for each in study.arms.values() for run in each]
     first, *others = tables
     data = [(name, text) for name, text in flat(runs[0].config.get("data")) if text]
     names = [re.sub(r"\S*/", "", task.name) for task in study.first.tasks]  # file names without their folders
+    stream = " → ".join(names) if len(names) <= FEW else f"{len(names)} tasks"
     return page(
         ComparisonData(study.path, study.arms),
         plots,
         [replace(first, words=" ".join([*lines, first.words])), *others],
         study.notes,
-        title=f"{title}: {' → '.join(names) if len(names) <= FEW else f'{len(names)} tasks'}",
+        title=f"{title}: {stream}",
         facts=_facts(study),
         limits=limits(ComparisonData(study.path, by_cell)),
+        opening=opening(ComparisonData(study.path, study.arms), f"{study.kind} on {stream}", measures),
         verdict=verdict,
         settings=[*data, *settings_of(runs)],
         command="\n".join(dict.fromkeys(command_text(run.config.get("command")) for run in runs)),
+        place=place,
     )
 
 

@@ -1,5 +1,6 @@
 """Tables for the page and the terminal, numbers as text, reset contracts, and the list of events."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,22 @@ if TYPE_CHECKING:
 MISSING = "–"
 DIGITS = "0123456789−–"  # a number begins with one of these
 WORD = 12  # characters; longer words may be broken in a narrow terminal
+
+
+class BySeed(str):
+    """The text of a cell. The page shows its numbers by seed, `by_seed`, under the pointer."""
+
+    by_seed: str = ""
+
+    @classmethod
+    def of(cls, text: str, values: Mapping[int, float] | Iterable[float]) -> "BySeed":
+        """Return a text with the numbers of each seed, or in the order of seeds."""
+        cell = cls(text)
+        if isinstance(values, Mapping):
+            cell.by_seed = ", ".join(f"seed {seed}: {number(value, 4)}" for seed, value in values.items())
+        else:
+            cell.by_seed = f"by seed: {', '.join(number(float(value), 4) for value in values)}"
+        return cell
 
 
 @dataclass(frozen=True)

@@ -147,8 +147,31 @@ def test_report_holds_every_figure_that_the_page_shows(three_seeds):
 
 def test_page_loads_nothing_from_elsewhere(three_seeds):
     page = three_seeds[1].html.read_text(encoding="utf-8")
-    assert "<script" not in page
+    assert not re.findall(r"<(?:script|link)[^>]* (?:src|href)=", page)
     assert not re.findall(r"https?://", page)
+
+
+def test_page_opens_with_what_was_compared_and_then_shows_the_main_figure(three_seeds):
+    page = three_seeds[1].html.read_text(encoding="utf-8")
+    words = ["4 arms of PPO on HalfCheetah → Hopper → Walker2d → Ant, twice were compared", "What can be concluded",
+             "What cannot be concluded", "<figure>", "<table"]  # fmt: skip
+    assert sorted(words, key=page.index) == words
+
+
+def test_cells_show_their_numbers_by_seed(three_seeds):
+    paths = three_seeds[1]
+    returns = strict_json(paths.scores)["arms"]["none"]["final_return_per_seed"]
+    title = re.search(r'<td title="seed 0: ([\d,.]+), seed 1: ([\d,.]+), seed 2: ([\d,.]+)">', paths.html.read_text())
+    shown = [float(text.replace(",", "")) for text in title.groups()]
+    assert shown == pytest.approx([row[0] for row in returns], rel=1e-3)
+
+
+def test_every_run_is_listed_with_links_that_lead_to_its_page_and_folder(three_seeds):
+    paths = three_seeds[1]
+    page = paths.html.read_text(encoding="utf-8")
+    links = re.findall(r'<a href="((?:runs|\.\./seed)[^"]+)"', page)
+    assert len(links) == 2 * 3 * len(ARMS)
+    assert all((paths.html.parent / link).exists() for link in links)
 
 
 def test_page_prints_arms_contracts_and_command(three_seeds):

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from supple.experiments.report.collect import RunData, load_runs
-from supple.experiments.report.run_pages import names_of, page
+from supple.experiments.report.run_list import names_of, run_lines
+from supple.experiments.report.run_pages import page
 from supple.experiments.report.sketch import POINTS, drawing, thinned
 from supple.scripts.asked import Options, asked
 from supple.scripts.console import parse
@@ -38,7 +39,7 @@ def run(folder: Path, **changes: Any) -> RunData:
 
 def test_a_page_has_curves_events_and_settings_and_escapes_what_they_say(tmp_path: Path) -> None:
     text = page("name", [run(tmp_path / "seed-3/a", arm=EVIL)])
-    assert "<script" not in text
+    assert EVIL not in text
     assert text.count("<polyline") == 3  # returns, a metric, and the one with a bad name
     assert "srank 7" in text
     assert "learning_rate" in text
@@ -64,6 +65,14 @@ def test_what_has_a_trunk_is_no_run_by_itself(tmp_path: Path) -> None:
 def test_pages_are_called_after_their_folders_and_never_alike(tmp_path: Path) -> None:
     runs = [run(tmp_path / place) for place in ("c/seed-0/lr=1/none", "d/seed-0/lr=1/none", "alone")]
     assert list(names_of(runs).values()) == ["seed-0.lr=1.none", "seed-0.lr=1.none.1", "alone"]
+
+
+def test_a_line_of_the_list_has_the_folder_of_its_run_and_the_command_that_repeats_it(tmp_path: Path) -> None:
+    runs = [run(tmp_path / "all/seed-3/a"), run(tmp_path / "all/seed-3/b", start_step=1_000)]
+    own, forked = run_lines(tmp_path / "elsewhere", runs)
+    assert (own.page, own.folder, own.outcome) == ("seed-3.a", "../all/seed-3/a", "left")
+    assert own.command.startswith("supple train ppo --hook fire@0.5")
+    assert forked.command == "supple compare ppo"
 
 
 def test_a_long_curve_is_thinned_to_means() -> None:

@@ -3,11 +3,14 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from ....experiments.report.collect import ComparisonData, RunData
+from ....experiments.report.differences import Measure, verdict
 from ....experiments.report.differences import tables as difference_tables
-from ....experiments.report.differences import verdict
-from ....experiments.report.page import command_text, flat, limits, page, range_text
+from ....experiments.report.opening import listed, opening
+from ....experiments.report.page import flat, limits, page, range_text
+from ....experiments.report.run_list import command_text
 from ....experiments.report.side_by_side import differing
 from ....experiments.report.style import Plot
 from ....experiments.report.tables import Table
@@ -40,7 +43,7 @@ def sentences(scores: Results) -> list[str]:
     ]
 
 
-def render(studies: Studies, scores: Results, plots: Sequence[Plot]) -> str:
+def render(studies: Studies, scores: Results, plots: Sequence[Plot], place: Path) -> str:
     """Return the page as text."""
     several = len(studies) > 1
     first = next(iter(studies.values()))
@@ -60,12 +63,29 @@ def render(studies: Studies, scores: Results, plots: Sequence[Plot]) -> str:
         else f"Classifiers: {next(iter(studies))}, {network}",
         facts=_facts(studies),
         limits=limits(min(studies.values(), key=lambda data: data.seeds)),
+        opening=opening(
+            ComparisonData(first.path, dict(arms), first.fork_step),
+            f"vision on {listed(list(studies))}",
+            _measures(scores),
+        ),
         verdict=sentences(scores),
         settings=_settings(arms),
         command="\n".join(
             dict.fromkeys(command_text(run.config.get("command")) for runs in arms.values() for run in runs)
         ),
+        place=place,
     )
+
+
+def _measures(scores: Results) -> list[Measure]:
+    """Return the measures of all benchmarks. With several, the name of each says the benchmark."""
+    if len(scores) == 1:
+        return [measure for each in scores.values() for measure in each.measures]
+    return [
+        replace(measure, name=f"{measure.name} on {name}", family=measure.name)
+        for name, each in scores.items()
+        for measure in each.measures
+    ]
 
 
 def _facts(studies: Studies) -> list[tuple[str, str]]:
