@@ -178,6 +178,8 @@ def show(agent: str, rows: Sequence[Row]) -> None:
             if seconds := [row["seconds"] for group in found.values() for row in group]:
                 cells = (cell([row["last"] for row in group]) for group in found.values())
                 print(f"| {arm} | {' | '.join(cells)} | {statistics.median(seconds):.0f} |")
+        ours = next(iter(ARMS[agent]))
+        print(f"| {ours} − {SB3} | {' | '.join(difference(rows, ours, env, steps) for env in envs)} | |")
         draw(agent, rows, envs, steps)
 
 
@@ -194,6 +196,19 @@ def cell(scores: Sequence[float]) -> str:
     around = t_interval(scores)
     span = "" if around is None else f" [{around[0]:,.0f}, {around[1]:,.0f}]"
     return f"{statistics.fmean(scores):,.0f}{span}: {', '.join(f'{score:,.0f}' for score in scores)}"
+
+
+def difference(rows: Sequence[Row], arm: str, env: str, steps: int) -> str:
+    """Return the difference of an arm's mean to SB3's, with Welch's 95 % interval and p."""
+    from scipy.stats import ttest_ind
+
+    scores, theirs = ([row["last"] for row in of(rows, each, env, steps)] for each in (arm, SB3))
+    if min(len(scores), len(theirs)) < 2:
+        return ""
+    test = ttest_ind(scores, theirs, equal_var=False)
+    low, high = test.confidence_interval()
+    gap = statistics.fmean(scores) - statistics.fmean(theirs)
+    return f"{gap:,.0f} [{low:,.0f}, {high:,.0f}], p = {test.pvalue:.2f}"
 
 
 def draw(agent: str, rows: Sequence[Row], envs: Sequence[str], steps: int) -> None:
