@@ -55,6 +55,7 @@ def _help() -> str:
     from supple.scripts.console import described
 
     lines = [f"supple: {described(__doc__)}", "", "commands:"]
+    lines += [f"  {name:10}{about}" for name, about in COMMANDS.items()]
     lines += ["", "`supple COMMAND` shows examples, `supple COMMAND --help` all options, `supple --version` versions."]
     return "\n".join([*lines, "Completion with the tab key: docs/reference/command_line.md."])
 

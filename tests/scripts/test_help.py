@@ -177,3 +177,9 @@ def test_benchmarks_and_suites_are_listed_apart_from_presets(capsys: pytest.Capt
     assert "permuted-mnist" in benchmarks
     assert "permuted-mnist" not in presets
     assert "gym-control" in presets
+
+
+def test_supple_alone_names_every_command_in_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    dispatch([])
+    said = capsys.readouterr().out
+    assert all(re.search(rf"^  {name} +{about}$", said, re.MULTILINE) for name, about in COMMANDS.items())
