@@ -177,7 +177,7 @@ def _family(measure: Measure) -> str:
 
 
 def _test(measures: Sequence[Measure]) -> str:
-    if not any(each.paired.n > 1 for measure in measures for each in differences([measure])):
+    if all(len(seeds) < 2 for measure in measures for seeds in measure.arms.values()):
         return ""
     few = max(len(measure.arms) for measure in measures) <= MOST_ARMS
     others = ", and once more over the pairs of other arms" if few else "; other pairs of arms are not tested"
