@@ -179,7 +179,7 @@ def _mean(values: Array) -> str:
     if not values.size:
         return MISSING
     ends = t_interval(values)
-    return BySeed.of(estimate(float(values.mean()), ends and (float(ends[0]), float(ends[1]))), values)
+    return BySeed.of(estimate(float(values.mean()), ends and (float(ends[0]), float(ends[1]))), values.tolist())
 
 
 def _iqm(values: Array) -> str:

@@ -31,7 +31,7 @@ def spread_text(spread: Spread, percent: bool = False, digits: int = 3) -> str:
     scale, digits = (100.0, 2) if percent else (1.0, digits)
     mean, *ends = (f"{round(scale * x, digits) + 0.0:.{digits}f}" for x in (spread.mean, *(spread.interval or ())))
     text = (f"{mean} [{', '.join(ends)}]" if ends else mean).replace("-", "−")
-    return BySeed.of(text, scale * spread.values) if ends else text
+    return BySeed.of(text, (scale * spread.values).tolist())
 
 
 def table_of(study: Study, cells: Sequence[Cell], title: str, columns: dict[str, list[str]], words: str) -> Table:

@@ -50,14 +50,15 @@ def concluded(measures: Sequence[Measure]) -> tuple[list[str], list[str]]:
     first = _family(measures[0])
     can: dict[str, list[str]] = {first: []}
     cannot = []
-    for measure in measures:
-        found = differences([measure])
-        if len(measure.arms) <= MOST_ARMS:
-            found += between(measure)
+    to_baselines = [(measure, differences([measure])) for measure in measures]
+    to_others = [(measure, between(measure)) for measure in measures if 2 < len(measure.arms) <= MOST_ARMS]
+    for measure, found in [*to_baselines, *to_others]:
         prefix, name = f"{measure.variant}: " if measure.variant else "", _family(measure)
         can.setdefault(name, []).extend(prefix + sentence for sentence in _apart(found))
         if name == first:
-            cannot += [prefix + sentence for sentence in _together(measure, found)]
+            cannot += [prefix + sentence for sentence in _together(found)]
+    if not any(found for measure, found in to_baselines if _family(measure) == first):
+        cannot = [f"No two arms have a value of {first} for the same seed, so they are not compared."]
     can[first] = can[first] or [f"Nothing about {first}: no difference is significant."]
     return _shortened([sentence for sentences in can.values() for sentence in sentences]), _shortened(cannot)
 
@@ -96,9 +97,7 @@ def _agreeing(each: Difference) -> int:
     return sum(value * each.paired.mean > 0 for value in each.by_seed.values())
 
 
-def _together(measure: Measure, found: Sequence[Difference]) -> list[str]:
-    if not found:
-        return [f"No two arms have a value of {measure.name} for the same seed, so they are not compared."]
+def _together(found: Sequence[Difference]) -> list[str]:
     groups: dict[tuple[str, bool], list[Difference]] = {}
     for each in found:
         if not each.told_apart:

@@ -1,6 +1,6 @@
 """Tables for the page and the terminal, numbers as text, reset contracts, and the list of events."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,13 +22,15 @@ class BySeed(str):
     by_seed: str = ""
 
     @classmethod
-    def of(cls, text: str, values: Mapping[int, float] | Iterable[float]) -> "BySeed":
-        """Return a text with the numbers of each seed, or in the order of seeds."""
+    def of(cls, text: str, values: Mapping[int, float] | Sequence[float]) -> str:
+        """Return a text with the numbers of each seed, or in the order of seeds; with one seed, the text alone."""
+        if len(values) < 2:
+            return text
         cell = cls(text)
         if isinstance(values, Mapping):
             cell.by_seed = ", ".join(f"seed {seed}: {number(value, 4)}" for seed, value in values.items())
         else:
-            cell.by_seed = f"by seed: {', '.join(number(float(value), 4) for value in values)}"
+            cell.by_seed = f"by seed: {', '.join(number(value, 4) for value in values)}"
         return cell
 
 

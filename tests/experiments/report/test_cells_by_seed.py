@@ -10,6 +10,7 @@ def test_a_cell_is_its_text_and_keeps_its_numbers_between_processes() -> None:
     cell = pickle.loads(pickle.dumps(BySeed.of("2 [1, 3]", {4: 1.0, 7: -3.0})))
     assert cell == "2 [1, 3]"
     assert cell.by_seed == "seed 4: 1, seed 7: −3"
+    assert BySeed.of("2", [1.0]) == "2"
     assert BySeed.of("2", [1.0, float("nan")]).by_seed == "by seed: 1, –"
 
 
