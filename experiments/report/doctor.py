@@ -123,6 +123,7 @@ def write(findings: Findings, folder: Path) -> None:
         title=f"Does {Path(findings.of).name} still learn?",
         facts=[_fact(stage) for stage in findings.last],
         limits=LIMITS,
+        opening=None,
         verdict=findings.verdict,
         notes=[],
         tables=findings.tables,
