@@ -7,7 +7,8 @@ from typing import Annotated, Any, ClassVar, Literal
 import tyro
 
 from ..experiments.errors import UsageError
-from ..experiments.settings import MOST_TASKS, RunSettings, not_positive, positive
+from ..experiments.machine import own_cpus
+from ..experiments.settings import MOST_TASKS, MOST_THREADS, RunSettings, not_positive, positive
 
 MOST_ENVS = 65_536  # copies of an environment
 
@@ -36,8 +37,8 @@ class AgentSettings(RunSettings):
     """Worker processes that step the copies, with the same results; 0: none. Use idle cores for slow environments."""
     physics: Annotated[Literal["auto", "batched", "single"], tyro.conf.arg(metavar="auto|batched|single")] = "auto"
     """Step the copies of a MuJoCo task in one batch or one by one, with the same results. auto: batched if possible."""
-    threads: int = 1
-    """Threads of PyTorch, Atari emulators and batched physics. Small networks are fastest with one."""
+    env_threads: int = 0
+    """Threads that step copies of a MuJoCo task or an Atari game, with the same results; 0: as many as are fastest."""
     checkpoint_every: int = 250_000
     """Environment steps between checkpoints. Each checkpoint ends all running episodes, so this affects the results."""
     measure_every: int = 20_000
@@ -74,7 +75,8 @@ class AgentSettings(RunSettings):
     @property
     def stepping(self) -> dict[str, Any]:
         """The arguments of `side_by_side` that say how copies are stepped. Worker processes use one thread each."""
-        return {"batched": self.physics == "batched", "threads": 1 if self.env_workers else self.threads}
+        threads = 1 if self.env_workers else self.env_threads or own_cpus()
+        return {"batched": self.physics == "batched", "threads": threads, "fewer": not self.env_threads}
 
     def stream(self) -> tuple[str, int]:
         """Return (names of environments, steps per task). Raises UsageError if the options contradict each other."""
@@ -121,6 +123,8 @@ class AgentSettings(RunSettings):
             if value > most:
                 yield f"{name} must be {most:,} at most, got {value}"
         yield from not_positive(**{"--num-envs": self.num_envs, "--max-episode-steps": self.max_episode_steps})
+        if not 0 <= self.env_threads <= MOST_THREADS:
+            yield f"--env-threads must be between 0 and {MOST_THREADS}, got {self.env_threads}"
         if not 0 <= self.env_workers <= self.num_envs:
             yield (f"--env-workers must be between 0 and --num-envs ({self.num_envs}), got {self.env_workers}")
         if self.fresh and set(self.hook) - {"none"}:

@@ -40,6 +40,7 @@ class Ours:
             steps=10**10,
             num_envs=ENVS,
             threads=threads,
+            env_threads=threads,
             device="cpu",
             replay_ratio=0.25,
             replay_size=50_000,
