@@ -145,7 +145,8 @@ def ppo(p: Point, rounds: int) -> Parts:
     steps = rollout * p.environments
     settings = PPOSettings(
         env="HalfCheetah-v5", steps=10**9, num_envs=p.environments, rollout_steps=rollout, minibatch_size=p.batch,
-        hidden=(p.width,) * p.depth, adapter=0, share_value=False, compile="on", threads=p.threads, env_threads=p.threads,
+        hidden=(p.width,) * p.depth, adapter=0, share_value=False, compile="on", threads=p.threads,
+        env_threads=p.threads,
     )  # fmt: skip
     parts = agent("ppo", settings, steps, rounds)
     both = layers(17, p.width, p.depth, 6) + layers(17, p.width, p.depth, 1)
@@ -178,8 +179,8 @@ def dqn(p: Point, rounds: int) -> Parts:
     from supple.agents.dqn import DQNSettings
 
     settings = DQNSettings(
-        env="ALE/Asterix-v5", steps=10**9, num_envs=p.environments, batch_size=p.batch, threads=p.threads, env_threads=p.threads,
-        device="cpu", replay_ratio=0.25, replay_size=20_000, learning_starts=1_000,
+        env="ALE/Asterix-v5", steps=10**9, num_envs=p.environments, batch_size=p.batch, threads=p.threads,
+        env_threads=p.threads, device="cpu", replay_ratio=0.25, replay_size=20_000, learning_starts=1_000,
     )  # fmt: skip
     from stepped import SteppedAgent
 
