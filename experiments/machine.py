@@ -3,7 +3,8 @@
 import math
 import os
 import platform
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"  # the environment variable with the GPUs that 
 THREADS = "OMP_NUM_THREADS"  # the environment variable with the threads that a process should have
 LOOKED_AT = 2**26  # bytes: free memory is checked before a tensor of this size or larger is made
 
-_processes = 1  # see `share`
+_processes = 1  # see `sharing`
 
 
 def cpus() -> int:
@@ -33,10 +34,15 @@ def cpus() -> int:
     return max(1, min(bound, math.ceil(quota / period)))
 
 
-def share(processes: int) -> None:
-    """Tell `own_cpus` how many processes like this one run at the same time."""
+@contextmanager
+def sharing(processes: int) -> Iterator[None]:
+    """Tell `own_cpus`, inside this context, how many processes like this one run at the same time."""
     global _processes
-    _processes = processes
+    before, _processes = _processes, processes
+    try:
+        yield
+    finally:
+        _processes = before
 
 
 def own_cpus() -> int:

@@ -21,7 +21,7 @@ from .errors import DiskError, RunError, UsageError, in_words
 from .interruption import undo
 from .jobs import Job, work_off
 from .loop import Warn
-from .machine import VISIBLE, gpus, share
+from .machine import VISIBLE, gpus, sharing
 
 Watch = Callable[[Job, int, int], None]  # step, last step
 
@@ -138,7 +138,6 @@ def _seeing(gpu: str | None) -> Iterator[None]:
 def _work(way: Connection, sources: dict[str, str], count: int) -> None:
     """Run in one of `count` workers: receive the list of jobs, and take job after job until none is left."""
     torch.set_flush_denormal(True)  # before its threads are started: see denormals.py
-    share(count)
 
     def tell(*message: object) -> None:
         try:
@@ -156,7 +155,8 @@ def _work(way: Connection, sources: dict[str, str], count: int) -> None:
         jobs: list[Job] = way.recv()
         threading.Thread(target=_end_with_the_parent, args=(way,), daemon=True).start()
         places = {job.folder: place for place, job in enumerate(jobs)}
-        work_off(jobs, attempt)
+        with sharing(count):
+            work_off(jobs, attempt)
     except EOFError:
         _end()
     except (DiskError, OSError, UsageError) as error:

@@ -39,12 +39,11 @@ def test_workers_divide_the_processors(
     workers: int, threads: str | None, wanted: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(machine, "cpus", lambda: 8)
-    monkeypatch.setattr(machine, "_processes", 1)  # restored afterwards
     monkeypatch.delenv(machine.THREADS, raising=False)
     if threads is not None:
         monkeypatch.setenv(machine.THREADS, threads)
-    machine.share(workers)
-    assert machine.own_cpus() == wanted
+    with machine.sharing(workers):
+        assert machine.own_cpus() == wanted
 
 
 @pytest.mark.parametrize(
