@@ -27,7 +27,7 @@ def supple(threads: int, env: str) -> Side:
     from ppo_speed import SB3_SETTINGS
 
     torch.set_num_threads(1)  # more would slow down products this small; `threads` step the physics
-    settings = PPOSettings(env=env, steps=STEPS, num_envs=ENVS, compile="on", env_threads=threads, **SB3_SETTINGS)
+    settings = PPOSettings(env=env, steps=10**9, num_envs=ENVS, compile="on", env_threads=threads, **SB3_SETTINGS)
     return _stepped(settings, STEPS)
 
 
