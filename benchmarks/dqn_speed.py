@@ -12,6 +12,7 @@ numbers are taken for zero in both, as our training does; `--no-flush` is the ot
 from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median
+from typing import Any
 
 import torch
 import tyro
@@ -35,7 +36,7 @@ class Args(Options):
 class Ours:
     """The agent and its environments, stepped as in training; times its parts."""
 
-    def __init__(self, threads: int, learning: bool) -> None:
+    def __init__(self, threads: int, learning: bool, **own: Any) -> None:
         settings = DQNSettings(
             env=ENV,
             steps=10**10,
@@ -46,6 +47,7 @@ class Ours:
             replay_ratio=0.25,
             replay_size=50_000,
             learning_starts=0 if learning else 10**9,
+            **own,
         )
         self.run = SteppedAgent("dqn", settings)
         self.parts = {name: Rounds() for name in ("acting", "environment", "storing", "sampling", "updating")}

@@ -244,6 +244,12 @@ class DQN:
             if hooks:
                 hooks.after_update(self.learner)
 
+    def _values(self, network: nn.Module, observations: Tensor) -> Tensor:
+        """Return a network's action values in the precision of updates, (n, actions) float32."""
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.settings.precision == "bfloat16"):
+            values: Tensor = network(observations)
+        return values.float()
+
     @torch.no_grad()
     def _targets(self, sample: Sample) -> Tensor:
         """Return r + γ·(1 − terminated)·max Q⁻(s′), (n,), or with double Q the value of the online network's choice.
@@ -252,10 +258,10 @@ class DQN:
         noise, and measuring the loss does not advance the generator of training."""
         self.target.eval()
         _, after = self.space.split(sample.frames)
-        values = self.target(after)
+        values = self._values(self.target, after)
         if self.settings.double_q:
             with evaluating(self.network):
-                best = self.network(after).argmax(1, keepdim=True)
+                best = self._values(self.network, after).argmax(1, keepdim=True)
             value = values.gather(1, best).squeeze(1)
         else:
             value = values.amax(1)
@@ -266,7 +272,7 @@ class DQN:
 
         The loss is the mean, or with reduction "none" that of each transition, (n,)."""
         states, _ = self.space.split(sample.frames)
-        values = self.network(states).gather(1, sample.actions[:, None]).squeeze(1)
+        values = self._values(self.network, states).gather(1, sample.actions[:, None]).squeeze(1)
         loss = F.smooth_l1_loss if self.settings.loss == "huber" else F.mse_loss
         return loss(values, targets, reduction=reduction), values.mean()
 
