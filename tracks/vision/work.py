@@ -157,7 +157,7 @@ class VisionWork(Work):
         }
 
     def _accuracies(self, task: ImageTask) -> dict[str, list[Any]]:
-        """Return each member's accuracy on the task's test images, and in a split stream on those of all tasks so far."""
+        """Return each member's accuracy on the task's test images; in a split stream, on those of all tasks so far."""
         found: dict[str, list[Any]] = {"test_accuracy": self.model.accuracy(self._test_images(task)).tolist()}
         if self.settings.stream == "split":
             past = [self.model.accuracy(self._test_images(t)) for t in self.tasks[: task.index]]
