@@ -35,6 +35,7 @@ from .vector import Episode, StepResult, Vector
 PLAIN = (ClipActions, Guard, TimeLimit, OrderEnforcing)  # wrappers whose work `Batched` does for all copies
 PROOF = 3  # steps that must equal Gymnasium's before copies are stepped in one batch
 TRIALS, TRIAL = 3, 10  # turns of each number of threads in a trial, and the steps of one
+ONE, AHEAD = (1, 0), (0, 1, 2)  # one thread, and copies that the calling thread may have beyond an equal share
 GAIN = 0.9  # several threads must save a tenth of the time
 
 
@@ -120,32 +121,36 @@ class Batched(Vector):
         self.use(threads)
         self._now = self._look()
 
-    def use(self, threads: int) -> None:
-        """Step the copies on this number of threads from now on, one per copy at most."""
-        threads = min(threads, self.num_envs)
-        ends = [self.num_envs * number // threads for number in range(threads + 1)]
+    def use(self, threads: int, ahead: int = 0) -> None:
+        """Step the copies on this number of threads from now on, one per copy at most.
+
+        ahead: copies that the calling thread steps beyond an equal share. The others take some time to wake up."""
+        others = min(threads, self.num_envs) - 1
+        own = min(-(-self.num_envs // (others + 1)) + ahead, self.num_envs - others)
+        ends = [0, own, *(own + (self.num_envs - own) * number // others for number in range(1, others + 1))]
         self._shares = [slice(*pair) for pair in pairwise(ends)]
         self._dismiss()
         self._helpers = [Helper(partial(self._take, share)) for share in self._shares[1:]]
 
     def use_fastest(self, most: int) -> None:
-        """Step the copies on the number of threads, up to `most`, that is fastest in a trial of some milliseconds.
+        """Step the copies on the number of threads, up to `most`, that is fastest in a trial of about 0.1 s.
 
         The other work on this machine counts too. The copies must be reset afterwards."""
         most = min(most, self.num_envs)
         if most == 1:
             return
-        counts = [2**power for power in range(most.bit_length()) if 2**power < most] + [most]
-        actions, times = np.zeros((self.num_envs, *self._low.shape)), dict.fromkeys(counts, np.inf)
-        for threads in TRIALS * counts:
-            self.use(threads)
+        counts = [2**power for power in range(1, most.bit_length()) if 2**power < most] + [most]
+        ways = [ONE, *((threads, ahead) for threads in counts for ahead in AHEAD)]
+        actions, times = np.zeros((self.num_envs, *self._low.shape)), dict.fromkeys(ways, np.inf)
+        for way in TRIALS * ways:
+            self.use(*way)
             self._advance(actions)  # starts the threads
             start = perf_counter()
             for _ in range(TRIAL):
                 self._advance(actions)
-            times[threads] = min(times[threads], perf_counter() - start)
-        best = min(counts, key=times.__getitem__)
-        self.use(best if times[best] < GAIN * times[1] else 1)
+            times[way] = min(times[way], perf_counter() - start)
+        best = min(ways, key=times.__getitem__)
+        self.use(*(best if times[best] < GAIN * times[ONE] else ONE))
 
     def reset(self, seeds: Sequence[int]) -> np.ndarray:
         obs = super().reset(seeds)

@@ -153,3 +153,15 @@ def test_an_error_in_another_thread_is_the_environments() -> None:
     with pytest.raises(EnvironmentFault, match="Hopper"):
         together.step(np.zeros((COPIES, 3)))
     together.close()
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 9])
+@pytest.mark.parametrize("ahead", [0, 1, 5])
+def test_every_copy_is_stepped_by_one_thread(threads: int, ahead: int) -> None:
+    _, together = pair("hopper", 1)
+    together.use(threads, ahead)
+    shares = [range(COPIES)[share] for share in together._shares]
+    assert [copy for share in shares for copy in share] == list(range(COPIES))
+    assert len(shares) == min(threads, COPIES)
+    assert all(len(share) > 0 for share in shares)
+    together.close()
