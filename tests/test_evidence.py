@@ -1,0 +1,134 @@
+"""Every number of the results pages has a scores file, or is listed as untraced; claims are as their sources say."""
+
+import importlib.util
+import re
+import statistics
+import tomllib
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scipy.stats import binomtest
+
+from supple.metrics import t_interval
+
+ROOT = Path(__file__).parent.parent
+RESULTS = ROOT / "docs" / "results"
+PAGES = sorted(page.name for page in RESULTS.glob("*.md") if page.name != "index.md")
+
+_spec = importlib.util.spec_from_file_location("evidence", ROOT / "docs" / "evidence.py")
+assert _spec is not None
+assert _spec.loader is not None
+evidence = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(evidence)
+
+PAPERS, CLAIMS = evidence.read()
+UNTRACED = tomllib.loads((RESULTS / "untraced.toml").read_text())["table"]
+MOST_UNTRACED = 26  # lower it when a table gets its scores file; never raise it
+
+GIVEN = re.compile("publish|paper|chosen", re.IGNORECASE)  # columns of published numbers and of settings
+NUMBER = re.compile(r"(< ?)?(?<!\w)([-−]?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+|(?=\.\d))(?:\.\d+)?)( ?%)?")
+PART = re.compile(r"<!-- from:\n(.*?)\n-->|^```.*?^```$|^#+ (.*?)$|((?:^\|[^\n]*\n)+)", re.DOTALL | re.MULTILINE)
+
+
+@dataclass
+class Table:
+    name: str
+    """PAGE#ANCHOR of the heading above, with " (2)" for its second table."""
+    lines: list[list[str]]
+    sources: list[str] = field(default_factory=list)
+
+    def cells(self) -> Iterator[tuple[str, str, str]]:
+        """Yield row, column and text of every cell with numbers of ours."""
+        header = self.lines[0]
+        for line in self.lines[2:]:
+            for column, text in zip(header[1:], line[1:], strict=True):
+                if not GIVEN.search(column) and NUMBER.search(text):
+                    yield line[0], column, f"{text} %" if column.endswith(", %") else text
+
+
+@cache
+def tables(page: str) -> list[Table]:
+    found: list[Table] = []
+    heading, sources = "", ""
+    for part in PART.finditer((RESULTS / page).read_text()):
+        comment, title, rows = part.groups()
+        if comment:
+            sources = comment
+        elif title:
+            heading = evidence.anchor(title)
+        elif rows:
+            name = f"{page}#{heading}"
+            number = 1 + sum(table.name.split(" ")[0] == name for table in found)
+            lines = [
+                [re.sub(r"\*\*|`", "", cell).strip() for cell in row.split("|")[1:-1]] for row in rows.splitlines()
+            ]
+            found.append(Table(name + (f" ({number})" if number > 1 else ""), lines, sources.splitlines()))
+            sources = ""
+    return found
+
+
+def statistics_of(measured: Any) -> list[float]:
+    """Return the numbers that a table may print of a group."""
+    found = measured.numbers
+    if any(isinstance(number, str) for number in found):
+        counts = [*Counter(found).values()]
+        exact = [binomtest(count, len(found)).proportion_ci(0.95, "exact") for count in counts]
+        return [*counts, len(found), *(end for around in exact for end in (around.low, around.high))]
+    if all(isinstance(number, bool) for number in found):
+        return [*(run * len(found) / len(measured.runs) for run in measured.runs), measured.total, measured.count]
+    around = t_interval(measured.runs) or ()
+    spread = [measured.sd] if len(measured.runs) > 1 else []
+    entries = found if len(measured.entries) == 1 else []
+    return [*measured.runs, measured.mean, statistics.median(measured.runs), *around, *spread, *entries]
+
+
+@cache
+def groups(sources: tuple[str, ...]) -> list[list[float]]:
+    """Return the statistics of each group. Groups of one name in several sources are one."""
+    found: dict[str, list[float]] = {}
+    for source in sources:
+        for group, measured in evidence.groups(source).items():
+            if measured.numbers:
+                found.setdefault(group, []).extend(statistics_of(measured))
+    return list(found.values())
+
+
+def fits(text: str, allowed: list[float]) -> bool:
+    """Return whether every number of a text is one of those allowed, as rounded in the text."""
+    for below, digits, percent in NUMBER.findall(re.sub(r"seeds? \d+", "", text)):
+        number = float(digits.replace(",", "").replace("−", "-"))
+        half = 0.5 * 10.0 ** -len(digits.partition(".")[2]) * 1.0001
+        values = [value * scale for value in allowed for scale in ((1, 100) if percent or "%" in text else (1,))]
+        if not any(value < number if below else abs(value - number) <= half for value in values):
+            return False
+    return True
+
+
+def missing(table: Table) -> set[tuple[str, str, str]]:
+    """Return the cells with a number that no statistic of the table's sources gives.
+
+    All numbers of a cell, or of each part of it between semicolons, have to come from one group.
+    """
+    known = groups(tuple(table.sources))
+    return {
+        (row, column, text)
+        for row, column, text in table.cells()
+        if not all(any(fits(part, group) for group in known) for part in text.split(";"))
+    }
+
+
+@pytest.mark.parametrize("table", [table for page in PAGES for table in tables(page)], ids=lambda table: table.name)
+def test_every_number_of_a_table_is_in_its_scores_file_or_listed_as_untraced(table: Table) -> None:
+    entries = [entry for entry in UNTRACED if entry["name"] == table.name]
+    if not table.sources:
+        assert entries, "no `<!-- from:` above the table, and not in untraced.toml"
+        return
+    listed = {name for entry in entries for name in (*entry.get("rows", ()), *entry.get("columns", ()))}
+    cells = missing(table)
+    assert [cell for cell in cells if not listed & set(cell[:2])] == []
+    assert {name for name in listed if not any(name in cell[:2] for cell in cells)} == set(), "traced by now"
