@@ -11,10 +11,12 @@ A *source* names a scores file in docs/results/ and the numbers in it:
 Its steps lead from the whole file to the numbers. Rows are the lines of a JSON Lines file.
 
     NAME, NUMBER, FROM:TO  one entry, or some entries, of a dictionary or a list; in a file of rows, of each row
+    NAME|NAME              these entries of a dictionary, together
     [FIELD=VALUE, ...]     the rows with these values; in a list of dictionaries, the first of them
     {FIELD, ...}           all rows or dictionaries, as one group for each combination of values of these fields
     *                      all entries of a dictionary, each as a group
     <=NUMBER               True for each number that is at most this one
+    median                 the median over runs
 """
 
 import json
@@ -119,8 +121,8 @@ class Claim:
     def measured(self) -> str:
         """`ours` with the numbers of the scores files."""
         found = {name: only(source) for name, source in (self.numbers or {}).items()}
-        text = self.ours.format(**found)
-        return re.sub(r"(\d)%", r"\1 %", re.sub(r"(?<![\w.])-(?=\d)", "−", text))
+        text = re.sub(r"(?<![\w.])-(?=\d)", "−", self.ours.format(**found))
+        return re.sub(r"(\d)%", r"\1 %", text.replace("% ± ", " ± "))
 
 
 def only(source: str) -> Measured:
@@ -164,10 +166,14 @@ def _take(node: Any, step: str) -> Any:
         if not found:
             raise ValueError(f"{step}: no row has these values")
         return found if isinstance(node, Rows) else found[0]
+    if step == "median":
+        return statistics.median(Measured(node).runs)
     if isinstance(node, Rows):
         return Rows(_take(row, step) for row in node)
     if step.startswith("<="):
         return [_take(entry, step) for entry in node] if isinstance(node, list) else node <= float(step[2:])
+    if "|" in step:
+        return {name: node[name] for name in step.split("|")}
     if isinstance(node, list):
         first, colon, last = step.partition(":")
         return node[int(first or 0) : int(last) if last else None] if colon else node[int(first)]
@@ -186,38 +192,41 @@ def _leaves(node: Any) -> Iterator[Any]:
         yield node
 
 
-def read() -> tuple[dict[str, str], list[Claim]]:
-    """Return the arXiv ids by paper, and the claims."""
+def read() -> tuple[dict[str, dict[str, str]], list[Claim]]:
+    """Return the arXiv ids of papers, by section and paper, and the claims."""
     found = tomllib.loads(CLAIMS.read_text(encoding="utf-8"))
-    return found["papers"], [Claim(**entry) for entry in found["claim"]]
+    sections = {paper: {paper: arxiv} for paper, arxiv in found["papers"].items()} | {"Other papers": found["field"]}
+    return sections, [Claim(**entry) for entry in found["claim"]]
 
 
-def tables(papers: dict[str, str], claims: Sequence[Claim]) -> str:
-    """Return the number of claims by paper and verdict, and one table for each paper, as Markdown."""
-    counts = {paper: Counter(claim.verdict for claim in claims if claim.paper == paper) for paper in papers}
+def tables(sections: dict[str, dict[str, str]], claims: Sequence[Claim]) -> str:
+    """Return the number of claims by section and verdict, and one table of claims for each section, as Markdown."""
     lines = [_row("", *VERDICTS), _row(*["---"] * (1 + len(VERDICTS)))]
-    for paper, count in counts.items():
-        lines.append(_row(f"[{paper}](#{anchor(paper)})", *(str(count[verdict] or "") for verdict in VERDICTS)))
+    counts = {name: Counter(claim.verdict for claim in claims if claim.paper in ids) for name, ids in sections.items()}
+    for name, count in counts.items():
+        lines.append(_row(f"[{name}](#{anchor(name)})", *(str(count[verdict]) for verdict in VERDICTS)))
     lines.append(_row("all", *(f"**{sum(count[verdict] for count in counts.values())}**" for verdict in VERDICTS)))
-    for paper, arxiv in papers.items():
-        lines += ["", f"## {paper}", "", f"arXiv:{arxiv}" if arxiv else "Without an arXiv id.", ""]
+    for name, ids in sections.items():
+        lines += ["", f"## {name}", ""]
+        if name in ids:
+            lines += [f"arXiv:{ids[name]}" if ids[name] else "The paper has no arXiv id.", ""]
         lines += [_row("claim", "published", "measured here", "verdict"), _row(*["---"] * 4)]
-        lines += [_claim(claim) for claim in claims if claim.paper == paper]
+        for claim in claims:
+            if claim.paper in ids:
+                lines.append(_claim(claim, "" if name in ids else f"{claim.paper}, arXiv:{ids[claim.paper]}: "))
     return "\n".join(lines)
 
 
-def _claim(claim: Claim) -> str:
-    size = claim.size and f"*{claim.size}*"
-    proof = ", ".join(f"`{test.rpartition('/')[2]}`" for test in claim.tests)
-    page = claim.page and f"[page]({claim.page})"
-    mark = "" if claim.traced or not claim.ours else " †"
-    here = "; ".join(filter(None, (claim.measured + mark, size, proof, page)))
+def _claim(claim: Claim, source: str) -> str:
+    tests = dict.fromkeys(f"`{test.partition('::')[0].rpartition('/')[2]}`" for test in claim.tests)
+    here = claim.measured + ("" if claim.traced or not claim.ours else " †")
+    parts = (here, claim.size and f"*{claim.size}*", *tests, claim.page and f"[page]({claim.page})")
     verdict = f"**{claim.verdict}**" + (f". {claim.why}" if claim.why else "")
-    return _row(f"{claim.claim} ({claim.where})", claim.published, here, verdict)
+    return _row(f"{source}{claim.claim} ({claim.where})", claim.published, "; ".join(filter(None, parts)), verdict)
 
 
 def _row(*cells: str) -> str:
-    return f"| {' | '.join(cells)} |"
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 
 def anchor(heading: str) -> str:

@@ -2,7 +2,6 @@
 
 import importlib.util
 import re
-import statistics
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
@@ -83,19 +82,14 @@ def statistics_of(measured: Any) -> list[float]:
         return [*(run * len(found) / len(measured.runs) for run in measured.runs), measured.total, measured.count]
     around = t_interval(measured.runs) or ()
     spread = [measured.sd] if len(measured.runs) > 1 else []
-    entries = found if len(measured.entries) == 1 else []
-    return [*measured.runs, measured.mean, statistics.median(measured.runs), *around, *spread, *entries]
+    entries = found if len(measured.entries) == 1 or isinstance(measured.entries[0], dict) else []
+    return [*measured.runs, measured.mean, *around, *spread, *entries]
 
 
 @cache
-def groups(sources: tuple[str, ...]) -> list[list[float]]:
-    """Return the statistics of each group. Groups of one name in several sources are one."""
-    found: dict[str, list[float]] = {}
-    for source in sources:
-        for group, measured in evidence.groups(source).items():
-            if measured.numbers:
-                found.setdefault(group, []).extend(statistics_of(measured))
-    return list(found.values())
+def groups(source: str) -> list[list[float]]:
+    """Return the statistics of each group that has numbers."""
+    return [statistics_of(measured) for measured in evidence.groups(source).values() if measured.numbers]
 
 
 def fits(text: str, allowed: list[float]) -> bool:
@@ -112,9 +106,9 @@ def fits(text: str, allowed: list[float]) -> bool:
 def missing(table: Table) -> set[tuple[str, str, str]]:
     """Return the cells with a number that no statistic of the table's sources gives.
 
-    All numbers of a cell, or of each part of it between semicolons, have to come from one group.
+    All numbers of a cell, or of each part of it between semicolons, have to come from one group of one source.
     """
-    known = groups(tuple(table.sources))
+    known = [group for source in table.sources for group in groups(source)]
     return {
         (row, column, text)
         for row, column, text in table.cells()
