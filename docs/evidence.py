@@ -67,14 +67,6 @@ class Measured:
         return statistics.stdev(self.runs)
 
     @property
-    def least(self) -> float:
-        return min(self.runs)
-
-    @property
-    def most(self) -> float:
-        return max(self.runs)
-
-    @property
     def total(self) -> float:
         return sum(self.numbers)
 
@@ -154,9 +146,9 @@ def _walk(node: Any, steps: Sequence[str], group: str = "") -> Iterator[tuple[st
         for row in node:
             parts.setdefault(", ".join(str(_field(row, name)) for name in step[1:-1].split(", ")), Rows()).append(row)
     else:
-        parts = {group: _take(node, step)}
+        parts = {"": _take(node, step)}
     for name, part in parts.items():
-        yield from _walk(part, rest, name)
+        yield from _walk(part, rest, ", ".join(filter(None, (group, name))))
 
 
 def _take(node: Any, step: str) -> Any:
