@@ -22,6 +22,7 @@ from ...experiments.learner_state import learner_state, load_learner_state
 from ...experiments.seeding import generator
 from ...interventions import Learner
 from ...networks import copy_module_, evaluating
+from ..adam import step
 from ..offpolicy.experience import Experience
 from ..offpolicy.graph import Captured
 from ..offpolicy.replay import Layout, Sample
@@ -239,7 +240,7 @@ class DQN:
                 nn.utils.clip_grad_norm_(self.network.parameters(), s.max_grad_norm)
             if hooks:
                 hooks.before_update(self.learner)
-            self.optimizer.step()
+            step(self.optimizer)
             self.experience.sums += torch.stack([loss.detach(), value.detach()])
             if hooks:
                 hooks.after_update(self.learner)

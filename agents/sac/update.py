@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from ...experiments.compile import compiled as compile_step
 from ...experiments.hooks import HookDriver
 from ...interventions import Learner
+from ..adam import step
 from .networks import Actor
 
 STATISTICS = ("loss/actor", "loss/critic", "policy/entropy", "q/mean", "temperature")
@@ -141,7 +142,7 @@ class SoftUpdate:
             penalty.backward()
         if hooks:
             hooks.before_update(learner)
-        learner.optimizer.step()
+        step(learner.optimizer)
         if hooks:
             hooks.after_update(learner)
 
