@@ -107,7 +107,10 @@ def verify(folder: Path, parts: list[Part]) -> None:
 
 
 def stored(folder: Path, first: int, end: int, parts: list[Part]) -> Rows:
-    """Return the rows in a checkpoint's parts. Only the rows that are asked for are read from the disk."""
+    """Return the replay rows `first` … `end` of a checkpoint, which its part files contain.
+
+    Rows are read from the disk only when they are used.
+    """
 
     def read(start: int, stop: int) -> dict[str, torch.Tensor]:
         if not first <= start < stop <= end:
