@@ -107,10 +107,7 @@ def verify(folder: Path, parts: list[Part]) -> None:
 
 
 def stored(folder: Path, first: int, end: int, parts: list[Part]) -> Rows:
-    """Return the replay rows `first` … `end` of a checkpoint, which its part files contain.
-
-    Rows are read from the disk only when they are used.
-    """
+    """Return the rows `first` … `end`, which the part files of a checkpoint contain. They are read only when used."""
 
     def read(start: int, stop: int) -> dict[str, torch.Tensor]:
         if not first <= start < stop <= end:
