@@ -8,8 +8,8 @@
   supple bench --check rows/redo                   train a row's method again, and compare the scores
 
 The suite has two small environments whose task changes, random labels and a warm start, with five seeds each. A method
-and the arm none take about 20 minutes on two cores. A share of 0 is the performance of none, and 1 that of a new network
-in every task. Do not tune a method with the board's seeds; use `search` in a sweep file.
+and the arm none take about 20 minutes on two cores. A share of 0 is the performance of none, and 1 that of a new
+network in every task. Do not tune a method with the board's seeds; use `search` in a sweep file.
 """
 
 from collections.abc import Sequence
@@ -121,7 +121,7 @@ def show(rows: "Sequence[Row]") -> None:
     studies = [study.name for study in suite()]
     screen.print(table(standings(rows, [name for name in studies if name not in CONTROLS]), studies))
     screen.print(
-        "Share: (method − none)/(fresh − none), so none has 0 and fresh 1, with its 95 % bootstrap interval over seeds. "
+        "Share: (method − none)/(fresh − none), so none has 0 and fresh 1, with a 95 % bootstrap interval over seeds. "
         "Cost: training time divided by that of none on the same machine."
     )
 
