@@ -13,8 +13,8 @@ from .base import Activation, Random, Shared, activations
 def activation(name: str, **params: Any) -> nn.Module:
     """Return a new activation module, such as `activation("smooth_leaky", alpha=0.3)`, for features outside a stack.
 
-    Its inputs have the shape (…, features). In a network, use `Units`. It makes one module per layer, and supports images,
-    stacks, and slopes for each unit.
+    Its inputs have the shape (…, features). In a network, use `Units`. It makes one module per layer, and supports
+    images, stacks, and slopes for each unit.
 
     Raises:
         UnknownName: There is no such activation. The message suggests a similar name.
@@ -78,10 +78,10 @@ class Units:
 
 
 def set_generators(module: nn.Module, generators: Sequence[torch.Generator]) -> None:
-    """Set the generators of all randomised activations in `module`, one for each member (only one outside a stack).
+    """Set the generators of all randomised activations in `module`, one for each member (one outside a stack).
 
     A member then draws the same numbers as a separate network with the same generator. The caller keeps the generators,
-    and saves their states in checkpoints. Raises ValueError for another number of generators.
+    and saves their states in checkpoints. Raises ValueError for any other number of generators.
     """
     for name, part in module.named_modules():
         if isinstance(part, Random):

@@ -65,7 +65,7 @@ class SwiGLU(Activation):
         return max(1, round(2 * width / 3))
 
     def inputs(self, x: Tensor) -> Tensor:
-        """Return the gates x with the value 1: swish, which has the gain of the gated product, because E[value²] = 1."""
+        """Return gates x with the value 1: swish. Its gain is that of the gated product, because E[value²] = 1."""
         return torch.stack([x, torch.ones_like(x)], -1)
 
     def forward(self, x: Tensor) -> Tensor:
