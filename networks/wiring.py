@@ -175,7 +175,7 @@ class Paths:
         return Wiring((incoming,), tuple(outgoing), tuple(norms))
 
     def check_private(self, *layers: str) -> None:
-        """Raise Shared if a layer is tied to another or used more than once, or if its parameters are used elsewhere."""
+        """Raise Shared if a layer is tied to another or used twice, or if its parameters are used elsewhere."""
         for name in layers:
             own = dict(self.modules[name].named_parameters(recurse=False))
             why = ""

@@ -69,7 +69,7 @@ class Options:
     search: Literal["random", "tpe"] | None = None
     """How to tune arms in studies with an entry search: at random, or by Optuna's TPE (extra search)."""
     scale: Literal["small", "paper"] = "paper"
-    """paper: the studies as written in the file. small: with the changes of their entry small."""
+    """paper: the studies as written in the file. small: with the changes in their entry `small`."""
     setting: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE …")] = ()
     """Settings for all studies in addition to those in the file, such as data=DIR."""
     retry_failed: bool = False
