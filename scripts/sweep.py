@@ -63,7 +63,7 @@ class Options:
     per_gpu: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
     """Number of runs at a time on each GPU of this machine, or in each Slurm job or Ray task (there None means 1)."""
     given: Annotated[tuple[str, ...], tyro.conf.arg(name="with", metavar="NAME=VALUE …")] = ()
-    """Resources of a worker: parameters of submitit's executor, or of Ray's tasks, with the address of the cluster."""
+    """Options of the workers: parameters of submitit's executor, or Ray's task resources and cluster address."""
     dry_run: bool = False
     """Print the runs and their estimated time, which takes a minute to measure. Nothing is kept."""
     search: Literal["random", "tpe"] | None = None
