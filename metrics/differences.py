@@ -122,8 +122,8 @@ def seeds_needed(mean: float, sd: float, power: float = 0.8, level: float = 0.05
     The power is the probability that the test at this level finds a difference with this mean and standard deviation,
     in its direction (noncentral t distribution).
 
-    mean, sd: of the differences, in one unit, sd ≥ 0 and unbiased. If they are estimated from three seeds, the result is
-    only an order of magnitude. Raises ValueError for numbers out of range.
+    mean, sd: of the differences, in one unit, sd ≥ 0 and unbiased. If they are estimated from three seeds, the result
+    is only an order of magnitude. Raises ValueError for numbers out of range.
     """
     from scipy.stats import nct, t
 
