@@ -29,7 +29,7 @@ class AgentSettings(RunSettings):
     shift: Annotated[str | None, tyro.conf.arg(metavar="SHIFTS")] = None
     """Shifts between tasks, such as "offset(scale=2)" or "friction + negate_reward" (see `supple list shifts`)."""
     fresh: bool = False
-    """Begin every task with a fresh agent, to measure how well the task can be learned without a past."""
+    """Begin every task with a fresh agent, to measure how well it can be learned without earlier training."""
     num_envs: int = 8
     """Number of parallel copies of the environment."""
     env_workers: int = 0

@@ -64,7 +64,7 @@ class RunSettings:
     eval_every: int = 0
     """Updates between evaluations within a task; 0: only at its start and end. Lower it for finer curves."""
     curvature: Annotated[bool, tyro.conf.arg(aliases=["--measure-curvature"])] = False
-    """Also measure the largest eigenvalue of the loss's Hessian. Each time takes as long as some hundred updates."""
+    """Also measure the largest eigenvalue of the loss's Hessian. It takes as long as several hundred updates."""
     trainability_every: int = 0
     """Updates between measurements of trainability; 0: never. Each takes as long as about 400 updates."""
     keep_best: Annotated[bool, tyro.conf.arg(aliases=["--best"])] = False

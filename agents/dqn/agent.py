@@ -301,7 +301,7 @@ class DQN:
 
 
 class Greedy:
-    """The ε-greedy policy for evaluations, with its own generator. A context with the network in evaluation mode."""
+    """The ε-greedy policy for evaluations, with its own generator. A with statement sets evaluation mode."""
 
     def __init__(self, agent: DQN) -> None:
         self.agent, self.epsilon = agent, agent.settings.eval_epsilon

@@ -68,7 +68,7 @@ class DQNSettings(AgentSettings):
     widths: tuple[int, ...] = (256, 256)
     """For vectors: widths of the hidden layers."""
     activation: str = "relu"
-    """Activation of the network, with optional parameters: leaky_relu(slope=0.1)."""
+    """Activation of the network, with optional parameters: leaky_relu(negative_slope=0.1)."""
     normalization: Annotated[Literal["none", "layer", "spectral"], tyro.conf.arg(metavar="none|layer|spectral")] = (
         "none"
     )

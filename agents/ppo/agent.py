@@ -369,7 +369,7 @@ def unrolled(minibatches: int, most: int) -> int:
 
 
 class Greedy:
-    """The most likely action, with frozen observation statistics. A context in which modules are in evaluation mode."""
+    """The most likely action, with frozen observation statistics. In a with statement, it is in evaluation mode."""
 
     def __init__(self, agent: PPO, env: str) -> None:
         self.agent, self.key = agent, agent._key(env)

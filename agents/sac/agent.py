@@ -291,7 +291,7 @@ class SAC:
 
 
 class Mean:
-    """The policy for evaluations: the mean action. A context with the actor in evaluation mode."""
+    """The policy for evaluations: the mean action. In a with statement, the actor is in evaluation mode."""
 
     def __init__(self, agent: SAC) -> None:
         self.agent = agent
