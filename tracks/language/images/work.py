@@ -110,5 +110,5 @@ class ClipWork(SupervisedWork):
 def build(settings: ClipSettings) -> ClipWork:
     """Return all that a run trains. Raises UsageError for what cannot work, in one line."""
     settings.check()
-    torch.set_num_threads(settings.threads)
+    torch.set_num_threads(settings.torch_threads)
     return ClipWork(settings)
