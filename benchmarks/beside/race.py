@@ -132,9 +132,8 @@ def table(found: Mapping[str, Any]) -> str:
             ratios = [ours / theirs for ours, theirs in zip(rates[OURS], values, strict=True)]
             times = "" if side == OURS else spread(ratios, 2)
             asked = f"{race.bars[side]:.2g}" if side in race.bars else ""
-            lines.append(
-                f"| {side} | {spread(values, 0 if median(values) >= 100 else 1)} | {best(entry['rates'][side])} | {times} | {asked} |"
-            )
+            rate = spread(values, 0 if median(values) >= 100 else 1)
+            lines.append(f"| {side} | {rate} | {best(entry['rates'][side])} | {times} | {asked} |")
     return "\n".join(lines) + "\n"
 
 
