@@ -288,6 +288,7 @@ def figure(kind: str, axes: list[str], found: dict[Point, Parts]) -> None:
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import LogLocator, StrMethodFormatter
 
     drawn, panels = plt.subplots(1, len(axes), figsize=(3.2 * len(axes), 3), sharey=True, squeeze=False)
     for panel, axis in zip(panels[0], axes, strict=True):
@@ -298,6 +299,8 @@ def figure(kind: str, axes: list[str], found: dict[Point, Parts]) -> None:
         panel.plot(x, [parts["floor"] for _, parts in there], "s--", color="grey", label="floor")
         panel.set(xscale="log", yscale="log", xlabel=axis)
         panel.set_xticks(x, [str(value) for value in x])
+        panel.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        panel.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
         panel.minorticks_off()
     panels[0][0].set_ylabel(f"µs of one {UNITS[kind]}")
     panels[0][0].legend(frameon=False)

@@ -12,9 +12,9 @@ from supple.experiments.runs import create, train
 def test_sac_swings_up_the_pendulum(tmp_path: Path) -> None:
     """Random torques return −1200 or so, and nothing above −200 is reached without swinging up and staying there."""
     settings = SACSettings(
-        env="Pendulum-v1", steps=8_000, action_repeat=1, replay_ratio=1.0, batch_size=128, replay_size=8_000,
+        env="Pendulum-v1", steps=6_000, action_repeat=1, replay_ratio=1.0, batch_size=128, replay_size=8_000,
         learning_starts=500, actor_width=32, critic_width=32, critic_blocks=1, learning_rate=1e-3, temperature=0.1,
-        eval_episodes=20, measure_every=8_000, checkpoint_every=8_000, device="cpu", compile="off",
+        eval_episodes=20, measure_every=6_000, checkpoint_every=6_000, device="cpu", compile="off",
     )  # fmt: skip
     create(tmp_path / "run", "sac", settings, "")
     train(tmp_path / "run", lambda step: None, print)
