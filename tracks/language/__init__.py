@@ -1,4 +1,4 @@
-"""Language models that keep learning: warm starts, scale-invariant balancing, adapters for sequences of tasks."""
+"""Language models: warm starts, scale-invariant balancing, and adapters for sequences of tasks."""
 
 from typing import TYPE_CHECKING
 
@@ -7,7 +7,7 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> object:
-        """Import the adapters once they are asked for: they need PyTorch, while presets and help lines do not."""
+        """Import the adapters at their first use. They need PyTorch, which presets and help lines do without."""
         if name in __all__:
             from . import adapters
 

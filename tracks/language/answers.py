@@ -1,4 +1,4 @@
-"""How well a language model answers: what it writes, and what it finds likely."""
+"""Answers of language models: their generation, their likelihood, and their scores."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,9 +15,9 @@ __all__ = ["answer_loss", "answer_nll", "choose", "generate", "score", "task_sco
 
 
 def answer_nll(model: nn.Module, tokens: Tensor, labels: Tensor) -> Tensor:
-    """Return the summed negative log-likelihood in nats of each row's answer, (B,), differentiable.
+    """Return the summed negative log-likelihood of each row's answer in nats, (B,), differentiable.
 
-    tokens, labels: of `collate`, (B, T). The head sees only the positions at which some row has an answer, which
+    tokens, labels: of `collate`, (B, T). The head is applied only at positions at which some row has an answer, which
     saves most of its work and memory."""
     targets = labels[:, 1:]
     columns = (targets != IGNORED).any(0).nonzero().squeeze(1)
@@ -29,8 +29,7 @@ def answer_nll(model: nn.Module, tokens: Tensor, labels: Tensor) -> Tensor:
 
 @torch.no_grad()
 def answer_loss(model: nn.Module, encoded: Sequence[Encoded], pad: int, batch_size: int = 8) -> float:
-    """Return the mean negative log-likelihood per answer token, in nats, over all examples;
-    the model is in evaluation mode."""
+    """Return the mean negative log-likelihood per answer token over all examples, in nats, in evaluation mode."""
     device = next(model.parameters()).device
     ordered = sorted(encoded, key=lambda each: len(each.ids))
     total, tokens = 0.0, sum(len(each.answer) for each in ordered)
@@ -48,10 +47,10 @@ def generate(
     batch_size: int = 8,
     max_length: int | None = None,
 ) -> list[str]:
-    """Return what the model writes in answer to each prompt: greedily, with a cache, padded on the left.
+    """Return the model's answers to the prompts, decoded greedily, with a cache and left padding, in evaluation mode.
 
-    prompts: what the user says (the chat template is added), or examples with a system turn as well. max_length: the
-    most tokens of a prompt; of a longer one the end is kept. The model is in evaluation mode."""
+    prompts: texts, to which the chat template is added, or examples, which may have a system turn. max_length: most
+    tokens of a prompt. Of a longer prompt the end is used."""
     examples = [Example(prompt, "") if isinstance(prompt, str) else prompt for prompt in prompts]
     ids = [prompt_ids(tokenizer, example) for example in examples]
     ids = [each[-max_length:] for each in ids] if max_length else ids
@@ -95,11 +94,11 @@ def _greedy(model: nn.Module, prompts: Sequence[Sequence[int]], count: int, stop
 def choose(
     model: nn.Module, tokenizer: Any, examples: Sequence[Example], batch_size: int = 8, max_length: int | None = None
 ) -> list[str]:
-    """Return the choice of each multiple-choice question that the model finds likeliest right after the prompt.
+    """Return the choice of each multiple-choice question that is most likely after its prompt.
 
-    It costs one forward pass of a question (and one more for each choice beyond a token): cheaper than a generated
-    answer, and without the noise of reading the letter out of one. A choice of several tokens has the sum of their
-    log-likelihoods; the end of the turn does not count."""
+    This costs one forward pass per question, and one more for each choice of several tokens. It is cheaper than
+    generation, and avoids the noise of finding the letter in a generated text. The score of a choice of several tokens
+    is the sum of their log-likelihoods, without the end of the turn."""
     rows: list[Encoded] = []
     wanted: list[tuple[int, list[str], list[int]]] = []  # per row: question, choices, their first tokens if one each
     for i, example in enumerate(examples):
@@ -125,7 +124,10 @@ def choose(
 
 
 def _likelihoods(model: nn.Module, rows: Sequence[Encoded], options: Sequence[Sequence[int]]) -> list[list[float]]:
-    """Log-likelihoods of the options of each row, single tokens in its answer's place; of its answer if it has none."""
+    """Return log-likelihoods of each row's options, which are single tokens in the place of its answer.
+
+    A row without options gets that of its answer.
+    """
     tokens, labels, _ = (part.to(next(model.parameters()).device) for part in collate(rows, 0))
     targets = labels[:, 1:]
     columns = (targets != IGNORED).any(0).nonzero().squeeze(1)
@@ -145,10 +147,9 @@ def task_score(
     model: nn.Module, tokenizer: Any, task: TaskData, *, max_new_tokens: int, batch_size: int = 8,
     max_length: int | None = None, examples: int | None = None,
 ) -> float:  # fmt: skip
-    """Return the mean score of a task's test examples (the first so many of them), in [0, 1].
+    """Return the mean score of a task's test examples, or of the first `count` of them, in [0, 1].
 
-    Questions with choices are answered by likelihood (`choose`), others by greedy generation. The model is in
-    evaluation mode."""
+    Questions with choices are answered by likelihood (`choose`), others by greedy generation, in evaluation mode."""
     tested = task.test[:examples]
     closed = [example for example in tested if example.choices]
     open_ = [example for example in tested if not example.choices]

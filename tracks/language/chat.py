@@ -1,4 +1,4 @@
-"""From examples to tokens: the model's chat template, and labels on the answer alone."""
+"""Examples as tokens: the model's chat template, with labels on the answer only."""
 
 import warnings
 from collections.abc import Sequence
@@ -20,8 +20,10 @@ _plain: set[str] = set()  # models without a template of which that was said
 
 @dataclass(frozen=True)
 class Encoded:
-    """One example as tokens. ids: the prompt's, then the answer's with the end of its turn. prompt: how many are the
-    prompt's. cut: how many were left out because there were too many."""
+    """One example as tokens.
+
+    ids: the tokens of the prompt, of the answer and of the end of its turn. prompt: the number of prompt tokens. cut:
+    the number of tokens left out because of the maximum length."""
 
     ids: list[int]
     prompt: int
@@ -33,12 +35,12 @@ class Encoded:
 
 
 def encode(tokenizer: Any, examples: Sequence[Example], max_length: int) -> list[Encoded]:
-    """Return prompt and answer of each example as tokens, at most max_length in all.
+    """Return the prompt and the answer of each example as tokens, at most max_length in all.
 
-    The prompt is what the model is given when it is to answer: the chat template with its generation prompt. Prompt
-    and answer are made tokens separately, so that the border is exact and training sees what generation will see. One
-    that is too long loses the beginning of its prompt, where question and generation prompt stand at the end; an
-    answer that is too long by itself loses its end, and leaves space for one token of the prompt.
+    The prompt is the chat template with its generation prompt. Prompt and answer are tokenized separately, so that the
+    border is exact, and training sees the same tokens as generation. If an example is too long, the beginning of its
+    prompt is cut, because the question and the generation prompt are at its end. If the answer alone is too long, its
+    end is cut, with space for one token of the prompt.
     """
     end = end_of_turn(tokenizer)
     found = []
@@ -53,9 +55,9 @@ def encode(tokenizer: Any, examples: Sequence[Example], max_length: int) -> list
 
 
 def collate(encoded: Sequence[Encoded], pad: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Return (tokens (B, T) int64, labels (B, T) with −100 on prompt and padding, mask (B, T) of what is no padding).
+    """Return tokens (B, T) int64, labels (B, T) with −100 on prompt and padding, and the mask (B, T) of non-padding.
 
-    Padding is on the right, where causal attention keeps it from being seen: the mask is not needed for the loss.
+    Padding is on the right, where causal attention does not see it, so the loss does not need the mask.
     """
     width = max(len(each.ids) for each in encoded)
     tokens = torch.full((len(encoded), width), pad, dtype=torch.int64)
@@ -70,10 +72,10 @@ def collate(encoded: Sequence[Encoded], pad: int) -> tuple[Tensor, Tensor, Tenso
 
 
 def prompt_ids(tokenizer: Any, example: Example) -> list[int]:
-    """Return what the model is given before it answers.
+    """Return the tokens that the model sees before it answers.
 
-    A model without a chat template gets "Question: …\\nAnswer:" instead, which is said once in a warning. One whose
-    template knows no system turn (Gemma) gets its text before the question.
+    A model without a chat template gets "Question: …\nAnswer:" instead, with one warning. If the template has no system
+    turn (Gemma), the system text comes before the question.
     """
     if not tokenizer.chat_template:
         _warn(tokenizer)
@@ -89,8 +91,10 @@ def answer_ids(tokenizer: Any, text: str) -> list[int]:
 
 
 def end_of_turn(tokenizer: Any) -> list[int]:
-    """Return the token that ends an answer, as a list: the first special token that the template puts after it, else
-    the end-of-sequence token; [] for a tokenizer that has neither."""
+    """Return the token that ends an answer, as a list.
+
+    This is the first special token after the answer in the template, or else the end-of-sequence token. The list is
+    empty if the tokenizer has neither."""
     if tokenizer.chat_template:
         turns = [{"role": "user", "content": "question"}, {"role": "assistant", "content": MARK}]
         text = tokenizer.apply_chat_template(turns, **TEMPLATE_SETTINGS)
@@ -121,7 +125,7 @@ def _plain_ids(tokenizer: Any, text: str) -> list[int]:
 
 
 def _with_start(tokenizer: Any, text: str) -> list[int]:
-    """With the token that begins a sequence, where this tokenizer puts one."""
+    """Return the tokens with the token that begins a sequence, if this tokenizer has one."""
     start = [tokenizer.bos_token_id]
     return (start if tokenizer("").input_ids[:1] == start else []) + _plain_ids(tokenizer, text)
 

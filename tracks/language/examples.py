@@ -1,4 +1,4 @@
-"""Questions and answers from files and generators: what language models are fine-tuned on and examined in."""
+"""Questions and answers from files and generators, for fine-tuning and testing language models."""
 
 import hashlib
 import importlib
@@ -26,8 +26,10 @@ TRACE_SCORES = {"meetingbank": "rouge_l", "20minuten": "sari", "py150": "similar
 
 @dataclass(frozen=True)
 class Example:
-    """One question. choices: the answers that it allows, `answer` among them; () for a free answer.
-    system: what the system turn says, if there is one."""
+    """One question with its answer.
+
+    choices: the possible answers, `answer` among them; () for a free answer. system: the text of the system turn, if
+    any."""
 
     prompt: str
     answer: str
@@ -37,9 +39,10 @@ class Example:
 
 @dataclass(frozen=True)
 class TaskData:
-    """The examples that are learned and those that are examined. score: accuracy, rouge_l, sari or similarity (see
-    `answers.score`).
-    source: where the examples come from and how they were divided, in words."""
+    """The training and test examples of a task.
+
+    score: accuracy, rouge_l, sari or similarity (see `answers.score`). source: where the examples come from and how
+    they were divided, in words."""
 
     name: str
     train: tuple[Example, ...]
@@ -49,7 +52,7 @@ class TaskData:
 
     @property
     def described(self) -> str:
-        """The source, and a fingerprint of all examples, by which other data are noticed."""
+        """The source, with a fingerprint of all examples by which other data are detected."""
         text = json.dumps([[asdict(example) for example in part] for part in (self.train, self.test)])
         return f"{self.source} (SHA-256 {hashlib.sha256(text.encode()).hexdigest()[:16]})"
 
@@ -57,18 +60,18 @@ class TaskData:
 def load_task(text: str, seed: int, train: int | None = None, test: int | None = None) -> TaskData:
     """Return the examples that a text names.
 
-    text: a file of examples (see `read_examples`), whose name may say train or test, with the other beside it; a
-        folder with such a pair, or with several files; `reasoning-gym:NAME`, a seeded generator; `mcq:` before a file
-        or folder takes its multiple-choice questions only.
-    seed: draws the training examples: which of a file's if there are more than `train`, or what is generated. The
+    text: a file of examples (see `read_examples`), with the other split beside it if its name has train or test; a
+        folder with such a pair, or with several files; or `reasoning-gym:NAME`, a seeded generator. `mcq:` before a
+        file or folder selects its multiple-choice questions.
+    seed: draws the training examples: a subset of a file's if there are more than `train`, or the generated ones. The
         test examples are the same for every seed.
-    train, test: how many at most; None: all (of a generator 1000 and 200).
+    train, test: most examples of each; None: all (of a generator 1000 and 200).
 
-    What comes without a test set is shuffled, the same for every seed, and the last 20 % of each file are its test
-    set. No training question is also a test question there, nor among generated ones, so there may be fewer than asked
-    for.
+    Without a test set, the examples of each file are shuffled, in the same way for every seed, and the last 20 % are
+    the test set. Training questions that are also test questions are left out there, as they are among generated ones,
+    so there may be fewer than asked for.
 
-    Raises UsageError for what is not there, without examples, or broken (naming file and line).
+    Raises UsageError if a file is missing, has no examples, or is damaged. The message names the file and the line.
     """
     if text.startswith(GENERATED):
         return _generated(text, seed, train, test)
@@ -92,12 +95,14 @@ def load_task(text: str, seed: int, train: int | None = None, test: int | None =
 
 
 def read_examples(path: Path | str) -> tuple[Example, ...]:
-    """Return the examples of a JSON Lines file, or of a JSON list.
+    """Return the examples of a JSON Lines file or of a JSON list.
 
     Each is an object with prompt (or question) and answer, and optionally choices (a list of answers) and system; or a
-    line of SciKnowEval: prompt.default, question, choices.text, choices.label and answerKey, whose answer is a letter.
+    line of SciKnowEval with prompt.default, question, choices.text, choices.label and answerKey, whose answer is a
+    letter.
 
-    Raises UsageError naming the file and the line (of a list the item) and what is missing there."""
+    Raises UsageError if an entry is missing or invalid. The message names the file and the line, or the item
+    of a list."""
     path = Path(path).expanduser()
     return tuple(_example(record, where) for record, where in _records(path))
 
@@ -106,7 +111,7 @@ def read_examples(path: Path | str) -> tuple[Example, ...]:
 
 
 def _records(path: Path) -> Iterator[tuple[Any, str]]:
-    """(object, where it stands) of each example of a file."""
+    """Yield (object, its place) for each example of a file."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
@@ -145,8 +150,10 @@ def _example(record: Any, where: str) -> Example:
 
 
 def _of_sciknoweval(record: dict[str, Any], where: str) -> Example:
-    """Feng et al. 2024. A multiple-choice question is followed by its options, a letter and a bracket before each;
-    the answer is the letter. Other questions have the answer in `answer`."""
+    """Return a line of SciKnowEval (Feng et al. 2024) as an example.
+
+    The options of a multiple-choice question follow it, each with a letter and a bracket, and its answer is the letter.
+    Other questions have their answer in `answer`."""
     instruction = record.get("prompt")
     lead = _text(instruction, f"{where}, prompt", "default") if isinstance(instruction, dict) else (instruction or "")
     prompt = f"{lead}\n\n{_text(record, where, 'question')}".strip()
@@ -166,7 +173,7 @@ def _of_sciknoweval(record: dict[str, Any], where: str) -> Example:
 
 
 def _text(record: dict[str, Any], where: str, *names: str) -> str:
-    """The first of these fields that there is."""
+    """Return the first of these fields that exists."""
     name = next((name for name in names if name in record), None)
     if name is None:
         raise UsageError(f"{where}: no {' or '.join(repr(n) for n in names)}")
@@ -179,13 +186,13 @@ def _text(record: dict[str, Any], where: str, *names: str) -> str:
 
 
 def _check_texts(values: Any, where: str, name: str) -> None:
-    """A blank choice would always be the likeliest."""
+    """Raise UsageError unless all items are texts that are not blank. A blank choice would be the most likely."""
     if not isinstance(values, (list, tuple)) or not all(isinstance(value, str) and value.strip() for value in values):
         raise UsageError(f"{where}: {name} must be a list of texts, none of them blank")
 
 
 def _parts(path: Path, keep: Callable[[Example], bool]) -> tuple[list[list[Example]], str]:
-    """([train, test], how they were divided)."""
+    """Return [train, test], and a description of how they were divided."""
 
     def read(files: Sequence[Path]) -> list[Example]:
         return [example for file in files for example in read_examples(file) if keep(example)]
@@ -211,8 +218,9 @@ def _parts(path: Path, keep: Callable[[Example], bool]) -> tuple[list[list[Examp
 
 
 def _pair(path: Path) -> tuple[Path, Path] | None:
-    """The files of a given division: train.json and test.json, or NAME_train.jsonl and NAME_test.jsonl, and the like.
-    Of a file, its partner lies beside it; without one it is no pair."""
+    """Return the files of a given division: train.json and test.json, NAME_train.jsonl and NAME_test.jsonl, and so on.
+
+    The partner of a file is in the same folder. A file without a partner is no pair."""
     if path.is_file():
         for here, there in (SPLITS, SPLITS[::-1]):
             if path.stem.lower().endswith(here):
@@ -233,7 +241,7 @@ def _task_name(path: Path) -> str:
 
 
 def _some(examples: Sequence[Example], count: int | None, seed: int) -> tuple[Example, ...]:
-    """Return so many of the examples at most, drawn; None: all of them, in a drawn order."""
+    """Return at most `count` of the examples, drawn at random, or all of them in random order if None."""
     if count is not None and count >= len(examples):
         count = None
     order = torch.randperm(len(examples), generator=torch.Generator().manual_seed(seed)).tolist()
@@ -244,8 +252,9 @@ def _some(examples: Sequence[Example], count: int | None, seed: int) -> tuple[Ex
 
 
 def _generated(text: str, seed: int, train: int | None, test: int | None) -> TaskData:
-    """A data set of reasoning-gym (Stojanovski et al. 2025) with its default difficulty. Only the answer that it gives
-    counts, also where it would take others."""
+    """Return a data set of reasoning-gym (Stojanovski et al. 2025) with its default difficulty.
+
+    Only the answer that it gives is correct here, even if its own check would accept others."""
     if importlib.util.find_spec("reasoning_gym") is None:
         raise RunError(f"{text} needs reasoning-gym: pip install 'supple[language]'")
     gym: Any = importlib.import_module("reasoning_gym")

@@ -1,12 +1,12 @@
-"""GPT in nanoGPT's 124M configuration, its optimizer, and what interventions and metrics see of it.
+"""GPT in nanoGPT's 124M configuration, its optimizer, and its learner for interventions and metrics.
 
     tokens (B, T) → wte + wpe → layers × Block → ln_f → lm_head → logits (B, T, V)
 
     Block:  x ← x + attn(ln_1(x));  x ← x + mlp(ln_2(x))
 
-Radford et al. 2019 (GPT-2) with nanoGPT's choices (Karpathy 2023), which FIRE's experiments took over (E.2): no biases,
-no dropout, a vocabulary of 50,257 padded to 50,304. Names are GPT-2's, its weights fit after transposition. `lm_head`
-and `wte` are one tensor, which `named_parameters` calls wte.weight.
+This is GPT-2 (Radford et al. 2019) with nanoGPT's choices (Karpathy 2023), which FIRE's experiments adopted (E.2): no
+biases, no dropout, and a vocabulary of 50,257 padded to 50,304. Parameters have GPT-2's names, and its weights fit
+after transposition. `lm_head` and `wte` are one tensor, which `named_parameters` calls wte.weight.
 """
 
 import math
@@ -35,7 +35,7 @@ PARTS = {
 
 @dataclass(frozen=True)
 class GPTConfig:
-    """Sizes, by default those of nanoGPT's GPT-2 (124M). Raises ValueError for sizes that do not fit."""
+    """The sizes of a GPT, by default those of nanoGPT's GPT-2 (124M). Raises ValueError if they do not fit."""
 
     vocab_size: int = 50304
     block_size: int = 1024
@@ -57,7 +57,7 @@ class GPTConfig:
 
 
 class Attention(nn.Module):
-    """Causal multi-head self-attention with query, key and value in one layer: (B, T, width) → the same."""
+    """Causal multi-head self-attention, with query, key and value in one layer: (B, T, width) → the same shape."""
 
     def __init__(self, config: GPTConfig) -> None:
         super().__init__()
@@ -77,7 +77,7 @@ class Attention(nn.Module):
 
 
 class MLP(nn.Module):
-    """(B, T, width) → 4 · width units → the same."""
+    """Two linear layers with 4 · width units between them: (B, T, width) → the same shape."""
 
     def __init__(self, config: GPTConfig, units: Units) -> None:
         super().__init__()
@@ -105,10 +105,10 @@ class Block(nn.Module):
 
 
 class GPT(nn.Module):
-    """A causal language model: tokens (B, T) int64, T ≤ block_size → logits (B, T, vocab_size).
+    """A causal language model: tokens (B, T) int64 with T ≤ block_size → logits (B, T, vocab_size).
 
-    All weights are drawn from `generator` (on the CPU): N(0, 0.02²), those of both c_proj of a block
-    N(0, 0.02²/(2·layers)); biases 0. Torch's global generator is left as it was.
+    All weights are drawn from `generator`, on the CPU: from N(0, 0.02²), and those of both c_proj of a block from N(0,
+    0.02²/(2·layers)). Biases are 0. PyTorch's global generator is not used.
     """
 
     def __init__(self, config: GPTConfig, generator: torch.Generator) -> None:
@@ -135,7 +135,7 @@ class GPT(nn.Module):
         return self.lm_head(self.ln_f(x))
 
     def loss(self, tokens: Tensor, targets: Tensor) -> Tensor:
-        """Return the mean cross-entropy in nats over the targets (B, T) that are not −100; NaN where all are."""
+        """Return the mean cross-entropy in nats over the targets (B, T) that are not −100, or NaN if all are."""
         return F.cross_entropy(self(tokens).flatten(0, 1), targets.flatten(), ignore_index=IGNORED)
 
     def losses(self, tokens: Tensor, targets: Tensor) -> Tensor:
@@ -146,17 +146,19 @@ class GPT(nn.Module):
         return flat.view(targets.shape).sum(1) / (targets != IGNORED).sum(1)
 
     def flops_per_token(self, length: int | None = None) -> int:
-        """Return floating-point operations of training on one token, forward and backward: 6N + 12·L·H·Q·T (Chowdhery
-        et al. 2022, Appendix B; what nanoGPT's MFU counts). H·Q is the width; N is all parameters without the
-        positions: the tied embedding counts once, for the head (its lookup costs nothing). Causality, which would halve
-        the second term, is not taken off. length: T, by default the block size."""
+        """Return the floating-point operations per training token, forward and backward: 6N + 12·L·H·Q·T.
+
+        Source: Chowdhery et al. 2022, Appendix B, as in nanoGPT's MFU. H·Q is the width. N counts all parameters except
+        the positions; the tied embedding counts once, for the head, because its lookup costs nothing. Causality, which
+        would halve the second term, is not taken into account. length: T, by default the block size."""
         c = self.config
         parameters = sum(p.numel() for p in self.parameters()) - self.wpe.weight.numel()
         return 6 * parameters + 12 * c.layers * c.width * (length or c.block_size)
 
     def scale_symmetries(self) -> list[ScalePair]:
-        """Return the pairs of `sib`: the value rows of c_attn with the columns of c_proj, channel by channel. Its MLP
-        has no gate, and GELU(αx) is not αGELU(x): there is no pair."""
+        """Return the pairs of `sib`: the value rows of c_attn with the columns of c_proj, channel by channel.
+
+        The MLP has no gate, and GELU(αx) is not αGELU(x), so it has no pair."""
         c, pairs = self.config, []
         for i, block in enumerate(self.h):
             assert isinstance(block, Block)
@@ -176,8 +178,9 @@ class GPT(nn.Module):
 
 
 def optimizer_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
-    """Return AdamW's groups as in nanoGPT: weight decay on tensors with two dimensions or more (matrices, embeddings),
-    none on biases and normalisation."""
+    """Return AdamW's parameter groups as in nanoGPT.
+
+    Tensors of two dimensions or more (matrices, embeddings) have weight decay; biases and normalisations have none."""
     parameters = [p for p in model.parameters() if p.requires_grad]
     groups = [
         {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": weight_decay},
@@ -189,7 +192,7 @@ def optimizer_groups(model: nn.Module, weight_decay: float) -> list[dict[str, An
 def adamw(
     model: nn.Module, learning_rate: float, weight_decay: float = 0.1, betas: tuple[float, float] = (0.9, 0.95)
 ) -> torch.optim.AdamW:
-    """Return nanoGPT's optimizer, fused. The groups remember the rate as `initial_lr`, which schedules scale."""
+    """Return nanoGPT's optimizer, fused. Its groups store the learning rate as `initial_lr`, which schedules scale."""
     optimizer = torch.optim.AdamW(optimizer_groups(model, weight_decay), lr=learning_rate, betas=betas, fused=True)
     for group in optimizer.param_groups:
         group["initial_lr"] = learning_rate
@@ -197,10 +200,11 @@ def adamw(
 
 
 def gpt_layers(model: GPT) -> tuple[Layer, ...]:
-    """Return a GPT's Linear layers in forward order, by part: `qkv` (three matrices in one), `attn_proj`, `fc` and
-    `mlp_proj` of each block, all hidden; then the head, which is the embedding as well. No layer is an encoder alone.
-    The positions and the normalisations are no layers, so `fire` leaves them; `snp` and `reset` of everything take them
-    too."""
+    """Return the layers of a GPT in forward order.
+
+    They are `qkv` (three matrices in one), `attn_proj`, `fc` and `mlp_proj` of each block, all hidden, and the head,
+    which is also the embedding. No layer is only an encoder. Positions and normalisations are no layers: `fire` leaves
+    them alone, while `snp` and `reset` with the scope "all" include them."""
     layers = [
         Layer(name := f"h.{i}.{path}", model.get_submodule(name), "hidden", i * len(PARTS) + j, part, split)
         for i in range(len(model.h))
@@ -220,10 +224,10 @@ def gpt_learner(
     activation_draws: Sequence[torch.Generator] | None = None,
     name: str = "model",
 ) -> Learner:
-    """Return what interventions and metrics see of a GPT; call it before the first update. Arguments as in `Learner`.
+    """Return the learner of a GPT for interventions and metrics. Call it before the first update.
 
-    Units are the activations of the MLPs, private to c_fc and c_proj; features are what the head reads, ln_f's output.
-    A fresh draw (`redraw`) comes from the learner's generator.
+    Arguments are those of `Learner`. Units are the activations of the MLPs, between c_fc and c_proj. Features are the
+    outputs of ln_f, which the head reads. New draws (`redraw`) come from the learner's generator.
     """
     blocks = [f"h.{i}.mlp" for i in range(len(model.h))]
     return Learner(

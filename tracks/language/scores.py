@@ -1,4 +1,4 @@
-"""How good an answer is, beside the expected one: scores in [0, 1]."""
+"""Scores of an answer, compared with the expected answer, in [0, 1]."""
 
 import re
 from collections import Counter
@@ -13,14 +13,14 @@ ORDERS = 4  # of n-grams in SARI
 
 
 def score(name: str, given: str, expected: str, source: str = "") -> float:
-    """Return how good an answer is, in [0, 1].
+    """Return the score of an answer, in [0, 1].
 
-    accuracy: 1 or 0. Where the expected answer has a result after "####" (GSM8K), the last number of the given one is
-        compared with it; where it begins with a letter alone in its line (TRACE's ScienceQA gives reasons below),
-        the first letter; else both texts without case, spaces and final full stop.
-    rouge_l: F1 by the longest common subsequence of words (Lin 2004).
-    sari: of a simplified `source`, see `sari`.
-    similarity: the same F1 by characters, 2·LCS/(m + n): what TRACE takes from fuzzywuzzy as `ratio`, the Levenshtein
+    accuracy: 1 or 0. If the expected answer has a result after "####" (GSM8K), the last number of the given answer is
+        compared with it. If it begins with a letter alone in its line (TRACE's ScienceQA, before reasons), the first
+        letters are compared. Otherwise both texts are, without case, spaces and a final full stop.
+    rouge_l: F1 of the longest common subsequence of words (Lin 2004). sari: for simplifications of `source`, see
+    `sari`. similarity: the same F1 over characters, 2·LCS/(m + n). TRACE uses it as fuzzywuzzy's `ratio`, the
+    Levenshtein
         similarity in which a substitution costs 2.
     Raises ValueError for another name.
     """
@@ -36,9 +36,10 @@ def score(name: str, given: str, expected: str, source: str = "") -> float:
 
 
 def sari(source: str, given: str, expected: str) -> float:
-    """Return SARI (Xu et al. 2016) with one reference: the mean over n-grams of 1 to 4 words of the F1 of what was
-    added, the F1 of what was kept, and the precision of what was deleted. A part with nothing to do that did nothing is
-    1."""
+    """Return SARI (Xu et al. 2016) with one reference.
+
+    It is the mean over n-grams of 1 to 4 words of three numbers: the F1 of the additions, the F1 of what was kept, and
+    the precision of the deletions. A number is 1 if there was nothing to do and nothing was done."""
     source_words, given_words, expected_words = _words(source), _words(given), _words(expected)
     total = 0.0
     for n in range(1, ORDERS + 1):
@@ -53,7 +54,7 @@ def sari(source: str, given: str, expected: str) -> float:
 
 
 def _share(part: Counter[Any], whole: Counter[Any]) -> float:
-    """The mean over the n-grams of `whole` of the share of each that is in `part`; 1 where there are none."""
+    """Return the mean over the n-grams of `whole` of the share of each that is in `part`; 1 without n-grams."""
     return sum(part[gram] / count for gram, count in whole.items()) / len(whole) if whole else 1.0
 
 
@@ -80,7 +81,7 @@ def _right(given: str, expected: str) -> bool:
 
 
 def _numbers(text: str) -> list[float]:
-    """All of them; −$5 is −5."""
+    """Return all numbers of a text; −$5 is −5."""
     return [float(number.replace(",", "")) for number in NUMBER.findall(text.replace("$", "").replace("−", "-"))]
 
 
@@ -89,14 +90,16 @@ def _normal(text: str) -> str:
 
 
 def _overlap(first: Sequence[Hashable], second: Sequence[Hashable]) -> float:
-    """2·LCS/(m + n); 1 for two empty sequences."""
+    """Return 2·LCS/(m + n), or 1 for two empty sequences."""
     size = len(first) + len(second)
     return 2 * longest_common_subsequence(first, second) / size if size else 1.0
 
 
 def longest_common_subsequence(first: Sequence[Hashable], second: Sequence[Hashable]) -> int:
-    """Return the length of the longest common subsequence. A column of the usual table is one integer with a bit for
-    each row, as in Hyyrö (2004), since texts of some thousand characters take seconds otherwise."""
+    """Return the length of the longest common subsequence.
+
+    A column of the usual table is one integer with one bit per row, as in Hyyrö (2004), because the table would take
+    seconds for texts of several thousand characters."""
     places: dict[Hashable, int] = {}
     for i, item in enumerate(first):
         places[item] = places.get(item, 0) | 1 << i

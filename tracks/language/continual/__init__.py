@@ -1,1 +1,1 @@
-"""Continual learning: a list of tasks, one after the other, with adapters or without (the MoRAM paper)."""
+"""Continual learning on a sequence of tasks, with adapters or without (MoRAM, arXiv 2506.21035)."""

@@ -1,4 +1,4 @@
-"""Which atoms the tasks made use of: pruning after each task, and maps (MoRAM paper, A.10, Table 19, Figure 5)."""
+"""The use of atoms by tasks: pruning after each task, and maps (MoRAM, A.10, Table 19, Figure 5)."""
 
 import json
 from collections import Counter
@@ -19,11 +19,11 @@ MAPS = "activation_maps.safetensors"
 
 
 class Masses:
-    """The activation mass of every atom over all tasks so far, of which each task's end keeps the share `keep`.
+    """The activation mass of every atom over all tasks so far. At the end of each task, the share `keep` of it is kept.
 
-    The paper collects it during training; here it is the mass of one pass over the task's training data right after
-    it, with the mixture as training has it (no δ), which says the same of the atoms as they are in the end. What
-    earlier tasks put on an atom stays counted: their data are not needed again.
+    The paper accumulates the mass during training. Here it is the mass of one pass over the task's training data after
+    training, with the mixture of training (no δ), which reflects the final atoms. The mass from earlier tasks is kept,
+    so their data are not needed again.
     """
 
     def __init__(self, model: nn.Module, keep: float) -> None:
@@ -31,8 +31,9 @@ class Masses:
         self.total: dict[str, Tensor] = {}  # by layer, (atoms,) float64
 
     def prune(self, run: Callable[[], object]) -> float:
-        """Count what `run`, forward passes on the last task's data, adds, and drop what carries next to nothing.
-        Returns the share of the atoms that was dropped."""
+        """Add the masses of the forward passes in `run` on the last task's data, and remove atoms with next to none.
+
+        Return the share of atoms removed."""
         mode = self.model.training
         self.model.train()
         with torch.no_grad(), activation_mass(self.model) as mass:
@@ -57,7 +58,7 @@ class Masses:
 
 
 def left(mass: Tensor, pruned: Pruned) -> Tensor:
-    """Return the mass (atoms,) of those atoms that pruning by it kept: of each task the heaviest."""
+    """Return the mass of the atoms that pruning by it kept, (atoms,): the heaviest of each task."""
     parts = mass.split(pruned.before)
     kept = [
         part.sort(descending=True, stable=True).indices[:count].sort().values
@@ -67,9 +68,10 @@ def left(mass: Tensor, pruned: Pruned) -> Tensor:
 
 
 def write_maps(folder: Path, model: nn.Module, names: Sequence[str], passes: Iterable[Iterable[Sequence[Any]]]) -> None:
-    """Write, for each layer, how much each task's tokens use each atom, (tasks, atoms): the mean mixture weight, with
-    the tasks' names and the atoms that each task added to each layer in the file's metadata. passes: the arguments of
-    each task's forward passes, without padding."""
+    """Write, for each layer, the mean mixture weight of each atom over the tokens of each task, (tasks, atoms).
+
+    The file's metadata contain the names of the tasks, and the number of atoms that each task added to each layer.
+    passes: the arguments of each task's forward passes, without padding."""
     rows: dict[str, list[Tensor]] = {}
     for of_task in passes:
         sums: dict[str, Tensor] = {}

@@ -1,4 +1,4 @@
-"""Settings of whole experiments of continual learning, and the methods that they compare."""
+"""Presets of whole experiments of continual learning, with the methods that they compare."""
 
 from typing import Any
 

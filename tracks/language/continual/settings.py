@@ -1,4 +1,4 @@
-"""What a continual-learning run is told. The defaults are those of the MoRAM paper's CLIP experiments (A.1)."""
+"""The settings of continual learning. Their defaults are those of MoRAM's CLIP experiments (A.1)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -98,7 +98,7 @@ class ContinualSettings(LanguageSettings):
 
     @property
     def kind(self) -> str:
-        """The adapters' kind, as `adapters.maker` calls it."""
+        """The kind of adapters, as `adapters.maker` calls it."""
         return {"ewc": "seqlora", "o-lora": "olora"}.get(self.method, self.method.replace("-", "_"))
 
     @property
@@ -114,7 +114,7 @@ class ContinualSettings(LanguageSettings):
 
     @property
     def layers(self) -> str | tuple[str, ...]:
-        """The targets as `adapters.wrap` has them."""
+        """The targets in the form of `adapters.wrap`."""
         (first, *more) = self.targets
         if more:
             return self.targets
@@ -123,14 +123,13 @@ class ContinualSettings(LanguageSettings):
         return first if first == "all-linear" else (first,)
 
     def updates(self, place: int, per_epoch: int) -> int:
-        """Return updates on the task that has this place in --tasks. per_epoch: batches in a pass over it."""
+        """Return the number of updates on the task at a position in --tasks. per_epoch: batches per epoch."""
         if not self.epochs:
             return self.updates_per_task or UPDATES
         return per_epoch * self.epochs[place if len(self.epochs) > 1 else 0]
 
     def permutation(self, tasks: int) -> tuple[int, ...]:
-        """Return places in --tasks in the order in which they are learned.
-        Raises UsageError for what is no order of them."""
+        """Return positions in --tasks in the order of learning. Raises UsageError if --order is no permutation."""
         if not self.order:
             return tuple(range(tasks))
         words = [word.strip() for word in self.order.split(",")]
@@ -141,7 +140,7 @@ class ContinualSettings(LanguageSettings):
         return tuple(int(word) for word in words)
 
     def ordered(self, tasks: tuple[str, ...]) -> tuple[str, ...]:
-        """Return these tasks in the order in which they are learned."""
+        """Return these tasks in the order of learning."""
         if len(set(tasks)) < len(tasks):
             raise UsageError(f"--tasks names one twice: {', '.join(tasks)}")
         if len(self.epochs) > 1 and len(self.epochs) != len(tasks):
@@ -176,14 +175,15 @@ class ContinualSettings(LanguageSettings):
 
     @property
     def brought(self) -> tuple[str, ...]:
-        """Hooks that the method brings itself."""
+        """The hooks that the method adds itself."""
         if self.method != "ewc" or any(_named(text) == "ewc" for text in self.hook):
             return ()
         return (f"ewc(strength={self.ewc_strength})",)
 
     def check_hooks(self) -> None:
-        """Raise UsageError for hooks that change what this run does not keep: its checkpoints hold neither the frozen
-        weights nor a changed architecture."""
+        """Raise UsageError for hooks that change what checkpoints of this run do not contain.
+
+        These are the frozen weights and the architecture."""
         for text in self.hook:
             try:
                 hook = parse_hook(text)
@@ -206,7 +206,7 @@ class ContinualSettings(LanguageSettings):
 
 
 def _named(text: str) -> str | None:
-    """The intervention that a hook names; None where the text is no hook."""
+    """Return the intervention that a hook names, or None if the text is no hook."""
     try:
         call = parse_hook_text(text).call
     except ValueError:

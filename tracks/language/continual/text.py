@@ -1,4 +1,4 @@
-"""Tasks of text for a causal language model: questions, of whose answers the likelihood is raised."""
+"""Tasks of text for a causal language model, trained on the likelihood of the answers to questions."""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -29,7 +29,7 @@ TASKS = (
 
 
 def text_stream(settings: ContinualSettings) -> "TextStream":
-    """Return the model and the tasks of these settings. Raises UsageError for what there is not."""
+    """Return the model and the tasks of these settings. Raises UsageError if one of them does not exist."""
     s = settings
     names = s.ordered(s.tasks or TASKS)
     tasks = [load_task(name, s.seed, s.train_examples, s.test_examples) for name in names]
@@ -39,8 +39,9 @@ def text_stream(settings: ContinualSettings) -> "TextStream":
 
 
 class TextStream(TaskStream):
-    """Tasks are learned in passes over their examples, each in an order of its own; the last batch of a pass may be
-    smaller. Scores are those of `answers.task_score`."""
+    """Tasks of text, learned in epochs over their examples, each in its own order.
+
+    The last batch of an epoch may be smaller. Scores are those of `answers.task_score`."""
 
     def __init__(self, language_model: LanguageModel, tasks: Sequence[TaskData], settings: ContinualSettings) -> None:
         self.language_model, self.tasks, self.settings = language_model, tasks, settings
@@ -55,23 +56,23 @@ class TextStream(TaskStream):
         return -(-len(self.encoded[task]) // self.settings.batch_size)
 
     def loss(self, task: int, update: int) -> Tensor:
-        """Return the mean negative log-likelihood of an answer's token, over all answers of the batch."""
+        """Return the mean negative log-likelihood per answer token, over all answers of the batch."""
         tokens, labels = self._batch(task, update)
         return answer_nll(self.model, tokens, labels).sum() / (labels != IGNORED).sum()
 
     def losses(self, task: int, update: int) -> Tensor:
-        """Return the mean negative log-likelihood of a token of each answer, (batch,)."""
+        """Return the mean negative log-likelihood per token of each answer, (batch,)."""
         tokens, labels = self._batch(task, update)
         return answer_nll(self.model, tokens, labels) / (labels != IGNORED).sum(1)
 
     def inputs(self, task: int, update: int) -> tuple[Tensor]:
-        """Cut to the shortest example: no padding is measured."""
+        """Return the inputs, cut to the length of the shortest example, so that no padding is measured."""
         rows = self._rows(task, update)
         shortest = min(len(each.ids) for each in rows)
         return (self._tokens([each.ids[:shortest] for each in rows]),)
 
     def passes(self, task: int) -> Iterator[tuple[Tensor]]:
-        """Yield forward passes by length, so that no pass has padding in it."""
+        """Yield forward passes of examples of equal length, which have no padding."""
         ordered = sorted((each.ids for each in self.encoded[task]), key=len)
         for _, group in groupby(ordered, len):
             ids, size = list(group), self.settings.batch_size
@@ -89,18 +90,18 @@ class TextStream(TaskStream):
         save_model(self.language_model, folder)
 
     def _batch(self, task: int, update: int) -> tuple[Tensor, Tensor]:
-        """(tokens, labels) of an update, (B, T) both."""
+        """Return the tokens and labels of an update, (B, T) each."""
         tokens, labels, _ = collate(self._rows(task, update), self.language_model.pad)
         device = next(self.model.parameters()).device
         return tokens.to(device), labels.to(device)
 
     def _rows(self, task: int, update: int) -> list[Encoded]:
-        """The examples of an update."""
+        """Return the examples of an update."""
         encoded, size = self.encoded[task], self.settings.batch_size
         epoch, batch = divmod(update, self.updates_per_epoch(task))
         order = torch.randperm(len(encoded), generator=generator(self.settings.seed, "batches", task, epoch))
         return [encoded[i] for i in order[batch * size : (batch + 1) * size].tolist()]
 
     def _tokens(self, ids: list[list[int]]) -> Tensor:
-        """Examples of one length, (B, T)."""
+        """Return the tokens of examples of one length, (B, T)."""
         return torch.tensor(ids, device=next(self.model.parameters()).device)

@@ -1,4 +1,4 @@
-"""A run of continual learning: task after task on one model, with adapters that each task adds to, or without."""
+"""Continual learning: one model trained on task after task, with adapters that each task adds to, or without."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -25,13 +25,13 @@ from .stream import TaskStream
 
 
 def build(settings: ContinualSettings) -> "ContinualWork":
-    """Return the model, its adapters and its tasks. Raises UsageError for what cannot work."""
+    """Return the model, its adapters and its tasks. Raises UsageError if the settings cannot work."""
     settings.check_hooks()
     return ContinualWork(settings, open_stream(settings))
 
 
 def open_stream(settings: ContinualSettings) -> TaskStream:
-    """Return tasks of images for a CLIP model, of text for any other."""
+    """Return tasks of images for a CLIP model, or tasks of text for any other."""
     if of_images(settings.model):
         from ..images.xtail import image_stream
 
@@ -42,19 +42,20 @@ def open_stream(settings: ContinualSettings) -> TaskStream:
 
 
 def of_images(name: str) -> bool:
-    """Return whether a model is an image–text model: a new one, `clip:…`, or a folder or hub model that says so."""
+    """Return whether a model is an image–text model: a new one, `clip:…`, or a folder or hub model of this type."""
     return name.startswith("clip:") or model_type(name) == "clip"
 
 
 class ContinualWork(SupervisedWork):
-    """One model through all tasks of a stream.
+    """One model, trained on all tasks of a stream.
 
-    With adapters, everything else is frozen, and neither written nor in a checkpoint: that has the adapters, the
-    slots of their optimizer, and what hooks remember. With `full` it has all. A task begins with new adapters where
-    the method adds any, and with a new optimizer.
+    With adapters, all other weights are frozen, and checkpoints do not contain them. They contain the adapters, the
+    slots of their optimizer, and the state of hooks. With `full`, they contain everything. A task begins with new
+    adapters, if the method adds any, and with a new optimizer.
 
-    In tasks.jsonl, `scores` is a row of A[i, j], of every task after this one; `before`, at the first task, is what the
-    model could do before it learned any. The logged training loss has an adapter's penalty in it, not that of hooks.
+    In tasks.jsonl, `scores` is a row of A[i, j], the score of every task after this one. The first row also has
+    `before`, the scores before any task. The logged training loss includes the penalty of an adapter, but not those of
+    hooks.
     """
 
     settings: ContinualSettings
@@ -98,7 +99,7 @@ class ContinualWork(SupervisedWork):
 
     @property
     def adapted(self) -> bool:
-        """Whether the model has adapters, and is frozen but for them."""
+        """Whether the model has adapters, and all other weights are frozen."""
         return self.settings.method != "full"
 
     # -- training -----------------------------------------------------------------------------------------------
@@ -133,8 +134,9 @@ class ContinualWork(SupervisedWork):
         add_task(self.model, generator(self.settings.seed, "adapters", index))
 
     def _optimizer(self) -> torch.optim.AdamW | None:
-        """A new AdamW over what is trained now; None where pruning left nothing of the task that ended. The paper names
-        no weight decay, and no parameters without it."""
+        """Return a new AdamW over the trained parameters, or None if pruning left nothing of the task that ended.
+
+        The paper gives no weight decay, and no parameters without it."""
         s = self.settings
         trained = [p for p in self.model.parameters() if p.requires_grad]
         if not trained:
@@ -154,7 +156,7 @@ class ContinualWork(SupervisedWork):
     # -- how well it does ---------------------------------------------------------------------------------------
 
     def scores(self) -> list[float]:
-        """Return how well the model does every task now, in their order, on all test data."""
+        """Return the current scores of all tasks, in their order, on all test data."""
         with evaluating(self.model), self.accumulating(0):
             return [self.stream.score(i) for i in range(len(self.tasks))]
 
@@ -171,7 +173,7 @@ class ContinualWork(SupervisedWork):
         return {**line, "score_of": self.stream.scores[task.index], "scores": self.scores()}
 
     def _prune(self, masses: Masses, task: Task) -> float:
-        """Drop atoms that carry next to nothing; returns their share of all there were."""
+        """Remove atoms with next to no mass. Return their share of all atoms."""
 
         def once() -> None:
             for arguments in self.stream.passes(task.index):
@@ -206,7 +208,7 @@ class ContinualWork(SupervisedWork):
             self.masses.load_state(state["masses"])
 
     def export(self, folder: Path) -> None:
-        """Leave the adapters, or the whole model where it has none."""
+        """Write the adapters, or the whole model if it has none."""
         if not self.adapted:
             self.stream.save(folder)
             return
@@ -215,12 +217,13 @@ class ContinualWork(SupervisedWork):
             write_maps(folder, self.model, self.stream.names, map(self.stream.passes, range(len(self.tasks))))
 
     def _of_adapters(self) -> set[str]:
-        """Names in the model's state of what belongs to its adapters."""
+        """Return the names of the adapters' entries in the model's state."""
         return {f"{name}.{own}" for name, adapter in adapters(self.model).items() for own in adapter.tensors()}
 
     def _initial(self, known: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Return what each parameter began as, in the parameters' order: as known; else what it is now, of a frozen one
-        without a copy."""
+        """Return the initial value of each parameter, in their order.
+
+        A frozen parameter without a copy has its current value."""
         return {
             name: known[name] if name in known else p.detach().clone() if p.requires_grad else p.detach()
             for name, p in self.model.named_parameters()

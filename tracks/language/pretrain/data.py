@@ -1,4 +1,4 @@
-"""The corpora of a pretraining run: those that were prepared, and text that is made into tokens here, once."""
+"""The corpora of a pretraining run: prepared ones, and texts that are tokenized here once."""
 
 import os
 import shutil
@@ -17,7 +17,7 @@ from .settings import PretrainSettings
 
 @dataclass(frozen=True)
 class Corpora:
-    """Every corpus of a run by name, and what each phase sees of them."""
+    """All corpora of a run by name, and the part of them that each phase uses."""
 
     all: dict[str, Corpus]
     phases: tuple[Mixture, ...]
@@ -29,8 +29,9 @@ class Corpora:
 
 
 def load(settings: PretrainSettings) -> Corpora:
-    """Return the corpora of a run. Raises UsageError for one that is not there, is too small,
-    or has another tokenizer."""
+    """Return the corpora of a run.
+
+    Raises UsageError if a corpus is missing or too small, or has another tokenizer."""
     texts = {name: files for name in (*settings.first, *settings.second) if (files := _text(name)) is not None}
     made = prepared(tuple((name, tuple(files)) for name, files in texts.items()), settings.tokenizer) if texts else {}
     names = dict.fromkeys((*settings.first, *settings.second))  # a corpus of both phases is read once
@@ -46,7 +47,7 @@ def load(settings: PretrainSettings) -> Corpora:
 
 
 def _text(name: str) -> list[Path] | None:
-    """The text files that a name stands for: a corpus of `supple fetch`, a text file; None for a prepared folder."""
+    """Return the text files of a name: a corpus of `supple fetch` or a text file. Return None for a prepared folder."""
     path = Path(name).expanduser()
     if name in ENGLISH:
         return corpus_text(name)
@@ -61,14 +62,15 @@ def _text(name: str) -> list[Path] | None:
 
 
 def _share(tokens: TokenFile, share: float) -> TokenFile:
-    """The first part of the tokens."""
+    """Return the first part of the tokens."""
     return tokens if share == 1 else replace(tokens, tokens=tokens.tokens[: int(len(tokens) * share)])
 
 
 @cache
 def prepared(texts: tuple[tuple[str, tuple[Path, ...]], ...], tokenizer: str) -> dict[str, Corpus]:
-    """Return texts as corpora with one tokenizer, trained on the training text of all of them. They stay in the cache
-    folder, under the sum of what they were made of."""
+    """Return texts as corpora with one tokenizer, which is trained on the training text of all of them.
+
+    They are kept in the cache folder, under the checksum of their texts."""
     content = sha256(tokenizer.encode())
     for name, files in texts:
         content.update(name.encode())
@@ -92,7 +94,7 @@ def prepared(texts: tuple[tuple[str, tuple[Path, ...]], ...], tokenizer: str) ->
 
 
 def _digest(file: Path) -> bytes:
-    """The SHA-256 of a file, which may be larger than the memory."""
+    """Return the SHA-256 of a file, which may be larger than the memory."""
     try:
         with file.open("rb") as stream:
             return file_digest(stream, "sha256").digest()

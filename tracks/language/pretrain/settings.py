@@ -1,4 +1,4 @@
-"""What a pretraining run is told. The defaults are the paper's (FIRE, 4.2 and E.2) on nanoGPT's 124M configuration."""
+"""The settings of pretraining. Defaults are those of FIRE (Section 4.2 and E.2), with nanoGPT's 124M configuration."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -71,7 +71,7 @@ class PretrainSettings(LanguageSettings):
 
     @property
     def first_end(self) -> int:
-        """The update at which the second phase begins; of `best`, which is known later, the end of the first."""
+        """The update at which the second phase begins; for `best`, which is not known yet, the end of the first."""
         return int(self.start) if self.start not in ("", BEST) else self.pretrain_steps
 
     def check_single(self) -> None:

@@ -1,4 +1,4 @@
-"""Reports of language models: pretraining, fine-tuning, image-text models, and tasks learned one after the other."""
+"""Reports on language models: pretraining, fine-tuning, image–text models, and sequences of tasks."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Which atoms of an adapter answer to which tokens: the MoRAM paper's Figures 3 and 5."""
+"""Maps of the atoms of an adapter that are active on each token (MoRAM, Figures 3 and 5)."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,10 +21,10 @@ COLOURS = "viridis"  # even steps of lightness, also for the colour-blind and in
 
 
 def token_map(weights: Weights, sizes: Sequence[int], tokens: Sequence[str] = (), title: str = "") -> Figure:
-    """Return the mixture weights of every token, an atom a column (Figure 3).
+    """Return a figure of the mixture weights of every token, with one column per atom (Figure 3).
 
-    weights: (tokens, atoms), of `activation_maps`. sizes: atoms that each task added; white lines part them.
-    tokens: words for the rows; default: their numbers. Raises ValueError where the numbers do not fit."""
+    weights: (tokens, atoms), of `activation_maps`. sizes: number of atoms that each task added; white lines separate
+    them. tokens: labels of the rows, by default their numbers. Raises ValueError if the numbers do not fit."""
     rows, atoms = weights.shape
     if sum(sizes) != atoms:
         raise ValueError(f"the tasks added {sum(sizes)} atoms, but the map has {atoms}")
@@ -43,10 +43,10 @@ def token_map(weights: Weights, sizes: Sequence[int], tokens: Sequence[str] = ()
 
 
 def mean_map(maps: Mapping[str, Weights], sizes: Sequence[int], title: str = "") -> Figure:
-    """Return the mean weight of every atom over the tokens of each of several sets, a set a row (Figure 5).
+    """Return a figure of the mean weight of every atom over the tokens of each set, with one row per set (Figure 5).
 
-    maps: label → (tokens, atoms); a set from before later tasks has fewer atoms, and its row ends there.
-    sizes: atoms that each task added. Raises ValueError for a set without tokens, or with more atoms than that."""
+    maps: label → (tokens, atoms). A set from before later tasks has fewer atoms, and its row ends there. sizes: number
+    of atoms that each task added. Raises ValueError if a set has no tokens, or more atoms than that."""
     atoms = sum(sizes)
     means = np.full((len(maps), atoms), np.nan, dtype=np.float32)
     for row, (label, weights) in zip(means, maps.items(), strict=True):
@@ -62,15 +62,16 @@ def mean_map(maps: Mapping[str, Weights], sizes: Sequence[int], title: str = "")
 
 
 class Labels(TypedDict):
-    """The labels of stored maps: the names of the tasks, and how many atoms each added to each layer."""
+    """The labels of stored maps: the names of the tasks, and the number of atoms that each added to each layer."""
 
     tasks: list[str]
     atoms: dict[str, list[int]]
 
 
 def stored_maps(study: Study) -> Plot | None:
-    """Draw how much each task uses each atom, in the first, the middle and the last layer that has any, of the first
-    run that left maps (Figure 5); None where none did."""
+    """Draw how much each task uses each atom, for the first run with maps (Figure 5). Return None without maps.
+
+    The layers are the first, the middle and the last one with atoms."""
     runs = [(study.name(group, arm), run) for group, arm, of_arm in study.cells for run in of_arm]
     found = [(name, run) for name, run in runs if (run.path / STORED).is_file()]
     if not found:
@@ -92,8 +93,7 @@ def stored_maps(study: Study) -> Plot | None:
 
 
 def _read_maps(file: Path) -> tuple[Labels, dict[str, Weights]]:
-    """Return the labels of stored maps, and the maps (tasks, atoms) of three layers. Raises ValueError if the file is
-    damaged."""
+    """Return the labels of stored maps, and maps (tasks, atoms) of three layers. Raises ValueError if damaged."""
     try:
         with safe_open(file, "numpy") as tensors:
             labels: Labels = typed.fitted(typed.parse((tensors.metadata() or {}).get("maps", "")), Labels, "maps")

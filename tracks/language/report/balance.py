@@ -1,6 +1,6 @@
-"""Figures of what scale-invariant balancing did to curvature and gradients (the SIB paper, Figures 2 and 3).
+"""Figures of curvature and gradients before and after scale-invariant balancing (SIB, Figures 2 and 3).
 
-They draw what `tracks.language.balance` reports, by the models' names.
+They draw the reports of `tracks.language.balance`, by the names of models.
 """
 
 from collections.abc import Mapping
@@ -19,8 +19,9 @@ MARKERS = "osD^vP*X"
 
 
 def eigenvalue_ratios(reports: Reports) -> Plot | None:
-    """Plot each of the Hessian's largest eigenvalues after balancing, as a share of before;
-    None if none was measured."""
+    """Plot each of the Hessian's largest eigenvalues after balancing, divided by its value before.
+
+    Return None if none was measured."""
     ratios = {name: each["eigenvalues"]["ratio"] for name, each in reports.items() if each["eigenvalues"]}
     if not ratios:
         return None
@@ -45,7 +46,7 @@ def eigenvalue_ratios(reports: Reports) -> Plot | None:
 
 
 def gradient_norms(reports: Reports) -> Plot:
-    """Plot the norm of the whole gradient before and after balancing, each model's larger one at 1."""
+    """Plot the norm of the whole gradient before and after balancing, with each model's larger one scaled to 1."""
     figure = new_figure(1.6 + 0.55 * len(reports), 7.0)
     axes = figure.subplots()
     tidy(axes, grid="x")

@@ -1,4 +1,4 @@
-"""Scores of tasks learned one after the other: what is kept and what is transferred, per method."""
+"""Scores of sequences of tasks, per method: retention and transfer."""
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -41,10 +41,10 @@ HEADINGS = {
 
 @dataclass(frozen=True, eq=False)
 class Learned:
-    """Hold what became of every task in the runs of one cell.
+    """The scores of every task in the runs of one cell.
 
-    tasks: their names, in the order in which they were learned. scores: (seeds, tasks, tasks), A[i, j] of task j after
-    task i; before: (seeds, tasks), before any was learned; NaN for what is not there (yet).
+    tasks: their names in the order of learning. scores: (seeds, tasks, tasks), A[i, j] of task j after task i. before:
+    (seeds, tasks), before any task. NaN stands for missing scores.
     """
 
     cell: Cell
@@ -53,8 +53,10 @@ class Learned:
     before: Array
 
     def measures(self) -> dict[str, Spread]:
-        """Return OP and BWT (MoRAM paper, eqs. 9 and 10: positive is forgotten), and the means over tasks of Transfer,
-        Average and Last (A.2), of each seed; NaN for runs that have not learned all tasks."""
+        """Return OP and BWT, and the means over tasks of Transfer, Average and Last, of each seed.
+
+        OP and BWT are equations 9 and 10 of MoRAM (positive: forgotten), the others its A.2. They are NaN for runs that
+        have not learned all tasks."""
         found: dict[str, list[float]] = {name: [] for name in HEADINGS}
         for before, A in zip(self.before, self.scores, strict=True):
             known = bool(np.isfinite(A).all())
@@ -66,7 +68,10 @@ class Learned:
         return {name: Spread(np.array(values)) for name, values in found.items()}
 
     def by_task(self) -> dict[str, Array]:
-        """Transfer, Average and Last of each task, (seeds, tasks); NaN likewise, and Transfer of the first."""
+        """Return Transfer, Average and Last of each task, (seeds, tasks). NaN as in `measures`.
+
+        Transfer of the first task is NaN too.
+        """
         unknown = np.full(len(self.tasks), NAN)
         return {
             name: np.stack([of_tasks(A) if np.isfinite(A).all() else unknown for A in self.scores])
@@ -75,7 +80,7 @@ class Learned:
 
 
 def learned(cells: Sequence[Cell]) -> list[Learned]:
-    """Return the scores of every cell. Raises ValueError for rows that do not have a score of each task."""
+    """Return the scores of every cell. Raises ValueError if a row lacks the score of a task."""
     found = []
     for cell in cells:
         pairs = [_matrix(run) for run in cell.runs]
@@ -85,7 +90,7 @@ def learned(cells: Sequence[Cell]) -> list[Learned]:
 
 
 def to_json(each: Learned) -> dict[str, Any]:
-    """Return what a cell's arm has in scores.json besides."""
+    """Return the further entries of a cell's arm in scores.json."""
     return {
         "tasks": each.tasks,
         "scores": each.scores,
@@ -96,14 +101,14 @@ def to_json(each: Learned) -> dict[str, Any]:
 
 
 def compared(found: Sequence[Learned]) -> dict[str, list[Spread]]:
-    """Return the measures in which methods are compared, by heading, of each cell; Last is OP."""
+    """Return the measures by which methods are compared, by heading, of each cell. Last is OP."""
     measured = [each.measures() for each in found]
     names = ("op", "bwt", "transfer", "average")
     return {HEADINGS[name]: [measures[name] for measures in measured] for name in names}
 
 
 def summary(study: Study, found: Sequence[Learned]) -> Table:
-    """Return one row a method."""
+    """Return a table with one row per method."""
     measured = [each.measures() for each in found]
     columns = {
         heading: [spread_text(measures[name], percent=True) for measures in measured]
@@ -118,7 +123,7 @@ def summary(study: Study, found: Sequence[Learned]) -> Table:
 
 
 def tasks_table(study: Study, found: Sequence[Learned]) -> Table:
-    """Transfer, Average and Last of every task (MoRAM paper, Table 1)."""
+    """Return a table of Transfer, Average and Last of every task (MoRAM, Table 1)."""
     tasks = list(dict.fromkeys(task for each in found for task in each.tasks))
     rows = []
     for each in found:
@@ -131,8 +136,9 @@ def tasks_table(study: Study, found: Sequence[Learned]) -> Table:
 
 
 def order_line(study: Study, found: Sequence[Learned]) -> str:
-    """Say in one line how much the final performance differs between orders of the tasks;
-    "" where one order was learned."""
+    """Return one line on how much the final performance differs between orders of the tasks.
+
+    It is "" if there is only one order."""
     by_order: dict[str, list[float]] = defaultdict(list)
     for each in found:
         rest = [f"{name} {value}" for name, value in each.cell.group.variant.items() if name != "order"]
@@ -145,7 +151,7 @@ def order_line(study: Study, found: Sequence[Learned]) -> str:
 
 
 def _matrix(run: RunData) -> tuple[Array, Array]:
-    """(scores before any task, A[i, j]) of one run."""
+    """Return the scores of one run: before any task, and A[i, j]."""
     count = len(run.tasks)
     before, A = np.full(count, NAN), np.full((count, count), NAN)
     for row in run.outcomes:

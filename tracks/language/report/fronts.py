@@ -1,4 +1,4 @@
-"""Learning against retention: every variant of an arm as a point, and its Pareto front (SIB paper, Figures 4, 5)."""
+"""Learning against retention: every variant of an arm as a point, and its Pareto front (SIB, Figures 4 and 5)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ LEARN, RETAIN = "learn_", "retain_"
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """Hold what the runs of an arm in one variant ended with, one a seed: both are to be large.
+    """The final results of an arm in one variant, one per seed. Both numbers are to be large.
 
     words: the variant, such as `learning rate 1e-05, epochs 3`."""
 
@@ -34,8 +34,9 @@ class Point:
 
 @dataclass(frozen=True, eq=False)
 class TradeOff:
-    """The points, the model before any of them, and what the axes are called. shares: both are in %, so that the area
-    from 0 means something."""
+    """The points, the model before fine-tuning, and the labels of the axes.
+
+    shares: both axes are in %, so that the area above 0 has a meaning."""
 
     points: list[Point]
     base: tuple[float, float] | None
@@ -52,8 +53,9 @@ class TradeOff:
 
 
 def trade_off(cells: Sequence[Cell]) -> TradeOff | None:
-    """Return the final scores of fine-tuning runs, in %; their losses, negative, where scores are missing. None where
-    no run has come to its end, or nothing was to be retained."""
+    """Return the final scores of fine-tuning runs in %, or their negative losses if scores are missing.
+
+    Return None if no run is finished, or nothing was to be retained."""
     names = dict.fromkeys(name for cell in cells for name in cell.numbers)
     learned, retained = (_examined(names, prefix) for prefix in (LEARN, RETAIN))
     if not learned or not retained:
@@ -84,7 +86,7 @@ def trade_off(cells: Sequence[Cell]) -> TradeOff | None:
 
 
 def fronts(found: TradeOff) -> Plot:
-    """Plot points, fronts as stairs, and the model that all began with."""
+    """Plot points, fronts as stairs, and the model before fine-tuning."""
     figure = new_figure(4.6, width=7.4)
     axes = figure.subplots()
     tidy(axes, grid="both")
@@ -119,7 +121,7 @@ def fronts(found: TradeOff) -> Plot:
 
 
 def fronts_table(found: TradeOff) -> Table:
-    """Return every point, whether it is on its arm's front, and the area under that front."""
+    """Return a table of all points, whether each is on its arm's front, and the area under that front."""
     rows = []
     for arm in found.arms:
         points = found.of(arm)
@@ -139,19 +141,19 @@ def fronts_table(found: TradeOff) -> Table:
 
 
 def _examined(names: Sequence[str] | dict[str, None], prefix: str) -> str | None:
-    """Return what was examined under a prefix: a score, or else the loss."""
+    """Return the result of a test by its prefix: a score, or else the loss."""
     own = [name for name in names if name.startswith(prefix)]
     return next((name for name in own if not name.endswith("loss")), own[0] if own else None)
 
 
 def _half(values: Array) -> float:
-    """Half the width of the interval of a mean."""
+    """Return half of the width of a mean's interval."""
     _, low, high = mean_and_interval(values)
     return float(high - low) / 2
 
 
 def _corners(front: Array) -> Array:
-    """A front that rises in the first number as the edge of what it dominates: stairs, (points, 2)."""
+    """Return a front that rises in the first number as the stairs around the area that it dominates, (points, 2)."""
     between = np.column_stack([front[:-1, 0], front[1:, 1]])
     stairs = np.empty((2 * len(front) - 1, 2))
     stairs[::2], stairs[1::2] = front, between

@@ -1,4 +1,4 @@
-"""Figure of pretraining: losses from each start."""
+"""The figure of pretraining: losses from each start."""
 
 from ....experiments.report.evaluations import CUT, draw_arms, limit
 from ....experiments.report.study import Study
@@ -6,8 +6,9 @@ from ....experiments.report.style import INK, Plot, legend, new_figure, seeds_ph
 
 
 def validation_loss(study: Study, name: str = "val_loss") -> Plot | None:
-    """Plot one panel a start: the loss over the updates since, a line an arm (FIRE, Figure 3). None without several
-    starts, whose curves `of_views` has."""
+    """Plot the loss over the updates since each start, one panel per start and one line per arm (FIRE, Figure 3).
+
+    Return None with a single start, whose curves `of_views` draws."""
     if len(study.groups) < 2:
         return None
     columns = min(3, len(study.groups))

@@ -1,4 +1,4 @@
-"""Figures of tasks learned one after the other: who scores what after which task."""
+"""Figures of sequences of tasks: the score of every task after each."""
 
 from collections.abc import Sequence
 
@@ -26,7 +26,7 @@ Array = NDArray[np.float64]
 
 
 def matrices(study: Study, found: Sequence[Learned]) -> Plot | None:
-    """Plot a heat map a method: scores of every task (across) after each was learned (down), mean over seeds."""
+    """Plot one heat map per method: scores of all tasks (columns) after each was learned (rows), mean over seeds."""
     if not found:
         return None
     tasks = max(len(each.tasks) for each in found)
@@ -59,7 +59,7 @@ def matrices(study: Study, found: Sequence[Learned]) -> Plot | None:
 
 
 def along_the_stream(study: Study, found: Sequence[Learned]) -> Plot | None:
-    """Plot the mean score of the tasks learned so far, and of each task, over the tasks learned; a line a method."""
+    """Plot the mean score of the tasks learned so far, and that of each task, with one line per method."""
     if not found:
         return None
     names = {id(each): study.name(each.cell.group, each.cell.arm) for each in found}
@@ -95,12 +95,12 @@ def along_the_stream(study: Study, found: Sequence[Learned]) -> Plot | None:
 
 
 def _so_far(each: Learned) -> tuple[Array, Array]:
-    """(tasks learned, (seeds, …) mean score of these)."""
+    """Return the numbers of tasks learned, and the mean scores of these tasks, (seeds, …)."""
     values = np.stack([each.scores[:, i, : i + 1].mean(axis=1) for i in range(len(each.tasks))], axis=1)
     return _known(100 * values, 1)
 
 
 def _known(values: Array, first: int) -> tuple[Array, Array]:
-    """(places from `first`, values (seeds, places)) where every seed has one."""
+    """Return positions from `first`, and values (seeds, positions), where every seed has one."""
     known = np.isfinite(values).all(axis=0)
     return first + np.flatnonzero(known).astype(np.float64), values[:, known]

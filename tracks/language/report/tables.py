@@ -1,4 +1,4 @@
-"""Numbers of language models as words: what was pretrained, and what fine-tuning learned and retained."""
+"""Tables on language models: pretraining, and what fine-tuning learned and retained."""
 
 from collections.abc import Sequence
 
@@ -9,8 +9,9 @@ from ....experiments.report.tables import MISSING, Table
 
 
 def pretraining(study: Study, cells: Sequence[Cell]) -> list[Table]:
-    """Return validation losses of each arm from each start:
-    of the phase, of each corpus, and around what intervened."""
+    """Return tables of the validation losses of each arm from each start.
+
+    The losses are those of the phase, of each corpus, and around interventions."""
     losses = {
         "final val loss": [number_text(cell, "val_loss", "final") for cell in cells],
         "best": [number_text(cell, "val_loss", "best") for cell in cells],
@@ -38,7 +39,7 @@ def pretraining(study: Study, cells: Sequence[Cell]) -> list[Table]:
 
 
 def tuning(study: Study, cells: Sequence[Cell]) -> list[Table]:
-    """Return tables of what was learned and what was retained, at the end and against the model as it was."""
+    """Return tables of learning and retention at the end, and of their differences from the initial model."""
     names = dict.fromkeys(name for cell in cells for name in cell.numbers if name != "train_loss")
     tables = []
     for title, prefix in (("Learned", "learn_"), ("Retained", "retain_")):
@@ -58,7 +59,7 @@ def tuning(study: Study, cells: Sequence[Cell]) -> list[Table]:
 
 
 def gap_line(gaps: Sequence[Gap]) -> str:
-    """Say in one line how much lower the best arm ends than none, from start to start; "" without such arms."""
+    """Return one line on how much lower the best arm ends than none, by start, or "" without such arms."""
     parts = [
         f"{gap.group.words + ': ' if gap.group.variant else ''}{spread_text(gap.spread)} ({gap.arm})" for gap in gaps
     ]
@@ -66,6 +67,6 @@ def gap_line(gaps: Sequence[Gap]) -> str:
 
 
 def _start(cell: Cell) -> str:
-    """The update at which a cell's runs began, of several the range; a dash for 0."""
+    """Return the update at which a cell's runs began, as a range if there are several, or a dash for 0."""
     starts = [int(run.config.get("start_step", 0)) for run in cell.runs]
     return " to ".join(f"{start:,}" for start in dict.fromkeys((min(starts), max(starts)))) if any(starts) else MISSING
