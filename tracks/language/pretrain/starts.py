@@ -1,4 +1,4 @@
-"""Where second phases start: at a state of the first phase that its run kept."""
+"""The starts of second phases: states that the run of the first phase kept."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,8 +20,10 @@ OF_THE_TRUNK = (
 
 
 class Starts(Forks):
-    """The forks of pretraining: second phases of a seed start from states of one first phase, which is their trunk.
-    Without a second phase arms part as those of other kinds do."""
+    """The forks of pretraining.
+
+    The second phases of a seed start from states of one first phase, which is their trunk. Without a second phase, arms
+    are forked as those of other kinds."""
 
     def shared_trunk(self, settings: PretrainSettings) -> bool:
         return bool(settings.second)
@@ -66,8 +68,9 @@ class Starts(Forks):
     def beginning(
         self, settings: PretrainSettings, trunk: RunDirectory, fork: int
     ) -> tuple[PretrainSettings, int, Path]:
-        """Return the state of a trunk that `settings.start` names: the end of the first phase, one that was kept, or
-        the best. The settings that come back name its update."""
+        """Return the state of a trunk that `settings.start` names, and the settings with its update.
+
+        It is the end of the first phase, a state that was kept, or the best state."""
         if not settings.second:
             return super().beginning(settings, trunk, fork)
         if settings.start == BEST_START:

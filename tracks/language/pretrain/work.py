@@ -1,4 +1,4 @@
-"""Warm-started pretraining (FIRE, 4.2): a GPT on one corpus, then, from some state of that, on others."""
+"""Warm-started pretraining (FIRE, Section 4.2): a GPT on one corpus, and from one of its states on others."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -27,7 +27,7 @@ PADDING = 64  # the vocabulary is filled up to a multiple: GPT-2's 50,257 to 50,
 
 
 class Objective(nn.Module):
-    """The loss as a forward pass, which is what DistributedDataParallel and torch.compile take."""
+    """The loss as a forward pass, in the form that DistributedDataParallel and torch.compile need."""
 
     def __init__(self, model: GPT) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class Objective(nn.Module):
 
 
 class PretrainWork(SupervisedWork):
-    """A GPT and its corpora; the second phase starts at an update of the first, with a rate that rises anew."""
+    """A GPT and its corpora. The second phase starts at an update of the first, with a new warm-up."""
 
     settings: PretrainSettings
     best_by = "val_loss"
@@ -92,7 +92,7 @@ class PretrainWork(SupervisedWork):
         return linear(update, task.steps, round(s.second_warmup * task.steps), s.min_rate)
 
     def examine(self, task: Task) -> dict[str, float]:
-        """Return the mean loss in nats a token on validation windows of every corpus, and of those of this task."""
+        """Return the mean loss in nats per token on validation windows of every corpus, and on those of this task."""
         found = {f"val_loss/{name}": self._validation_loss(name) for name in self.validation}
         names = self.corpora.names[task.index]
         shares = self.corpora.phases[task.index].shares
@@ -100,14 +100,14 @@ class PretrainWork(SupervisedWork):
         return {"val_loss": mean, **found}
 
     def accumulating(self, part: int) -> AbstractContextManager[Any]:
-        """Let processes exchange gradients at the last part only."""
+        """Return a context in which processes exchange gradients only at the last part."""
         objective = self.objective
         if distributed.joined() and part < self.parts - 1:
             return objective.no_sync()
         return nullcontext()
 
     def merit(self, task: Task, numbers: Numbers) -> float | None:
-        """Return the merit of states of the first phase alone, from whose states second phases start."""
+        """Return the merit of states of the first phase, from which second phases start."""
         return super().merit(task, numbers) if task.index == 0 else None
 
     @property
@@ -117,7 +117,7 @@ class PretrainWork(SupervisedWork):
     # -- data -------------------------------------------------------------------------------------------------------
 
     def _batch(self, task: Task, update: int) -> Batch:
-        """The sequences of an update that this process sees."""
+        """Return the sequences of an update that this process trains on."""
         if self._update is None or self._update[:2] != (task.index, update):
             seen = self._windows(task, update, distributed.rank(), distributed.world())
             self._update = (task.index, update, self._moved(seen))
@@ -139,8 +139,9 @@ class PretrainWork(SupervisedWork):
         return torch.autocast(self.device.type, torch.bfloat16)
 
     def _recent(self, update: int | None = None) -> Batch:
-        """A micro-batch of the update at `place`, or of another of its task: the same in every process, so that what
-        interventions do after looking at it is the same as well."""
+        """Return a micro-batch of the update at `place`, or of another update of its task.
+
+        It is the same in every process, so that interventions that use it have the same result in all."""
         task, now = self.place
         place, size = now if update is None else update, self.settings.micro_batch
         if distributed.world() == 1:
@@ -177,7 +178,7 @@ class PretrainWork(SupervisedWork):
 
 
 def _parts(s: PretrainSettings) -> int:
-    """Micro-batches of an update in this process."""
+    """Return the number of micro-batches of an update in this process."""
     passes, world = s.batch_size // s.micro_batch, distributed.world()
     if passes % world:
         raise UsageError(
@@ -188,7 +189,7 @@ def _parts(s: PretrainSettings) -> int:
 
 
 def build(settings: PretrainSettings) -> PretrainWork:
-    """Raise UsageError for what cannot work."""
+    """Return the GPT and its corpora. Raises UsageError if the settings cannot work."""
     if settings.compile and not can_compile():
         raise UsageError("--compile True: torch.compile does not work here (it needs a C++ compiler)")
     return PretrainWork(settings, load(settings))
