@@ -138,6 +138,7 @@ def make_env(
     seed: int = 0,
     task: int = 0,
     max_episode_steps: int | None = None,
+    render_mode: str | None = None,
 ) -> gym.Env:
     """Return an environment with the wrappers that agents need.
 
@@ -152,6 +153,7 @@ def make_env(
         seed: The seed of the shifts' values, not of the episodes.
         task: The index of the task.
         max_episode_steps: Steps after which an episode is truncated. By default, the environment's own limit.
+        render_mode: "rgb_array" lets `render` return pictures. By default, the environment makes none.
 
     Raises:
         ValueError: The name is unknown, the friction is not positive and finite, the friction is not 1 but there is no
@@ -169,7 +171,7 @@ def make_env(
         quiet_mujoco()
     elif "humanoid_tasks" in simulator:
         quiet_mujoco("humanoid")
-    env: gym.Env = Guard(_registered(env_id, max_episode_steps))
+    env: gym.Env = Guard(_registered(env_id, max_episode_steps, render_mode))
     if friction != 1.0:
         _scale_friction(env, env_id, friction)
     if shifts is not None:
@@ -181,9 +183,9 @@ def make_env(
     return ClipActions(env) if clip_actions and isinstance(env.action_space, gym.spaces.Box) else env
 
 
-def _registered(env_id: str, max_episode_steps: int | None) -> gym.Env:
+def _registered(env_id: str, max_episode_steps: int | None, render_mode: str | None) -> gym.Env:
     try:
-        return gym.make(env_id, max_episode_steps=max_episode_steps, disable_env_checker=True)
+        return gym.make(env_id, max_episode_steps=max_episode_steps, disable_env_checker=True, render_mode=render_mode)
     except gym.error.DependencyNotInstalled as error:
         if "box2d" in str(gym.spec(env_id).entry_point):
             raise ImportError("Box2D is not installed: pip install supple[box2d]") from error
