@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import tyro
 
 from ..experiments.errors import UsageError
-from ..experiments.settings import MOST_TASKS, RunSettings, not_positive, positive
+from ..experiments.settings import MOST_TASKS, MOST_THREADS, RunSettings, Threads, not_positive, positive
 
 MOST_ENVS = 65_536  # copies of an environment
 
@@ -29,15 +29,15 @@ class AgentSettings(RunSettings):
     shift: Annotated[str | None, tyro.conf.arg(metavar="SHIFTS")] = None
     """Shifts between tasks, such as "offset(scale=2)" or "friction + negate_reward" (see `supple list shifts`)."""
     fresh: bool = False
-    """Begin every task with a fresh agent, to measure how well the task can be learned without a past."""
+    """Begin every task with a fresh agent, to measure how well it can be learned without earlier training."""
     num_envs: int = 8
     """Number of parallel copies of the environment."""
     env_workers: int = 0
     """Worker processes that step the copies, with the same results; 0: none. Use idle cores for slow environments."""
     physics: Annotated[Literal["auto", "batched", "single"], tyro.conf.arg(metavar="auto|batched|single")] = "auto"
     """Step the copies of a MuJoCo task in one batch or one by one, with the same results. auto: batched if possible."""
-    threads: int = 1
-    """Threads of PyTorch, Atari emulators and batched physics. Small networks are fastest with one."""
+    env_threads: Threads = "auto"
+    """Threads that step the copies of a MuJoCo task or Atari game, with the same results. auto: as many as pay off."""
     checkpoint_every: int = 250_000
     """Environment steps between checkpoints. Each checkpoint ends all running episodes, so this affects the results."""
     measure_every: int = 20_000
@@ -55,11 +55,6 @@ class AgentSettings(RunSettings):
         return (2 * self.stride, self.stride) if name in ("steps", "steps_per_task") else super().least(name)
 
     @property
-    def untrained_steps(self) -> int:
-        """The environment steps of a new agent before its first update, or 0 if the agent does not define them."""
-        return 0
-
-    @property
     def life(self) -> int | None:
         """The environment steps of one agent: --steps, or --steps-per-task for fresh agents.
 
@@ -74,7 +69,14 @@ class AgentSettings(RunSettings):
     @property
     def stepping(self) -> dict[str, Any]:
         """The arguments of `side_by_side` that say how copies are stepped. Worker processes use one thread each."""
-        return {"batched": self.physics == "batched", "threads": 1 if self.env_workers else self.threads}
+        from ..experiments.machine import own_cpus  # PyTorch, which help lines do without
+
+        threads = own_cpus() if self.env_threads == "auto" else self.env_threads
+        return {
+            "batched": self.physics == "batched",
+            "threads": 1 if self.env_workers else threads,
+            "fewer": self.env_threads == "auto",
+        }
 
     def stream(self) -> tuple[str, int]:
         """Return (names of environments, steps per task). Raises UsageError if the options contradict each other."""
@@ -121,6 +123,8 @@ class AgentSettings(RunSettings):
             if value > most:
                 yield f"{name} must be {most:,} at most, got {value}"
         yield from not_positive(**{"--num-envs": self.num_envs, "--max-episode-steps": self.max_episode_steps})
+        if self.env_threads != "auto" and not 1 <= self.env_threads <= MOST_THREADS:
+            yield f"--env-threads must be auto or between 1 and {MOST_THREADS}, got {self.env_threads}"
         if not 0 <= self.env_workers <= self.num_envs:
             yield (f"--env-workers must be between 0 and --num-envs ({self.num_envs}), got {self.env_workers}")
         if self.fresh and set(self.hook) - {"none"}:

@@ -151,7 +151,7 @@ class AgentWork(Work):
             raise EnvironmentFailed(f"{fault.environment} after {self.now} steps of the run: {fault.what}") from fault
 
     def advance(self, task: EnvTask, step: int, until: int, hooks: HookDriver, run: RunDirectory) -> int:
-        """Let the agent act and learn until it can be stopped: for one decision, or for a rollout."""
+        """Let the agent act and learn for one decision or, with PPO, for one rollout and its update."""
         assert self._envs is not None
         agent, stride = self.agent, self.settings.stride
         gradual = self.shifts is not None and self.shifts.is_gradual

@@ -278,7 +278,7 @@ def of_case(rows: list[dict[str, Any]]) -> Iterator[tuple[Case, list[dict[str, A
 
 
 def show(seeds: str, rows: list[dict[str, Any]]) -> None:
-    table = Table("run", "is", "score", "verdict", "left unfitted", "when new", "entropy",
+    table = Table("run", "is", "score", "verdict", "error", "at initialisation", "entropy",
                   title=f"{seeds}: {len(rows)} runs")  # fmt: skip
     for case, own in of_case(rows):
         table.add_row(

@@ -12,6 +12,7 @@ numbers are taken for zero in both, as our training does; `--no-flush` is the ot
 from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median
+from typing import Any
 
 import torch
 import tyro
@@ -19,6 +20,7 @@ from stepped import SteppedAgent, record
 from timing import Options, Rounds, begin, matmul_rate, seconds
 
 from supple.agents.dqn import DQN, DQNSettings, Pixels
+from supple.envs.make import ale
 
 ENV, ENVS = "ALE/Asterix-v5", 8
 WARM_UP = 2_000  # environment steps before anything is measured; fills the memory that batches come from
@@ -34,16 +36,18 @@ class Args(Options):
 class Ours:
     """The agent and its environments, stepped as in training; times its parts."""
 
-    def __init__(self, threads: int, learning: bool) -> None:
+    def __init__(self, threads: int, learning: bool, **own: Any) -> None:
         settings = DQNSettings(
             env=ENV,
             steps=10**10,
             num_envs=ENVS,
             threads=threads,
+            env_threads=threads,
             device="cpu",
             replay_ratio=0.25,
             replay_size=50_000,
             learning_starts=0 if learning else 10**9,
+            **own,
         )
         self.run = SteppedAgent("dqn", settings)
         self.parts = {name: Rounds() for name in ("acting", "environment", "storing", "sampling", "updating")}
@@ -62,6 +66,7 @@ class Peer:
         from stable_baselines3.common.env_util import make_atari_env
         from stable_baselines3.common.vec_env import VecFrameStack
 
+        ale()  # registers the games
         venv = VecFrameStack(make_atari_env(ENV, envs, seed=0, env_kwargs={"frameskip": 1}), 4)
         self.model = SB3(
             "CnnPolicy",

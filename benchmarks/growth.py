@@ -146,6 +146,7 @@ def ppo(p: Point, rounds: int) -> Parts:
     settings = PPOSettings(
         env="HalfCheetah-v5", steps=10**9, num_envs=p.environments, rollout_steps=rollout, minibatch_size=p.batch,
         hidden=(p.width,) * p.depth, adapter=0, share_value=False, compile="on", threads=p.threads,
+        env_threads=p.threads,
     )  # fmt: skip
     parts = agent("ppo", settings, steps, rounds)
     both = layers(17, p.width, p.depth, 6) + layers(17, p.width, p.depth, 1)
@@ -165,6 +166,7 @@ def sac(p: Point, rounds: int) -> Parts:
 
     preset = presets_of("sac")["sac-mlp"].settings
     own = {"hidden": (p.width,) * p.depth, "batch_size": p.batch, "num_envs": p.environments, "threads": p.threads}
+    own["env_threads"] = p.threads
     settings = SACSettings(env="HalfCheetah-v5", steps=10**9, device="cpu", compile="on", **{**preset, **own})
     parts = agent("sac", settings, 200, rounds)
     spaces = {"HalfCheetah-v5": Control(17, (-1.0,) * 6, (1.0,) * 6)}
@@ -177,8 +179,8 @@ def dqn(p: Point, rounds: int) -> Parts:
     from supple.agents.dqn import DQNSettings
 
     settings = DQNSettings(
-        env="ALE/Asterix-v5", steps=10**9, num_envs=p.environments, batch_size=p.batch, threads=p.threads, device="cpu",
-        replay_ratio=0.25, replay_size=20_000, learning_starts=1_000,
+        env="ALE/Asterix-v5", steps=10**9, num_envs=p.environments, batch_size=p.batch, threads=p.threads,
+        env_threads=p.threads, device="cpu", replay_ratio=0.25, replay_size=20_000, learning_starts=1_000,
     )  # fmt: skip
     from stepped import SteppedAgent
 

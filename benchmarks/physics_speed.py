@@ -156,7 +156,7 @@ def ppo(args: Args, console: Console) -> None:
     runs = {}
     for name, physics, threads in ((SINGLE, "single", 1), *((f"together, {n}", "batched", n) for n in args.threads)):
         settings = PPOSettings(
-            env=ENV, steps=args.ppo_steps, num_envs=ENVS, physics=physics, threads=threads,  # type: ignore[arg-type]
+            env=ENV, steps=args.ppo_steps, num_envs=ENVS, physics=physics, env_threads=threads,  # type: ignore[arg-type]
             compile="on" if args.compile else "off", **SB3_SETTINGS,
         )  # fmt: skip
         runs[name] = SteppedAgent("ppo", settings)

@@ -9,9 +9,10 @@ needs for equal bits, and without quantities that some rewards read (docs/refere
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import pairwise
 from math import isfinite
+from time import perf_counter
 from typing import Any
 
 import gymnasium as gym
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 
 from .fault import BLAMED, EnvironmentFault, raised
 from .guard import REWARD_FLOOR, ClipActions, Guard
+from .helper import Helper
 from .make import make_env, resolve_env
 from .physics_tasks import TASKS, Array, Task
 from .shifts.base import name_of
@@ -32,21 +34,31 @@ from .vector import Episode, StepResult, Vector
 
 PLAIN = (ClipActions, Guard, TimeLimit, OrderEnforcing)  # wrappers whose work `Batched` does for all copies
 PROOF = 3  # steps that must equal Gymnasium's before copies are stepped in one batch
+TRIALS, TRIAL = 3, 10  # turns of each number of threads in a trial, and the steps of one
+ONE, AHEAD = (1, 0), (0, 1, 2)  # one thread, and copies that the calling thread may have beyond an equal share
+GAIN = 0.9  # several threads must save a tenth of the time
 
 
-def side_by_side(make: Callable[[], gym.Env], copies: int, *, batched: bool = True, threads: int = 1) -> Vector:
+def side_by_side(
+    make: Callable[[], gym.Env], copies: int, *, batched: bool = True, threads: int = 1, fewer: bool = False
+) -> Vector:
     """Return copies of an environment, stepped in one batch if possible, else one by one.
 
     They are stepped in one batch if there are several, the results are the same and `batched` is set.
 
     threads: number of threads that step the batch. It does not change the results.
+    fewer: use as many of these threads as are fastest in a short trial.
 
     Raises what `Vector` raises."""
     one_by_one = Vector(make, copies)
     if copies == 1 or not (batched and all(map(steps_together, one_by_one.envs))):
         return one_by_one
-    together = Batched(one_by_one.envs, threads)
-    return together if together.is_proven() else one_by_one
+    together = Batched(one_by_one.envs, 1 if fewer else threads)
+    if not together.is_proven():
+        return one_by_one
+    if fewer:
+        together.use_fastest(threads)
+    return together
 
 
 def is_batched(name: str, shifts: Shifts | None = None) -> bool:
@@ -105,12 +117,40 @@ class Batched(Vector):
         self._views = [view for _, data in simulations for view in (data.qpos, data.qvel, *self._task.also(data))]
         bad = slice(int(mjtWarning.mjWARN_BADQPOS), int(mjtWarning.mjWARN_BADCTRL) + 1)
         self._divergences = [data.warning.number[bad] for _, data in simulations]  # positions to controls
-        threads = min(threads, len(envs))
-        ends = [len(envs) * number // threads for number in range(threads + 1)]
-        self._shares = [slice(*pair) for pair in pairwise(ends)]
-        # Threads start at the first step, so they inherit the treatment of denormal numbers from the calling thread.
-        self._pool = ThreadPoolExecutor(threads - 1) if threads > 1 else None
+        self._helpers: list[Helper] = []
+        self.use(threads)
         self._now = self._look()
+
+    def use(self, threads: int, ahead: int = 0) -> None:
+        """Step the copies on this number of threads from now on, one per copy at most.
+
+        ahead: copies that the calling thread steps beyond an equal share. The others take some time to wake up."""
+        others = min(threads, self.num_envs) - 1
+        own = min(-(-self.num_envs // (others + 1)) + ahead, self.num_envs - others)
+        ends = [0, own, *(own + (self.num_envs - own) * number // others for number in range(1, others + 1))]
+        self._shares = [slice(*pair) for pair in pairwise(ends)]
+        self._dismiss()
+        self._helpers = [Helper(partial(self._take, share)) for share in self._shares[1:]]
+
+    def use_fastest(self, most: int) -> None:
+        """Step the copies on the number of threads, up to `most`, that is fastest in a trial of about 0.1 s.
+
+        The other work on this machine counts too. The copies must be reset afterwards."""
+        most = min(most, self.num_envs)
+        if most == 1:
+            return
+        counts = [2**power for power in range(1, most.bit_length()) if 2**power < most] + [most]
+        ways = [ONE, *((threads, ahead) for threads in counts for ahead in AHEAD)]
+        actions, times = np.zeros((self.num_envs, *self._low.shape)), dict.fromkeys(ways, np.inf)
+        for way in TRIALS * ways:
+            self.use(*way)
+            self._advance(actions)  # starts the threads
+            start = perf_counter()
+            for _ in range(TRIAL):
+                self._advance(actions)
+            times[way] = min(times[way], perf_counter() - start)
+        best = min(ways, key=times.__getitem__)
+        self.use(*(best if times[best] < GAIN * times[ONE] else ONE))
 
     def reset(self, seeds: Sequence[int]) -> np.ndarray:
         obs = super().reset(seeds)
@@ -155,8 +195,7 @@ class Batched(Vector):
         return StepResult(obs, reward, terminated, truncated, final_obs, episodes)
 
     def close(self) -> None:
-        if self._pool is not None:
-            self._pool.shutdown()
+        self._dismiss()
         super().close()
 
     def is_proven(self) -> bool:
@@ -188,13 +227,19 @@ class Batched(Vector):
 
     def _advance(self, actions: np.ndarray) -> None:
         """Step the physics of all copies."""
-        if self._pool is None:
+        for helper in self._helpers:
+            helper.begin(actions)
+        try:
             self._take(self._shares[0], actions)
-            return
-        others = [self._pool.submit(self._take, share, actions) for share in self._shares[1:]]
-        self._take(self._shares[0], actions)
-        for other in others:
-            other.result()
+        finally:
+            errors = [helper.end() for helper in self._helpers]
+        for error in filter(None, errors):
+            raise error
+
+    def _dismiss(self) -> None:
+        for helper in self._helpers:
+            helper.close()
+        self._helpers = []
 
     def _take(self, share: slice, actions: np.ndarray) -> None:
         for (model, data, controls), action in zip(self._simulations[share], actions[share], strict=True):

@@ -13,14 +13,18 @@ def tolerance(
     margin: float = 0.0,
     sigmoid: Literal["gaussian", "linear", "quadratic"] = "gaussian",
 ) -> float:
-    """Return 1 if low ≤ x ≤ high, and less outside, depending on d, the distance to the interval divided by the margin.
+    """Return 1 if x lies in [low, high], and a value in [0, 1) that falls with the distance if it does not.
 
-    This is the function T of dm_control's `rewards.tolerance` (Tassa et al. 2018), with the three shapes and their
-    values at the margin that HumanoidBench uses: gaussian, exp(−½ d² · −2 ln 0.1), 0.1 at the margin; linear,
-    max(0, 1 − d); quadratic, max(0, 1 − d²). With margin 0 it is 0 outside. x, low, high and margin have the same unit.
-    NaN gives NaN.
+    This is `rewards.tolerance` of dm_control (Tassa et al. 2018) with the three sigmoids that HumanoidBench uses. With
+    d, the distance of x to the interval divided by the margin, they are
 
-    It takes single numbers, because plain floats need a twentieth of NumPy's time and a step calls it ten times.
+        gaussian   0.1^(d²)
+        linear     max(0, 1 − d)
+        quadratic  max(0, 1 − d²)
+
+    With margin 0 the value is 0 outside the interval. x, low, high and margin have the same unit. NaN gives NaN.
+
+    The arguments are floats and not arrays: floats take a twentieth of NumPy's time, and each step makes ten calls.
     """
     if low <= x <= high:
         return 1.0

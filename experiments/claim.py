@@ -31,7 +31,7 @@ BOOT = Path("/proc/sys/kernel/random/boot_id")  # changes with every start of th
 
 
 class Owner(TypedDict):
-    """The contents of a claim."""
+    """The process that holds a claim, as its file describes it."""
 
     token: str
     host: str

@@ -14,6 +14,7 @@ from .fields import value_in_text
 from .fork import FRESH, NONE, Variant, fork_step_of, stop_step_of
 from .kinds import Kind, Preset, find_kind
 from .loop import Warn
+from .machine import sharing
 from .runs import build, drive, plain, settings_of
 from .sealed import read_json, start_folder, write_json
 from .settings import RunSettings, Seeds
@@ -207,7 +208,7 @@ def checked(comparison: Comparison, jobs: int, warn: Warn, known: Sequence[Point
     The points in `known` have been checked before. Raises UsageError if the comparison cannot be trained.
     """
     _check(comparison)
-    with flushing_denormals(comparison.settings.threads):
+    with flushing_denormals(comparison.settings.torch_threads), sharing(jobs):
         first = comparison.first
         tasks = _require_memory(comparison, first, jobs, warn)
         own = {name: value for name, value in vars(comparison.settings).items() if name in ("seed", "seeds")}
@@ -336,7 +337,7 @@ def read_comparison(path: Path) -> Comparison:
 
 def require_memory(path: Path, comparison: Comparison, jobs: int, warn: Warn) -> None:
     """Raise UsageError if memory does not suffice for `jobs` simultaneous runs, RunError if the fork is impossible."""
-    with flushing_denormals(comparison.settings.threads):
+    with flushing_denormals(comparison.settings.torch_threads):
         tasks = _require_memory(comparison, comparison.first, jobs, warn)
     if not 0 <= comparison.fork_step < (total := tasks[-1].end):
         raise RunError(f"{path / FILE}: runs of {total} steps cannot fork at step {comparison.fork_step}")

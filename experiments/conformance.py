@@ -255,9 +255,9 @@ ON_EACH: dict[str, Promise] = {
     "names all that it wrote": names_what_it_wrote,
     "raises ValueError with nothing written": writes_all_or_nothing,
     "draws from the seed alone": draws_from_the_seed,
-    "goes on from a checkpoint bit for bit": survives_a_checkpoint,
+    "resumes from a checkpoint bit for bit": survives_a_checkpoint,
 }
-ON_A_STACK: dict[str, Promise] = {"treats networks of a stack as alone": treats_members_as_networks}
+ON_A_STACK: dict[str, Promise] = {"treats members of a stack as separate networks": treats_members_as_networks}
 
 
 def conform(call: str, networks: Mapping[str, Network] | None = None) -> list[Finding]:

@@ -38,7 +38,7 @@ def extend(path: Path, steps: int, warn: Warn) -> None:
         for hook in filter(None, map(parse_hook, settings.hook)):
             if hook.intervention.has("finish_task"):
                 raise UsageError(f"{path} cannot be extended: {hook.text} has acted on the old end as a task's end")
-        with flushing_denormals(settings.threads):
+        with flushing_denormals(settings.torch_threads):
             work = build(kind, settings, warn)
             try:
                 drive(work, settings.hook)

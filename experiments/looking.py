@@ -38,7 +38,7 @@ def states(path: Path, folders: Mapping[int, Path], warn: Warn) -> Iterator[tupl
     """
     run = RunDirectory.open(path)
     kind, settings = settings_of(run.config, path / "config.json")
-    with flushing_denormals(settings.threads):
+    with flushing_denormals(settings.torch_threads):
         work = build(kind, settings, warn)
         try:
             loop = Loop(run, work, drive(work, settings.hook, run.config["start_step"]), 0, run.end, warn)

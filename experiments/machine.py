@@ -3,7 +3,8 @@
 import math
 import os
 import platform
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,10 @@ from .errors import UsageError
 
 CGROUP = Path("/sys/fs/cgroup")  # the limits of this process's container, version 2
 VISIBLE = "CUDA_VISIBLE_DEVICES"  # the environment variable with the GPUs that a process may use
+THREADS = "OMP_NUM_THREADS"  # the environment variable with the threads that a process should have
 LOOKED_AT = 2**26  # bytes: free memory is checked before a tensor of this size or larger is made
+
+_processes = 1  # see `sharing`
 
 
 def cpus() -> int:
@@ -28,6 +32,23 @@ def cpus() -> int:
     except (OSError, ValueError):  # no container, or "max"
         return bound
     return max(1, min(bound, math.ceil(quota / period)))
+
+
+@contextmanager
+def sharing(processes: int) -> Iterator[None]:
+    """Tell `own_cpus`, inside this context, how many processes like this one run at the same time."""
+    global _processes
+    before, _processes = _processes, processes
+    try:
+        yield
+    finally:
+        _processes = before
+
+
+def own_cpus() -> int:
+    """Return this process's part of the processors: `cpus` over the number of workers, OMP_NUM_THREADS at most."""
+    limit = os.environ.get(THREADS, "")
+    return max(1, min(cpus() // _processes, int(limit) if limit.isdecimal() else cpus()))
 
 
 def description() -> str:

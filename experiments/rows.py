@@ -107,7 +107,7 @@ def verify(folder: Path, parts: list[Part]) -> None:
 
 
 def stored(folder: Path, first: int, end: int, parts: list[Part]) -> Rows:
-    """Return the rows in a checkpoint's parts. Only the rows that are asked for are read from the disk."""
+    """Return the rows `first` … `end`, which the part files of a checkpoint contain. They are read only when used."""
 
     def read(start: int, stop: int) -> dict[str, torch.Tensor]:
         if not first <= start < stop <= end:

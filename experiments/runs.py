@@ -21,6 +21,7 @@ from .machine import Allocations
 from .read_hooks import read_hooks
 from .rundir import RunDirectory
 from .settings import RunSettings
+from .threads import fastest
 from .trackers import tracking
 from .work import Work
 
@@ -39,7 +40,10 @@ def build(kind: Kind, settings: RunSettings, warn: Warn = print) -> Work:
         raise UsageError(f"supple train {kind.name} runs in one process: start it without torchrun")
     if note := settings.resolve():
         warn(note)
-    torch.set_num_threads(settings.threads)
+    if settings.threads == "auto":
+        settings.threads, note = fastest(kind, settings)
+        warn(note)
+    torch.set_num_threads(settings.torch_threads)
     try:
         with Allocations(vars(settings)):
             work = kind.builder()(settings)
@@ -122,7 +126,7 @@ def create(path: Path, kind: str, settings: RunSettings, command: str, warn: War
     """Check everything that can be checked before training, then make the run directory. Raises UsageError."""
     row = find_kind(kind)
     settings.check_single()
-    with flushing_denormals(settings.threads):
+    with flushing_denormals(settings.torch_threads):
         work = build(row, settings, warn)
         try:
             drive(work, settings.hook)
@@ -147,7 +151,7 @@ def train(path: Path, progress: Progress, warn: Warn, held: Claim | None = None)
         with ExitStack() as stack:
             if held is None and distributed.first():
                 held = stack.enter_context(claim(path, PATIENCE))
-            stack.enter_context(flushing_denormals(settings.threads, warn))
+            stack.enter_context(flushing_denormals(settings.torch_threads, warn))
             stack.enter_context(distributed.processes(getattr(settings, "device", "cpu")))
             run = stack.enter_context(distributed.open_run(path))
             run.claim = held

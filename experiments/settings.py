@@ -14,6 +14,7 @@ LARGEST = 2**53  # readers of JSON represent every integer up to this exactly
 MOST_THREADS, MOST_SEEDS, MOST_TASKS = 1024, 10_000, 100_000
 Device = Literal["auto", "cpu", "cuda"]
 Seeds = tuple[int, ...]
+Threads = Annotated[int | Literal["auto"], tyro.conf.arg(metavar="INT|auto")]
 
 
 def seeds_of(words: Sequence[str]) -> Seeds:
@@ -52,8 +53,8 @@ class RunSettings:
     """Intervention and schedule, such as fire@0.5 or snp(lam=0.5)@task. Can be given several times."""
     seed: int = 0
     """Seed from which all random numbers of the run are derived. Change it for an independent repetition."""
-    threads: int = 1
-    """Number of PyTorch threads. Small networks are fastest with 1; raise it for large ones."""
+    threads: Threads = 1
+    """Number of PyTorch threads, which may change results. auto: the fastest in trials of some seconds."""
     checkpoint_every: int = 2_000
     """Updates between checkpoints. Lower it to lose less training when a run is killed."""
     keep_checkpoints: int = 2
@@ -63,7 +64,7 @@ class RunSettings:
     eval_every: int = 0
     """Updates between evaluations within a task; 0: only at its start and end. Lower it for finer curves."""
     curvature: Annotated[bool, tyro.conf.arg(aliases=["--measure-curvature"])] = False
-    """Also measure the largest eigenvalue of the loss's Hessian. Each time takes as long as some hundred updates."""
+    """Also measure the largest eigenvalue of the loss's Hessian. It takes as long as several hundred updates."""
     trainability_every: int = 0
     """Updates between measurements of trainability; 0: never. Each takes as long as about 400 updates."""
     keep_best: Annotated[bool, tyro.conf.arg(aliases=["--best"])] = False
@@ -88,6 +89,16 @@ class RunSettings:
     def stride(self) -> int:
         """Steps between two places at which a run can be forked."""
         return 1
+
+    @property
+    def torch_threads(self) -> int:
+        """The number of PyTorch threads; 1 as long as it is "auto"."""
+        return 1 if self.threads == "auto" else self.threads
+
+    @property
+    def untrained_steps(self) -> int:
+        """The steps of a new run before its first update, or 0 if its kind does not define them."""
+        return 0
 
     @property
     def members(self) -> Seeds:
@@ -118,7 +129,7 @@ class RunSettings:
         """Yield one line for each invalid value."""
         yield from not_positive(
             **{
-                "--threads": self.threads,
+                "--threads": self.torch_threads,
                 "--checkpoint-every": self.checkpoint_every,
                 "--keep-checkpoints": self.keep_checkpoints,
                 "--measure-every": self.measure_every,
@@ -126,7 +137,7 @@ class RunSettings:
             }
         )
         yield from out_of_range(**vars(self))
-        if self.threads > MOST_THREADS:
+        if self.torch_threads > MOST_THREADS:
             yield f"--threads must be {MOST_THREADS} at most, got {self.threads}"
         for tracker in self.log_to:
             if not find_spec(tracker):

@@ -89,7 +89,7 @@ class Work(ABC):
         """
 
     def look_at(self, task: Any, step: int) -> None:  # noqa: B027
-        """Set the learners' data to this task's: the last trained on before `step`, or the first if there are none."""
+        """Give the learners data of this task: the last batch before `step`, or the task's first if there was none."""
 
     def begin_segment(self, number: int, step: int) -> None:  # noqa: B027
         """Reset everything that checkpoints do not contain, such as the environments.

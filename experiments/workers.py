@@ -21,7 +21,7 @@ from .errors import DiskError, RunError, UsageError, in_words
 from .interruption import undo
 from .jobs import Job, work_off
 from .loop import Warn
-from .machine import VISIBLE, gpus
+from .machine import VISIBLE, gpus, sharing
 
 Watch = Callable[[Job, int, int], None]  # step, last step
 
@@ -52,7 +52,8 @@ def run_jobs(jobs: Sequence[Job], workers: int, watch: Watch, warn: Warn) -> Non
         RunError: No job can continue, for example because the disk is full.
     """
     seen = cycle(gpus() or [None])
-    busy = {worker.way: worker for worker in (_hire(jobs, next(seen)) for _ in range(min(workers, _open(jobs))))}
+    count = min(workers, _open(jobs))
+    busy = {worker.way: worker for worker in (_hire(jobs, next(seen), count) for _ in range(count))}
     try:
         while busy:
             for way in wait(list(busy)):
@@ -63,7 +64,7 @@ def run_jobs(jobs: Sequence[Job], workers: int, watch: Watch, warn: Warn) -> Non
                     del busy[worker.way]
                     _bury(worker, jobs)
                     if _open(jobs) > len(busy):
-                        fresh = _hire(jobs, worker.gpu)
+                        fresh = _hire(jobs, worker.gpu, count)
                         busy[fresh.way] = fresh
                     continue
                 if what == "begins":
@@ -85,11 +86,11 @@ def _open(jobs: Sequence[Job]) -> int:
     return sum(job.open for job in jobs)
 
 
-def _hire(jobs: Sequence[Job], gpu: str | None) -> Worker:
+def _hire(jobs: Sequence[Job], gpu: str | None, count: int) -> Worker:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     with _deaf(), _seeing(gpu), theirs:
-        process = context.Process(target=_work, args=(theirs, plugins.sources()))
+        process = context.Process(target=_work, args=(theirs, plugins.sources(), count))
         process.start()
     with suppress(OSError):  # the process has died already; `_bury` will see to it
         ours.send(list(jobs))
@@ -134,8 +135,8 @@ def _seeing(gpu: str | None) -> Iterator[None]:
             os.environ.update({} if before is None else {VISIBLE: before})
 
 
-def _work(way: Connection, sources: dict[str, str]) -> None:
-    """Run in a worker: receive the list of jobs, and take job after job until none is left."""
+def _work(way: Connection, sources: dict[str, str], count: int) -> None:
+    """Run in one of `count` workers: receive the list of jobs, and take job after job until none is left."""
     torch.set_flush_denormal(True)  # before its threads are started: see denormals.py
 
     def tell(*message: object) -> None:
@@ -154,7 +155,8 @@ def _work(way: Connection, sources: dict[str, str]) -> None:
         jobs: list[Job] = way.recv()
         threading.Thread(target=_end_with_the_parent, args=(way,), daemon=True).start()
         places = {job.folder: place for place, job in enumerate(jobs)}
-        work_off(jobs, attempt)
+        with sharing(count):
+            work_off(jobs, attempt)
     except EOFError:
         _end()
     except (DiskError, OSError, UsageError) as error:

@@ -125,12 +125,17 @@ def balance_pairs_(pairs: Sequence[LinearPair], lam: float) -> list[Tensor]:
 
 
 def balance_layers_(groups: Sequence[Sequence[nn.Module]], lam: float) -> None:
-    """Scale the hidden units of an MLP so that each has ‖out‖² − ‖in‖² − b² = λ, in place: an initialisation, which
-    need not keep a function, so that any activation may lie between the layers.
+    """Scale the hidden units of an MLP in place so that each has ‖out‖² − ‖in‖² − b² = λ.
 
-    groups: the layers in forward order, those that lie side by side (heads on one body) in one group.
-    Raises ValueError where a unit's weights are all zero on one side, and behind crelu, deep_fourier and swiglu, which
-    make of the units another number of features.
+    This is for initialisation. It changes the function of the network, so any activation may lie between the layers.
+
+    Args:
+        groups: The layers in forward order. Parallel layers, such as heads on one body, are in one group.
+        lam: λ.
+
+    Raises:
+        ValueError: All weights of a unit are zero on one side, or the activation has several features per unit (crelu,
+            deep_fourier, swiglu).
     """
     pairs = [pair_of(str(first[0]), first, second, "homogeneous") for first, second in pairwise(groups)]
     for pair in pairs:
@@ -145,13 +150,13 @@ def balance_layers_(groups: Sequence[Sequence[nn.Module]], lam: float) -> None:
 
 
 def check_lam(lam: float) -> None:
-    """Raise ValueError for a λ that is no balance."""
+    """Raise ValueError unless λ is finite."""
     if not isfinite(lam):
         raise ValueError(f"rebalance: lam must be finite, got {lam}")
 
 
 def check_sizes(pair: LinearPair, lam: float) -> None:
-    """Raise ValueError where W2ᵀW2 − W1W1ᵀ = λI is out of reach for matrices of these sizes."""
+    """Raise ValueError if no matrices of these sizes satisfy W2ᵀW2 − W1W1ᵀ = λI."""
     if pair.between == "linear" and (
         (lam > 0 and pair.hidden > pair.outputs) or (lam < 0 and pair.hidden > pair.inputs)
     ):

@@ -1,4 +1,4 @@
-"""Calibrated partial resets (CPR) move units that learn little partly toward a new draw, at regular intervals.
+"""Calibrated partial resets (CPR) interpolate the weights of units with small gradients with a new draw.
 
     u_i ← 0.99·u_i + 0.01·mean|∂L/∂W_i| / (mean of mean|∂L/∂W| over the layer + 1e-8)   at every update, from 1
     p_i = 0.015·min(1, 2·sigmoid(−16·(u_i − 1)))                                        at every 1000th
@@ -37,9 +37,9 @@ SHARPNESS = 16.0
 
 @interventions.register("cpr")
 class CalibratedPartialResets(Intervention):
-    """Move units that learn little partly toward a new draw, every `period` updates (LucMc/continual-learning).
+    """Replace part of the weights of units with small gradients, every `period` updates (LucMc/continual-learning).
 
-    rate: the largest share p of a weight that is replaced, in [0, 1]. period: updates between two resets, ≥ 1.
+    rate: the largest p in w ← (1 − p)·w + p·(a new draw), in [0, 1]. period: updates between two resets, ≥ 1.
     """
 
     def __init__(self, rate: float = 0.015, period: int = 1000) -> None:

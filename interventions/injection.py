@@ -32,8 +32,8 @@ from .contract import Preset, check_optimizer, contract_for, settle
 class Injected(nn.Module):
     """A head after injection: old(x) + (new(x) − twin(x)), of which only `new` is trained.
 
-    head: the present head, plain or injected itself; it is frozen and becomes `old`. `new` and `twin` are copies of the
-    plain head (of the one trained last), including frozen parameters.
+    head: the present head, which is frozen and becomes `old`. `new` and `twin` are copies of it. If injection has been
+    applied to it before, they are copies of its `new`. Frozen parameters are copied too.
     """
 
     old: nn.Module

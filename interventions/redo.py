@@ -80,7 +80,7 @@ class Redo(Intervention):
         return list(masks)
 
     def chosen(self, learner: Learner, inputs: Sequence[Any]) -> dict[str, Tensor]:
-        """Return a mask of the units to reinitialise for each unit module that the recent inputs reach."""
+        """Return a mask of the units to reinitialise, by module of units, for the modules that these inputs reach."""
         scores = observe(learner, hidden_units(learner, self.name), inputs, _scores)
         return {unit: score <= self.tau for unit, score in scores.items()}
 

@@ -16,7 +16,7 @@ from .recycle import recycle_, where
 
 
 class Replacement(Intervention, ABC):
-    """An intervention that looks at the units of a network after updates and reinitialises single ones."""
+    """The base class of interventions that score units after updates and reinitialise single ones (cbp, snr)."""
 
     words: str  # what happens to the weights, for reports
     reuse: int = 0  # updates for which one draw of fresh parameters may serve
@@ -33,14 +33,14 @@ class Replacement(Intervention, ABC):
 
     @abstractmethod
     def begin(self, group: Hidden, device: torch.device) -> dict[str, Any]:
-        """Return what is remembered about units before the first look: tensors, numbers and lists."""
+        """Return the initial memory for the units of a layer: tensors, numbers and lists."""
 
     @abstractmethod
     def choose(
         self, learner: Learner, groups: Mapping[str, Hidden], states: Mapping[str, dict[str, Any]],
         seen: Mapping[str, Tensor],
     ) -> dict[str, Tensor]:  # fmt: skip
-        """Update the memory by one look, and return the units to reinitialise: name → mask, without empty ones."""
+        """Update the memory with a new statistic, and return the units to reinitialise: name → mask, if any."""
 
     def attach(self, learner: Learner) -> None:
         check_optimizer(learner.optimizer)

@@ -56,16 +56,16 @@ def _matrices(first: Map, second: Map, bias: Tensor | None) -> tuple[Tensor, Ten
 
 @torch.no_grad()
 def nearest_lambda(pair: LinearPair) -> Tensor:
-    """Return λ̂ of a learner's pair: (), or (members,)."""
+    """Return λ̂ (see `lambda_balance`) of a pair of consecutive maps, of shape (), or (members,) for a stack."""
     return _difference(pair).mean(-1)
 
 
 @torch.no_grad()
 def deviation_of(pair: LinearPair) -> Tensor:
-    """Return the root mean square over hidden units of a pair's deviation from λ̂I, (), or (members,).
+    """Return the root mean square over hidden units of a pair's deviation from λ̂I.
 
     If the maps are directly consecutive, it includes all entries in the row of a unit. Otherwise it includes only the
-    diagonal, since nothing else is conserved.
+    diagonal, since nothing else is conserved. The shape is (), or (members,) for a stack.
     """
     if pair.between == "linear":
         w1, w2 = (matrix.double() for matrix in pair.matrices())

@@ -1,9 +1,9 @@
-"""A diagnosis: does a network still learn as well as at initialisation, and where does it show wear?
+"""A diagnosis: does a network still learn as well as at initialisation, and which of its layers have degraded?
 
-The network is compared with itself at step 0 on the same recent inputs, so no number needs an absolute threshold.
-Whether it still learns is measured (trainability.py). Dormant units, ranks and saturation show where it is worn, but do
-not decide the verdict: networks with many dormant units may learn well (Lyle et al. 2023, arXiv:2303.01486), and
-networks without any may not.
+The network is compared with itself at step 0 on the same recent inputs, so no number needs an absolute threshold. Its
+trainability decides the verdict (trainability.py). Dormant units, ranks and saturation show which layers have degraded,
+but do not decide it: networks with many dormant units may learn well (Lyle et al. 2023, arXiv:2303.01486), and networks
+without any may not.
 """
 
 from collections.abc import Iterator
@@ -24,22 +24,25 @@ from .probe import measure
 from .trainability import LEARNING_RATE, UPDATES, trainability
 from .view import View
 
-# What counts as a finding. Set on the runs of docs/results/doctor.md, and tried on others.
-LOST = 0.05  # of the variance of random targets: how much more of it than a new network one leaves unfitted,
-TIMES = 2.0  # and how many times as much, or how many times less of it than a new network one fits
-DETERMINISTIC = 0.02  # of the greatest entropy of a policy
-DORMANT = 0.5  # share of a layer's units that are dormant, and are not in the new network
-RANK = 0.1  # of the features' effective rank in the new network: many that learn well come down to a fifth
+# The thresholds, set on the runs of docs/results/doctor.md and tested on others. An error is the mean squared error on
+# random targets after training on them, as a share of their variance.
+LOST = 0.05  # smallest difference between the error and the error at initialisation that counts as plasticity loss
+TIMES = 2.0  # smallest ratio of these errors that counts, or of the explained shares 1 − error
+DETERMINISTIC = 0.02  # entropy of a deterministic policy, at most, as a share of the maximum
+DORMANT = 0.5  # share of a layer's units that have become dormant
+RANK = 0.1  # effective rank as a share of that at initialisation; networks that learn well often fall to 0.2
 
 State = Literal["lost", "silent", "worn", "sound"]
 
 
 @dataclass(frozen=True)
 class Units:
-    """A layer of hidden units on recent inputs; for a stack, those of all members.
+    """A layer of hidden units on recent inputs. For a stack, it has the units of all members.
 
-    dormant: the share that is (nearly) always 0. saturated: the share of (input, unit) pairs with |φ′| < 0.001; None if
-    there is no φ to differentiate. effective_rank: exp of the entropy of the singular values of their outputs.
+    Attributes:
+        dormant: The share of units whose output is 0 on all inputs.
+        saturated: The share of (input, unit) pairs with |φ′| < 0.001. None if the units have no derivative φ′.
+        effective_rank: exp of the entropy of the normalised singular values of the outputs.
     """
 
     name: str
@@ -53,8 +56,11 @@ class Units:
 class Condition:
     """The condition of a network on recent inputs.
 
-    numbers: metrics by name. units: by layer, in forward order. norms: of each layer's weight, by its name. entropy: of
-    its policy, as a share of the maximum; None if it has no policy over a finite set of actions.
+    Attributes:
+        numbers: The metrics by name.
+        units: The layers of hidden units, in forward order.
+        norms: The norm of each layer's weight, by the layer's name.
+        entropy: The mean entropy of the policy as a share of the maximum. None without a policy over discrete actions.
     """
 
     numbers: dict[str, float]
@@ -67,8 +73,11 @@ class Condition:
 class Diagnosis:
     """A network now, compared with itself at step 0 on the same inputs.
 
-    loss, new_loss: the share of the variance of random targets that each leaves after the same number of updates, in
-    [0, 1] if training improves at all.
+    Attributes:
+        learner: The name of the learner.
+        now, new: Its condition with the current parameters, and with those of step 0.
+        loss, new_loss: The error on random targets after a number of updates from the current parameters, and from
+            those of step 0, as a share of the targets' variance. It is above 1 if training made the fit worse.
     """
 
     learner: str
@@ -81,8 +90,8 @@ class Diagnosis:
     def state(self) -> State:
         """Return "lost", "silent", "worn" or "sound".
 
-        "lost": it fits random targets clearly worse than at initialisation. Otherwise "silent": its policy has become
-        deterministic; "worn": units or ranks are lost, but not the ability to learn; else "sound".
+        "lost": the error on random targets is clearly larger than at initialisation. Otherwise "silent": the policy has
+        become deterministic. Otherwise "worn": a layer has many dormant units or a low rank. Otherwise "sound".
         """
         if self.loss - self.new_loss >= LOST and (
             self.loss >= TIMES * self.new_loss or 1 - self.new_loss >= TIMES * (1 - self.loss)
@@ -94,41 +103,41 @@ class Diagnosis:
 
     @property
     def entropy_is_gone(self) -> bool:
-        """Return whether the policy takes one action only, and did not at initialisation."""
+        """Whether the policy is deterministic, and was not at initialisation."""
         now, new = self.now.entropy, self.new.entropy
         return now is not None and new is not None and now <= DETERMINISTIC < new
 
     @property
     def signs(self) -> list[str]:
-        """Return the signs of wear, a clause each, with the layers in forward order."""
+        """The layers with many dormant units or a low rank, a clause for each finding, in forward order."""
         found = []
         for now, new in zip(self.now.units, self.new.units, strict=False):
             if now.dormant - new.dormant >= DORMANT:
-                found.append(f"{now.name}: {now.dormant:.0%} of {now.count} units dormant (when new {new.dormant:.0%})")
+                before = f"at initialisation {new.dormant:.0%}"
+                found.append(f"{now.name} ({now.dormant:.0%} of {now.count} units dormant, {before})")
             if now.effective_rank <= RANK * new.effective_rank:
-                found.append(f"{now.name}: effective rank {now.effective_rank:.1f} (when new {new.effective_rank:.1f})")
+                before = f"at initialisation {new.effective_rank:.1f}"
+                found.append(f"{now.name} (effective rank {now.effective_rank:.1f}, {before})")
         return found
 
     def verdict(self) -> list[str]:
-        """Return the findings, a sentence each, with the numbers behind them; only what was measured."""
-        left = f"leaves {self.loss:.2g} of their variance, when new {self.new_loss:.2g}"
-        fit = f"It fits random targets {_times(self.loss, self.new_loss)} ({left})."
-        policy = f"its policy takes one action only (entropy {self.now.entropy or 0:.1%} of the greatest)"
-        worn = f"It looks worn: {'; '.join(self.signs)}." if self.signs else ""
+        """Return the findings with their numbers as a list of short texts. They say only what was measured."""
+        fit = (
+            f"Its error on random targets is {_times(self.loss, self.new_loss)} at initialisation ({self.loss:.2g} of "
+            f"their variance, at initialisation {self.new_loss:.2g})."
+        )
+        policy = f"deterministic (entropy {self.now.entropy or 0:.1%} of the maximum)"
         said = {
-            "lost": [f"Plasticity is being lost in '{self.learner}'. {fit}"],
-            "silent": [
-                f"'{self.learner}' does not explore any more: {policy}. As a function it still fits random targets "
-                f"({left}): what it lacks is experience of other actions."
-            ],
-            "worn": [f"'{self.learner}' looks worn, and learns all the same. {fit}"],
-            "sound": [
-                f"No sign of plasticity loss in '{self.learner}'. {fit} If it does not learn, look at the data, the "
-                f"exploration, the step size and the reward instead."
-            ],
+            "lost": f"'{self.learner}' has lost plasticity. {fit}",
+            "silent": f"The policy of '{self.learner}' is {policy}, so it no longer explores. The network has not lost "
+            f"plasticity. {fit}",
+            "worn": f"'{self.learner}' has degraded layers, but has not lost plasticity. {fit}",
+            "sound": f"No sign of plasticity loss in '{self.learner}'. {fit} If it does not learn, examine the data, "
+            f"the exploration, the learning rate and the reward.",
         }[self.state]
-        besides = f"Besides, {policy}." if self.state == "lost" and self.entropy_is_gone else ""
-        return [sentence for sentence in (*said, worn, besides) if sentence]
+        degraded = f"Degraded layers: {'; '.join(self.signs)}." if self.signs else ""
+        besides = f"Its policy is also {policy}." if self.state == "lost" and self.entropy_is_gone else ""
+        return [sentence for sentence in (said, degraded, besides) if sentence]
 
 
 def diagnose(learner: Learner, updates: int = UPDATES, learning_rate: float = LEARNING_RATE) -> Diagnosis:
@@ -138,10 +147,10 @@ def diagnose(learner: Learner, updates: int = UPDATES, learning_rate: float = LE
 
     Args:
         updates, learning_rate: Settings of `trainability`, which makes 2·`updates` passes forward and backward. For a
-            stack, numbers are those of all members together.
+            stack, numbers describe all members together.
 
     Raises:
-        ValueError: The learner has seen no data yet, its recent inputs are all alike (or all the same to a network at
+        ValueError: The learner has seen no data yet, its recent inputs are all equal (or have equal outputs at
             initialisation), or its outputs are not finite.
     """
     view = View(learner)
@@ -209,8 +218,8 @@ def _entropy(view: View) -> float | None:
 
 
 def _times(loss: float, new_loss: float) -> str:
-    """Return how a fit compares with that of a network at initialisation."""
+    """Return how an error compares with another, as in "3.2 times as large as"."""
     times = loss / new_loss if new_loss > 0 else float("inf")
     if times >= 1.1:
-        return f"{times:.1f} × worse than when new" if times < 10 else f"{times:.0f} × worse than when new"
-    return "as well as when new" if times > 0.9 else "better than when new"
+        return f"{times:.1f} times as large as" if times < 10 else f"{times:.0f} times as large as"
+    return "as large as" if times > 0.9 else "smaller than"

@@ -119,10 +119,11 @@ def holm(p_values: ArrayLike) -> Array:
 def seeds_needed(mean: float, sd: float, power: float = 0.8, level: float = 0.05) -> int | None:
     """Return the smallest number of seeds, 2 or more, for a two-sided t test with this power; None beyond 10,000.
 
-    It is the number for which the test at this level finds a difference of this mean and standard deviation, in its
-    direction, by the noncentral t distribution. mean, sd: of the differences, in one unit, sd ≥ 0 and unbiased. They
-    are estimates, and so is the result: from three seeds it is an order of magnitude. Raises ValueError for numbers out
-    of range.
+    The power is the probability that the test at this level finds a difference with this mean and standard deviation,
+    in its direction (noncentral t distribution).
+
+    mean, sd: of the differences, in one unit, sd ≥ 0 and unbiased. If they are estimated from three seeds, the result
+    is only an order of magnitude. Raises ValueError for numbers out of range.
     """
     from scipy.stats import nct, t
 

@@ -239,13 +239,14 @@ CHEAP_METRICS: Mapping[str, Metric] = _Cheap()  # what is measured unasked
 def measure(
     learner: Learner | View, per_layer: bool = False, member: int | None = None, costly: bool = False
 ) -> dict[str, float]:
-    """Return every metric of a learner on its recent data: name → number. A `View` is not recorded again.
+    """Return every metric of a learner on its recent data: name → number.
 
-    Metrics that cannot be computed are left out: before the learner has seen data, all but those of weights; without
-    hidden units, those of units; without consecutive linear maps, those of balance; without losses of samples
-    (`Learner.batches`), those of their gradients; before it was marked (`Learner.mark`), those of change.
+    Metrics that cannot be computed are left out: those of units and losses before the learner has seen data, those of
+    units if it has no hidden units, those of balance if it has no consecutive linear maps, those of the gradients of
+    samples without `Learner.batches`, and those of change before the first `Learner.mark`.
 
     Args:
+        learner: The learner, or a `View` of it, whose forward pass is then used.
         per_layer: Add `dormant_fraction/<units>` for each hidden layer, pooled over the members of a stack.
         member: Measure only this network of a stack, as if it were trained alone. Raises ValueError as `View` does.
         costly: Include the costly metrics.

@@ -23,7 +23,7 @@ from .weights import deviations, gram_matrices, member_taps
 
 @dataclass
 class View:
-    """A learner at one moment. Its probe is run at most once, and only if a metric needs it.
+    """A learner at one step, for metrics. Its probe is run at most once, and only if a metric needs it.
 
     member: use only this network of a stack. Raises ValueError if it does not exist, or if the learner is not a stack.
     """
@@ -41,24 +41,24 @@ class View:
 
     @cached_property
     def members(self) -> int | None:
-        """The number of networks in the stack, where all layers and parameters are stacked alike; None: no stack."""
+        """The number of networks if all layers and parameters are stacked, else None."""
         count = members_of(self.learner)
         alike = all(p.dim() > 0 and len(p) == count for p in self.learner.module.parameters())
         return count if count and alike else None
 
     @property
     def networks(self) -> int:
-        """The number of networks that every value is taken of."""
+        """The number of networks for which each metric has a value."""
         return 1 if self.member is not None or self.members is None else self.members
 
     def own(self, values: Tensor) -> Tensor:
-        """Return values (members, …) of the members that are looked at."""
+        """Return the part of (members, …) values that belongs to the selected members."""
         return values if self.member is None else values[self.member : self.member + 1]
 
     def apart(self, values: Tensor) -> Tensor:
         """Return values (members, …) by network, (networks, …).
 
-        Values of stacked layers in a learner that is not a stack form one network.
+        If the learner is not a stack, the members of its stacked layers belong to one network.
         """
         return values.reshape(self.networks, -1)
 
@@ -77,7 +77,7 @@ class View:
 
     @property
     def has_units(self) -> bool:
-        """Whether there is anything to record: hidden units, and data for them."""
+        """Whether hidden units can be recorded: there are some, and there are data."""
         return bool(self.learner.units) and self.probe is not None
 
     @property
@@ -92,7 +92,7 @@ class View:
 
     @property
     def features(self) -> tuple[Tensor, ...]:
-        """The features that the heads of one network, or of each member of a stack, see: (rows, units) each."""
+        """The features that the heads read, (rows, units), of one network or of each member of a stack."""
         return self._features.unbind()
 
     @property
@@ -106,17 +106,21 @@ class View:
 
     @cached_property
     def spectrum(self) -> tuple[Tensor, torch.Size, torch.dtype]:
-        """The features' singular values (members, r), descending, in float64; the features' own shape (members, n, d)
-        and type. By SVD: the eigenvalues of the Gram matrix take half the time, but lose what is below 1e-8 of the
-        largest, and half the digits of what is just above."""
+        """The singular values of the features, (members, r), descending, in float64; the features' shape and dtype.
+
+        They come from an SVD. The eigenvalues of the Gram matrix would take half the time, but lose everything below
+        1e-8 of the largest value, and half of the digits just above that.
+        """
         features = self._features
         matrices = feature_matrices(features, f"the features of '{self.learner.name}'")
         return torch.linalg.svdvals(matrices), matrices.shape, features.dtype
 
     @cached_property
     def slopes(self) -> dict[str, Tensor]:
-        """|φ′| at every pre-activation, (members, n, …), by name of the units; without those whose module holds
-        layers of its own (a whole block): there is no φ to differentiate."""
+        """|φ′| at every pre-activation, (members, n, …), by name of the units.
+
+        Units whose module contains layers (a whole block) are left out, because they have no φ.
+        """
         if not self.has_units:
             return {}
         layers = {id(layer.module) for layer in self.learner.layers}
@@ -129,8 +133,10 @@ class View:
 
     @cached_property
     def isometry(self) -> list[tuple[Tensor, Tensor, int]]:
-        """For each layer: DfI of its matrices (members,), that of the matrices over their FIRE scale, and the number
-        of singular values of a member's. One Gram product serves both. Parts of a fused layer are matrices apart."""
+        """For each layer: the DfI of its matrices, (members,), the unscaled DfI, and the number of singular values.
+
+        One Gram product serves both. The parts of a fused layer are separate matrices.
+        """
         found = []
         for layer in self.learner.layers:
             weight = self.own(layer.weight) if layer.stacked else layer.weight[None]
@@ -146,8 +152,10 @@ class View:
 
     @cached_property
     def gradients(self) -> dict[str, Tensor]:
-        """Gradients of the loss on the recent batch, by name of the parameter; without those that it does not reach.
-        Existing .grad fields are not touched."""
+        """The gradients of the loss on the recent batch, by name of the parameter.
+
+        Parameters that the loss does not reach are left out. `.grad` does not change.
+        """
         trained = self.learner.trained()
         with evaluating(self.learner.module):
             found = torch.autograd.grad(self.learner.loss(), list(trained.values()), allow_unused=True)
@@ -155,8 +163,10 @@ class View:
 
     @cached_property
     def unit_gradients(self) -> list[Tensor]:
-        """Gradients of the weights before hidden units, (networks, units, weights of one): of each layer but the heads
-        that the loss reaches."""
+        """The gradients of the weights before hidden units, (networks, units, weights), for each layer.
+
+        Heads, and layers that the loss does not reach, are left out.
+        """
         found = []
         for layer in self.learner.layers:
             gradient = self.gradients.get(f"{layer.name}.weight")
@@ -168,8 +178,10 @@ class View:
 
     @property
     def marked(self) -> dict[str, Tensor] | None:
-        """The trained parameters at the last measurement; None where nobody marked them, or they have changed in number
-        or shape since."""
+        """The trained parameters at the last measurement.
+
+        None before the first measurement, and if their number or shapes have changed since.
+        """
         trained, marked = self.learner.trained(), self.learner.marked
         if marked is None or {n: p.shape for n, p in trained.items()} != {n: p.shape for n, p in marked.items()}:
             return None
@@ -177,7 +189,7 @@ class View:
 
     @cached_property
     def outputs_apart(self) -> tuple[tuple[Any, dict[str, Tensor]], tuple[Any, dict[str, Tensor]]]:
-        """The module's outputs on the probe, and all its parameters: as it was when it was marked, and now."""
+        """The outputs on the probe and all parameters, once at the last measurement and once now."""
         assert self.probe is not None
         assert self.marked is not None
         now = {name: p.detach() for name, p in self.learner.module.named_parameters()}
@@ -188,8 +200,10 @@ class View:
 
     @cached_property
     def sample_losses(self) -> Tensor | None:
-        """Training losses of single samples of one batch, differentiable, (n,) or (members, n); None where the learner
-        offers none. The learner's generator is left where it was."""
+        """The differentiable training losses of single samples of one batch, (n,) or (members, n).
+
+        None if the learner has no `batches`. The state of the learner's generator is restored.
+        """
         state = self.learner.generator.get_state()
         try:
             with evaluating(self.learner.module):

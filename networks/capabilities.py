@@ -18,23 +18,24 @@ if TYPE_CHECKING:
 
 
 def no_batches(count: int | None) -> Iterator[Tensor]:
-    """Raise ValueError; this stands for the batches of a learner that has none."""
+    """Raise ValueError. This is the default of `Learner.batches`."""
     raise ValueError("this learner offers no batches: give it some (Learner.batches)")
 
 
 @dataclass(kw_only=True)
 class MoreData:
-    """Data beside one probe and one loss.
+    """Data that some interventions and metrics need in addition to the probe and the loss.
 
-    batches: (dash, ewc, ranks of gradients) yields the training losses of single samples, differentiable, (batch,) or
-        (members, batch), for so many successive batches of what it is trained on now; None: for one pass over that.
-        Raises ValueError where there is nothing yet, or no end to pass to.
-    endless: (dash) it learns from a memory that has no end to pass to, so `batches` needs a number.
-    last_inputs: (cbp, snr) returns the inputs of the last update's batch alone, for what looks at every update;
-        default: `probe`.
-    another: (chain) returns the inputs of another minibatch of what it is trained on now, drawn by the learner's
-        own generator at each call; None while there is none.
-    retain: (sib) returns the loss on a batch of what must not be forgotten, differentiable; None: there is only `loss`.
+    Attributes:
+        batches: (dash, ewc, ranks of gradients) Yields the differentiable training losses of single samples, (batch,)
+            or (members, batch), for a number of successive batches of the current data. None: one pass over these data.
+            Raises ValueError if there are no data yet, or if a pass over them never ends.
+        endless: (dash) Whether the learner has a replay memory, over which a pass never ends. `batches` then needs a
+            number.
+        last_inputs: (cbp, snr) Returns the inputs of the last update's batch only. Default: `probe`.
+        another: (chain) Returns the inputs of another minibatch of the current data at each call, drawn by the
+            learner's generator. Returns None while there are no data.
+        retain: (sib) Returns the differentiable loss on a batch of the data to retain. None: `loss` is used.
     """
 
     batches: Callable[[int | None], Iterator[Tensor]] = no_batches
@@ -46,15 +47,16 @@ class MoreData:
 
 @dataclass(kw_only=True)
 class Specifics:
-    """Capabilities of this network or agent that single methods ask for.
+    """Properties of a network or agent that single interventions need.
 
-    injectable: (injection) qualified name of the submodule that is duplicated, or None.
-    fire_scope: (fire) the layers that are rewritten where no scope is given.
-    activation_draws: (injection, swap) where randomised activations draw from, as in `set_generators`; None: torch's
-        global generator.
-    algorithm: (contract="as_released") whose released reset contract applies ("dqn", "sac"); "" where nothing was
-        released.
-    temperature: (contracts of SAC) the entropy temperature of a SAC agent as a learner of its own, or None.
+    Attributes:
+        injectable: (injection) Qualified name of the submodule that is duplicated, or None.
+        fire_scope: (fire) The layers that are rewritten if no scope is given.
+        activation_draws: (injection, swap) The generators of randomised activations, as in `set_generators`. None:
+            PyTorch's global generator.
+        algorithm: (contract="as_released") The algorithm whose released reset contract applies, "dqn" or "sac". "" if
+            no code was released.
+        temperature: (contracts of SAC) The learner of SAC's entropy temperature, or None.
     """
 
     injectable: str | None = None
@@ -66,16 +68,17 @@ class Specifics:
 
 @dataclass(kw_only=True)
 class Compared:
-    """Capabilities for measures of change, which look at two networks of one architecture on the same inputs.
+    """Data for metrics of change, which compare two networks of one architecture on the same inputs.
 
-    marked: the trained parameters at the last measurement, by name (see `Learner.mark`); belongs to the checkpoint.
-        None: nobody marked any.
-    answers: returns what the network says of inputs with these parameters, by name, where its forward pass returns
-        something else, such as the action that was taken; None: what the forward pass returns (see `Learner.outputs`).
-    policy: (churn, chain) returns the policy that the outputs stand for, given the parameters by name: a distribution
-        for each row, or the actions themselves, (rows,), where the policy is deterministic.
-    values: (churn, chain) returns the values among the outputs, (rows, …), of a stack (members, rows, …).
-    redraw_draws: (trainability) the generators that `redraw` moves, beside the learner's own.
+    Attributes:
+        marked: The trained parameters at the last measurement, by name (see `Learner.mark`). Checkpoints contain them.
+            None before the first measurement.
+        answers: Returns the network's outputs for inputs and for parameters by name. Needed if the forward pass returns
+            something else, such as a sampled action. None: the forward pass (see `Learner.outputs`).
+        policy: (churn, chain) Returns the policy for outputs and for parameters by name: a distribution for each row,
+            or the actions, (rows,), if the policy is deterministic.
+        values: (churn, chain) Returns the values among the outputs, (rows, …), or (members, rows, …) for a stack.
+        redraw_draws: (trainability) The generators that `redraw` advances, in addition to the learner's own.
     """
 
     marked: dict[str, Tensor] | None = None
@@ -87,13 +90,13 @@ class Compared:
 
 @dataclass(kw_only=True)
 class Restructured:
-    """The traces of the interventions that changed the architecture (injection, swap, muon): they keep it.
+    """A record of the changes of architecture (injection, swap, muon), which the interventions keep.
 
-    origins: name of a layer or of units → its name at the start, where an intervention moved it since. What people
-        write and what logs say is the name at the start.
-    changes: the interventions that changed the architecture so far, as texts in their order; belongs to the
-        checkpoint (see `interventions.restructure`).
-    renewed: name of a parameter or of units → how many `changes` there had been when it became the name of new ones.
+    Attributes:
+        origins: Current name of a layer or of units → its name at the start. Users and logs use the name at the start.
+        changes: The interventions that changed the architecture so far, as texts, in order. Checkpoints contain them
+            (see `interventions.restructure`).
+        renewed: Name of a parameter or of units → the number of `changes` at the time when it was given to new ones.
     """
 
     origins: dict[str, str] = field(default_factory=dict)
@@ -101,8 +104,9 @@ class Restructured:
     renewed: dict[str, int] = field(default_factory=dict)
 
     def identity(self, name: str) -> str:
-        """Return the key under which to remember something about a parameter or units.
+        """Return the key under which an intervention stores data about a parameter or units.
 
-        It is the name, until an intervention gives that name to new ones, to which older memory does not apply.
+        It is the name. If a change of architecture has given this name to new parameters or units, the key is a
+        different one, because stored data do not apply to them.
         """
         return f"{name}@{self.renewed[name]}" if name in self.renewed else name

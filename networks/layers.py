@@ -29,17 +29,17 @@ class Layer:
 
     @property
     def stacked(self) -> bool:
-        """Whether it is the layers of several networks, its weight's first dimension."""
+        """Whether the layer belongs to a stack, so that the first dimension of its weight is the members."""
         return isinstance(self.module, STACKED)
 
     @property
     def weight(self) -> Tensor:
-        """The layer's weight matrix or kernel; of a stacked layer those of all members, (members, …)."""
+        """The layer's weight matrix or kernel, or those of all members, (members, …), if it is stacked."""
         return self.module.get_parameter("weight")
 
     @property
     def weights(self) -> tuple[Tensor, ...]:
-        """The weight of each network that the layer belongs to: its own, or one matrix for each member of a stack."""
+        """One weight per network: the layer's own, or that of each member of a stack."""
         return self.weight.unbind() if self.stacked else (self.weight,)
 
 

@@ -1,13 +1,13 @@
-"""Consecutive linear maps of a network: pairs between which weight can move without a change of the function.
+"""Pairs of consecutive linear maps, between which a factor can move without a change of the function.
 
-    y = W2·W1·x          "linear": nothing lies in between, so any invertible map of the hidden units cancels
+    y = W2·W1·x          "linear": nothing lies in between, and any invertible map of the hidden units cancels
     y = W2·φ(W1·x + b)   "homogeneous": φ elementwise with φ(c·z) = c·φ(z) for c > 0; a positive factor per unit cancels
 
-Pairs are found in three ways: modules declare them by a method `linear_pairs()` (LoRA's A and B); Linear layers follow
+Pairs are found in three ways. Modules declare them by a method `linear_pairs()` (LoRA's A and B). Linear layers follow
 each other in the traced network with nothing, dropout or positive-homogeneous activations (relu, leaky_relu, prelu,
-rrelu) between them; or a track names the wiring itself, with units of such an activation between layers. Several layers
-that read the same units form one map together. Convolutions form no pairs. Neither do layers that are tied, used twice,
-frozen or parametrized, nor layers around a module with hooks, which may change anything (nap's normalisation).
+rrelu) between them. Or a track names the wiring, with units of such an activation between layers. Several layers that
+read the same units form one map together. No pairs are formed by convolutions, by layers that are tied, used twice,
+frozen or parametrized, or by layers around a module with hooks, which may change anything (nap's normalisation).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,13 +29,16 @@ _FUNCTIONS = {"relu", "relu_", "leaky_relu", "leaky_relu_", "dropout", "dropout1
 
 @dataclass(frozen=True)
 class LinearPair:
-    """Two consecutive linear maps with h hidden units between them; in a stack members come first (…).
+    """Two consecutive linear maps with h hidden units between them; in a stack, members come first (…).
 
-    first: the maps into the hidden units, (…, h, i) each, side by side: W1 is all of them as one (…, h, Σi).
-    second: those that read the hidden units, (…, o, h) each, one below the other: W2 is (…, Σo, h).
-    bias: of `first`, (…, h) each; one more column of W1, a weight from an input that is 1.
-    parameters: names of the learner's parameters that they are, or are views of, in the order of `tensors`.
-    Code that declares a pair must ensure that nothing else lies between the two or reads the hidden units.
+    Attributes:
+        first: The maps into the hidden units, (…, h, i) each. W1, (…, h, Σi), is their concatenation along the inputs.
+        second: The maps that read the hidden units, (…, o, h) each. W2, (…, Σo, h), is their concatenation along the
+            outputs.
+        bias: The biases of `first`, (…, h) each. A bias counts as a column of W1, whose input is 1.
+        parameters: Names of the learner's parameters that contain these tensors, in the order of `tensors`.
+
+    Code that declares a pair must ensure that nothing else lies between the two maps or reads the hidden units.
     """
 
     name: str
@@ -47,7 +50,7 @@ class LinearPair:
 
     @property
     def tensors(self) -> tuple[Tensor, ...]:
-        """The tensors that are written where weight moves between the two."""
+        """The tensors that change if the pair is rebalanced."""
         return (*self.first, *self.second, *self.bias)
 
     def matrices(self) -> tuple[Tensor, Tensor]:
@@ -60,7 +63,7 @@ class LinearPair:
 
     @property
     def inputs(self) -> int:
-        """Columns of W1, those of the biases included."""
+        """The number of columns of W1, including those of the biases."""
         return sum(w.shape[-1] for w in self.first) + len(self.bias)
 
     @property
@@ -68,13 +71,13 @@ class LinearPair:
         return sum(w.shape[-2] for w in self.second)
 
     def on(self, copies: Mapping[Tensor, Tensor]) -> "LinearPair":
-        """Return the same pair with other tensors in the place of its own."""
+        """Return the same pair with other tensors."""
         first, second, bias = (tuple(copies[t] for t in part) for part in (self.first, self.second, self.bias))
         return replace(self, first=first, second=second, bias=bias)
 
 
 def pair_of(name: str, first: Sequence[nn.Module], second: Sequence[nn.Module], between: Between) -> LinearPair:
-    """Return the pair of these layers (Linear or StackedLinear), with the biases of the first."""
+    """Return the pair of two layers (Linear or StackedLinear), with the biases of the first."""
     biases = tuple(layer.get_parameter("bias") for layer in first if getattr(layer, "bias", None) is not None)
     weights = [tuple(layer.get_parameter("weight") for layer in side) for side in (first, second)]
     return LinearPair(name, weights[0], weights[1], biases, between)
@@ -82,7 +85,7 @@ def pair_of(name: str, first: Sequence[nn.Module], second: Sequence[nn.Module], 
 
 @dataclass(frozen=True)
 class Joint:
-    """A pair by the names of its modules: layers before and after, and what lies between them."""
+    """A pair by the names of its modules: the layers before and after, and the modules between them."""
 
     first: str
     second: tuple[str, ...]
@@ -91,7 +94,7 @@ class Joint:
 
 
 def declared_pairs(module: nn.Module) -> Iterator[LinearPair]:
-    """Yield what the module and its parts declare, with the names that their parameters have in it."""
+    """Yield the pairs that a module and its submodules declare, with the names of their parameters in the module."""
     for prefix, part in module.named_modules():
         if callable(declare := getattr(part, "linear_pairs", None)):
             for pair in declare():
@@ -100,9 +103,9 @@ def declared_pairs(module: nn.Module) -> Iterator[LinearPair]:
 
 
 def find_joints(module: nn.Module, wiring: Mapping[str, Wiring] | None) -> tuple[list[Joint], list[str]]:
-    """Return the pairs of a network by name, and why other layers begin none, a sentence each.
+    """Return the pairs of a network by name, and for each other layer the reason why it forms none.
 
-    wiring: between which layers its units lie, where somebody named that; None: the network is traced.
+    wiring: the layers before and after each module of units. If None, the network is traced.
     """
     if not any(isinstance(part, LINEAR) for part in module.modules()):
         return [], ["it has no Linear layers, and convolutions form no pairs"]
@@ -114,7 +117,7 @@ def find_joints(module: nn.Module, wiring: Mapping[str, Wiring] | None) -> tuple
 
 
 def pair_at(module: nn.Module, joint: Joint) -> LinearPair | str:
-    """Return the pair at a joint as the modules are now, or why it is none."""
+    """Return the pair at a joint for the current modules, or the reason why it is none."""
     parts = {name: module.get_submodule(name) for name in (joint.first, *joint.second, *joint.through)}
     for name, part in parts.items():
         if part._forward_hooks or part._forward_pre_hooks:
@@ -139,7 +142,7 @@ def _join(prefix: str, name: str) -> str:
 
 
 def is_homogeneous(module: nn.Module) -> bool:
-    """Return whether an activation is elementwise with φ(c·z) = c·φ(z) for c > 0, with the same draws if it has any."""
+    """Return whether an activation is elementwise with φ(c·z) = c·φ(z) for c > 0, given the same random draws."""
     return type(module) in HOMOGENEOUS or (isinstance(module, Activation) and module.homogeneous)
 
 

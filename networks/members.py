@@ -1,4 +1,4 @@
-"""Stacks of networks: the parts of one member, and random draws that do not depend on other members."""
+"""Stacks of networks: the parameters of one member, and random draws that do not depend on other members."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -23,8 +23,11 @@ def own_axes(layer: Layer) -> tuple[int, ...]:
 
 
 class AtStart:
-    """A number of each layer's weight at step 0, one for each network: () or (members,). It is computed once, and anew
-    where the learner's step-0 values were replaced: a checkpoint was loaded, or a head was added."""
+    """A statistic of each layer's weight at step 0 for each network, of shape () or (members,).
+
+    It is computed once, and again if the learner's step-0 values have been replaced: when a checkpoint is loaded, or
+    when a head is added.
+    """
 
     def __init__(self, statistic: Callable[[Tensor, tuple[int, ...]], Tensor]) -> None:
         """statistic: of a weight, over these axes."""
@@ -41,20 +44,20 @@ class AtStart:
 
 
 def of_each(parameter: Tensor, networks: int) -> bool:
-    """Return whether each of so many networks of a stack has its own part of a parameter."""
+    """Return whether a parameter has a separate part for each of this number of networks."""
     return networks > 1 and parameter.ndim > 0 and len(parameter) == networks
 
 
 def fit(values: Tensor, like: Tensor) -> Tensor:
-    """Return one value for each network, () or (members,), broadcastable to a parameter of theirs."""
+    """Return one value per network, () or (members,), in a shape that broadcasts to a parameter."""
     return values.view(*values.shape, *[1] * (like.ndim - values.ndim))
 
 
 def normal_like(tensor: Tensor, source: Source) -> Tensor:
-    """Return standard normal noise of the shape, dtype and device of a tensor.
+    """Return standard normal noise with the shape, dtype and device of a tensor.
 
-    source: one generator (None: torch's own CPU generator), or one for each member of a stack. A member's noise is then
-    equal to that of a separate network with that generator.
+    source: a generator, or one for each member of a stack. A member's noise then equals that of a separate network with
+    this generator. None: PyTorch's global CPU generator.
     """
 
     def draw(shape: torch.Size, generator: torch.Generator | None) -> Tensor:

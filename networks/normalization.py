@@ -36,15 +36,15 @@ def hidden_linear(d_in: int, d_out: int, normalization: Normalization = "none") 
 
 
 def stacked_hidden_linear(members: int, d_in: int, d_out: int, normalization: Normalization = "none") -> StackedLinear:
-    """Return the linear layers of hidden units of several networks, as `hidden_linear` returns one."""
+    """Return the linear layers of hidden units of several networks, as one stacked layer (see `hidden_linear`)."""
     _check(normalization)
     return (StackedSpectralLinear if normalization == "spectral" else StackedLinear)(members, d_in, d_out)
 
 
 def hidden_norm(width: int, normalization: Normalization = "none", members: int = 0) -> list[nn.Module]:
-    """Return the modules between a linear layer of `width` outputs and its activation: a layer norm or nothing.
+    """Return the modules between a linear layer of `width` outputs and its activation: a layer norm or none.
 
-    members: of a stack; 0: not stacked. Raises ValueError for an unknown name.
+    members: number of networks in the stack; 0: no stack. Raises ValueError for an unknown name.
     """
     _check(normalization)
     if normalization != "layer":
@@ -59,16 +59,17 @@ def _check(normalization: str) -> None:
 
 
 class SpectralLinear(nn.Linear):
-    """A Linear layer that computes W·x/σ(W) + b; `weight` is the W that is learned and rewritten.
+    """A Linear layer that computes W·x/σ(W) + b. `weight` is W, which is trained and which interventions rewrite.
 
-    σ is estimated by one step of power iteration on each forward pass, from `u`, the left singular vector so far:
+    Each forward pass estimates σ by one step of power iteration from `u`, the current estimate of the left singular
+    vector:
 
         v = Wᵀu/‖Wᵀu‖,   u′ = W·v/‖W·v‖,   σ = u′ᵀ·W·v          (Miyato et al., Algorithm 1; gradients through σ alone)
 
-    A pass that trains the layer (training mode, gradients on, W not frozen) writes u′ to u. No other does: acting,
-    measuring, the passes of target networks and of frozen copies leave no trace. `u` is a buffer, and so part of every
-    state. The estimate never exceeds σ, so the map's largest singular value is 1 or a little more: about 1.4 at most of
-    a fresh draw, of which u knows nothing yet, and nearer to 1 with each update.
+    Only a pass that trains the layer (training mode, gradients enabled, W not frozen) stores u′ in u. Passes for
+    acting, for measurements, of target networks and of frozen copies do not change it. `u` is a buffer, so checkpoints
+    contain it. The estimate never exceeds σ, so the largest singular value of the map is 1 or slightly more: at most
+    about 1.4 for a fresh draw, for which u is still arbitrary, and nearer to 1 after each update.
     """
 
     u: Tensor
@@ -82,12 +83,12 @@ class SpectralLinear(nn.Linear):
         return super().forward(x / largest_singular_value(self, self.weight, self.u).squeeze())
 
     def reset_running_stats(self) -> None:
-        """Put the estimate back to its start, as `reset` does with what belongs to no parameter."""
+        """Reset the estimate. `reset` calls this for everything that is not a parameter."""
         self.u.copy_(_start(self.weight))
 
 
 class StackedSpectralLinear(StackedLinear):
-    """The same of several networks: W (members, d_out, d_in), each with a σ of its own, and u (members, d_out)."""
+    """`SpectralLinear` for several networks: W (members, d_out, d_in), each with its own σ, and u (members, d_out)."""
 
     u: Tensor
 
@@ -100,13 +101,15 @@ class StackedSpectralLinear(StackedLinear):
         return super().forward(x / largest_singular_value(self, self.weight, self.u))
 
     def reset_running_stats(self) -> None:
-        """Put the estimates back to their start."""
+        """Reset the estimates."""
         self.u.copy_(_start(self.weight))
 
 
 def largest_singular_value(layer: nn.Module, weight: Tensor, u: Tensor) -> Tensor:
-    """Return the estimate of σ, (…, 1, 1), of weights (…, d_out, d_in), from their left singular vectors so far,
-    (…, d_out), which move where `layer` is being trained."""
+    """Return the estimate of σ, (…, 1, 1), for weights (…, d_out, d_in) and their left singular vectors, (…, d_out).
+
+    The vectors are updated in place if `layer` is being trained.
+    """
     with torch.no_grad():
         v = F.normalize(weight.mT @ u[..., None], dim=-2)
         left = F.normalize(weight @ v, dim=-2)

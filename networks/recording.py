@@ -15,7 +15,7 @@ Before = Callable[[nn.Module, Any], None]
 
 @contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
-    """Put a module into evaluation mode temporarily, and restore the mode of every part afterwards.
+    """Put a module into evaluation mode temporarily, and restore the mode of every submodule afterwards.
 
     Otherwise random activations would draw from the generator of training, and running statistics would change.
     """
@@ -29,9 +29,9 @@ def evaluating(module: nn.Module) -> Iterator[None]:
 
 
 def outputs_with(module: nn.Module, parameters: Mapping[str, Tensor], inputs: Sequence[Any]) -> Any:
-    """Return `module(*inputs)` in evaluation mode, with other values for these parameters, by name.
+    """Return `module(*inputs)` in evaluation mode, with the given parameters instead of its own.
 
-    The module keeps its own values. The result is differentiable in the given values.
+    The module does not change. The result is differentiable with respect to the given values.
     """
     with evaluating(module):
         return functional_call(module, dict(parameters), tuple(inputs))
@@ -40,7 +40,7 @@ def outputs_with(module: nn.Module, parameters: Mapping[str, Tensor], inputs: Se
 def run_hooked(
     module: nn.Module, inputs: Sequence[Any], after: Mapping[str, After], before: Mapping[str, Before] = {}
 ) -> None:
-    """Run `module(*inputs)` in evaluation mode, with hooks on its submodules, by name, that are gone afterwards."""
+    """Run `module(*inputs)` in evaluation mode, with temporary hooks on its submodules, by name."""
     handles = [module.get_submodule(name).register_forward_hook(hook) for name, hook in after.items()]
     handles += [module.get_submodule(name).register_forward_pre_hook(hook) for name, hook in before.items()]
     try:
@@ -53,14 +53,14 @@ def run_hooked(
 
 @dataclass(frozen=True)
 class Recording:
-    """One forward pass: what the named modules put out, and what went into them, in forward order."""
+    """The inputs and outputs of the named modules in one forward pass, in forward order."""
 
     units: dict[str, Tensor]
     inputs: dict[str, Tensor]
 
     @property
     def features(self) -> Tensor:
-        """The last hidden layer's units, (rows, units): what the heads see; of a stack (members, rows, units)."""
+        """The units of the last hidden layer: (rows, units), or (members, rows, units) for a stack."""
         return self.units[next(reversed(self.units))]
 
 

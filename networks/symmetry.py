@@ -3,14 +3,14 @@
     W_O·diag(α)·diag(1/α)·W_V = W_O·W_V            value and output projection, a factor for each channel of each head
     W_down(σ(W_gate·x) ⊙ W_up·x)                   up and down projection of a gated MLP, a factor for each unit
 
-Source: the SIB paper, 4.1 and Appendix B. Attention mixes positions, not channels, so a factor on a channel of the
-values passes through it. With grouped-query attention every query head of a group reads the same key/value head, and so
-its factors. Of the gated MLP only `up` is linear. The gate passes through σ and belongs to no pair.
+Source: the SIB paper, 4.1 and Appendix B. Attention mixes positions and not channels, so it preserves a factor on a
+channel of the values. With grouped-query attention, every query head of a group reads the same key/value head and
+therefore has its factors. In the gated MLP only `up` is linear. The gate passes through σ and belongs to no pair.
 
-Architectures of `transformers` are known by `config.model_type`, and only those whose code was read (5.23). A norm on
-the values, a clamp, a fused projection or an ungated MLP would break the symmetry, and the weights would not show it.
-Your own module declares its pairs by a method `scale_symmetries()`, which returns a list of `ScalePair`. Only torch is
-imported here; modules are recognised by the names of their parts.
+`config.model_type` identifies architectures of `transformers`. Only those are supported whose code has been read
+(version 5.23), because a norm on the values, a clamp, a fused projection or an ungated MLP would break the symmetry
+without a trace in the weights. Your own module can declare its pairs by a method `scale_symmetries()`, which returns a
+list of `ScalePair`. This file imports only torch and recognises modules by the names of their parts.
 """
 
 from collections.abc import Iterator
@@ -43,18 +43,21 @@ OBSTACLES = {
 
 
 class NoSymmetry(ValueError):
-    """A module without known scale symmetries; the message says which module, and why."""
+    """A module has no known scale symmetries. The message names the module and the reason."""
 
 
 @dataclass(frozen=True)
 class ScalePair:
-    """Two linear layers between which a positive factor for each channel can move: div ← div/α, mul ← mul·α.
+    """Two linear layers between which a positive factor per channel can move: div ← div/α, mul ← mul·α.
 
-    div: its output features from `first` on, `channels` of them, are the channels; a bias is scaled with the rows.
-    mul: its input features are the channels, `heads` × groups × (channels/heads) of them: each of `heads` blocks of
-        channels is read by as many blocks of columns as the group has query heads. groups: mul.in_features/channels.
-    name: for messages, such as "model.layers.0.self_attn".
-    Whoever declares a pair vouches that what lies between the two is linear in each channel.
+    Attributes:
+        name: The name of the pair in messages, such as "model.layers.0.self_attn".
+        div: The layer whose output features from `first` on, `channels` of them, are the channels. A bias is scaled
+            like the rows of the weight.
+        mul: The layer whose input features are the channels. It has `heads` × groups × (channels/heads) of them, where
+            groups = mul.in_features/channels is the number of query heads that read one key/value head.
+
+    Code that declares a pair must ensure that everything between the two layers is linear in each channel.
     """
 
     name: str
@@ -70,12 +73,12 @@ class ScalePair:
 
     @property
     def weights(self) -> tuple[Tensor, ...]:
-        """The tensors that are written: both weights, and the bias of `div` where it has one."""
+        """The tensors that are written: both weights, and the bias of `div` if it has one."""
         bias = () if self.div.bias is None else (self.div.bias,)
         return (self.div.weight, self.mul.weight, *bias)
 
     def rows(self, of_div: Tensor) -> Tensor:
-        """Return the channels' part of a tensor shaped as div's weight or bias: a view (channels, …)."""
+        """Return a view, (channels, …), of the channels' rows of a tensor shaped as the weight or bias of `div`."""
         return of_div[self.first : self.first + self.channels]
 
     def columns(self, of_mul: Tensor) -> Tensor:
@@ -83,7 +86,7 @@ class ScalePair:
         return of_mul.unflatten(-1, (self.heads, self.groups, -1))
 
     def check(self) -> None:
-        """Raise NoSymmetry for layers that are not plain Linear layers of floating-point numbers, or do not fit."""
+        """Raise NoSymmetry unless both are plain Linear layers of floating-point numbers whose sizes fit."""
         for role, layer in (("div", self.div), ("mul", self.mul)):
             # a subclass or a wrapper (adapters, quantised layers) may do more than multiply by its weight
             if type(layer) is not nn.Linear:

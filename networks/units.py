@@ -20,9 +20,10 @@ from .wiring import CONV, LAYER_NORM, LINEAR, NORMS, STACKED, Wiring
 
 @dataclass(frozen=True)
 class Hidden:
-    """The units that one module puts out.
+    """The units whose outputs one module returns.
 
-    shape: (units,) or (members, units). spatial: they are channels, and each is read at many places."""
+    shape: (units,) or (members, units). spatial: the units are channels, whose outputs have several positions.
+    """
 
     name: str
     wires: Wiring
@@ -38,9 +39,10 @@ class Hidden:
         return len(self.shape) == 2
 
     def rows(self, output: Tensor) -> Tensor:
-        """Return what the module put out, as (rows, units) or (members, rows, units); a place in space is a row.
+        """Return an output of the module as (rows, units) or (members, rows, units). Each position in space is a row.
 
-        Raises ValueError where that has another width than the layer before."""
+        Raises ValueError if the width is not that of the layer before.
+        """
         first = int(self.stacked)
         if self.spatial and output.ndim == first + 2 and output.shape[-1] % self.width == 0:
             output = output.unflatten(-1, (self.width, -1))  # flattened before the activation
@@ -77,7 +79,7 @@ def hidden_units(learner: Learner, who: str) -> dict[str, Hidden]:
 
 
 def hidden(module: nn.Module, unit: str, wires: Wiring) -> Hidden:
-    """Return the units of one module, after checking that the layers around them fit; else ValueError."""
+    """Return the units of one module. Raises ValueError if the layers around them do not fit."""
     incoming, outgoing = ([module.get_submodule(n) for n in names] for names in (wires.incoming, wires.outgoing))
     if not incoming or not outgoing:
         raise ValueError(f"'{unit}' has no layer {'after' if incoming else 'before'} it: name it in the wiring")
@@ -113,9 +115,10 @@ def hidden(module: nn.Module, unit: str, wires: Wiring) -> Hidden:
 def observe(
     learner: Learner, groups: Mapping[str, Hidden], inputs: Sequence[Any], statistic: Callable[[Tensor], Tensor]
 ) -> dict[str, Tensor]:
-    """Return one forward pass in evaluation mode, and a statistic of each module's units in it, by name.
+    """Run one forward pass in evaluation mode, and return a statistic of each module's units, by name.
 
-    statistic: activations (…, rows, units) → any tensor. Units that the inputs do not pass through are left out."""
+    statistic: activations (…, rows, units) → any tensor. Units that the inputs do not pass through are left out.
+    """
     seen: dict[str, Tensor] = {}
 
     def keep(group: Hidden) -> Callable[[nn.Module, Any, Tensor], None]:
@@ -134,26 +137,31 @@ def activity_scores(magnitudes: Tensor) -> Tensor:
 
 
 def small_gradients(gradients: Tensor, tau: float) -> Tensor:
-    """Return which units have small gradients: (…, units, incoming weights) → (…, units).
+    """Return a mask of the units with small gradients: (…, units, incoming weights) → (…, units).
 
     The gradients of a unit are small if the mean of |∂L/∂W| over its incoming weights is at most τ times the mean over
-    its layer. In a layer without any gradient all are. GraMa (Liu et al. 2025, arXiv:2505.24061) uses this instead of
-    activity.
+    its layer. In a layer without any gradient, all of them are. GraMa (Liu et al. 2025, arXiv:2505.24061) uses this
+    instead of activity.
     """
     magnitudes = gradients.abs().mean(-1)
     return magnitudes <= tau * magnitudes.mean(-1, keepdim=True)
 
 
 def incoming_gradients(group: Hidden, gradients: Mapping[str, Tensor]) -> Tensor | None:
-    """Return the gradients of the weights before these units, (…, units, weights of one), out of those of a network by
-    parameter; None where there are none, another task's units."""
+    """Return the gradients of the weights before these units, (…, units, incoming weights).
+
+    gradients: those of the network, by name of the parameter. Returns None if they do not contain the weights, because
+    the units belong to another task.
+    """
     found = [gradients[name] for layer in group.wires.incoming if (name := f"{layer}.weight") in gradients]
     return torch.cat([each.flatten(len(group.shape)) for each in found], dim=-1) if found else None
 
 
 def outgoing_weights(module: nn.Module, group: Hidden) -> Iterator[tuple[nn.Module, Tensor]]:
-    """Yield each layer that reads these units, and its weight by unit: (outputs, units, taps or places), or
-    (members, outputs, units, taps or places)."""
+    """Yield each layer that reads these units, and a view of its weight, (outputs, units, taps or positions).
+
+    In a stack, the view has the shape (members, outputs, units, taps or positions).
+    """
     for layer in map(module.get_submodule, group.wires.outgoing):
         weight = layer.get_parameter("weight").detach()
         *outer, _ = sizes(layer)
@@ -161,7 +169,7 @@ def outgoing_weights(module: nn.Module, group: Hidden) -> Iterator[tuple[nn.Modu
 
 
 def own_tensors(part: nn.Module) -> list[Tensor]:
-    """Return what a norm, or an activation with a slope for each unit, has for single units."""
+    """Return the tensors with one entry per unit: those of a normalisation, or the slopes of an activation."""
     if isinstance(part, NORMS):
         found = [getattr(part, name, None) for name in ("weight", "bias", "running_mean", "running_var")]
     else:

@@ -43,7 +43,7 @@ _NAMED = {"add": "the residual addition", "cat": "the concatenation", "mul": "th
 
 @dataclass(frozen=True)
 class Wiring:
-    """The connections of hidden units: the layers whose outputs pass through them, and those that read them.
+    """The connections of hidden units: the layers before them (incoming), and the layers that read them (outgoing).
 
     norms: the normalisations in between that have a gain, a shift or running statistics for each of the units.
     """
@@ -54,14 +54,14 @@ class Wiring:
 
 
 def is_activation(module: nn.Module) -> bool:
-    """Return whether a module is an activation of torch or of this package."""
+    """Return whether a module is an activation of PyTorch or of this package."""
     return isinstance(module, Activation) or (
         type(module).__module__ == _ACTIVATIONS and not isinstance(module, NO_UNITS)
     )
 
 
 def unit_names(module: nn.Module) -> tuple[str, ...]:
-    """Return the activation modules (torch's and this package's) that have a Linear or Conv layer after them.
+    """Return the names of the activation modules (PyTorch's and this package's) with a Linear or Conv layer after them.
 
     They are in the order of their definition. A nonlinearity of the network's output has no hidden units.
     """
@@ -88,10 +88,11 @@ def layer_before(module: nn.Module, unit: str) -> nn.Module | None:
 
 
 def trace_wiring(module: nn.Module, units: Sequence[str]) -> tuple[dict[str, Wiring], dict[str, str]]:
-    """Return the wiring of those `units` that do not share weights, and for each other one the reason why it has none.
+    """Return the wiring of the `units` that do not share weights, and for each other one the reason why it has none.
 
-    A reason is the rest of a sentence that begins with the unit's name. units: names of activation modules, or of any
-    other modules whose outputs count as units. Widths are not checked.
+    A reason completes a sentence that begins with the unit's name. Widths are not checked.
+
+    units: names of activation modules, or of any other modules whose outputs count as units.
     """
     try:
         graph, outputs = trace(module)
@@ -108,12 +109,14 @@ def trace_wiring(module: nn.Module, units: Sequence[str]) -> tuple[dict[str, Wir
 
 
 class Untraceable(ValueError):
-    """The reason why a network has no graph, as the rest of a sentence that begins with it."""
+    """The reason why a network cannot be traced. It completes a sentence that begins with the network's name."""
 
 
 def trace(module: nn.Module) -> tuple[fx.Graph, dict[str, list[fx.Node]]]:
-    """Return the graph of a forward pass in evaluation mode, with layers, norms and activations as they are, and
-    what each module put out, by name. Raises Untraceable."""
+    """Return the graph of a forward pass in evaluation mode, and the nodes of each module's outputs, by name.
+
+    Layers, norms and activations are single nodes of the graph. Raises Untraceable.
+    """
     tracer = _Tracer()
     try:
         with evaluating(module):
@@ -124,7 +127,7 @@ def trace(module: nn.Module) -> tuple[fx.Graph, dict[str, list[fx.Node]]]:
 
 
 class Shared(Exception):
-    """The reason why units are not private, as the rest of a sentence that begins with their name."""
+    """The reason why units share weights with others. It completes a sentence that begins with their name."""
 
 
 class _Tracer(fx.Tracer):
@@ -148,7 +151,7 @@ class _Tracer(fx.Tracer):
 
 
 class Paths:
-    """The ways through a traced network, from units back to the layer before them and on to those after."""
+    """The paths through a traced network from units back to the layer before them, and on to the layers after them."""
 
     def __init__(self, module: nn.Module, graph: fx.Graph) -> None:
         self.modules: dict[str, nn.Module] = dict(module.named_modules())
@@ -159,7 +162,7 @@ class Paths:
         self.loose = {str(node.target) for node in graph.nodes if node.op == "get_attr"}  # tensors read by functions
 
     def around(self, outputs: list[fx.Node]) -> Wiring:
-        """Return the wiring of the units that are put out there; raises Shared where they are not private."""
+        """Return the wiring of the units that a node returns. Raises Shared if they share weights with others."""
         if len(outputs) != 1:
             uses = f"{len(outputs)} times in one pass: each use needs a module of its own" if outputs else "nowhere"
             raise Shared(f"is used {uses}")
@@ -172,8 +175,7 @@ class Paths:
         return Wiring((incoming,), tuple(outgoing), tuple(norms))
 
     def check_private(self, *layers: str) -> None:
-        """Raise Shared for a layer that is tied to another one, used more than once,
-        or of which something else reads a parameter."""
+        """Raise Shared if a layer is tied to another or used twice, or if its parameters are used elsewhere."""
         for name in layers:
             own = dict(self.modules[name].named_parameters(recurse=False))
             why = ""
@@ -247,14 +249,14 @@ def _is_transparent(part: nn.Module) -> bool:
 
 
 def operation(node: fx.Node) -> str:
-    """Return the name of the function or method that a node calls; of other nodes what they are."""
+    """Return the name of the function or method that a node calls, or the kind of any other node."""
     if node.op == "call_method":
         return str(node.target)
     return str(getattr(node.target, "__name__", "")) if node.op == "call_function" else node.op
 
 
 def readers(node: fx.Node) -> Iterator[fx.Node]:
-    """Yield the nodes that read a node's values, and not merely its shape."""
+    """Yield the nodes that read the values of a node, and not only its shape."""
     for user in node.users:
         shape = user.op == "call_method" and user.target in ("size", "dim", "numel")
         if not shape and not (operation(user) == "getattr" and user.args[1] in ("shape", "ndim", "dtype", "device")):

@@ -7,9 +7,9 @@
   supple bench "redo(tau=0.1)@every:8000" --save rows/redo
   supple bench --check rows/redo                   train a row's method again, and compare the scores
 
-The suite has two small worlds, random labels and a warm start, with five seeds each. A method and the arm none take
-about 20 minutes on two cores. A share of 0 means as good as none, 1 as good as a new network in every task.
-Tune a method on other runs (`search` in a sweep file): the board's seeds are for results.
+The suite has two small environments whose task changes, random labels and a warm start, with five seeds each. A method
+and the arm none take about 20 minutes on two cores. A share of 0 is the performance of none, and 1 that of a new
+network in every task. Do not tune a method with the board's seeds; use `search` in a sweep file.
 """
 
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ class Options:
     jobs: int = 0
     """Number of runs at a time. 0 means one per core."""
     save: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Folder for the row of METHOD, in the form in which it is submitted (CONTRIBUTING.md)."""
+    """Folder for the row of METHOD, ready to be submitted (CONTRIBUTING.md)."""
     check: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Folder of a row. Its method is trained again, and the scores are compared."""
     plugin: Plugins = ()
@@ -121,8 +121,8 @@ def show(rows: "Sequence[Row]") -> None:
     studies = [study.name for study in suite()]
     screen.print(table(standings(rows, [name for name in studies if name not in CONTROLS]), studies))
     screen.print(
-        "Share of the lost performance that a method restores: 0 is none, 1 is fresh. [ ] is a 95 % bootstrap interval "
-        "over seeds. Cost is the training time relative to none on the same machine."
+        "Share: (method − none)/(fresh − none), so none has 0 and fresh 1, with a 95 % bootstrap interval over seeds. "
+        "Cost: training time divided by that of none on the same machine."
     )
 
 

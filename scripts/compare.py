@@ -59,7 +59,7 @@ class SeveralRuns(CompareOptions[S]):
     """The options for kinds that train one seed per run. The settings of stacked runs have --seeds themselves."""
 
     seeds: SeedsOption = (0,)
-    """Seeds, as in 0 1 2 or 0-4. Every arm runs with every seed; a single number is that one seed."""
+    """Seeds, such as 0 1 2 or 0-4. Every arm runs with every seed. 5 means seed 5, not five seeds."""
 
 
 def main(args: Sequence[str]) -> None:

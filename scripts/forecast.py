@@ -37,21 +37,21 @@ class Speeds:
 
 
 class Forecast:
-    """Say once for a run, or for each study, how long it will take, when a minute of it has been measured."""
+    """A message about the remaining time of a run, or of each study, after its first minute of training."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self.say, self.speeds = say, Speeds()
         self.said: set[Path] = set()
 
     def run(self, folder: Path, step: int, end: int) -> None:
-        """Note the step of a single run."""
+        """Record the step of a single run."""
         if self.speeds.update(folder, step) >= MINUTE and folder not in self.said and step < end:
             self.said.add(folder)
             speed = self.speeds.of([folder])
             self.say(f"measured for a minute: {_number(speed)} steps/s; about {_time((end - step) / speed)}")
 
     def job(self, job: "Job", step: int, jobs: "Sequence[Job]", processes: int) -> None:
-        """Note the step of one of several runs. The others of its study count as equally fast."""
+        """Record the step of one of several runs. The other runs of its study are assumed to be equally fast."""
         if self.speeds.update(job.folder, step) < MINUTE or job.path in self.said:
             return
         self.said.add(job.path)

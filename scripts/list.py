@@ -29,7 +29,7 @@ from supple.scripts.console import parse, run, screen, typed
 
 
 class Row(NamedTuple):
-    """A name with its parameters, its description, and the kinds of runs that it is for, if it is for some only."""
+    """A line of the list: a name, its description, its parameters, and the kinds of runs that it is restricted to."""
 
     name: str
     about: str
@@ -43,11 +43,11 @@ Rows = Iterable[Row]
 @dataclass(kw_only=True)
 class Options:
     topics: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="TOPIC …")] = ()
-    """Topics to list in full: TOPICS. Without one, all but games are listed, a line for each name."""
+    """Topics to list in full: TOPICS. None given: one line for each name, without the games."""
     match: str = ""
     """Text that names or descriptions have to contain; case does not matter."""
     kind: Annotated[str | None, tyro.conf.arg(metavar="KIND")] = None
-    """Kind of run, such as ppo: only what is for it alone, its presets, benchmarks and suites."""
+    """Kind of run, such as ppo. Lists only what belongs to it, such as its presets and suites."""
     plugin: Plugins = ()
     """Python file or package whose registrations are listed too."""
 

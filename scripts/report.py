@@ -26,7 +26,7 @@ class Options:
     directories: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="DIR [DIR …]")]
     """Folder of a run, a comparison or a sweep, or the folders of several runs of one kind."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Folder in which `report/` is made. None: the folder of the run. Several runs need one."""
+    """Folder in which `report/` is made. None: the folder of the run. Required for several runs."""
     plugin: Plugins = ()
     """Plug-in that registers the kind of these runs."""
 

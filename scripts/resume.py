@@ -42,7 +42,7 @@ class Options:
     retry_failed: bool = False
     """Train failed runs again, from their last checkpoints. Without it they are skipped."""
     steps: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
-    """New total number of steps, more than planned, for agents with --steps. Fractions in hooks keep their steps."""
+    """New total number of steps, more than planned, for agents with --steps. Hooks like fire@0.5 keep their steps."""
     plugin: Plugins = ()
     """Plug-in that the run was started with. Each has to be named again."""
 

@@ -63,13 +63,13 @@ class Options:
     per_gpu: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
     """Number of runs at a time on each GPU of this machine, or in each Slurm job or Ray task (there None means 1)."""
     given: Annotated[tuple[str, ...], tyro.conf.arg(name="with", metavar="NAME=VALUE …")] = ()
-    """Resources of a worker: parameters of submitit's executor, or options of Ray's tasks and the address."""
+    """Options of the workers: parameters of submitit's executor, or Ray's task resources and cluster address."""
     dry_run: bool = False
     """Print the runs and their estimated time, which takes a minute to measure. Nothing is kept."""
     search: Literal["random", "tpe"] | None = None
     """How to tune arms in studies with an entry search: at random, or by Optuna's TPE (extra search)."""
     scale: Literal["small", "paper"] = "paper"
-    """paper: the studies as written in the file. small: with the changes of their entry small."""
+    """paper: the studies as written in the file. small: with the changes in their entry `small`."""
     setting: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE …")] = ()
     """Settings for all studies in addition to those in the file, such as data=DIR."""
     retry_failed: bool = False

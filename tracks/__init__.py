@@ -1,1 +1,1 @@
-"""Supervised work on the same interventions and metrics as the agents'."""
+"""Tracks: supervised training with the same interventions and metrics as the agents."""

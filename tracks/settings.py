@@ -1,4 +1,4 @@
-"""What every run of these tracks is told; each kind of run extends it. A field's string is its help line."""
+"""The settings that all tracks share, extended by each kind. The string under a field is its help line."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

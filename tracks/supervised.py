@@ -1,4 +1,4 @@
-"""What supervised work has in common: one network, its loss, and an update made of micro-batches."""
+"""The base of supervised kinds: one network, its loss, and updates made of micro-batches."""
 
 from abc import abstractmethod
 from contextlib import AbstractContextManager, nullcontext
@@ -20,7 +20,7 @@ from .settings import TrackSettings
 
 
 class MeanLoss:
-    """The mean of losses since it was last taken, without looking at any of them before."""
+    """The running mean of losses. Adding a loss does not wait for the GPU."""
 
     def __init__(self) -> None:
         self.sum: Tensor | None = None  # () float64
@@ -31,7 +31,7 @@ class MeanLoss:
         self.count += 1
 
     def take(self) -> float | None:
-        """Return the mean, None of no losses, and begin anew."""
+        """Return the mean of the losses since the last call, or None without losses, and reset it."""
         mean = None if self.sum is None else float(self.sum) / self.count
         self.sum, self.count = None, 0
         return mean
@@ -42,14 +42,14 @@ class MeanLoss:
 
 
 class SupervisedWork(Work):
-    """One network, what it learns task by task, and how well it does. A step is an update of the optimizer.
+    """One network that learns task by task, and its evaluations. A step is an update of the optimizer.
 
-    Whatever is drawn is drawn from the run's seed and the place (task, update) alone: nothing but `state` has to be
-    in a checkpoint, and a resumed run goes on bit for bit.
+    All random numbers are determined by the run's seed and the position (task, update). So checkpoints contain only
+    `state`, and a resumed run continues bit for bit.
 
-    learner: all that hooks and metrics see. Its `probe`, `loss` and `batches` are of the data at `place`.
-    parts: micro-batches of an update, whose gradients are averaged.
-    place: the task and the update in it (from 0) that come next or were last.
+    learner: what hooks and metrics use. Its `probe`, `loss` and `batches` refer to the data at `place`. parts: number
+    of micro-batches of an update, whose gradients are averaged. place: the task and the update in it (from 0) that come
+    next or were last.
     """
 
     settings: TrackSettings
@@ -67,18 +67,18 @@ class SupervisedWork(Work):
 
     @abstractmethod
     def loss(self, task: Task, update: int, part: int) -> Tensor:
-        """Return the mean training loss of one micro-batch of an update of this task (from 0), differentiable, ()."""
+        """Return the mean training loss of one micro-batch of a task's update (from 0), differentiable, ()."""
 
     @abstractmethod
     def rate(self, task: Task, update: int) -> float:
-        """Return the learning rate of that update, as a share of the highest."""
+        """Return the learning rate of this update, as a share of the highest."""
 
     @abstractmethod
     def examine(self, task: Task) -> Numbers:
-        """Return how well the network does now, by names of numbers, such as val_loss."""
+        """Return the results of an evaluation by name, such as val_loss."""
 
     def accumulating(self, part: int) -> AbstractContextManager[Any]:
-        """Return what the loss and the gradients of a micro-batch are taken in."""
+        """Return the context in which the loss and the gradients of a micro-batch are computed."""
         return nullcontext()
 
     # -- what the loop asks for -----------------------------------------------------------------------------------
@@ -90,7 +90,7 @@ class SupervisedWork(Work):
         self.place = task, max(0, min(step, task.end) - task.start - 1)
 
     def advance(self, task: Task, step: int, until: int, hooks: HookDriver, run: RunDirectory) -> int:
-        """Take one optimizer step."""
+        """Make one optimizer step."""
         optimizer, update = self.learner.optimizer, step - task.start
         assert optimizer is not None
         self.place = task, update

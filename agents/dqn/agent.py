@@ -22,6 +22,7 @@ from ...experiments.learner_state import learner_state, load_learner_state
 from ...experiments.seeding import generator
 from ...interventions import Learner
 from ...networks import copy_module_, evaluating
+from ..adam import step
 from ..offpolicy.experience import Experience
 from ..offpolicy.graph import Captured
 from ..offpolicy.replay import Layout, Sample
@@ -239,10 +240,16 @@ class DQN:
                 nn.utils.clip_grad_norm_(self.network.parameters(), s.max_grad_norm)
             if hooks:
                 hooks.before_update(self.learner)
-            self.optimizer.step()
+            step(self.optimizer)
             self.experience.sums += torch.stack([loss.detach(), value.detach()])
             if hooks:
                 hooks.after_update(self.learner)
+
+    def _values(self, network: nn.Module, observations: Tensor) -> Tensor:
+        """Return a network's action values in the precision of updates, (n, actions) float32."""
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.settings.precision == "bfloat16"):
+            values: Tensor = network(observations)
+        return values.float()
 
     @torch.no_grad()
     def _targets(self, sample: Sample) -> Tensor:
@@ -252,10 +259,10 @@ class DQN:
         noise, and measuring the loss does not advance the generator of training."""
         self.target.eval()
         _, after = self.space.split(sample.frames)
-        values = self.target(after)
+        values = self._values(self.target, after)
         if self.settings.double_q:
             with evaluating(self.network):
-                best = self.network(after).argmax(1, keepdim=True)
+                best = self._values(self.network, after).argmax(1, keepdim=True)
             value = values.gather(1, best).squeeze(1)
         else:
             value = values.amax(1)
@@ -266,7 +273,7 @@ class DQN:
 
         The loss is the mean, or with reduction "none" that of each transition, (n,)."""
         states, _ = self.space.split(sample.frames)
-        values = self.network(states).gather(1, sample.actions[:, None]).squeeze(1)
+        values = self._values(self.network, states).gather(1, sample.actions[:, None]).squeeze(1)
         loss = F.smooth_l1_loss if self.settings.loss == "huber" else F.mse_loss
         return loss(values, targets, reduction=reduction), values.mean()
 
@@ -294,7 +301,7 @@ class DQN:
 
 
 class Greedy:
-    """The ε-greedy policy for evaluations, with its own generator. A context with the network in evaluation mode."""
+    """The ε-greedy policy for evaluations, with its own generator. A with statement sets evaluation mode."""
 
     def __init__(self, agent: DQN) -> None:
         self.agent, self.epsilon = agent, agent.settings.eval_epsilon

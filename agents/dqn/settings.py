@@ -68,7 +68,7 @@ class DQNSettings(AgentSettings):
     widths: tuple[int, ...] = (256, 256)
     """For vectors: widths of the hidden layers."""
     activation: str = "relu"
-    """Activation of the network, with optional parameters: leaky_relu(slope=0.1)."""
+    """Activation of the network, with optional parameters: leaky_relu(negative_slope=0.1)."""
     normalization: Annotated[Literal["none", "layer", "spectral"], tyro.conf.arg(metavar="none|layer|spectral")] = (
         "none"
     )
@@ -79,6 +79,8 @@ class DQNSettings(AgentSettings):
     """For vectors: apply a softmax over the actions to the action values, as the code of Switching FrozenLake does."""
     device: Annotated[Device, tyro.conf.arg(metavar="auto|cpu|cuda")] = "auto"
     """Device of the network; auto: a CUDA GPU if there is one."""
+    precision: Annotated[Literal["float32", "bfloat16"], tyro.conf.arg(metavar="float32|bfloat16")] = "float32"
+    """Precision of the products of updates. bfloat16 is faster on processors with AMX; weights stay float32."""
     capture: bool = True
     """On a GPU, record the update as a CUDA graph and replay it, which is faster."""
 

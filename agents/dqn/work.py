@@ -37,7 +37,13 @@ class DQNWork(AgentWork):
         if not shows_images(env):
             return Vector(lambda: flat(make_env(env, **world)), copies)
         return make_pixels(
-            env, copies, sticky=s.sticky, sticky_per=s.sticky_per, max_frames=s.max_frames, threads=s.threads, **world
+            env,
+            copies,
+            sticky=s.sticky,
+            sticky_per=s.sticky_per,
+            max_frames=s.max_frames,
+            threads=s.stepping["threads"],
+            **world,
         )
 
 

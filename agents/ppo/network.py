@@ -104,9 +104,10 @@ class MultiHead(nn.Module):
     def balance_(self, lam: float) -> None:
         """Rescale every hidden unit, including the adapters', so that ‖outgoing weights‖² − ‖incoming‖² − bias² = λ.
 
-        The weights of all layers that read a unit count together, and so do those of all layers that feed it. This
-        overrides the orthogonal gains. With a shared body, the ratio of the policy's 0.01 to the value's 1 remains.
-        With separate bodies, the policy's head is scaled up to its body, so that the first actions are larger.
+        The outgoing weights are those of all layers that read the unit, and the incoming weights those of all layers
+        that feed it. The gains of the orthogonal initialisation are lost. With a shared body, the heads of policy and
+        value keep the ratio of their gains, 0.01 to 1. With separate bodies, the policy's head gets the scale of its
+        body, so the first actions are larger.
         """
         policy, value = list(self.policy.values()), list(self.value.values())
         if self.share_value:

@@ -20,10 +20,14 @@ FINAL = 0.15  # fraction of a task's steps that counts as its steady state (acti
 
 @dataclass(frozen=True, eq=False)
 class Share:
-    """One arm's share of a fresh agent with the same seed.
+    """An arm's share of a fresh agent with the same seed.
 
-    tasks: the tasks that count. by_task: (seeds, tasks). in_all: the share of sums over the tasks of an environment,
-    averaged over environments, because their units differ."""
+    Attributes:
+        tasks: The tasks for which the share is defined.
+        by_task: The share in each task, of shape (seeds, tasks).
+        in_all: The overall share. Areas are summed over the tasks of each environment, and the shares of these sums
+            are averaged over environments, because returns of different environments have different units.
+    """
 
     tasks: tuple[Segment, ...]
     by_task: Array

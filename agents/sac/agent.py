@@ -207,11 +207,9 @@ class SAC:
     def choose(self, observations: np.ndarray, noise: Tensor | None) -> NDArray[np.float32]:
         """Return actions in [−1, 1], (n, a), for observations (n, d): the mean actions if noise (n, a) is None."""
         states = self._normalize(torch.from_numpy(observations).to(self.device, torch.float32))
-        if noise is None:
-            actions = torch.tanh(self.actor(states)[0])
-        else:
-            actions = self.actor.sample(states, noise.to(self.device))[0]
-        return actions.cpu().numpy()
+        mean, log_std = self.actor(states)
+        before = mean if noise is None else mean + log_std.exp() * noise.to(self.device)  # as in `sample`
+        return torch.tanh(before).cpu().numpy()
 
     def to_bounds(self, actions: NDArray[np.float32]) -> NDArray[np.float32]:
         """Scale actions from [−1, 1] to the environment's bounds, and clip them against rounding errors."""
@@ -293,7 +291,7 @@ class SAC:
 
 
 class Mean:
-    """The policy for evaluations: the mean action. A context with the actor in evaluation mode."""
+    """The policy for evaluations: the mean action. In a with statement, the actor is in evaluation mode."""
 
     def __init__(self, agent: SAC) -> None:
         self.agent = agent

@@ -225,7 +225,7 @@ def layers_of(headed: Actor | QNetworks, prefix: str = "") -> tuple[Layer, ...]:
 
 
 def features_of(headed: Actor | QNetworks, prefix: str = "") -> str | None:
-    """Return the module whose outputs the heads read, if it is no activation: SimBa's last normalisation."""
+    """Return the name of SimBa's last normalisation, or None for a body that ends in an activation."""
     return f"{prefix}body.norm" if isinstance(headed.body, SimBa) else None
 
 

@@ -50,7 +50,7 @@ class SACSettings(AgentSettings):
     critics: int = 2
     """Number of critics. The smallest of their values is used (clipped double Q-learning)."""
     activation: str = "relu"
-    """Activation of the networks, with optional parameters: leaky_relu(slope=0.1)."""
+    """Activation of the networks, with optional parameters: leaky_relu(negative_slope=0.1)."""
     normalize_observations: bool = True
     """Normalise observations by running statistics."""
     learning_rate: float = 1e-4

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from ...experiments.compile import compiled as compile_step
 from ...experiments.hooks import HookDriver
 from ...interventions import Learner
+from ..adam import step
 from .networks import Actor
 
 STATISTICS = ("loss/actor", "loss/critic", "policy/entropy", "q/mean", "temperature")
@@ -91,6 +92,10 @@ class SoftUpdate:
         self.actor, self.critics, self.temperature, self.policy = actor, critics, actor.temperature, actor.module
         (self.target,) = critics.followers
         self.gamma, self.tau, self.target_entropy = gamma, tau, target_entropy
+        self.changes = -1  # of actor and critics, when the lists below were made
+        self.trained: tuple[list[nn.Parameter], list[nn.Parameter]] = [], []  # of actor and critics
+        self.averaged: tuple[list[Tensor], list[Tensor]] = [], []  # parameters of target and critics
+        self.copied: list[tuple[Tensor, Tensor]] = []  # buffers of target and critics
         self.differentiated = differentiated
         if compiled:
             # One graph for each loss of each agent, and for each architecture that it has in the course of the run.
@@ -101,20 +106,30 @@ class SoftUpdate:
 
         noise: (n, 2, actions), standard normal, for a ~ π(·|s) and a′ ~ π(·|s′)."""
         for_actor, for_target = noise.unbind(1)
-        policy, critics = _trained(self.policy), _trained(self.critics.module)
+        self._look()
+        policy, critics = self.trained
         with frozen(self.critics.module):
             actor_loss, entropy, gradients = self.differentiated(self.actor_loss_of, policy, batch.states, for_actor)
         self._step(self.actor, policy, gradients, hooks)
-        alpha = _trained(self.temperature.module)
-        alpha_loss = self.temperature.module() * (entropy - self.target_entropy)
-        self._step(self.temperature, alpha, torch.autograd.grad(alpha_loss, alpha))
+        with torch.no_grad():  # α·(H − H̄) is its own derivative with respect to log α
+            gradient = self.temperature.module() * (entropy - self.target_entropy)
+        self._step(self.temperature, list(self.temperature.module.parameters()), [gradient])
         critic_loss, value, gradients = self.differentiated(self.critic_loss_of, critics, batch, for_target)
         self._step(self.critics, critics, gradients, hooks)
         with torch.no_grad():
-            torch._foreach_lerp_(list(self.target.parameters()), list(self.critics.module.parameters()), self.tau)
-            for theirs, ours in zip(self.target.buffers(), self.critics.module.buffers(), strict=True):
+            torch._foreach_lerp_(*self.averaged, self.tau)
+            for theirs, ours in self.copied:
                 theirs.copy_(ours)  # the singular vectors of spectral normalisation, which suit similar weights too
             return torch.stack([actor_loss, critic_loss, entropy, value, self.temperature.module()])
+
+    def _look(self) -> None:
+        """List the parameters and buffers anew if an intervention has changed an architecture."""
+        if self.changes == (changes := len(self.actor.changes) + len(self.critics.changes)):
+            return
+        target, critics = self.target, self.critics.module
+        self.changes, self.trained = changes, (_trained(self.policy), _trained(critics))
+        self.averaged = list(target.parameters()), list(critics.parameters())
+        self.copied = list(zip(target.buffers(), critics.buffers(), strict=True))
 
     def _step(
         self, learner: Learner, parameters: list[nn.Parameter], gradients: Sequence[Tensor],
@@ -127,7 +142,7 @@ class SoftUpdate:
             penalty.backward()
         if hooks:
             hooks.before_update(learner)
-        learner.optimizer.step()
+        step(learner.optimizer)
         if hooks:
             hooks.after_update(learner)
 

@@ -52,7 +52,12 @@ RACES = {
     "dqn": Race(
         "DQN learning Asterix, batch 32, an update every 4 steps; supple has 8 environments",
         "environment steps/s",
-        {OURS: "sides_dqn:supple", "SB3, 1 environment": "sides_dqn:sb3 1", "SB3, 8 environments": "sides_dqn:sb3 8"},
+        {
+            OURS: "sides_dqn:supple",
+            "supple, --precision bfloat16": "sides_dqn:supple bfloat16",
+            "SB3, 1 environment": "sides_dqn:sb3 1",
+            "SB3, 8 environments": "sides_dqn:sb3 8",
+        },
         {"SB3, 1 environment": 2.0, "SB3, 8 environments": 1.8},
     ),
     "simba": Race(

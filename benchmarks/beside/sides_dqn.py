@@ -6,10 +6,10 @@ Side = tuple[Callable[[], object], int]
 STEPS, WARM_UP = 400, 2_000
 
 
-def supple(threads: int) -> Side:
+def supple(threads: int, precision: str = "float32") -> Side:
     from dqn_speed import Ours
 
-    ours = Ours(threads, learning=True)
+    ours = Ours(threads, learning=True, precision=precision)
     ours(WARM_UP)
     return lambda: ours(STEPS), STEPS
 

@@ -26,9 +26,9 @@ Side = tuple[Callable[[], object], int]
 def supple(threads: int, env: str) -> Side:
     from ppo_speed import SB3_SETTINGS
 
-    return _stepped(
-        PPOSettings(env=env, steps=STEPS, num_envs=ENVS, compile="on", threads=threads, **SB3_SETTINGS), STEPS
-    )
+    torch.set_num_threads(1)  # more would slow down products this small; `threads` step the physics
+    settings = PPOSettings(env=env, steps=10**9, num_envs=ENVS, compile="on", env_threads=threads, **SB3_SETTINGS)
+    return _stepped(settings, STEPS)
 
 
 def supple_cartpole(threads: int) -> Side:

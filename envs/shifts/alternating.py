@@ -7,7 +7,7 @@ from .base import Shift, Values
 
 
 class Alternating(Shift):
-    """A shift without random values: its first task is reversed, the next is not, and so on."""
+    """A shift without random values: the first shifted task is reversed, the next is not, and so on."""
 
     gradual = "episodes"
 

@@ -29,7 +29,7 @@ class PhysicsFactor(Shift, ABC):
         """Return the part of the model that is multiplied, as a writable view."""
 
     def shape(self, model: Any) -> tuple[int, ...] | None:
-        """Return the shape of the factors, which are broadcast against the part, or None for a single number."""
+        """Return the shape of the factors, or None for a single factor. It must broadcast to the shape of `part`."""
         return None
 
     def check(self, env: gym.Env) -> None:

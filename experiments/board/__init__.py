@@ -1,7 +1,7 @@
 """The board: scores of methods on one small suite. Its rows are in the repository as data.
 
-`bench.toml` is the suite. `rows/NAME/` is a method: row.json, which `supple bench --save` writes, and about.md, which
-describes the method and says how its hyperparameters were chosen.
+`bench.toml` defines the suite. `rows/NAME/` has the results of a method: row.json, which `supple bench --save` writes,
+and about.md, which describes the method and says how its hyperparameters were chosen.
 """
 
 from .row import Result, Row, read_row, rows, write_row

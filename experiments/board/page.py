@@ -51,7 +51,7 @@ def page() -> str:
         labels=labels["tasks"],
         epochs=labels["epochs"],
         warm=f"an {warm['network'].upper()} on {small:.0%} of {warm['dataset'].title()} for {warm['first_epochs']} "
-        f"epochs, then on {large:.0%} of it for {warm['epochs']}",
+        f"epochs, then on {large:.0%} of it for {warm['epochs']} epochs",
         about="\n".join(
             f"- `{row.method}`: {row.machine}; supple {row.versions.get('supple')} (code {row.code}), torch "
             f"{row.versions.get('torch')}" + "".join(f"; {name} {sha[:12]}" for name, sha in row.plugins.items())

@@ -1,4 +1,4 @@
-"""The order of methods on the board, by the share of a network's loss that each of them restores."""
+"""The ranking of methods on the board, by their share between `none` (0) and `fresh` (1)."""
 
 import zlib
 from collections.abc import Mapping, Sequence

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from rich.console import Group
 
 LIMITS = (
-    "A network is compared with itself at initialisation, on inputs from one moment. The doctor measures whether it "
-    "fits random targets, not whether it will learn the next task. The thresholds are rules of thumb from a few runs."
+    "A network is compared with itself at initialisation, on one batch of inputs. The doctor measures whether it fits "
+    "random targets, not whether it will learn the next task. The thresholds are rules of thumb from a few runs."
 )
 STATES: dict[State, str] = {
-    "lost": "plasticity is being lost", "silent": "explores no more", "worn": "worn, and learns",
+    "lost": "plasticity loss", "silent": "deterministic policy", "worn": "degraded layers, but no plasticity loss",
     "sound": "no sign of plasticity loss",
 }  # fmt: skip
 NUMBERS = ("weight_norm", "update_ratio", "gradient_norm", "small_gradient_fraction", "srank", "policy_churn")
@@ -101,7 +101,8 @@ class Findings:
             own = [stage for stage in self.stages if stage.diagnosis.learner == name]
             at = [stage.step for stage in own]
             left.plot(at, [1 - stage.diagnosis.loss for stage in own], marker="o", label=name)
-            left.plot(at, [1 - stage.diagnosis.new_loss for stage in own], "--", color="#7a7a7a", label=f"{name}, new")
+            initial = [1 - stage.diagnosis.new_loss for stage in own]
+            left.plot(at, initial, "--", color="#7a7a7a", label=f"{name}, at initialisation")
             right.plot(at, [_share_dormant(stage.diagnosis.now) for stage in own], marker="o", label=name)
         tidy(left, "trainability")
         tidy(right, "share of dormant units")
@@ -110,7 +111,9 @@ class Findings:
             axes.set_ylim(lowest - 0.02, 1.02)  # a shorter axis would exaggerate small differences
             axes.set_xlabel("step")
         left.legend(frameon=False)
-        caption = "How well random targets are fitted (1: perfectly; 0: not at all), and the share of dormant units."
+        caption = (
+            "Left: 1 − the error on random targets (1: perfect fit; 0: no fit). Right: the share of dormant units."
+        )
         return [Plot("checkpoints", "Over the checkpoints", caption, figure)]
 
 
@@ -155,8 +158,8 @@ def _tried(stage: Stage) -> list[str]:
     """Return one sentence about each intervention that was tried."""
     diagnosis = stage.diagnosis
     return [
-        f"After {text}, tried on '{diagnosis.learner}' and undone, {loss:.2g} of random targets is left unfitted "
-        f"(without it {diagnosis.loss:.2g}, at initialisation {diagnosis.new_loss:.2g})."
+        f"In a trial, {text} changed the error of '{diagnosis.learner}' on random targets from {diagnosis.loss:.2g} to "
+        f"{loss:.2g} of their variance (at initialisation {diagnosis.new_loss:.2g})."
         for text, loss in stage.tried.items()
     ]
 
@@ -164,12 +167,12 @@ def _tried(stage: Stage) -> list[str]:
 def _numbers(stage: Stage) -> Table:
     diagnosis = stage.diagnosis
     now, new = diagnosis.now, diagnosis.new
-    rows = [["random targets left unfitted", number(diagnosis.loss), number(diagnosis.new_loss)]]
+    rows = [["error on random targets", number(diagnosis.loss), number(diagnosis.new_loss)]]
     rows += [[name.replace("_", " "), _of(now, name), _of(new, name)] for name in NUMBERS if name in now.numbers]
     if now.entropy is not None:
-        rows.append(["entropy of the policy, of the greatest", number(now.entropy), number(new.entropy)])
+        rows.append(["entropy of the policy (maximum: 1)", number(now.entropy), number(new.entropy)])
     rows += [[f"norm of {name}", number(norm), number(new.norms[name])] for name, norm in now.norms.items()]
-    return Table(_where(stage), ["number", "now", "when new"], rows)
+    return Table(_where(stage), ["metric", "now", "at initialisation"], rows)
 
 
 def _layers(diagnosis: Diagnosis) -> Table:
@@ -182,12 +185,12 @@ def _layers(diagnosis: Diagnosis) -> Table:
         ]
         for now, new in pairs
     ]  # fmt: skip
-    header = ["units", "count", "dormant (new)", "saturated (new)", "rank (new)"]  # these fit into 80 columns
+    header = ["layer", "units", "dormant", "saturated", "effective rank"]  # these fit into 80 columns
     words = (
-        "Dormant: share of units that are always 0. Saturated: share with |φ′| < 0.001. Rank: effective rank of their "
-        "outputs. (new): at initialisation."
+        "Dormant: share of units whose output is always 0. Saturated: share of outputs with |φ′| < 0.001. Effective "
+        "rank: that of the outputs. In parentheses: the values at initialisation."
     )
-    return Table(f"{diagnosis.learner}: hidden units, now and when new", header, rows, words, turns=False)
+    return Table(f"{diagnosis.learner}: hidden units, now (at initialisation)", header, rows, words, turns=False)
 
 
 def _of(condition: Condition, name: str) -> str:

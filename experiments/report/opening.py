@@ -52,12 +52,13 @@ def concluded(measures: Sequence[Measure]) -> tuple[list[str], list[str]]:
     cannot = []
     to_baselines = [(measure, differences([measure])) for measure in measures]
     to_others = [(measure, between(measure)) for measure in measures if 2 < len(measure.arms) <= MOST_ARMS]
-    for measure, found in [*to_baselines, *to_others]:
+    compared = [*to_baselines, *to_others]
+    for measure, found in compared:
         prefix, name = f"{measure.variant}: " if measure.variant else "", _family(measure)
         can.setdefault(name, []).extend(prefix + sentence for sentence in _apart(found))
         if name == first:
             cannot += [prefix + sentence for sentence in _together(found)]
-    if not any(found for measure, found in to_baselines if _family(measure) == first):
+    if not any(found for measure, found in compared if _family(measure) == first):
         cannot = [f"No two arms have a value of {first} for the same seed, so they are not compared."]
     can[first] = can[first] or [f"Nothing about {first}: no difference is significant."]
     return _shortened([sentence for sentences in can.values() for sentence in sentences]), _shortened(cannot)

@@ -26,10 +26,14 @@ MOST_PANELS = 9
 
 @dataclass(eq=False)
 class Panel:
-    """One panel. Its lines are label → number → scores of seeds, of shape (seeds,).
+    """A panel of a sensitivity figure: scores against one varied number.
 
-    `place` is the environment and `rest` the other settings, as texts. `level` has the scores of arms without the
-    number. In a `cloud`, other settings vary too, so that points are not joined.
+    Attributes:
+        place: The environment.
+        rest: The other varied settings, as a text.
+        lines: The scores of each line: label → number → scores of the seeds, of shape (seeds,).
+        level: The scores of arms that do not have the number. They are drawn as horizontal lines.
+        cloud: Whether other settings vary too. The points are then not joined.
     """
 
     place: str

@@ -12,8 +12,8 @@ from .kind import Beside
 Entry = list[RunData]  # the runs of one directory, one per seed
 # Settings that do not change results, or only how often they are measured.
 INCIDENTAL = {
-    "seed", "seeds", "threads", "device", "compile", "data", "checkpoint_every", "keep_checkpoints", "measure_every",
-    "eval_every", "eval_epochs", "curvature", "trainability_every", "keep_best", "keep_at", "log_to",
+    "seed", "seeds", "threads", "env_threads", "device", "compile", "data", "checkpoint_every", "keep_checkpoints",
+    "measure_every", "eval_every", "eval_epochs", "curvature", "trainability_every", "keep_best", "keep_at", "log_to",
 }  # fmt: skip
 
 

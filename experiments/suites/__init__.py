@@ -23,7 +23,7 @@ def find_suite(name: str) -> Path:
 
 
 def about(name: str) -> str:
-    """Return the title, the source and the hours of a suite in one line."""
+    """Return one line about a suite: its title, its source, and the hours that it takes at each scale."""
     entry = tomllib.loads(find_suite(name).read_text(encoding="utf-8"))["about"]
     hours = ", ".join(f"--scale {scale} {_long(hours)}" for scale, hours in entry["hours"].items())
     return f"{entry['title']} ({entry['source']}); {hours} on {entry['machine']}"

@@ -15,11 +15,11 @@ Shared = dict[str, nn.Parameter]  # parameters that all activations of one netwo
 
 
 class Activation(nn.Module):
-    """An activation that is not an elementwise function, or is not one of torch's.
+    """An activation that is not an elementwise function, or is not one of PyTorch's.
 
-    Tensors are (…, features), with `axis` = −1, or images (…, channels, height, width), with `axis` = −3. In a stack of
-    networks the first dimension is its `members`. `settle` sets these. Before that, a module expects features outside a
-    stack.
+    Inputs are features (…, features), with `axis` = −1, or images (…, channels, height, width), with `axis` = −3. In a
+    stack of networks, the first dimension has the size `members`. `settle` sets both attributes. Before that call, a
+    module expects features outside a stack.
     """
 
     axis: int = -1
@@ -30,15 +30,22 @@ class Activation(nn.Module):
         super().__init__()
 
     def settle(self, width: int | None, axis: int, members: int, shared: Shared) -> None:
-        """Set the place in a network. width: of the layer (None: unknown); shared: the network's common parameters."""
+        """Tell the module about its network.
+
+        Args:
+            width: Width of the layer; None if unknown.
+            axis: Axis of the features or channels.
+            members: Number of networks in the stack; 0 if there is no stack.
+            shared: The parameters that all activations of the network share, by name.
+        """
         self.axis, self.members = axis, members
 
     def preactivations(self, width: int) -> int:
-        """Return the number of outputs of the layer before, for a hidden layer of nominal width `width`."""
+        """Return the number of outputs of the preceding layer, for a hidden layer of nominal width `width`."""
         return width
 
     def features(self, width: int) -> int:
-        """Return the number of inputs of the layer after, for a hidden layer of nominal width `width`."""
+        """Return the number of inputs of the following layer, for a hidden layer of nominal width `width`."""
         return width
 
     def alone(self) -> Self:
@@ -55,7 +62,7 @@ class Activation(nn.Module):
         return x[:, None]
 
     def along(self, values: Tensor, x: Tensor) -> Tensor:
-        """Return values of each unit, or one for all, (units or 1,) or (members, units or 1), broadcastable to x."""
+        """Return values per unit, (units or 1,) or (members, units or 1), in a shape that broadcasts to x."""
         shape = [1] * x.ndim
         shape[self.axis] = values.shape[-1]
         if self.members:
@@ -64,18 +71,18 @@ class Activation(nn.Module):
 
 
 class Random(Activation):
-    """An activation that draws random numbers in training mode, and uses the mean in evaluation mode.
+    """An activation that draws random numbers in training mode, and uses their mean in evaluation mode.
 
-    generators: one torch.Generator for each member of a stack (outside a stack one), so that a stack of seeds draws the
-        same numbers as separate runs, however many members it has. None: torch's global generator of the input's
-        device. With generators, compiled code needs `draw_ahead` before each pass.
+    generators: one torch.Generator for each member of a stack, or one outside a stack. A stack of seeds then draws the
+        same numbers as separate runs. None: PyTorch's global generator of the input's device. With generators, call
+        `draw_ahead` before each pass of compiled code.
     """
 
     generators: Sequence[torch.Generator] | None = None
     ahead: Tensor | None = None  # what the next pass will draw, while draws are made ahead of it
 
     def draw(self, x: Tensor, shape: Sequence[int] = ()) -> Tensor:
-        """Return numbers of U(0, 1) of this shape, and of x's type; in a stack (members, *shape)."""
+        """Return numbers from U(0, 1) of this shape, (members, *shape) in a stack, with the dtype and device of x."""
         if self.ahead is not None:
             return self.ahead
         if self.generators is None:
@@ -86,7 +93,7 @@ class Random(Activation):
         return self.last
 
     def draw_ahead(self) -> None:
-        """Draw the numbers for the next pass, in the shape of the last: compiled code cannot use generators."""
+        """Draw the numbers for the next pass, in the shape of the last one: compiled code cannot use generators."""
         if self.generators is None:
             return
         if self.ahead is None:

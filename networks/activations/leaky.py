@@ -27,8 +27,8 @@ def leaky_relu(negative_slope: float = 0.01) -> nn.Module:
 class LearnedSlope(Activation):
     """A leaky_relu whose slope on the negative side is a function of a learned `weight`.
 
-    One weight for the whole network (granularity global), for each layer, or for each unit (neuron; of a convolution
-    for each channel); in a stack each member has its own: (1 or units,), or (members, 1 or units).
+    The weight belongs to the whole network (granularity global), to a layer, or to a unit (neuron; of a convolution, a
+    channel). In a stack each member has its own. Its shape is (1 or units,), or (members, 1 or units).
     """
 
     homogeneous = True

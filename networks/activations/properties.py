@@ -42,11 +42,12 @@ class Properties:
 
 
 def properties(module: nn.Module) -> Properties:
-    """Compute the properties of a module in evaluation mode, in float64; learned values are averaged over units.
+    """Compute the properties of a module in evaluation mode and float64. Learned values are averaged over units.
 
-    s̄ is over the negative half of N(0, 1), for which initial gains are computed; Lillo & Cheney name no distribution.
-    Over [−100, 0) it would be the mean of a tail, (φ(0) − φ(−100))/100. φ′ is sampled 10⁻⁴ apart in [−10, 10], where
-    sign changes and kinks are then bisected, 10⁻³ apart to ±100, and followed to ±10⁶.
+    s̄ is the mean over the negative half of N(0, 1), for which initial gains are computed; Lillo & Cheney name no
+    distribution. Over [−100, 0) it would be the mean of a tail, (φ(0) − φ(−100))/100. φ′ is sampled at intervals of
+    10⁻⁴ in [−10, 10], where sign changes and kinks are then located by bisection, at intervals of 10⁻³ up to ±100, and
+    further out up to ±10⁶.
     """
     curve = Curve(module)
     # between the round numbers at which functions have their kinks

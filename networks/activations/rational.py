@@ -90,10 +90,10 @@ def _polynomial(x: Tensor, coefficients: list[Tensor]) -> Tensor:
 
 @cache
 def fit(version: Version, above: int, below: int, start: Start) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return coefficients (a₀ …), (b₁ …; of C b₀ …) of least squared error to a function on 601 points of [−3, 3].
+    """Return coefficients (a₀ …), (b₁ …; for C b₀ …) of least squared error to a function on 601 points of [−3, 3].
 
-    Levenberg–Marquardt in float64 from three fixed starts, of which the best end counts. On one machine the same
-    bits every time.
+    This is Levenberg–Marquardt in float64 from three fixed starts, of which the best result is returned. On one
+    machine, the result is always the same bit for bit.
     """
     x = torch.linspace(-3, 3, 601, dtype=torch.float64)
     target = STARTS[start](x)

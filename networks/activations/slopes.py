@@ -13,13 +13,15 @@ SATURATED = 1e-3  # |φ′| below which a unit is saturated (Lillo & Cheney, Sec
 
 
 def derivative(module: nn.Module, pre_activation: Tensor) -> Tensor:
-    """Return φ′ at every pre-activation, of the same shape, in evaluation mode (a random slope at its mean).
+    """Return φ′ at every pre-activation, in the same shape and in evaluation mode (a random slope has its mean).
 
-    module: any activation, in a network or not; for a stack with all its members at once. If a pre-activation gives two
-    features (crelu, deep_fourier), the result is the norm of both derivatives, by which a gradient through them is
-    scaled. For swiglu it has the derivatives by gate and by value. A unit is saturated if |φ′| < `SATURATED`, for all
-    families. (The paper's Appendix C.3 has a criterion for each family, with thresholds in code that is not public.) φ′
-    is found by autograd. Nothing is drawn, no hook is called, and `.grad` is unchanged.
+    If a pre-activation has two features (crelu, deep_fourier), the result is the norm of both derivatives, which is the
+    factor by which a gradient is scaled. For swiglu, the result has the derivatives with respect to gate and value. A
+    unit counts as saturated if |φ′| < `SATURATED`, for all families. (Appendix C.3 of the paper has a criterion for
+    each family, with thresholds in code that is not public.) φ′ is computed by autograd. The call draws no random
+    numbers, runs no hooks and does not change `.grad`.
+
+    module: any activation, in a network or not; for a stack, with all its members.
     """
     slopes = _slopes(module, pre_activation)
     return slopes[0] if len(slopes) == 1 else torch.stack(slopes).norm(dim=0)
@@ -55,15 +57,15 @@ class Curve:
         return torch.stack([slope[:, 0] for slope in _slopes(self.module, self.inputs(x))])
 
     def size(self, x: Tensor) -> Tensor:
-        """Return |φ′|, (n,): of two features the norm of both derivatives."""
+        """Return |φ′|, (n,). With two features it is the norm of both derivatives."""
         return self.slopes(x).norm(dim=0)
 
 
 def normal(scale: float = 1.0) -> tuple[Tensor, Tensor]:
     """Return nodes and weights of the trapezoidal rule for expectations over N(0, scale²), on ±12 standard deviations.
 
-    A grid with a node at 0 suits functions with a kink there, on which Gauss–Hermite converges slowly; on smooth
-    ones the rule is exact to rounding, since the integrand vanishes at both ends.
+    The grid has a node at 0, so it suits functions with a kink there, for which Gauss–Hermite converges slowly. For
+    smooth functions the rule is exact up to rounding, because the integrand vanishes at both ends.
     """
     x = torch.linspace(-12, 12, 24_001, dtype=torch.float64)
     weights = torch.exp(-x.square() / 2)
@@ -73,13 +75,13 @@ def normal(scale: float = 1.0) -> tuple[Tensor, Tensor]:
 def initial_gain(module: nn.Module) -> float:
     """Return the gain g of He et al. (2015) for any activation f: g = 1/√E[f(x)²], x ~ N(0, 1).
 
-    Weights drawn with variance g²/fan_in after this activation give pre-activations with the variance of those before
-    it, if these were standard normal; fan_in counts features, and E is a mean over the features where a pre-activation
-    becomes two of them (crelu, deep_fourier: √2). E is taken over f in eval mode (a randomised slope at its mean, a
-    learned one at its present value, averaged over the units), in float64.
+    If the weights after this activation are drawn with variance g²/fan_in, the pre-activations of the next layer have
+    the same variance as those before the activation, provided that these were standard normal. fan_in counts features.
+    If a pre-activation has two features (crelu, deep_fourier: √2), E is the mean over both. f is taken in evaluation
+    mode (a random slope has its mean, a learned one its current value averaged over units) and in float64.
 
-    It equals `torch.nn.init.calculate_gain` for relu (√2) and leaky_relu. It does not for tanh (1.5925; torch: 5/3)
-    and sigmoid (1.8463; torch: 1): torch returns customary constants there, not this integral.
+    For relu (√2) and leaky_relu, g equals `torch.nn.init.calculate_gain`. For tanh (1.5925; PyTorch: 5/3) and sigmoid
+    (1.8463; PyTorch: 1) it does not, because PyTorch returns customary constants there and not this integral.
 
     Raises:
         ValueError: f is zero, or not finite, on N(0, 1).

@@ -11,12 +11,13 @@ from .base import Activation, Random, Shared, activations
 
 
 def activation(name: str, **params: Any) -> nn.Module:
-    """Return a new activation module, e.g. `activation("smooth_leaky", alpha=0.3)`, for (…, features) outside a stack.
+    """Return a new activation module, such as `activation("smooth_leaky", alpha=0.3)`, for features outside a stack.
 
-    In a network, use `Units` for a module for each layer, which supports images, stacks, and slopes for each unit.
+    Its inputs have the shape (…, features). In a network, use `Units`. It makes one module per layer, and supports
+    images, stacks, and slopes for each unit.
 
     Raises:
-        UnknownName: No such activation; the message suggests a similar name.
+        UnknownName: There is no such activation. The message suggests a similar name.
         ValueError: A parameter is unknown, has the wrong type or is out of range, or the activation needs `Units`.
     """
     return _settled(name, params, None, -1, 0, {})
@@ -32,14 +33,14 @@ def parse_activation(text: str) -> nn.Module:
 
 
 class Units:
-    """The hidden units of one network, by the text of their activation.
+    """A factory of the hidden units of one network, for an activation given as text.
 
         units = Units("crelu")
         net = nn.Sequential(nn.Linear(784, units.preactivations(100)), units(100), nn.Linear(units.features(100), 10))
 
-    A builder asks for the widths on either side, since crelu, deep_fourier and swiglu make of the pre-activations
-    another number of features, and calls the object for a new module at each layer. One object belongs to one
-    network: `prelu(granularity=global)` has one slope for all modules that come from it.
+    Calling the object returns the activation module of one layer. With crelu, deep_fourier and swiglu, the numbers of
+    pre-activations and features differ, so the layers on either side need `preactivations` and `features`. Use one
+    object per network: with `prelu(granularity=global)`, all modules that come from one object share one slope.
     """
 
     def __init__(self, text: str, members: int = 0) -> None:
@@ -56,14 +57,14 @@ class Units:
         self._kind = _make(self._call.name, self._call.params)
 
     def preactivations(self, width: int) -> int:
-        """Return the number of outputs of the layer before the units of a hidden layer of nominal width `width`.
+        """Return the number of outputs of the preceding layer, for a hidden layer of nominal width `width`.
 
-        Raises ValueError, in one line, for a width that the activation cannot have (an odd one for crelu).
+        Raises ValueError for a width that the activation does not support (an odd one for crelu).
         """
         return self._kind.preactivations(width) if isinstance(self._kind, Activation) else width
 
     def features(self, width: int) -> int:
-        """Return the number of inputs of the layer after the units of a hidden layer of nominal width `width`."""
+        """Return the number of inputs of the following layer, for a hidden layer of nominal width `width`."""
         return self._kind.features(width) if isinstance(self._kind, Activation) else width
 
     def __call__(self, width: int, axis: int = -1) -> nn.Module:
@@ -77,10 +78,10 @@ class Units:
 
 
 def set_generators(module: nn.Module, generators: Sequence[torch.Generator]) -> None:
-    """Set the generators of all randomised activations in `module`, one for each member (only one outside a stack).
+    """Set the generators of all randomised activations in `module`, one for each member (one outside a stack).
 
     A member then draws the same numbers as a separate network with the same generator. The caller keeps the generators,
-    and saves their states in checkpoints. Raises ValueError for another number of generators.
+    and saves their states in checkpoints. Raises ValueError for any other number of generators.
     """
     for name, part in module.named_modules():
         if isinstance(part, Random):

@@ -8,10 +8,10 @@ from .base import Activation, activations
 
 
 class Paired(Activation):
-    """Two features from each pre-activation, of which a layer has half its width (Lillo & Cheney, Appendix B.3).
+    """Two features from each pre-activation (Lillo & Cheney, Appendix B.3).
 
-    The number of features is the layer's width. The layer before has half the weights, the layer after as many as
-    usual.
+    The layer's width is its number of features, so there are half as many pre-activations. The layer before therefore
+    has half the usual number of weights, and the layer after has the usual number.
     """
 
     name = ""
@@ -39,7 +39,7 @@ class CReLU(Paired):
 class DeepFourier(Paired):
     """[sin x, cos x], concatenated along the features (Lewandowski et al. 2024), capacity-neutral.
 
-    If one is flat the other is steepest, sin′² + cos′² = 1: floor 1 for both together.
+    Where one is flat, the other is steepest, because sin′² + cos′² = 1: floor 1 for both together.
     """
 
     name = "deep_fourier"
@@ -50,11 +50,12 @@ class DeepFourier(Paired):
 
 @activations.register("swiglu")
 class SwiGLU(Activation):
-    """swish(gate)·value, the pre-activations' two halves (Shazeer 2020), capacity-neutral by Shazeer's rule of 2/3.
+    """swish(gate)·value, where gate and value are the halves of the pre-activations (Shazeer 2020).
 
-    A layer of width w has round(2w/3) features, each of two pre-activations: between layers of equal widths in and
-    out, 3·(2/3) matrices weigh as much as 2. In a chain of hidden layers, whose widths all shrink, it is 8/9 of the
-    weights between two of them, and 4/3 of the first layer's. Floor 0: a gate far to the left closes for its value.
+    A layer of width w has round(2w/3) features with two pre-activations each. This is Shazeer's capacity-neutral rule:
+    in a block of two layers, three matrices of 2/3 of the size replace two. In a chain of hidden layers, all of which
+    become narrower, there are 8/9 as many weights between two layers and 4/3 as many in the first one. Floor 0: where
+    the gate is very negative, no gradient reaches the value.
     """
 
     def preactivations(self, width: int) -> int:
@@ -64,7 +65,7 @@ class SwiGLU(Activation):
         return max(1, round(2 * width / 3))
 
     def inputs(self, x: Tensor) -> Tensor:
-        """Return gates x with the value 1: swish; E[value²] = 1, so that its gain is that of the gated product."""
+        """Return gates x with the value 1: swish. Its gain is that of the gated product, because E[value²] = 1."""
         return torch.stack([x, torch.ones_like(x)], -1)
 
     def forward(self, x: Tensor) -> Tensor:

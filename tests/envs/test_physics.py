@@ -137,3 +137,31 @@ def test_names_and_shifts_say_what_is_stepped_together() -> None:
     assert is_batched("hopper", parsed("gravity + none"))
     assert not is_batched("hopper", parsed("gravity + delay"))
     assert not is_batched("cartpole")
+
+
+def test_a_trial_chooses_the_number_of_threads_and_leaves_the_steps_as_they_are() -> None:
+    make: Callable[[], gym.Env] = lambda: make_env("hopper")  # noqa: E731
+    singly, tried = Vector(make, COPIES), side_by_side(make, COPIES, threads=3, fewer=True)
+    np.testing.assert_array_equal(*(envs.reset(range(COPIES)) for envs in (singly, tried)))
+    live(singly, tried, 40)
+    tried.close()
+
+
+def test_an_error_in_another_thread_is_the_environments() -> None:
+    _, together = pair("hopper", 2)
+    together._simulations[-1] = (None, *together._simulations[-1][1:])  # the share of the second thread
+    with pytest.raises(EnvironmentFault, match="Hopper"):
+        together.step(np.zeros((COPIES, 3)))
+    together.close()
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 9])
+@pytest.mark.parametrize("ahead", [0, 1, 5])
+def test_every_copy_is_stepped_by_one_thread(threads: int, ahead: int) -> None:
+    _, together = pair("hopper", 1)
+    together.use(threads, ahead)
+    shares = [range(COPIES)[share] for share in together._shares]
+    assert [copy for share in shares for copy in share] == list(range(COPIES))
+    assert len(shares) == min(threads, COPIES)
+    assert all(len(share) > 0 for share in shares)
+    together.close()

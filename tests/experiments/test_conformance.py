@@ -182,9 +182,9 @@ WRONG = {
     HalfDone: ("raises ValueError with nothing written", "had already changed conv.weight"),
     Crashes: ("raises ValueError with nothing written", "it raised RuntimeError: singular"),
     GlobalDraws: ("draws from the seed alone", "draws from PyTorch's global generator"),
-    Forgets: ("goes on from a checkpoint bit for bit", "state_dict must contain"),
-    Unsaveable: ("goes on from a checkpoint bit for bit", "a checkpoint cannot hold set"),
-    Pools: ("treats networks of a stack as alone", "of member 0 differs"),
+    Forgets: ("resumes from a checkpoint bit for bit", "state_dict must contain"),
+    Unsaveable: ("resumes from a checkpoint bit for bit", "a checkpoint cannot hold set"),
+    Pools: ("treats members of a stack as separate networks", "of member 0 differs"),
 }
 
 

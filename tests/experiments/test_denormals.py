@@ -87,7 +87,7 @@ def test_workers_of_a_comparison_flush_from_their_beginning() -> None:
         from supple.experiments.denormals import flushes
         ours, theirs = Pipe()
         ours.send([])
-        workers._work(theirs, {})
+        workers._work(theirs, {}, 1)
         torch.set_num_threads(2)
         print(flushes())
     """

@@ -32,6 +32,21 @@ def test_processors_are_those_that_this_process_may_use(
 
 
 @pytest.mark.parametrize(
+    ("workers", "threads", "wanted"),
+    [(1, None, 8), (2, None, 4), (3, "1", 1), (1, "16", 8), (1, "many", 8), (20, None, 1)],
+)
+def test_workers_divide_the_processors(
+    workers: int, threads: str | None, wanted: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "cpus", lambda: 8)
+    monkeypatch.delenv(machine.THREADS, raising=False)
+    if threads is not None:
+        monkeypatch.setenv(machine.THREADS, threads)
+    with machine.sharing(workers):
+        assert machine.own_cpus() == wanted
+
+
+@pytest.mark.parametrize(
     ("given", "count", "wanted"), [(None, 2, ["0", "1"]), ("3,5", 2, ["3", "5"]), ("", 0, []), (None, 0, [])]
 )
 def test_gpus_have_the_names_by_which_a_process_is_given_them(

@@ -1,4 +1,4 @@
-"""Adam for a stack of networks: each member has step counters of its own, as it has slots of its own."""
+"""Adam for a stack of networks. Each member has its own step counters, as it has its own slots."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, overload
@@ -8,12 +8,13 @@ from torch import Tensor, nn
 
 
 class StackedAdam(torch.optim.Optimizer):
-    """Adam (Kingma & Ba 2015) on parameters whose first axis is the members'.
+    """Adam (Kingma & Ba 2015) on parameters whose first axis is that of the members.
 
-    The state is that of `torch.optim.Adam`, but `step` has the shape (members,): an intervention that recycles a unit
-    of one member starts that member's counter anew and no other's, so that a stack of seeds gives what separate runs
-    give. The arithmetic is torch's fused kernel: on whole tensors while all members' counters agree, else on each
-    member's part (on a GPU always, where looking at counters would mean waiting for them).
+    The state is that of `torch.optim.Adam`, except that `step` has shape (members,). An intervention that reinitialises
+    a unit of one member resets only that member's counter, so that a stack of seeds gives the results of separate runs.
+    The arithmetic is PyTorch's fused kernel. It runs on whole tensors while the counters of all members agree, and on
+    the part of each member otherwise. On a GPU it always runs on parts, because comparing counters would wait for the
+    GPU.
     """
 
     counts_by_member = True  # what the shape of `step` in a checkpoint is compared with
@@ -31,7 +32,7 @@ class StackedAdam(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> float | None:
-        """Take one step along `.grad` of each parameter that has one."""
+        """Make one step along the `.grad` of each parameter that has one."""
         value = None if closure is None else closure()
         for group in self.param_groups:
             parameters: list[Tensor] = [p for p in group["params"] if p.grad is not None]

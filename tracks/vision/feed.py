@@ -1,4 +1,4 @@
-"""The batches of one task: which images each member sees at which update."""
+"""The batches of one task: the images that each member sees at each update."""
 
 from collections.abc import Iterator
 
@@ -12,8 +12,9 @@ PROBE = 256  # images that metrics look at
 
 
 class Feed:
-    """Batches of a task, each a part of an endless sequence of shuffled passes over its images: all of one size, and
-    every image as often as every other. With a memory, each batch has as many images of earlier tasks again."""
+    """The batches of a task, cut from an endless sequence of shuffled epochs.
+
+    All batches have the same size. With a replay memory, a batch has as many images of earlier tasks as of this one."""
 
     def __init__(self, stream: Stream, task: ImageTask, device: str) -> None:
         self.stream, self.task = stream, task
@@ -24,8 +25,9 @@ class Feed:
         self._memory = self._remembered(device)
 
     def batch(self) -> tuple[Tensor, Tensor]:
-        """Return images uint8 (members, n, c, h, w) and labels (members, n) of the next update,
-        those of the task first."""
+        """Return the images (members, n, c, h, w) uint8 and labels (members, n) of the next update.
+
+        The images of the task come first, then those of the memory."""
         images, labels = self.images.batch(self._positions(self.update))
         if self._memory is not None:
             old_images, old_labels = self._memory.batch(self._draws(self.update))
@@ -34,15 +36,18 @@ class Feed:
         return images, labels
 
     def last(self) -> tuple[Tensor, Tensor]:
-        """Return the task's images in the batch of the last update (of the first one, before any)."""
+        """Return the task's images in the batch of the last update, or of the first one before any update."""
         return self.images.batch(self._positions(max(0, self.update - 1)))
 
     def probe(self) -> tuple[Tensor, Tensor]:
-        """Return the task's first images, as many as metrics look at."""
+        """Return the first images of the task, of which metrics are computed."""
         return self.images.batch(self._rows(0, min(PROBE, self.images.size)))
 
     def batches(self, count: int | None) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield so many batches from the next one on, or (None) one pass over the task's images. Nothing moves on."""
+        """Yield `count` batches from the next one on, or, if None, one epoch over the task's images.
+
+        The feed does not advance.
+        """
         if count is None:
             for start in range(0, self.images.size, self.size):
                 yield self.images.batch(self._rows(start, min(start + self.size, self.images.size)))
@@ -55,7 +60,7 @@ class Feed:
         return torch.arange(start, stop, device=self.images.rows.device).expand(members, -1)
 
     def _positions(self, update: int) -> Tensor:
-        """Positions in the task's images, (members, size)."""
+        """Return positions in the task's images, (members, size)."""
         epoch, offset = divmod(update * self.size, self.task.size)
         parts, missing = [], self.size
         while missing:
@@ -73,7 +78,7 @@ class Feed:
     # -- memory -------------------------------------------------------------------------------------------------
 
     def _remembered(self, device: str) -> Images | None:
-        """Images of the earlier tasks: of each an equal share of the memory, at most `replay_per_task`."""
+        """Return images of earlier tasks: an equal share of the memory for each, at most `replay_per_task`."""
         s, index = self.stream.settings, self.task.index
         if not s.replay or not index:
             return None
@@ -88,7 +93,7 @@ class Feed:
         return Images(self.stream.data.train_images, rows, labels).to(device)
 
     def _draws(self, update: int) -> Tensor:
-        """Positions in the memory, (members, size), drawn anew for each update."""
+        """Return positions in the memory, (members, size), drawn for one update."""
         assert self._memory is not None
         draws = [generator(seed, "replay", self.task.index, update) for seed in self.stream.settings.members]
         picks = [torch.randint(self._memory.size, (self.size,), generator=g) for g in draws]

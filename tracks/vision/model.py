@@ -1,4 +1,4 @@
-"""A network that learns to classify, its optimizer, and what interventions and metrics see of it."""
+"""A classifier, its optimizer, and the learner that interventions and metrics use."""
 
 from collections.abc import Iterator, Sequence
 
@@ -19,15 +19,15 @@ from .stream import Images
 
 
 class Model:
-    """One network for each seed: a stack of them where they are small, else a single one.
+    """One network per seed: a stack of small networks, or a single large one.
 
-    Outside everything is (members, n, …): images, labels, losses, hits.
+    All tensors have the members as their first axis: images, labels, losses and hits.
 
-    learner: what interventions and metrics see. The data that it offers come from `feed`, which the loop sets.
+    learner: what interventions and metrics use. Its data come from `feed`, which the loop sets.
     """
 
     def __init__(self, settings: VisionSettings, data: DataSet, classes: int, device: str) -> None:
-        """Raises ValueError for a network that does not fit the images, the activation or the width."""
+        """Raises ValueError if the network does not fit the images, the activation or the width."""
         s = self.settings = settings
         self.device, self.members, self.stacked = device, len(s.members), s.stacked
         self.shape, self.classes = data.image_shape, classes
@@ -69,7 +69,7 @@ class Model:
         )
 
     def pixels(self, images: Tensor) -> Tensor:
-        """Return uint8 images (members, n, c, h, w) as the network takes them."""
+        """Return uint8 images (members, n, c, h, w) as inputs of the network."""
         x = images.to(self.device).float().div_(255)
         if self.statistics is None:
             return x
@@ -77,14 +77,14 @@ class Model:
         return x.sub_(mean).div_(deviation)
 
     def losses(self, x: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Return cross-entropy of each image, and whether it is classified rightly, both (members, n)."""
+        """Return the cross-entropy of each image, and whether it is classified correctly, both (members, n)."""
         logits = self.network(x) if self.stacked else self.network(x[0])[None]
         losses = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="none").view(labels.shape)
         return losses, logits.detach().argmax(-1) == labels
 
     @torch.no_grad()
     def accuracy(self, images: Images, chunk: int = 1000) -> Tensor:
-        """Return the share of images that are classified rightly, in evaluation mode: (members,)."""
+        """Return the share of images that are classified correctly in evaluation mode, (members,)."""
         hits = torch.zeros(self.members, device=self.device)
         for start in range(0, images.size, chunk):
             positions = torch.arange(start, min(start + chunk, images.size), device=images.rows.device)
@@ -95,7 +95,7 @@ class Model:
 
     @torch.no_grad()
     def sound(self) -> Tensor:
-        """Return whether the losses of the images that metrics look at are finite, in evaluation mode: (members,)."""
+        """Return whether the losses of the metrics' images are finite in evaluation mode, (members,)."""
         assert self.feed is not None
         images, labels = self.feed.probe()
         with evaluating(self.network):
@@ -128,13 +128,13 @@ class Model:
             yield losses if self.stacked else losses[0]
 
     def _redraw(self) -> dict[str, Tensor]:
-        """A fresh draw, keyed by the updates so far: what one member draws depends on no other."""
+        """Return new parameters, drawn from the number of updates so far. Members draw independently."""
         drawn = [self._drawn(seed, "redraw", self.updates) for seed in self.settings.members]
         names = [name for name, _ in drawn[0].named_parameters()]
         return {name: torch.cat([each.get_parameter(name).detach() for each in drawn]) for name in names}
 
     def _drawn(self, seed: int, *purpose: int | str) -> Network:
-        """A network of this seed: alone, or a stack of one."""
+        """Return a network drawn from this seed: a single one, or a stack of one."""
         s = self.settings
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(derive(seed, *purpose))
@@ -142,7 +142,7 @@ class Model:
 
 
 def _pixel_statistics(data: DataSet, device: str) -> tuple[Tensor, Tensor]:
-    """Mean and deviation of the training images' channels, (channels, 1, 1), as shares of 255."""
+    """Return mean and standard deviation of the training images' channels, (channels, 1, 1), divided by 255."""
     counts = torch.stack([torch.bincount(c.flatten(), minlength=256) for c in data.train_images.unbind(1)]).double()
     shares, values = counts / counts.sum(1, keepdim=True), torch.arange(256, dtype=torch.float64) / 255
     mean = (shares * values).sum(1)

@@ -1,4 +1,4 @@
-"""The published benchmarks by name: `supple train vision NAME` begins with these settings, options override them."""
+"""The published benchmarks by name, as presets of `supple train vision NAME`."""
 
 from typing import Any
 

@@ -1,5 +1,4 @@
-"""What a vision run is told: `supple train vision BENCHMARK` begins with the benchmark's settings, options override
-them."""
+"""The settings of vision runs. `supple train vision BENCHMARK` starts from a benchmark's, which options override."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -97,26 +96,26 @@ class VisionSettings(TrackSettings):
         return self.seeds or (self.seed,)
 
     def of_seeds(self, seeds: Sequence[int]) -> dict[Seeds, RunSettings]:
-        """Make one stack of the small networks of all seeds; of larger ones each is a run of its own."""
+        """Return one stack for the small networks of all seeds, or one run per seed for large networks."""
         together = [tuple(seeds)] if self.stacked else [(seed,) for seed in seeds]
         return {own: replace(self, seed=own[0], seeds=own) for own in together}
 
     @property
     def stacked(self) -> bool:
-        """Whether the network is a stack of one for each seed."""
+        """Whether the networks of several seeds are trained as one stack."""
         return self.network in ("mlp", "cnn", "convnet")
 
     @property
     def by_class(self) -> bool:
-        """Whether tasks are made of classes."""
+        """Whether tasks consist of classes."""
         return self.stream in ("pairs", "alternating", "split", "classes")
 
     def epochs_of(self, task: int) -> float:
-        """Return passes over the images of a task."""
+        """Return the number of epochs over the images of a task."""
         return self.first_epochs if task == 0 and self.first_epochs is not None else self.epochs
 
     def classes_between(self, task: int) -> tuple[int, int]:
-        """Return which of the classes dealt out a task has: first ≤ place < last."""
+        """Return the range of a task's classes in the order in which they are dealt out: first ≤ position < last."""
         step = self.classes_per_task
         if self.stream == "pairs":
             return 2 * task, 2 * task + 2
@@ -126,7 +125,7 @@ class VisionSettings(TrackSettings):
         return (0 if self.stream == "classes" else step * task), step * (task + 1)
 
     def classes_needed(self) -> int:
-        """Return classes that a data set must have for this stream."""
+        """Return the number of classes that a data set must have for this stream."""
         if not self.by_class:
             return 1
         return self.classes_between(self.tasks - 1)[1]

@@ -1,5 +1,6 @@
-"""Shocks: for one epoch in so many, all pre-activations are multiplied by a factor (Lillo & Cheney 2025,
-arXiv 2509.22562, Appendix D)."""
+"""Shocks: for one epoch in `every`, all pre-activations are multiplied by a factor.
+
+Source: Lillo & Cheney 2025, arXiv 2509.22562, Appendix D."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,9 +11,9 @@ from .model import Model
 
 
 class Shock:
-    """Scales what goes into the activations of a model: z ← γ·z, in training and in tests alike.
+    """A factor on all inputs of a model's activations, z ← γ·z, in training and in tests.
 
-    γ is 1 but for every `every`-th epoch of a task (not its first), when it is the next of `factors`, in turn over
+    γ is 1 except in every `every`-th epoch of a task (not its first). There it is the next of `factors`, in turn over
     the whole stream.
     """
 
@@ -30,6 +31,6 @@ class Shock:
             model.network.get_submodule(unit).register_forward_pre_hook(scale)
 
     def set(self, epoch: int, before: int = 0) -> None:
-        """Set the epoch of the task from now on; `before`: the shocks in earlier tasks."""
+        """Set the epoch of the task. `before`: the number of shocks in earlier tasks."""
         shocked = epoch > 0 and epoch % self.every == 0
         self.gamma = self.factors[(before + epoch // self.every - 1) % len(self.factors)] if shocked else 1.0

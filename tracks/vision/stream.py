@@ -1,8 +1,8 @@
-"""What is learned when: a stream of tasks over one data set, for several seeds side by side.
+"""A stream of tasks over one data set, for several seeds at once.
 
-Every draw (subsets, permutations, labels, classes, orders) comes from a member's own seed and the place in the
-stream, never from a generator that moves on: any task can be opened at any time, and a member sees the same whether it
-is trained alone or in a stack.
+Every draw (subsets, permutations, labels, classes, orders) is determined by a member's seed and the position in the
+stream. There is no generator with a state, so any task can be opened at any time, and a member sees the same data
+whether it is trained alone or in a stack.
 """
 
 from collections.abc import Sequence
@@ -20,14 +20,14 @@ from .settings import VisionSettings
 
 @dataclass(frozen=True)
 class ImageTask(Task):
-    """One task of the stream, named after the data set. size: training images."""
+    """One task of the stream, named after the data set. size: number of training images."""
 
     size: int
 
 
 @dataclass(frozen=True)
 class Images:
-    """Labelled images of every member: rows of `pixels` (n, …) uint8, and what they are to be called.
+    """Labelled images of every member: rows of `pixels` (n, …) uint8, with their labels in this task.
 
     rows, labels: (members, n). permutation: (members, pixels in an image), or None.
     """
@@ -42,8 +42,7 @@ class Images:
         return self.rows.shape[1]
 
     def batch(self, positions: Tensor) -> tuple[Tensor, Tensor]:
-        """Return images uint8 (members, k, …) and labels (members, k) at these positions (members,
-        k) of each member."""
+        """Return the images (members, k, …) uint8 and labels (members, k) at these positions (members, k)."""
         rows = self.rows.gather(1, positions)
         images = self.pixels.index_select(0, rows.flatten()).unflatten(0, rows.shape)
         if self.permutation is not None:
@@ -58,7 +57,7 @@ class Images:
 
 
 class Stream:
-    """The tasks that settings describe, on a data set, for `settings.members`."""
+    """The stream of tasks that the settings describe, on a data set, for `settings.members`."""
 
     def __init__(self, settings: VisionSettings, data: DataSet) -> None:
         self.settings, self.data = settings, data
@@ -100,7 +99,7 @@ class Stream:
         return tuple(tasks)
 
     def _size(self, index: int) -> int:
-        """Training images of a task: the same number for every member, which are trained in step."""
+        """Return the number of training images of a task. It is the same for all members, which are trained in step."""
         s, total = self.settings, len(self.data.train_labels)
         if s.stream in ("permuted", "random-labels"):
             return s.images or total
@@ -119,8 +118,9 @@ class Stream:
         return Images(self.data.train_images, torch.stack(rows), torch.stack(labels), _stacked(permutations))
 
     def test(self, task: ImageTask) -> Images:
-        """Return what a task is tested on: held-out images of its kind, where it is made of classes as many of each.
-        Random labels have none: there, its own images."""
+        """Return the images on which a task is tested: held-out images of its kind, as many of each of its classes.
+
+        Random labels have no held-out images, so the task's own images are returned."""
         if self.settings.stream == "random-labels":
             return self.train(task)
         pairs = [self._test(m, task.index) for m in range(len(self.settings.members))]
@@ -129,7 +129,7 @@ class Stream:
         return Images(self.data.test_images, rows, labels, _stacked(permutations))
 
     def order(self, task: ImageTask, epoch: int) -> Tensor:
-        """Return the order of an epoch through a task's images, each member's own: (members, task.size)."""
+        """Return the order of a task's images in an epoch, which each member draws for itself: (members, task.size)."""
         seeds = self.settings.members
         return torch.stack(
             [torch.randperm(task.size, generator=generator(seed, "order", task.index, epoch)) for seed in seeds]
@@ -170,7 +170,7 @@ class Stream:
         return dealt[first:last]
 
     def _class_rows(self, member: int, index: int) -> Tensor:
-        """Training rows of a task's classes, the same number of each, shuffled."""
+        """Return shuffled training rows of a task's classes, the same number of each."""
         classes = self.classes_of(member, index)
         draws = [generator(self.settings.members[member], "rows", c) for c in classes]
         rows = [self._by_class[c] for c in classes]
@@ -178,7 +178,7 @@ class Stream:
         return torch.cat(rows)[torch.randperm(sum(map(len, rows)), generator=draws[0])]
 
     def _relabel(self, member: int, index: int, labels: Tensor) -> Tensor:
-        """Labels as the network's outputs: with two outputs, which of the pair."""
+        """Return labels as indices of outputs. With two outputs, the index is the class's position in the pair."""
         if self.settings.stream != "pairs":
             return labels
         return (labels == self.classes_of(member, index)[1]).long()

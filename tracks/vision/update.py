@@ -1,4 +1,4 @@
-"""The gradient step: loss, gradients, penalties, clipping, optimizer; loss and gradients eager or compiled."""
+"""The gradient step: loss, gradients, penalties, clipping and optimizer. Loss and gradients are eager or compiled."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from .model import Model
 
 
 class Update:
-    """One gradient step of all members on a batch of theirs. No number is looked at on the host."""
+    """One gradient step of all members, each on its own batch. Nothing waits for the GPU."""
 
     def __init__(self, model: Model, hooks: HookDriver, compiled: bool) -> None:
         self.model, self.hooks, self.learner = model, hooks, model.learner
@@ -22,10 +22,14 @@ class Update:
         self.random: list[Random] = []
 
     def __call__(self, images: Tensor, labels: Tensor, rate: float) -> tuple[Tensor, Tensor]:
-        """images uint8 (members, n, c, h, w), labels (members, n); rate: the learning rate, as a share of the initial.
+        """Make one gradient step. Return the mean loss and the hits of the task's own images, both (members,).
 
-        Returns the mean loss of the task's own images and how many of them were classified rightly, both (members,),
-        as they were before the step.
+        Both are values from before the step.
+
+        Args:
+            images: (members, n, c, h, w) uint8.
+            labels: (members, n).
+            rate: The learning rate, as a share of the initial one.
         """
         optimizer = self.learner.optimizer
         assert optimizer is not None
@@ -76,14 +80,15 @@ class Update:
 
 
 def laid_out_as(parameter: Tensor, gradient: Tensor) -> Tensor:
-    """Return the gradient, in memory as its parameter is (channels last, say): fused steps go through both entry by
-    entry, and would give an entry the gradient of another."""
+    """Return the gradient in the memory format of its parameter, such as channels_last.
+
+    Fused steps go through both entry by entry. In another format, an entry would get the gradient of another one."""
     return gradient if gradient.stride() == parameter.stride() else torch.empty_like(parameter).copy_(gradient)
 
 
 @torch.no_grad()
 def clip_(parameters: Sequence[Tensor], limit: float, stacked: bool) -> None:
-    """Scale gradients so that the norm of each network's is at most `limit`."""
+    """Scale gradients so that the norm of each network's gradients is at most `limit`."""
     gradients = [p.grad for p in parameters if p.grad is not None]
     if not stacked:
         torch.nn.utils.clip_grad_norm_(parameters, limit)

@@ -1,4 +1,4 @@
-"""Classifiers on a stream of tasks, as a `Work`: batch → update, accuracies, one line for each seed of a stack."""
+"""Classifiers on a stream of tasks, as a `Work`."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ COMPILE_PAYS_AFTER = 20_000  # updates
 class VisionWork(Work):
     """The networks of all seeds on their streams, trained in step. A step is an update.
 
-    What each member sees is drawn from its seed and the place in the stream alone, so a checkpoint may lie anywhere.
+    The data of a member are determined by its seed and the position in the stream, so a checkpoint can be anywhere.
     """
 
     settings: VisionSettings
@@ -53,7 +53,7 @@ class VisionWork(Work):
         return {"model": self.model.learner}
 
     def _zeros(self) -> dict[str, Tensor]:
-        """Sums over this task so far, (members,) each: hits, loss."""
+        """Return sums over this task so far, (members,) each: hits and losses."""
         members, device = self.model.members, self.model.device
         return {name: torch.zeros(members, dtype=torch.float64, device=device) for name in ("loss", "hits")}
 
@@ -70,7 +70,7 @@ class VisionWork(Work):
         self.feed.update = min(step, task.end) - task.start
 
     def advance(self, task: ImageTask, step: int, until: int, hooks: HookDriver, run: RunDirectory) -> int:
-        """Take one optimizer step of every member."""
+        """Make one optimizer step of every member."""
         if self.update is None:
             self.update = Update(self.model, hooks, self.settings.compile == "on")
         done = step - task.start
@@ -83,7 +83,7 @@ class VisionWork(Work):
         return 1
 
     def check(self, closely: bool = False) -> None:
-        """Raise Diverged if a member's loss was not finite; closely: if the next would not be."""
+        """Raise Diverged if the loss of a member was not finite; `closely`: also if the next one would not be."""
         sound = torch.isfinite(self.sums["loss"])
         if closely:
             sound &= self.model.sound()
@@ -92,16 +92,16 @@ class VisionWork(Work):
             raise Diverged(f"the loss of seed {seeds} is not finite in task {self.feed.task.index}")
 
     def _epoch(self, task: ImageTask, done: int) -> int:
-        """The pass over the task's images that an update of it belongs to, from 0."""
+        """Return the epoch of a task, from 0, to which an update belongs."""
         return done * self.settings.batch_size // task.size
 
     def _shocks_before(self, task: ImageTask) -> int:
-        """How many shocks there are in the tasks before this one."""
+        """Return the number of shocks in the tasks before this one."""
         every, earlier = self.settings.shock_every, self.tasks[: task.index]
         return sum(self._epoch(t, t.steps - 1) // every for t in earlier) if every else 0
 
     def _rate(self, task: ImageTask, done: int) -> float:
-        """The learning rate as a share of its full value: it rises linearly over the task's warm-up."""
+        """Return the learning rate as a share of its full value. It rises linearly during the task's warm-up."""
         rising = self.settings.warmup * task.steps
         return min(1.0, (done + 1) / rising) if rising else 1.0
 
@@ -120,8 +120,11 @@ class VisionWork(Work):
         ]
 
     def evaluation_due(self, task: ImageTask, previous: int, step: int) -> bool:
-        """Return whether to evaluate: within tasks where asked for; where a later one begins, if so; at the end where
-        the last epoch is a shock's, for the curve of that shock, and where the best state is kept, which may be it."""
+        """Return whether to evaluate at this step.
+
+        There are evaluations within tasks if the settings ask for them, and then also at the start of later tasks. At
+        the end of a task there is one if its last epoch was a shock's, for the curve of that shock, or if the best
+        state is kept."""
         s = self.settings
         if previous == step:
             return task.index > 0 and bool(s.eval_epochs or s.eval_every)
@@ -132,7 +135,7 @@ class VisionWork(Work):
         return crossed(previous, step, s.eval_every) or (images > 0 and now * size // images > before * size // images)
 
     def evaluate(self, task: ImageTask) -> Numbers:
-        """Return the accuracy on the task's test images, and under shocks their factor and how saturated units are."""
+        """Return the accuracy on the task's test images and, with shocks, their factor and the saturated fraction."""
         numbers: Numbers = {"test_accuracy": self.model.accuracy(self._test_images(task)).tolist()}
         if self.shock:
             numbers["gamma"] = [self.shock.gamma] * len(self.seeds)
@@ -140,11 +143,11 @@ class VisionWork(Work):
         return numbers
 
     def merit(self, task: ImageTask, numbers: Numbers) -> float | None:
-        """Return the test accuracy of the one seed that is trained where a best state is chosen."""
+        """Return the test accuracy of the only seed, by which the best state is chosen."""
         return float(numbers[self.best_by][0])
 
     def finish(self, task: ImageTask, numbers: Numbers) -> Numbers:
-        """Return how well a task was learned, while it was learned and now, without shocks."""
+        """Return the accuracies of a task during training and now, without shocks."""
         if self.shock:
             self.shock.set(0)
         return {
@@ -154,8 +157,7 @@ class VisionWork(Work):
         }
 
     def _accuracies(self, task: ImageTask) -> dict[str, list[Any]]:
-        """Accuracy on the task's test images by member;
-        in a stream of classes that stay apart, on those of all tasks so far."""
+        """Return each member's accuracy on the task's test images; in a split stream, on those of all tasks so far."""
         found: dict[str, list[Any]] = {"test_accuracy": self.model.accuracy(self._test_images(task)).tolist()}
         if self.settings.stream == "split":
             past = [self.model.accuracy(self._test_images(t)) for t in self.tasks[: task.index]]
@@ -189,9 +191,9 @@ class VisionWork(Work):
 
 
 def build(settings: VisionSettings) -> VisionWork:
-    """Return the stream and the networks of these settings; whether to compile is decided in them.
+    """Return the stream and the networks of these settings. This resolves `--compile auto`.
 
-    Raises UsageError or ValueError for what cannot work."""
+    Raises UsageError or ValueError if the settings cannot work."""
     data = load(settings.dataset, settings.data)
     stream = Stream(settings, data)
     if settings.compile == "auto":

@@ -136,6 +136,30 @@ def test_nothing_is_learned_before_learning_starts() -> None:
     assert not same(before, parameters(agent))
 
 
+def test_in_bfloat16_weights_stay_float32_and_steps_are_nearly_those_of_float32() -> None:
+    ends, agents = [], [agent_with(precision=precision) for precision in ("float32", "bfloat16")]
+    for agent in agents:
+        start = parameters(agent)
+        torch.manual_seed(0)
+        live(agent, begun(agent), 40)
+        assert {p.dtype for p in agent.network.parameters()} == {torch.float32}
+        ends.append(
+            torch.cat([(after - before).flatten() for after, before in zip(parameters(agent), start, strict=True)])
+        )
+    assert not torch.equal(*ends)
+    assert torch.cosine_similarity(*ends, dim=0) > 0.9
+    sample = agents[1].experience.known()
+    wanted = agents[1]._targets(sample)
+    assert wanted.dtype == torch.float32
+    exact = (
+        sample.rewards
+        + agents[1].settings.gamma
+        * agents[1].target(agents[1].space.split(sample.frames)[1]).amax(1)
+        * ~sample.terminated
+    )
+    torch.testing.assert_close(wanted, exact, rtol=0.02, atol=0.02)
+
+
 def test_target_network_is_copied_whole_every_period_and_stays_between() -> None:
     agent = agent_with(target_period=40)
     steps = begun(agent)

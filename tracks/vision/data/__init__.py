@@ -1,4 +1,4 @@
-"""Labelled images, read whole into memory from the files that their authors publish."""
+"""Data sets of labelled images, read into memory from the files that their authors publish."""
 
 from .dataset import DataSet
 from .loading import NAMES, load

@@ -1,6 +1,6 @@
-"""CIFAR-10 and CIFAR-100, binary version (https://www.cs.toronto.edu/~kriz/cifar.html); the other one is pickle.
+"""CIFAR-10 and CIFAR-100 in the binary version (https://www.cs.toronto.edu/~kriz/cifar.html). The other one is pickled.
 
-Each row of a file is its labels, one byte each, then 32×32 red, green and blue values.
+A row of a file consists of its labels, one byte each, and 32×32 red, green and blue values.
 """
 
 from dataclasses import dataclass
@@ -38,9 +38,9 @@ LAYOUTS = {
 
 
 def read_cifar(name: str, folder: Path) -> DataSet:
-    """Return the data set of a folder with the files of the binary version, images (3, 32, 32); CIFAR-100: fine labels.
+    """Return the data set in a folder with the files of the binary version. Images are (3, 32, 32), labels are fine.
 
-    Raises UsageError, in one line, for a file that is missing, has not its exact size, or a label out of range.
+    Raises UsageError if a file is missing, a file has another size than published, or a label is out of range.
     """
     layout = LAYOUTS[name]
     folder = folder / layout.folder if (folder / layout.folder).is_dir() else folder

@@ -1,4 +1,4 @@
-"""What every reader of files returns, and the checks that they share."""
+"""The data set that every reader of files returns, and checks that readers share."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,21 +27,21 @@ class DataSet:
 
     @property
     def image_shape(self) -> tuple[int, int, int]:
-        """(channels, height, width)"""
+        """The shape of one image: (channels, height, width)."""
         channels, height, width = self.train_images.shape[1:]
         return channels, height, width
 
 
 def described(name: str, what: str, folder: Path, train: tuple[Tensor, Tensor], test: tuple[Tensor, Tensor],
               num_classes: int) -> DataSet:  # fmt: skip
-    """Return the data set of two (images, labels), with its `source` spelled out."""
+    """Return the data set made of two pairs (images, labels), with a description of its `source`."""
     size = "×".join(str(length) for length in train[0].shape[1:])
     counts = f"{len(train[1]):,} + {len(test[1]):,} images, {size}, {num_classes} classes"
     return DataSet(name, f"{what} in {folder}: {counts}", *train, *test, num_classes, f"{what}: {counts}")
 
 
 def check_labels(labels: Tensor, num_classes: int, file: Path, first: int = 0) -> None:
-    """Raise UsageError that names the file and the row of a label outside first … first + num_classes − 1."""
+    """Raise UsageError if a label is not in first … first + num_classes − 1. The message names the file and the row."""
     wrong = (labels < first) | (labels >= first + num_classes)
     if wrong.any():
         row = int(wrong.int().argmax())
@@ -50,7 +50,7 @@ def check_labels(labels: Tensor, num_classes: int, file: Path, first: int = 0) -
 
 
 def need(file: Path, remedy: str) -> Path:
-    """Return the file, if it is there. Raises UsageError otherwise, with what helps."""
+    """Return the path of a file. Raises UsageError, which says how to get the file, if it does not exist."""
     if not file.is_file():
         raise UsageError(f"{file} is missing: {remedy}")
     return file

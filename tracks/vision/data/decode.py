@@ -1,4 +1,4 @@
-"""Image files to one tensor, once: what was decoded is kept for as long as the same files are there."""
+"""Image files, decoded once into one tensor, which is kept in the cache folder as long as the files do not change."""
 
 import hashlib
 import os
@@ -20,16 +20,17 @@ SUFFIXES = (".jpeg", ".jpg", ".png", ".bmp", ".ppm")
 
 @dataclass(frozen=True)
 class Split:
-    """Image files and the class of each, as a number."""
+    """Image files, and the class of each file as a number."""
 
     files: list[Path]
     labels: list[int]
 
 
 def decoded(folder: Path, train: Split, test: Split) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
-    """Return ((images, labels), (images, labels)) of two splits of a folder: (N, 3, height, width) uint8, (N,) int64.
+    """Return ((images, labels), (images, labels)) of two splits of a folder.
 
-    Raises UsageError that names an image of another size than the first, or one that cannot be read.
+    Images are (N, 3, height, width) uint8 and labels (N,) int64. Raises UsageError if an image cannot be read or has
+    another size than the first one. The message names the image.
     """
     kept = cache_folder() / "decoded" / f"{_listing(folder, train, test)}.safetensors"
     images = _read(kept)
@@ -41,7 +42,7 @@ def decoded(folder: Path, train: Split, test: Split) -> tuple[tuple[Tensor, Tens
 
 
 def _listing(folder: Path, *splits: Split) -> str:
-    """A name for the files' order, sizes and times of change; the classes do not matter to what is decoded."""
+    """Return a name for the files' order, sizes and modification times. It is independent of the classes."""
     digest = hashlib.sha256(str(folder.resolve()).encode())
     for split in splits:
         digest.update(f"{len(split.files)}\n".encode())
@@ -52,7 +53,7 @@ def _listing(folder: Path, *splits: Split) -> str:
 
 
 def _read(kept: Path) -> dict[str, Tensor] | None:
-    """None if nothing was kept, or if it is no longer whole."""
+    """Return the decoded images, or None if there are none or their file is damaged."""
     try:
         return load_file(kept)
     except (FileNotFoundError, SafetensorError):

@@ -1,4 +1,4 @@
-"""Image folders: which files there are, of which class."""
+"""Image folders: a list of the files of each class."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,13 +15,11 @@ ARCHIVE = "tiny-imagenet-200"  # the folder that tiny-imagenet-200.zip unpacks t
 
 
 def read_folders(name: str, folder: Path) -> DataSet:
-    """Return the data set of image folders, images (3, height, width) as RGB;
-    every image must have the size of the first.
+    """Return the data set of image folders, with RGB images (3, height, width) of one size.
 
-    Classes are numbered in the order of their names, which the two splits must share. Images are decoded once, then
-    kept in the cache folder for as long as the same files are there.
-    Raises UsageError, in one line, for a folder of another layout, an empty class, an image of another size or one
-    that cannot be read.
+    Classes are numbered in the order of their names, which must be the same in both splits. Images are decoded once,
+    then kept in the cache folder as long as the files do not change. Raises UsageError if the folder has another
+    layout, a class is empty, or an image has another size or cannot be read.
     """
     folder = folder / ARCHIVE if (folder / ARCHIVE).is_dir() else folder
     if not (folder / "train").is_dir():
@@ -38,7 +36,7 @@ def read_folders(name: str, folder: Path) -> DataSet:
 
 
 def _class_folders(folder: Path) -> Iterator[tuple[str, list[Path]]]:
-    """(class, its image files), in the order of the names. Raises UsageError for a class without an image."""
+    """Return (class, its image files) in the order of names. Raises UsageError if a class has no images."""
     for own in sorted(path for path in folder.iterdir() if path.is_dir()):
         inner = own / "images" if (own / "images").is_dir() else own
         files = sorted(path for path in inner.iterdir() if path.suffix.lower() in SUFFIXES)
@@ -65,7 +63,7 @@ def _test_folders(folder: Path, classes: list[str]) -> Split:
 
 
 def _annotated(annotations: Path, classes: list[str]) -> Split:
-    """Tiny-ImageNet's validation images, which are its test set: each line names an image, its class, a box."""
+    """Return Tiny-ImageNet's validation images, which are its test set. A line names an image, its class and a box."""
     numbers = {own: label for label, own in enumerate(classes)}
     split = Split([], [])
     for number, line in enumerate(annotations.read_text().splitlines(), start=1):

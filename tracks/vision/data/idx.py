@@ -1,7 +1,7 @@
 """MNIST and Fashion-MNIST: four IDX files, plain or compressed with gzip.
 
-An IDX file is two zero bytes, a type (8: uint8), the number of axes, their lengths as big-endian uint32, the numbers
-(http://yann.lecun.com/exdb/mnist).
+An IDX file consists of two zero bytes, a type (8: uint8), the number of axes, their lengths as big-endian uint32, and
+the values (http://yann.lecun.com/exdb/mnist).
 """
 
 import gzip
@@ -22,10 +22,10 @@ CLASSES = 10
 
 
 def read_mnist(name: str, folder: Path) -> DataSet:
-    """Return the data set of a folder with MNIST's four files, images (1, 28, 28).
+    """Return the data set in a folder with MNIST's four files. Images are (1, 28, 28).
 
-    The two sets' files have the same names; so `source` says whether these are the ones published under `name`.
-    Raises UsageError, in one line, for a file that is missing, broken, or does not fit its neighbour.
+    The files of MNIST and of Fashion-MNIST have the same names. `source` says whether these are the published files of
+    `name`. Raises UsageError if a file is missing or damaged, or if images and labels do not match.
     """
     sums: dict[str, str] = {}
     train = _read_split(name, folder, "train", sums)
@@ -38,7 +38,7 @@ def read_mnist(name: str, folder: Path) -> DataSet:
 
 
 def read_idx(content: bytes, axes: int, file: Path) -> Tensor:
-    """Return the uint8 array in an IDX file's uncompressed content. Raises UsageError that names the file."""
+    """Return the uint8 array of an uncompressed IDX file. Raises UsageError, which names the file."""
     magic = bytes([0, 0, 8, axes])
     if content[:4] != magic:
         found = content[:4].hex() or "nothing"

@@ -1,4 +1,4 @@
-"""Downsampled ImageNet, npz version (Chrabaszcz et al. 2017, https://arxiv.org/abs/1707.08819): ten files and one."""
+"""Downsampled ImageNet (Chrabaszcz et al. 2017, arXiv 1707.08819) in the npz version: ten files and one."""
 
 import zipfile
 import zlib
@@ -19,10 +19,10 @@ SHAPE = (3, 32, 32)
 
 
 def read_imagenet32(name: str, folder: Path) -> DataSet:
-    """Return ImageNet-32 from its npz files, or from image folders where there is a `train` folder; images (3, 32, 32).
+    """Return ImageNet-32 from its npz files, or from image folders if there is a folder `train`: images (3, 32, 32).
 
-    The validation images are the test set. The files count classes from 1; labels here start at 0.
-    Raises UsageError, in one line, for what is missing, broken or of another shape.
+    The validation images are the test set. Labels are 1 to 1000 in the files and 0 to 999 here. Raises UsageError if a
+    file is missing or damaged, or has another shape.
     """
     if (folder / "train").is_dir():
         return read_folders(name, folder)

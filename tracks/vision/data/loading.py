@@ -26,11 +26,12 @@ NAMES = tuple(READERS)
 
 
 def load(name: str, folder: str | Path | None = None) -> DataSet:
-    """Return a data set from the files in `folder` (`--data`), by default the one of its name in the cache folder.
+    """Return a data set from its files in `folder` (`--data`), by default the folder of its name in the cache.
 
-    Names: mnist, fashion-mnist (`supple fetch` brings them), cifar-10, cifar-100 (binary version), tiny-imagenet,
-    imagenet-32 (npz files or image folders), and folder: image folders of any kind. Nothing is downloaded.
-    Raises UsageError, in one line that names the file, for an unknown name and for what is missing or broken.
+    Names: mnist and fashion-mnist (`supple fetch` downloads them), cifar-10 and cifar-100 (binary version),
+    tiny-imagenet, imagenet-32 (npz files or image folders), and folder, which stands for image folders of any kind.
+    Nothing is downloaded here. Raises UsageError if the name is unknown or a file is missing or damaged. The message
+    names the file.
     """
     if name not in READERS:
         raise UsageError(f"unknown data set {name!r}{did_you_mean(name, NAMES)} (names: {', '.join(NAMES)})")

@@ -1,4 +1,4 @@
-"""SHA-256 of what the authors of MNIST and Fashion-MNIST publish: name → file, uncompressed → sum in hexadecimal."""
+"""SHA-256 sums, in hexadecimal, of the uncompressed files of MNIST and Fashion-MNIST."""
 
 PUBLISHED = {
     "mnist": {

@@ -1,4 +1,4 @@
-"""Networks by name: small ones, a stack of one for each seed, and the large ones of FIRE's experiments."""
+"""Networks by name: small ones, stacked over seeds, and the large ones of FIRE's experiments."""
 
 from collections.abc import Callable
 from typing import Any
@@ -37,10 +37,10 @@ def network(
     width: int | None,
     init_lambda: float | None = None,
 ) -> Network:
-    """Return a new network, drawn from torch's global generator; of a small one a stack of `members`.
+    """Return a new network, drawn from PyTorch's global generator. A small network is a stack of `members`.
 
-    width: None for the published one. init_lambda: balance of the mlp's hidden units; None: as drawn. Raises ValueError
-    for widths, images or activations that do not fit.
+    width: None for the published width. init_lambda: balance of the MLP's hidden units; None: no scaling. Raises
+    ValueError if the width, the images or the activation do not fit.
     """
     sizes: dict[str, Any] = {} if width is None else {"width": width}
     if init_lambda is not None:

@@ -1,11 +1,11 @@
 """ResNet-18 for small images (He et al. 2016, "Deep Residual Learning for Image Recognition").
 
     images → 3×3 convolution → 4 stages × 2 blocks, (1, 2, 4, 8) × width channels, the sides halved between stages
-           → mean over places → Linear
+           → mean over positions → Linear
 
-The form for CIFAR that FIRE and its predecessors use: the first convolution is 3×3 without stride and without
-pooling, where He et al.'s for ImageNet is 7×7 with both. Shortcuts are identities, or a 1×1 convolution with
-normalisation where shapes differ (their option B).
+This is the form for CIFAR that FIRE and its predecessors use: the first convolution is 3×3 without stride or pooling,
+while He et al. use 7×7 with both for ImageNet. Shortcuts are identities, or a 1×1 convolution with normalisation if the
+shapes differ (their option B).
 """
 
 import torch
@@ -19,7 +19,7 @@ BLOCKS = 2  # in each of the four stages of ResNet-18
 
 
 def normalized(d_in: int, d_out: int, kernel: int, stride: int = 1) -> nn.Sequential:
-    """Return a convolution that keeps or halves the sides, without bias (the normalisation has one), then BatchNorm."""
+    """Return a convolution without bias, which keeps or halves the sides, followed by BatchNorm."""
     convolution = nn.Conv2d(d_in, d_out, kernel, stride, padding=kernel // 2, bias=False)
     return nn.Sequential(convolution, nn.BatchNorm2d(d_out))
 
@@ -27,7 +27,7 @@ def normalized(d_in: int, d_out: int, kernel: int, stride: int = 1) -> nn.Sequen
 class Block(nn.Module):
     """activation(second(activation(first(x))) + shortcut(x)): (n, d_in, h, w) → (n, units, h/stride, w/stride).
 
-    The units after `first` are private to the block; those after the sum carry the residual stream.
+    The units after `first` belong to the block alone. Those after the sum carry the residual stream.
     """
 
     def __init__(self, d_in: int, width: int, stride: int, units: Units) -> None:
@@ -52,9 +52,9 @@ class Block(nn.Module):
 class ResNet18(Network):
     """Images (n, channels, h, w) → logits (n, classes). 11,173,962 parameters for 10 classes at full width.
 
-    Initialisation is PyTorch's own for every layer, from its global generator: neither FIRE's paper nor the released
-    code that it builds on (Hare & Tortoise, Lee et al. 2024) draws otherwise. Kernels and activations lie in memory
-    channels last, in which a training step on a CPU takes 0.8 of the time; shapes are as ever.
+    All layers have PyTorch's default initialisation, from its global generator. FIRE's paper and the released code that
+    it builds on (Hare & Tortoise, Lee et al. 2024) use no other. Kernels and activations have the memory format
+    channels_last, with which a training step on a CPU takes 0.8 of the time. Shapes do not change.
     """
 
     features = "pool"
@@ -81,7 +81,7 @@ class ResNet18(Network):
         return self.head(self.pool(self.blocks(x)))
 
     def layers(self) -> tuple[Layer, ...]:
-        """Return all convolutions and the head; a shortcut's lies beside the first convolution of its block."""
+        """Return all convolutions and the head. A shortcut has the depth of the first convolution of its block."""
         groups = [["stem.0"]]
         for name, block in self.blocks.named_children():
             shortcut = [] if isinstance(block.shortcut, nn.Identity) else [f"blocks.{name}.shortcut.0"]
@@ -89,6 +89,6 @@ class ResNet18(Network):
         return layers_by_depth(self, [*groups, ["head"]])
 
     def units(self) -> tuple[str, ...]:
-        """Return names of the activations, in forward order."""
+        """Return the names of the activation modules, in forward order."""
         inner = (f"blocks.{name}.activation{i}" for name, _ in self.blocks.named_children() for i in (1, 2))
         return ("activation", *inner)

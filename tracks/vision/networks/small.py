@@ -1,9 +1,8 @@
-"""The small networks of Lillo & Cheney (2025, arXiv 2509.22562), one for each seed, stacked.
+"""The small networks of Lillo & Cheney (2025, arXiv 2509.22562), one per seed, as a stack.
 
-Inputs are x (members, n, channels, h, w), outputs (members, n, classes).
-
-MLP and CNN begin as PyTorch draws Linear and Conv2d, as the paper's numbers for them ask for; ConvNet with gains that
-fit the activation, as the paper says of it.
+Inputs are (members, n, channels, h, w) and outputs (members, n, classes). MLP and CNN have PyTorch's default
+initialisation, which reproduces the paper's numbers for them. ConvNet has gains that fit the activation, as the paper
+says.
 """
 
 import math
@@ -20,7 +19,7 @@ from .structure import Network, Shape, check_size
 class MLP(Network):
     """Two hidden layers (Lillo & Cheney 2025, Appendix B: of width 100).
 
-    init_lambda: scale the hidden units of the drawn weights to this balance (`balance_layers_`); None: as drawn.
+    init_lambda: scale the initial weights so that hidden units have this balance (`balance_layers_`); None: no scaling.
     """
 
     injectable = "mlp"
@@ -44,8 +43,9 @@ class MLP(Network):
 
 
 class CNN(Network):
-    """Two 5×5 convolutions of 16 channels, each with 2×2 max pooling, then two hidden layers of 100 units.
-    (Lillo & Cheney 2025, Appendix B). width: of the hidden layers."""
+    """Two 5×5 convolutions of 16 channels, each with 2×2 max pooling, and two hidden layers.
+
+    Source: Lillo & Cheney 2025, Appendix B. width: of the hidden layers, 100 in the paper."""
 
     injectable = "mlp"
 
@@ -71,10 +71,11 @@ class CNN(Network):
 
 
 class ConvNet(Network):
-    """Four 3×3 convolutions of 32 channels, pooled after every second one, then one hidden layer of 256 units: the
-    network of Lillo & Cheney's case studies ("4×32 conv + 256-unit MLP"; kernels, padding and pooling are not printed).
-    width: channels; the hidden layer is eight times as wide. Initialised as He et al. (2015) do, with the gain that
-    fits the activation (Appendix B)."""
+    """The network of Lillo & Cheney's case studies ("4×32 conv + 256-unit MLP").
+
+    It has four 3×3 convolutions of 32 channels, pooled after every second one, and one hidden layer of 256 units. The
+    paper does not give kernels, padding and pooling. width: channels; the hidden layer is eight times as wide. Weights
+    are initialised as in He et al. (2015), with the gain of the activation (Appendix B)."""
 
     injectable = "mlp"
 
@@ -98,7 +99,7 @@ class ConvNet(Network):
 
 
 def _mlp(members: int, inputs: int, widths: Sequence[int], classes: int, units: Units) -> nn.Sequential:
-    """Hidden layers of these widths, then the head."""
+    """Return hidden layers of these widths and the head."""
     parts: list[nn.Module] = []
     for width in widths:
         parts += [StackedLinear(members, inputs, units.preactivations(width)), units(width)]
@@ -108,7 +109,7 @@ def _mlp(members: int, inputs: int, widths: Sequence[int], classes: int, units: 
 
 @torch.no_grad()
 def fit_gain_(network: Network, gain: float) -> None:
-    """Draw all weights from N(0, gain²/fan-in), those of the head from N(0, 1/fan-in); biases become 0."""
+    """Draw all weights from N(0, gain²/fan-in), and those of the head from N(0, 1/fan-in). Set biases to 0."""
     for layer in network.layers():
         fan_in = layer.weight[0, 0].numel()
         nn.init.normal_(layer.weight, std=(1.0 if layer.role == "head" else gain) / math.sqrt(fan_in))
@@ -116,7 +117,7 @@ def fit_gain_(network: Network, gain: float) -> None:
 
 
 class StackedMaxPool2d(nn.MaxPool2d):
-    """Max pooling of images with a members' axis in front: (members, n, c, h, w)."""
+    """Max pooling of images that have the members as their first axis: (members, n, c, h, w)."""
 
     def forward(self, x: Tensor) -> Tensor:
         return super().forward(x.flatten(0, 1)).unflatten(0, x.shape[:2])
@@ -124,6 +125,6 @@ class StackedMaxPool2d(nn.MaxPool2d):
 
 @torch.no_grad()
 def initialize_(stack: nn.Module, alone: Sequence[nn.Module]) -> None:
-    """Give each member of a stack the values of a stack of one: parameters' first axis is the members'."""
+    """Give each member of a stack the values of a stack of one."""
     for name, parameter in stack.named_parameters():
         parameter.copy_(torch.cat([each.get_parameter(name) for each in alone]))

@@ -1,4 +1,4 @@
-"""What the networks for images share: how their layers are listed, and what they ask of their images."""
+"""The parts that networks for images share: lists of their layers, and checks of image sizes."""
 
 from collections.abc import Sequence
 
@@ -13,10 +13,10 @@ CHANNELS = -3  # the axis of the units of images
 
 
 class Network(nn.Module):
-    """A network that classifies images, and what a `Learner` has to know of it.
+    """A network that classifies images, with what a `Learner` needs to know about it.
 
-    injectable: the part that plasticity injection duplicates. features: the module that the head reads, where that is
-    not the last of the units. fire_scope: what FIRE rewrites.
+    injectable: the part that plasticity injection duplicates. features: the module whose outputs the head reads, if
+    that is not the last activation. fire_scope: the layers that FIRE rewrites.
     """
 
     injectable: str
@@ -28,14 +28,15 @@ class Network(nn.Module):
         return chain(self)
 
     def units(self) -> tuple[str, ...]:
-        """Return names of its activations, in forward order."""
+        """Return the names of the activation modules, in forward order."""
         return unit_names(self)
 
 
 def layers_by_depth(module: nn.Module, names: Sequence[Sequence[str]]) -> tuple[Layer, ...]:
-    """Return the layers with these names, from the input on; those in one group lie side by side, at one depth.
+    """Return the layers with these names in forward order. Layers in one group have the same depth.
 
-    Roles as in `chain`: what reads the images is the encoder, the last is the head, all between are hidden.
+    Roles are those of `chain`: the layer that reads the images is the encoder, the last is the head, all others are
+    hidden.
     """
     last = len(names) - 1
 
@@ -50,7 +51,7 @@ def layers_by_depth(module: nn.Module, names: Sequence[Sequence[str]]) -> tuple[
 
 
 def check_sides(network: str, shape: Shape, multiple: int) -> None:
-    """Raise ValueError for images whose sides are no multiple of what the network divides them by."""
+    """Raise ValueError if the sides of the images are no multiple of the number by which the network divides them."""
     _, height, width = shape
     if min(height, width) < multiple or height % multiple or width % multiple:
         raise ValueError(
@@ -59,7 +60,7 @@ def check_sides(network: str, shape: Shape, multiple: int) -> None:
 
 
 def check_size(network: str, shape: Shape, least: int) -> None:
-    """Raise ValueError for images of which a network without padding would leave nothing."""
+    """Raise ValueError if the images are too small for a network without padding."""
     _, height, width = shape
     if min(height, width) < least:
         raise ValueError(
@@ -68,7 +69,7 @@ def check_size(network: str, shape: Shape, least: int) -> None:
 
 
 def channels_last_(module: nn.Module) -> None:
-    """Lay the kernels out in memory channels last; activations follow if the images lie so."""
+    """Change the memory format of the kernels to channels_last. Activations follow if the images have it."""
     for part in module.modules():
         if isinstance(part, nn.Conv2d):
             part.weight.data = part.weight.data.contiguous(memory_format=torch.channels_last)

@@ -3,9 +3,9 @@
     images → 13 × (3×3 convolution, BatchNorm, activation), sides halved by max-pooling after the 2nd, 4th, 7th, 10th
              and 13th → flatten → Linear, activation, Linear, activation, Linear
 
-The classifier has 1024 hidden units where Simonyan & Zisserman have 4096, for images of 224². FIRE's paper does not
-say; the names in its released code are those of Hare & Tortoise (Lee et al. 2024), whose VGG-16 for Tiny-ImageNet
-has [1024, 1024] and no dropout, and Table 2 names none. `hidden=4096` on 224² images is the original.
+The classifier has 1024 hidden units. Simonyan & Zisserman have 4096, for images of 224². FIRE's paper does not give the
+number. Its released code follows Hare & Tortoise (Lee et al. 2024), whose VGG-16 for Tiny-ImageNet has [1024, 1024]
+without dropout, and FIRE's Table 2 lists no dropout. `hidden=4096` on 224² images is the original.
 """
 
 import torch
@@ -18,9 +18,9 @@ STAGES = ((1, 2), (2, 2), (4, 3), (8, 3), (8, 3))  # (channels in units of `widt
 
 
 class VGG16(Network):
-    """Images (n, channels, h, w), sides multiples of 32 → logits (n, classes).
+    """Images (n, channels, h, w), with sides that are multiples of 32 → logits (n, classes).
 
-    14,723,136 parameters in the convolutions at full width. Initialisation and memory layout as in ResNet18.
+    The convolutions have 14,723,136 parameters at full width. Initialisation and memory format are those of ResNet18.
     """
 
     injectable = "classifier"
@@ -29,7 +29,9 @@ class VGG16(Network):
         self, shape: Shape, classes: int, width: int = 64, activation: str = "relu", hidden: int | None = None
     ) -> None:
         """shape: channels, height and width of the images. width: channels of the first convolutions, 64 in VGG-16.
-        hidden: width of the classifier's hidden layers; default 16·width. Raises ValueError for other sides."""
+        hidden: width of the classifier's hidden layers, by default 16·width.
+
+        Raises ValueError if the sides do not fit."""
         super().__init__()
         check_sides("vgg16", shape, 2 ** len(STAGES))
         units = Units(activation)

@@ -1,13 +1,13 @@
-"""Vision transformer, ViT-Tiny by default (Dosovitskiy et al. 2021; sizes of "Ti": Touvron et al. 2021, DeiT).
+"""Vision transformer, by default ViT-Tiny (Dosovitskiy et al. 2021; size "Ti" of DeiT, Touvron et al. 2021).
 
     images → patches → Linear → [class token, patches] + positions → depth × Block → norm of the class token → Linear
 
     Block:  x ← x + attention(norm(x));  x ← x + narrow(activation(wide(norm(x))))
 
-Query, key and value are layers of their own, so that FIRE can take the first two: it leaves all others alone here
-(Appendix C). Patches of 4 × 4 as in Hare & Tortoise (Lee et al. 2024), whose settings FIRE adopted; unlike theirs
-this has no dropout (FIRE's Table 2 names none), has biases on query, key and value and does not normalise patches,
-as in the two papers above.
+Query, key and value are separate layers, because FIRE rewrites only the first two of them here (Appendix C). Patches
+are 4 × 4 as in Hare & Tortoise (Lee et al. 2024), whose settings FIRE adopted. Their network has dropout, no biases on
+query, key and value, and normalised patches. This one has no dropout (FIRE's Table 2 lists none), has the biases and
+does not normalise patches, as in the two papers above.
 """
 
 from dataclasses import replace
@@ -26,7 +26,7 @@ PARTS = {"to_q": "query", "to_k": "key", "to_v": "value", "to_out": "out", "wide
 
 
 class Embedding(nn.Module):
-    """Images (n, channels, h, w) → tokens (n, 1 + h/patch · w/patch, width), the class token first."""
+    """Images (n, channels, h, w) → tokens (n, 1 + h/patch · w/patch, width), with the class token first."""
 
     def __init__(self, shape: Shape, patch: int, width: int) -> None:
         super().__init__()
@@ -37,8 +37,9 @@ class Embedding(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Reset the loose parameters alone, as in ViT's released code (Hare & Tortoise: both N(0, 1));
-        `patches` resets itself."""
+        """Reset the class token and the positions as in ViT's released code. `patches` resets itself.
+
+        Hare & Tortoise draw both from N(0, 1)."""
         nn.init.zeros_(self.class_token)
         nn.init.normal_(self.positions, std=STD)
 
@@ -48,7 +49,7 @@ class Embedding(nn.Module):
 
 
 class Attention(nn.Module):
-    """Multi-head self-attention, out(softmax(q·kᵀ/√d)·v) with d = width/heads: (n, tokens, width) → the same."""
+    """Multi-head self-attention, out(softmax(q·kᵀ/√d)·v) with d = width/heads: (n, tokens, width) → the same shape."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -67,7 +68,7 @@ class Attention(nn.Module):
 
 
 class Block(nn.Module):
-    """Attention and a two-layer MLP, each normalised before and added to the residual stream."""
+    """Attention and a two-layer MLP. The input of each is normalised; its output is added to the residual stream."""
 
     def __init__(self, width: int, heads: int, units: Units) -> None:
         super().__init__()
@@ -84,10 +85,11 @@ class Block(nn.Module):
 
 
 class ViT(Network):
-    """Images (n, channels, h, w), sides multiples of `patch` → logits (n, classes).
+    """Images (n, channels, h, w), with sides that are multiples of `patch` → logits (n, classes).
 
-    5,380,132 parameters for 100 classes and 3 × 32 × 32. Linear layers and the patches' convolution begin as
-    PyTorch draws them, from its global generator (see ResNet18); the class token at 0, positions N(0, 0.02²).
+    5,380,132 parameters for 100 classes and 3 × 32 × 32. Linear layers and the patches' convolution have PyTorch's
+    default initialisation, from its global generator (see ResNet18). The class token starts at 0, positions at N(0,
+    0.02²).
     """
 
     features = "norm"
@@ -104,8 +106,8 @@ class ViT(Network):
         heads: int = 3,
         patch: int = 4,
     ) -> None:
-        """shape: channels, height and width of the images. width: of a token, shared by the heads.
-        Raises ValueError where the patches do not fit the sides, or the heads the width."""
+        """shape: channels, height and width of the images. width: of a token, divided among the heads.
+        Raises ValueError if the patches do not fit the sides, or the heads do not divide the width."""
         super().__init__()
         check_sides("vit", shape, patch)
         if width % heads:
@@ -121,8 +123,9 @@ class ViT(Network):
         return self.head(self.norm(tokens[:, 0]))
 
     def layers(self) -> tuple[Layer, ...]:
-        """Return the patches' convolution, six layers of each block (a scope may name their parts: query, key, value,
-        out, mlp) and the head."""
+        """Return the patches' convolution, six layers of each block, and the head.
+
+        A scope can name the layers of a block: query, key, value, out, mlp."""
         groups = [["embedding.patches"]]
         for i in range(len(self.blocks)):
             inner = f"blocks.{i}.attention"
@@ -132,5 +135,5 @@ class ViT(Network):
         return tuple(replace(layer, part=PARTS.get(layer.name.rsplit(".")[-1], "")) for layer in layers)
 
     def units(self) -> tuple[str, ...]:
-        """Return names of the activations inside the blocks' MLPs, in forward order."""
+        """Return the names of the activation modules in the blocks' MLPs, in forward order."""
         return tuple(f"blocks.{i}.activation" for i in range(len(self.blocks)))

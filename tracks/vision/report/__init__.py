@@ -1,4 +1,4 @@
-"""Reports of classifiers: accuracy online and on tests, on one benchmark or several, and around shocks."""
+"""Reports on classifiers: online accuracy and test accuracy, on one benchmark or several, and around shocks."""
 
 import re
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def compose(paths: Sequence[Path]) -> Content:
-    """Return the report of one run or comparison, or of several runs: benchmarks across, arms down."""
+    """Return the report on one run or comparison, or on several runs, with benchmarks as columns and arms as rows."""
     from .page import render, sentences, tables
 
     studies = gather(paths)
@@ -35,14 +35,14 @@ def compose(paths: Sequence[Path]) -> Content:
 
 
 def benchmark(run: RunData) -> str:
-    """Return what a run was trained on: `permuted mnist`, `split cifar-100, shocks`."""
+    """Return the name of the benchmark of a run: `permuted mnist`, `split cifar-100, shocks`."""
     settings = run.config.get("settings", {})
     shocks = ", shocks" if settings.get("shock_every") else ""
     return f"{settings.get('stream', 'tasks')} {settings.get('dataset', '')}".strip() + shocks
 
 
 def _plots(studies: dict[str, ComparisonData]) -> list["Plot"]:
-    """Every figure that the data allow, benchmark by benchmark."""
+    """Return all figures for which there are data, benchmark by benchmark."""
     from ....experiments.report.diagnostics import before_and_after, metrics_over_time
     from .plots import accuracy_by_task, accuracy_within_tasks, around_shocks
 

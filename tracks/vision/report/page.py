@@ -22,8 +22,9 @@ Results = Mapping[str, ClassifierScores]
 
 
 def tables(studies: Studies, scores: Results) -> list[Table]:
-    """Return a table of arms × benchmarks if there are several, then each benchmark's summary, shocks and
-    differences between arms."""
+    """Return a table of arms × benchmarks if there are several, and the tables of each benchmark.
+
+    These are its summary, its shocks and the differences between its arms."""
     several = len(studies) > 1
     shown = [grid(studies, scores)] if several else []
     for name, data in studies.items():
@@ -78,7 +79,7 @@ def render(studies: Studies, scores: Results, plots: Sequence[Plot], place: Path
 
 
 def _measures(scores: Results) -> list[Measure]:
-    """Return the measures of all benchmarks. With several, the name of each says the benchmark."""
+    """Return the measures of all benchmarks. If there are several, the name of a measure contains its benchmark."""
     if len(scores) == 1:
         return [measure for each in scores.values() for measure in each.measures]
     return [
@@ -105,7 +106,7 @@ def _facts(studies: Studies) -> list[tuple[str, str]]:
 
 
 def _settings(arms: Mapping[str, list[RunData]]) -> list[tuple[str, str]]:
-    """The settings of all runs; where they differ, what each arm has."""
+    """Return the settings of all runs, and for each arm those in which it differs."""
     entries = list(arms.values())
     runs = [run for group in entries for run in group]
     different = differing([[run] for run in runs])

@@ -36,7 +36,7 @@ BY_TASK = {"online_accuracy": "online accuracy (%)", "test_accuracy": "test accu
 
 
 def accuracy_by_task(data: ComparisonData) -> Plot | None:
-    """Plot online accuracy and test accuracy of each task, along the stream."""
+    """Plot the online accuracy and the test accuracy of each task, along the stream."""
     if max(len(run.outcomes) for runs in data.arms.values() for run in runs) < 2:
         return None
     figure = new_figure(3.6)
@@ -56,7 +56,7 @@ def accuracy_by_task(data: ComparisonData) -> Plot | None:
 
 
 def accuracy_within_tasks(data: ComparisonData) -> Plot | None:
-    """Plot test accuracy while tasks are learned, if it was looked at more than once a task."""
+    """Plot the test accuracy within tasks, if there are several tests per task."""
     runs = [run for arm in data.arms.values() for run in arm]
     tasks = max((run.tasks for run in runs), key=len)
     if len(tasks) > MOST_SWITCHES or not any(
@@ -93,8 +93,9 @@ def accuracy_within_tasks(data: ComparisonData) -> Plot | None:
 
 
 def around_shocks(data: ComparisonData) -> Plot | None:
-    """Plot saturated fraction and test accuracy from the epoch before a shock to the one before the next,
-    by factor."""
+    """Plot saturated fraction and test accuracy around shocks, by factor.
+
+    The curves go from the epoch before a shock to the one before the next shock."""
     found = {label: [windows(run) for run in runs] for label, runs in data.arms.items()}
     gammas = sorted({window.gamma for seeds in found.values() for seed in seeds for window in seed})
     if not gammas:
@@ -136,7 +137,7 @@ def _by_task(name: str, run: RunData, low: float, high: float) -> tuple[Array, A
 
 
 def _draw_tests(axes: Axes, data: ComparisonData, task: Segment, origin: float, divisor: float) -> None:
-    """One task's tests, over (step − origin) / divisor."""
+    """Draw the tests of one task over (step − origin) / divisor."""
 
     def curve(run: RunData, low: float, high: float) -> tuple[Array, Array]:
         if task.start >= low:
@@ -149,7 +150,7 @@ def _draw_tests(axes: Axes, data: ComparisonData, task: Segment, origin: float, 
 
 
 def _draw(axes: Axes, data: ComparisonData, curve: Curve, dots: bool) -> None:
-    """The trunk once, then each arm from the fork on."""
+    """Draw the trunk once, and each arm from the fork on."""
     fork, styles = data.fork_step, arm_styles(data.labels)
     pieces: list[tuple[dict[str, Any], list[tuple[Array, Array]]]] = []
     if fork:
@@ -164,8 +165,9 @@ def _draw(axes: Axes, data: ComparisonData, curve: Curve, dots: bool) -> None:
 
 
 def _mean_windows(by_seed: Sequence[Sequence[Window]]) -> tuple[Array, Array]:
-    """Saturation and accuracy, (seeds, epochs) each: means over a seed's windows, from the epoch before the shock, as
-    far as all of them go."""
+    """Return saturation and accuracy, (seeds, epochs) each, as means over a seed's windows.
+
+    The epochs begin before the shock and end with the shortest window."""
     if not by_seed:
         return np.empty((0, 0)), np.empty((0, 0))
     length = min(len(w.saturation) for seed in by_seed for w in seed)
@@ -175,7 +177,7 @@ def _mean_windows(by_seed: Sequence[Sequence[Window]]) -> tuple[Array, Array]:
 
 
 def _epoch(run: RunData, task: Segment) -> float:
-    """Updates in a pass over a task's images."""
+    """Return the number of updates in an epoch over a task's images."""
     return max(1.0, task.size / run.config.get("settings", {}).get("batch_size", 1))
 
 

@@ -1,4 +1,4 @@
-"""From histories of classifiers to numbers: accuracy online and on tests, what is kept and transferred, per arm."""
+"""Scores of classifiers, per arm: online and test accuracy, retention and transfer."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -25,11 +25,11 @@ Array = NDArray[np.float64]
 
 @dataclass(eq=False)
 class ClassifierArm:
-    """One arm's numbers; accuracies are shares in [0, 1].
+    """The scores of one arm. Accuracies are shares in [0, 1].
 
-    tasks: finished tasks that the numbers are of, of the seed that finished fewest. measures: by the names of
-    `measures_of`. shocks: by factor γ. at_events: means over interventions, before and after. replaced: units
-    replaced by each method that counts them, mean over seeds.
+    tasks: number of finished tasks that are scored, that of the seed with the fewest. measures: by the names of
+    `measures_of`. shocks: by factor γ. at_events: means over interventions, before and after. replaced: units that each
+    method replaced, mean over seeds.
     """
 
     seeds: tuple[int, ...]
@@ -52,7 +52,7 @@ class ClassifierScores:
 
 
 def score(data: ComparisonData) -> ClassifierScores:
-    """Score every arm on what it has finished; in a comparison, on the tasks that ended after the fork."""
+    """Score each arm on its finished tasks. In a comparison, these are the tasks that ended after the fork."""
     fork = data.fork_step or 0
     arms = {label: _score_arm(runs, fork) for label, runs in data.arms.items()}
     measures = _compared(data, arms)
@@ -72,7 +72,7 @@ def score(data: ComparisonData) -> ClassifierScores:
 
 
 def _compared(data: ComparisonData, arms: Mapping[str, ClassifierArm]) -> list[Measure]:
-    """The accuracies in which arms are compared, each arm within its variant of the settings."""
+    """Return the accuracies by which arms are compared, within each variant of the settings."""
     names = {"final_after": "final test accuracy"} if data.fork_step else {"test": "test accuracy", "acc": "ACC"}
     found = []
     for name, words in ({"online": "online accuracy"} | names).items():
@@ -86,13 +86,13 @@ def _compared(data: ComparisonData, arms: Mapping[str, ClassifierArm]) -> list[M
 
 
 def measures_of(run: RunData, fork: int = 0) -> dict[str, float]:
-    """Return a seed's numbers, of the tasks that ended after step `fork`; NaN for what was not measured.
+    """Return the scores of a seed on the tasks that ended after step `fork`; NaN for those that were not measured.
 
-    online: total average online accuracy (Lillo & Cheney, eq. 5), the mean over all batches before their updates.
-    test, last_test: test accuracy at the ends of tasks, mean over them and the last. gap: its mean excess over
-    online accuracy, task by task (Table E3). acc, bwt, fwt: of a split stream (B.6), over all tasks up to the last
-    finished one; fwt where tests at the start of a task tell (--eval-epochs), against chance among all classes.
-    best_after, final_after: test accuracy after the fork, with every test within tasks; NaN without a fork.
+    online: total average online accuracy (Lillo & Cheney, eq. 5), the mean over all batches before their updates. test,
+    last_test: test accuracy at the ends of tasks, the mean over tasks and that of the last. gap: mean over tasks of
+    test accuracy − online accuracy (Table E3). acc, bwt, fwt: of a split stream (B.6), over all tasks up to the last
+    finished one. fwt needs tests at the start of tasks (--eval-epochs), and compares with chance among all classes.
+    best_after, final_after: test accuracy after the fork, including tests within tasks; NaN without a fork.
     """
     done = [row for row in outcomes(run) if row["step"] > fork]
     online, tests = (
@@ -111,15 +111,19 @@ def measures_of(run: RunData, fork: int = 0) -> dict[str, float]:
 
 
 def outcomes(run: RunData) -> list[Row]:
-    """Return the rows of finished tasks in order; of alternating tasks the hard ones (Lillo & Cheney, App. E)."""
+    """Return the rows of finished tasks in order. Of alternating tasks, only the hard ones count.
+
+    Source: Lillo & Cheney 2025, Appendix E.
+    """
     alternating = run.config.get("settings", {}).get("stream") == "alternating"
     rows = [row for row in run.outcomes if not (alternating and int(row["task"]) % 2)]
     return sorted(rows, key=lambda row: int(row["task"]))
 
 
 def accuracies_between(run: RunData, low: float, high: float, task: Segment | None = None) -> list[tuple[float, float]]:
-    """Return (step, test accuracy) of all tests at low < step ≤ high, within tasks and at their ends;
-    of one task, if named."""
+    """Return (step, test accuracy) of all tests at low < step ≤ high, within tasks and at their ends.
+
+    task: only tests of this task."""
     rows = [row for row in (*run.metrics, *run.outcomes) if isinstance(row.get("test_accuracy"), (int, float))]
     return sorted(
         (float(row["step"]), float(row["test_accuracy"]))
@@ -143,7 +147,7 @@ def _score_arm(runs: Sequence[RunData], fork: int) -> ClassifierArm:
 
 
 def _kept(run: RunData) -> dict[str, float]:
-    """ACC, BWT and FWT of a split stream, whose tasks are all tested at the end of each."""
+    """Return ACC, BWT and FWT of a split stream, in which all tasks are tested at the end of each."""
     rows = [row.get("accuracies") for row in outcomes(run)]
     if not rows or any(row is None or len(row) != i + 1 for i, row in enumerate(rows)):
         return {"acc": NAN, "bwt": NAN, "fwt": NAN}
@@ -164,7 +168,7 @@ def _kept(run: RunData) -> dict[str, float]:
 
 
 def _curvature(runs: Sequence[RunData], events: Sequence[Row], fork: int) -> dict[str, float]:
-    """λ_max around the fork, the last measurement before it and the first after, where events do not tell."""
+    """Return λ_max around the fork for arms without events: the last measurement before it and the first after it."""
     if not fork or any("lambda_max" in event.get("before", {}) for event in events):
         return {}
     before, after = [], []
@@ -177,14 +181,14 @@ def _curvature(runs: Sequence[RunData], events: Sequence[Row], fork: int) -> dic
 
 
 def _replaced(runs: Sequence[RunData]) -> dict[str, float]:
-    """Units replaced by the last measurement, by method: mean over seeds."""
+    """Return the number of units replaced by the last measurement, by method: mean over seeds."""
     names = sorted({name for run in runs for row in run.metrics for name in row if name.endswith("_replaced")})
     last = {name: [run.series(name)[1][-1:] for run in runs] for name in names}
     return {name.split("/")[-1].removesuffix("_replaced"): mean_of_known(np.concatenate(v)) for name, v in last.items()}
 
 
 def _unfinished(run: RunData) -> str:
-    """How far a run came that is not at its end; "" for one that is."""
+    """Return how far an unfinished run has come, or "" if it is finished."""
     if len(run.outcomes) >= len(run.tasks):
         return ""
     return (
@@ -194,7 +198,7 @@ def _unfinished(run: RunData) -> str:
 
 
 def to_json(studies: dict[str, ComparisonData], scores: dict[str, ClassifierScores]) -> dict[str, Any]:
-    """Return what scores.json holds of classifiers.
+    """Return the entries of scores.json for classifiers.
 
     Keys: `supple`, `algorithm`, and `benchmarks`: stream and data set →
         `fork_step`, `total_updates`, `tasks`: as planned; `data`: the source in words; `notes`; and

@@ -1,6 +1,6 @@
-"""Recovery from the shocks of a run: one window a shock, one entry an epoch.
+"""Recovery from the shocks of a run. There is one window per shock, with one entry per epoch.
 
-Lillo & Cheney, "Activation Function Design Sustains Plasticity in Continual Learning", Section 4 and Appendix D.
+Source: Lillo & Cheney, "Activation Function Design Sustains Plasticity in Continual Learning", Section 4, Appendix D.
 """
 
 from collections import defaultdict
@@ -24,7 +24,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Window:
-    """The epochs from a shock's (entry 0) to the epoch before the next shock, and what was before. Shapes (epochs,)."""
+    """The epochs from a shock (entry 0) to the epoch before the next shock, and the values before it: (epochs,)."""
 
     gamma: float
     saturation: Array
@@ -38,9 +38,9 @@ class ShockScores:
     """The scores of all shocks of one factor γ in an arm.
 
     peak, area: (seeds,), a seed's mean over its shocks of the peak saturated fraction and of the area under the
-    saturation curve, in epochs. recovery_time, tau_95: mean epochs until the saturated fraction is halved, and until
-    95 % of the accuracy before is regained, over those shocks that were recovered from; NaN where none was. Rates: the
-    share of those that were not.
+    saturation curve, in epochs. recovery_time, tau_95: mean number of epochs until the saturated fraction is halved,
+    and until 95 % of the accuracy before is regained, over the shocks with a recovery; NaN if there are none. Rates:
+    the share of shocks without a recovery.
     """
 
     windows: int
@@ -53,7 +53,7 @@ class ShockScores:
 
 
 def score_shocks(runs: Sequence[RunData]) -> dict[float, ShockScores]:
-    """Return the scores of each factor, in their order as numbers; {} for runs without shocks."""
+    """Return the scores of each factor, sorted by factor, or {} for runs without shocks."""
     by_gamma: dict[float, list[list[Window]]] = defaultdict(list)
     for run in runs:
         mine = defaultdict(list)
@@ -65,10 +65,10 @@ def score_shocks(runs: Sequence[RunData]) -> dict[float, ShockScores]:
 
 
 def windows(run: RunData) -> list[Window]:
-    """Return all windows of a run that are over: another shock followed in the task, or the task is finished.
+    """Return the windows of a run that are complete: a later shock followed in the task, or the task is finished.
 
-    Tests at the end of each epoch make them, so --eval-epochs must be 1 or a fraction of it; without, there are none.
-    A shock with no epoch after it in its task shows no recovery, and one in the first epoch has nothing before it:
+    Windows consist of the tests at the ends of epochs, so --eval-epochs must be 1 or a fraction of it. Otherwise there
+    are none. A shock in the last epoch of a task shows no recovery, and one in the first epoch has no values before it:
     neither counts.
     """
     settings = run.config.get("settings", {})
@@ -91,7 +91,7 @@ def windows(run: RunData) -> list[Window]:
 
 
 def _epochs(rows: Sequence[Row], task: Segment, batch_size: int) -> list[Row]:
-    """Return of each epoch the row of the first test after its last update."""
+    """Return, for each epoch, the row of the first test after its last update."""
     ends: dict[int, Row] = {}
     for row in rows:
         passes = (row["step"] - task.start) * batch_size // task.size

@@ -1,4 +1,4 @@
-"""A run of several classifiers side by side as one history of each."""
+"""The history of a stack of classifiers, split into one history per seed."""
 
 from dataclasses import replace
 
@@ -9,7 +9,7 @@ POWERS = {"dfi": 1.0, "weight_norm": 0.5, "gradient_norm": 0.5}  # of the number
 
 
 def by_seed(run: RunData) -> list[RunData]:
-    """Return a run of several seeds as one of each. Each keeps its own rows, the first the events."""
+    """Return a run of several seeds as one run per seed. Each has its own rows. The first one also has the events."""
     for row in run.outcomes:
         if missing := OUTCOME - row.keys():
             raise ValueError(f"{run.path / 'tasks.jsonl'}: a finished task without {sorted(missing)[0]!r}")
@@ -33,8 +33,9 @@ def by_seed(run: RunData) -> list[RunData]:
 
 
 def _of_one(event: Row, members: int) -> Row:
-    """An intervention in a stack, with what was summed over its members as of one:
-    SFE, DfI, and norms as their root mean square."""
+    """Return an intervention on a stack as one on a single network.
+
+    SFE and DfI are divided by the number of members, and norms are root mean squares."""
     if event.get("event") != "intervention" or members == 1:
         return event
     sides = {

@@ -1,4 +1,4 @@
-"""Numbers of classifiers as words: the summary of each benchmark, arms × benchmarks, and shocks by factor."""
+"""Tables on classifiers: the summary of each benchmark, arms × benchmarks, and shocks by factor."""
 
 from collections.abc import Mapping
 
@@ -33,7 +33,7 @@ AT_EVENTS = (
 
 
 def summary(data: ComparisonData, scores: ClassifierScores, title: str = "Summary") -> Table:
-    """Return one row an arm; a measure that no arm has anything of is left out."""
+    """Return a table with one row per arm. Measures that no arm has are left out."""
     arms = scores.arms
     columns: dict[str, list[str]] = {
         "seeds": [str(len(arm.seeds)) for arm in arms.values()],
@@ -60,7 +60,7 @@ def summary(data: ComparisonData, scores: ClassifierScores, title: str = "Summar
 
 
 def grid(studies: Mapping[str, ComparisonData], scores: Mapping[str, ClassifierScores]) -> Table:
-    """Return total average online accuracy, arms down and benchmarks across (Lillo & Cheney, Table 2)."""
+    """Return total average online accuracy, with arms as rows and benchmarks as columns (Lillo & Cheney, Table 2)."""
     labels = list(dict.fromkeys(label for data in studies.values() for label in data.labels))
     rows = []
     for label in labels:
@@ -73,7 +73,7 @@ def grid(studies: Mapping[str, ComparisonData], scores: Mapping[str, ClassifierS
 
 
 def shock_table(scores: ClassifierScores) -> Table | None:
-    """Return one row an arm and factor; None without shocks."""
+    """Return a table with one row per arm and factor, or None without shocks."""
     rows = [
         [
             label,
@@ -100,7 +100,7 @@ def shock_table(scores: ClassifierScores) -> Table | None:
 
 
 def percent(spread: Spread) -> str:
-    """Return `84.26 [84.20, 84.32]`, from shares."""
+    """Return shares as percentages: `84.26 [84.20, 84.32]`."""
     return spread_text(spread, percent=True)
 
 
