@@ -15,6 +15,7 @@ import sys
 from types import ModuleType
 
 import gymnasium as gym
+from gymnasium.envs.registration import load_env_creator
 
 from ..registry import near_names
 from .fault import BLAMED, EnvironmentFault, raised
@@ -153,11 +154,11 @@ def make_env(
         seed: The seed of the shifts' values, not of the episodes.
         task: The index of the task.
         max_episode_steps: Steps after which an episode is truncated. By default, the environment's own limit.
-        render_mode: "rgb_array" lets `render` return pictures. By default, the environment makes none.
+        render_mode: "rgb_array" lets `render` return pictures. By default, the environment renders nothing.
 
     Raises:
         ValueError: The name is unknown, the friction is not positive and finite, the friction is not 1 but there is no
-            MuJoCo physics, a shift does not fit, or the limit is below 1.
+            MuJoCo physics, a shift does not fit, the limit is below 1, or the environment lacks the render mode.
         ImportError: MuJoCo or Box2D is needed and not installed.
         EnvironmentFault: The environment cannot be made.
     """
@@ -171,6 +172,8 @@ def make_env(
         quiet_mujoco()
     elif "humanoid_tasks" in simulator:
         quiet_mujoco("humanoid")
+    if render_mode is not None and not _has_render_mode(env_id, render_mode):
+        raise ValueError(f"{env_id} does not have the render mode {render_mode!r}")
     env: gym.Env = Guard(_registered(env_id, max_episode_steps, render_mode))
     if friction != 1.0:
         _scale_friction(env, env_id, friction)
@@ -194,6 +197,13 @@ def _registered(env_id: str, max_episode_steps: int | None, render_mode: str | N
         raise
     except BLAMED as error:
         raise EnvironmentFault(env_id, raised("making it", error)) from error
+
+
+def _has_render_mode(env_id: str, mode: str) -> bool:
+    """Return whether an environment has a render mode, or makes no statement about its render modes."""
+    entry = gym.spec(env_id).entry_point
+    made_by = load_env_creator(entry) if isinstance(entry, str) else entry
+    return not hasattr(made_by, "metadata") or mode in made_by.metadata.get("render_modes", ())
 
 
 def has_friction(name: str) -> bool:

@@ -1,54 +1,63 @@
-"""Moving pictures for the page of a report: frames in, one animated image inside the HTML out."""
+"""Videos for the page of a report: the pictures of an episode in, one animated image in a data URI out."""
 
 import base64
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-WIDTH = 200  # pixels
-MOST_FRAMES = 200
+SIDE = 240  # pixels, of the longer side
+MOST_PICTURES = 200
 MOST_BYTES = 1_000_000
-SECONDS_PER_FRAME = 0.05
-
-Frame = NDArray[np.uint8]
+MILLISECONDS = 50  # per picture
 
 
-def data_uri(frames: Sequence[Frame]) -> str:
-    """Return frames as an animated WebP image in a data URI. The same frames give the same text.
+@dataclass(frozen=True)
+class Video:
+    """An animation on the page. source: a data URI. title: the line that opens it. caption: also its alternative text."""
 
-    At most `MOST_FRAMES` frames are shown, evenly spaced, with the first and the last. The picture is made smaller
-    until it has at most `MOST_BYTES` bytes.
+    source: str
+    title: str
+    caption: str
 
-    Args:
-        frames: RGB images of one size, (height, width, 3).
 
-    Raises:
-        ValueError: There are no frames.
+class Pictures:
+    """At most `MOST_PICTURES` evenly spaced pictures of an episode whose length is not known, in little memory.
+
+    The first picture is always kept. Whenever there are too many, every second one is dropped.
     """
-    if not frames:
-        raise ValueError("an animation needs one frame or more, got none")
-    chosen = np.linspace(0, len(frames) - 1, min(len(frames), MOST_FRAMES)).round().astype(int)
-    shown = [frames[index] for index in chosen]
-    width = min(WIDTH, shown[0].shape[1])
-    while len(body := _webp(shown, width)) > MOST_BYTES and width > 1:
-        width = max(1, width * 3 // 4)
+
+    def __init__(self) -> None:
+        self.kept: list[Image.Image] = []
+        self._every, self._offered = 1, 0
+
+    def offer(self, draw: Callable[[], NDArray[np.uint8]]) -> None:
+        """Keep a picture of this step if it is due. Only then `draw` is called, which returns (height, width, 3)."""
+        if self._offered % self._every == 0:
+            picture = Image.fromarray(draw())
+            picture.thumbnail((SIDE, SIDE), Image.Resampling.BOX)
+            self.kept.append(picture)
+            if len(self.kept) > MOST_PICTURES:
+                self.kept, self._every = self.kept[::2], 2 * self._every
+        self._offered += 1
+
+
+def data_uri(pictures: Sequence[Image.Image]) -> str:
+    """Return pictures of one size as an animated WebP image in a data URI. The same pictures give the same text.
+
+    The image is made smaller until it has at most `MOST_BYTES` bytes.
+    """
+    while len(body := _webp(pictures)) > MOST_BYTES:
+        width, height = (max(1, side * 3 // 4) for side in pictures[0].size)
+        pictures = [picture.resize((width, height), Image.Resampling.BOX) for picture in pictures]
     return "data:image/webp;base64," + base64.b64encode(body).decode("ascii")
 
 
-def _webp(frames: Sequence[Frame], width: int) -> bytes:
-    height = max(1, round(frames[0].shape[0] * width / frames[0].shape[1]))
-    first, *others = [Image.fromarray(frame).resize((width, height), Image.Resampling.BOX) for frame in frames]
+def _webp(pictures: Sequence[Image.Image]) -> bytes:
     stream = io.BytesIO()
-    first.save(
-        stream,
-        "WEBP",
-        save_all=True,
-        append_images=others,
-        duration=round(1000 * SECONDS_PER_FRAME),
-        loop=0,
-        quality=60,
-    )
+    first, *others = pictures
+    first.save(stream, "WEBP", save_all=True, append_images=others, duration=MILLISECONDS, loop=0, quality=60)
     return stream.getvalue()
