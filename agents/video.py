@@ -26,37 +26,35 @@ def videos(data: ComparisonData, warn: Warn) -> list[Video]:
 
     Runs and environments of which there can be no video are skipped, with one warning for each reason.
     """
+    found: list[Video] = []
     problems: dict[str, None] = {}
-    found = [
-        video
-        for arm, (first, *_) in data.arms.items()
-        for video in _of_run(first, f"{arm}: " if len(data.arms) > 1 else "", problems)
-    ]
+    for arm, (first, *_) in data.arms.items():
+        found += _of_run(first, f"{arm}: " if len(data.arms) > 1 else "", problems.setdefault)
     for problem in problems:
         warn(problem)
     return found
 
 
-def _of_run(run: RunData, arm: str, problems: dict[str, None]) -> Iterator[Video]:
-    def note(problem: str) -> None:
-        problems[problem] = None
-
+def _of_run(run: RunData, arm: str, note: Warn) -> list[Video]:
+    found = []
     try:
         step, folder = max(steps_of(run.path).items())
         for _, work in states(run.path, {step: folder}, note):
-            if isinstance(work, AgentWork):
-                for task in _tasks(work, step):
+            assert isinstance(work, AgentWork)
+            for task in _tasks(work, step):
+                with _rendering():
                     try:
-                        yield _of_task(work, task, step, arm)
-                    except BLAMED as error:  # whatever environments and graphics drivers raise
+                        found.append(_of_task(work, task, step, arm))
+                    except BLAMED as error:  # environments and graphics drivers raise all kinds of exceptions
                         note(f"{task.env}: no video, because {_reason(error)}")
     except (RunError, UsageError) as error:
         note(f"{run.path}: no video, because {error}")
+    return found
 
 
 def _tasks(work: AgentWork, step: int) -> list[EnvTask]:
-    """Return the tasks of the first cycle that have begun. A fresh agent has only learned the task of the checkpoint."""
-    if work.settings.fresh:
+    """Return the tasks of the first cycle that have begun."""
+    if work.settings.fresh:  # this agent has only learned the task of the checkpoint
         return [work.task]
     return [task for task in work.tasks if task.cycle == 0 and task.start < step]
 
@@ -107,17 +105,21 @@ def _reason(error: BaseException) -> str:
 
 
 @contextmanager
-def _headless() -> Iterator[None]:
-    """Let MuJoCo render with EGL on Linux without a display, unless MUJOCO_GL is set.
+def _rendering() -> Iterator[None]:
+    """Let MuJoCo render with EGL on Linux, which needs no display, unless MUJOCO_GL is set.
 
-    Gymnasium reads the variable when it renders. MuJoCo reads it, too, but only when it is imported, and that would fail
-    on a machine without EGL. It is imported already when an agent was loaded.
+    Gymnasium reads the variable when it renders. MuJoCo reads it when it is imported, which would fail without EGL.
+    Therefore the variable is set when the agent is loaded, with which MuJoCo was imported.
+
+    If there is no EGL, Gymnasium's viewer raises an exception, and another one when it is deleted, which is not shown.
     """
-    if sys.platform != "linux" or any(os.environ.get(name) for name in ("MUJOCO_GL", "DISPLAY", "WAYLAND_DISPLAY")):
-        yield
-        return
-    os.environ["MUJOCO_GL"] = "egl"
+    own = sys.platform == "linux" and "MUJOCO_GL" not in os.environ
+    hook, sys.unraisablehook = sys.unraisablehook, lambda args: None
+    if own:
+        os.environ["MUJOCO_GL"] = "egl"
     try:
         yield
     finally:
-        del os.environ["MUJOCO_GL"]
+        sys.unraisablehook = hook
+        if own:
+            del os.environ["MUJOCO_GL"]

@@ -177,9 +177,11 @@ def make_pixels(
     (height, width) uint8. Four frames are stacked, with zeros before the first of an episode. sticky, sticky_per,
     max_frames and threads only affect Atari games.
 
-    ALE's vector environment supports neither modes nor rendering. Therefore Atari games with shifts or a render mode use
-    Gymnasium's wrappers in one thread: the pixels and rules are the same, sticky actions come from another generator, and
-    the speed is about four fifths of one thread's. shifts, seed, task: see `Shifted`. render_mode: see `make_env`.
+    ALE's vector environment supports neither modes nor rendering. Therefore Atari games with shifts or a render mode
+    use Gymnasium's wrappers in one thread: the pixels and rules are the same, sticky actions come from another
+    generator, and the speed is about four fifths of one thread's.
+
+    shifts, seed, task: see `Shifted`. render_mode: see `make_env`.
 
     Raises:
         ValueError: The environment has other actions or observations, its images are smaller than 36 × 36, which the

@@ -173,7 +173,7 @@ def make_env(
     elif "humanoid_tasks" in simulator:
         quiet_mujoco("humanoid")
     if render_mode is not None and not _has_render_mode(env_id, render_mode):
-        raise ValueError(f"{env_id} does not have the render mode {render_mode!r}")
+        raise ValueError(f"the environment has no render mode {render_mode!r}")
     env: gym.Env = Guard(_registered(env_id, max_episode_steps, render_mode))
     if friction != 1.0:
         _scale_friction(env, env_id, friction)
@@ -187,8 +187,9 @@ def make_env(
 
 
 def _registered(env_id: str, max_episode_steps: int | None, render_mode: str | None) -> gym.Env:
+    mode = {} if render_mode is None else {"render_mode": render_mode}  # an environment may have no such argument
     try:
-        return gym.make(env_id, max_episode_steps=max_episode_steps, disable_env_checker=True, render_mode=render_mode)
+        return gym.make(env_id, max_episode_steps=max_episode_steps, disable_env_checker=True, **mode)
     except gym.error.DependencyNotInstalled as error:
         if "box2d" in str(gym.spec(env_id).entry_point):
             raise ImportError("Box2D is not installed: pip install supple[box2d]") from error

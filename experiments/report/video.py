@@ -17,7 +17,7 @@ MILLISECONDS = 50  # per picture
 
 @dataclass(frozen=True)
 class Video:
-    """An animation on the page. source: a data URI. title: the line that opens it. caption: also its alternative text."""
+    """An animation on the page. source: a data URI. title: the line that opens it. caption: also its alt text."""
 
     source: str
     title: str
