@@ -61,10 +61,7 @@ def _tasks(work: AgentWork, step: int) -> list[EnvTask]:
 
 def _of_task(work: AgentWork, task: EnvTask, step: int, arm: str) -> Video:
     """Return the video of the first evaluation episode of a task, in a new environment with the task's shifts."""
-    with (
-        _headless(),
-        closing(work.envs(work.settings, task.env, 1, **work.world(task), render_mode="rgb_array")) as envs,
-    ):
+    with closing(work.envs(work.settings, task.env, 1, **work.world(task), render_mode="rgb_array")) as envs:
         envs.progress(min(step, task.end) - task.start)
         pictures, ret = _episode(work, task, envs)
     seed = work.settings.seed

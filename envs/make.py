@@ -203,8 +203,8 @@ def _registered(env_id: str, max_episode_steps: int | None, render_mode: str | N
 def _has_render_mode(env_id: str, mode: str) -> bool:
     """Return whether an environment has a render mode, or makes no statement about its render modes."""
     entry = gym.spec(env_id).entry_point
-    made_by = load_env_creator(entry) if isinstance(entry, str) else entry
-    return not hasattr(made_by, "metadata") or mode in made_by.metadata.get("render_modes", ())
+    metadata = getattr(load_env_creator(entry) if isinstance(entry, str) else entry, "metadata", None)
+    return metadata is None or mode in metadata.get("render_modes", ())
 
 
 def has_friction(name: str) -> bool:
