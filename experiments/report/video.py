@@ -25,7 +25,7 @@ class Video:
 
 
 class Pictures:
-    """At most `MOST_PICTURES` evenly spaced pictures of an episode whose length is not known, in little memory.
+    """At most `MOST_PICTURES` evenly spaced pictures of an episode of unknown length, so that they fit into memory.
 
     The first picture is always kept. Whenever there are too many, every second one is dropped.
     """
