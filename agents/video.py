@@ -15,6 +15,7 @@ from ..experiments.errors import RunError, UsageError
 from ..experiments.looking import states, steps_of
 from ..experiments.loop import Warn
 from ..experiments.report.collect import ComparisonData, RunData
+from ..experiments.report.tables import number
 from ..experiments.report.video import Pictures, Video, data_uri
 from .evaluate import LONGEST
 from .stream import EnvTask
@@ -65,8 +66,8 @@ def _of_task(work: AgentWork, task: EnvTask, step: int, arm: str) -> Video:
         envs.progress(min(step, task.end) - task.start)
         pictures, ret = _episode(work, task, envs)
     seed = work.settings.seed
-    caption = f"{arm}{task.env}, one evaluation episode with return {ret:,.1f}, after {step:,} steps of seed {seed}."
-    return Video(data_uri(pictures.kept), f"{arm}{task.env}, return {ret:,.1f}", caption)
+    caption = f"{arm}{task.env}, one evaluation episode with return {number(ret)}, after {step:,} steps of seed {seed}."
+    return Video(data_uri(pictures.kept), f"{arm}{task.env}, return {number(ret)}", caption)
 
 
 def _episode(work: AgentWork, task: EnvTask, envs: Envs) -> tuple[Pictures, float]:
@@ -103,20 +104,20 @@ def _reason(error: BaseException) -> str:
 
 @contextmanager
 def _rendering() -> Iterator[None]:
-    """Let MuJoCo render with EGL on Linux, which needs no display, unless MUJOCO_GL is set.
+    """Let MuJoCo (on Linux) and pygame render without a display, unless their variables are set.
 
-    Gymnasium reads the variable when it renders. MuJoCo reads it when it is imported, which would fail without EGL.
+    Gymnasium reads MUJOCO_GL when it renders. MuJoCo reads it when it is imported, which would fail without EGL.
     Therefore the variable is set when the agent is loaded, with which MuJoCo was imported.
 
     If there is no EGL, Gymnasium's viewer raises an exception, and another one when it is deleted, which is not shown.
     """
-    own = sys.platform == "linux" and "MUJOCO_GL" not in os.environ
+    wanted = {"SDL_VIDEODRIVER": "dummy"} | ({"MUJOCO_GL": "egl"} if sys.platform == "linux" else {})
+    own = {name: value for name, value in wanted.items() if name not in os.environ}
     hook, sys.unraisablehook = sys.unraisablehook, lambda args: None
-    if own:
-        os.environ["MUJOCO_GL"] = "egl"
+    os.environ.update(own)
     try:
         yield
     finally:
         sys.unraisablehook = hook
-        if own:
-            del os.environ["MUJOCO_GL"]
+        for name in own:
+            del os.environ[name]

@@ -24,6 +24,7 @@ from supple.envs import AtariVector, make_env, make_pixels
 from supple.experiments import compare
 from supple.experiments.errors import UsageError
 from supple.experiments.report import load
+from supple.experiments.report.tables import number
 from supple.experiments.runs import create, train
 from supple.scripts.report import main
 from supple.tracks.linear.settings import LinearSettings
@@ -76,14 +77,16 @@ def test_the_page_shows_the_evaluation_episode_of_the_last_checkpoint(kind: str,
     pytest.importorskip("pygame")
     path = run(tmp_path, kind, KINDS[kind]())
     before, generators = contents(path), (torch.get_rng_state(), np.random.get_state()[1].copy())  # noqa: NPY002
+    variables = dict(os.environ)
     main([str(path), "--video"])
     [(alt, image)] = shown(path).items()
     env = "Pendulum-v1" if kind == "sac" else "CartPole-v1"
-    assert alt == f"{env}, one evaluation episode with return {logged(path)[-1]:,.1f}, after 120 steps of seed 0."
+    assert alt == f"{env}, one evaluation episode with return {number(logged(path)[-1])}, after 120 steps of seed 0."
     assert image.is_animated
     assert 1 < image.n_frames <= 200
     assert max(image.size) <= 240
     assert contents(path) == before
+    assert dict(os.environ) == variables
     assert torch.equal(torch.get_rng_state(), generators[0])
     assert np.array_equal(np.random.get_state()[1], generators[1])  # noqa: NPY002
     assert videos(load(path), pytest.fail) == videos(load(path), pytest.fail)
@@ -189,7 +192,7 @@ def test_mujoco_is_rendered_without_a_display(hopper: Path) -> None:
         pytest.skip("no EGL on this machine")
     assert not [line for line in reported(hopper) if line.startswith("supple:")]
     [(alt, image)] = shown(hopper).items()
-    assert alt.startswith(f"Hopper-v5, one evaluation episode with return {logged(hopper)[-1]:,.1f}, ")
+    assert alt.startswith(f"Hopper-v5, one evaluation episode with return {number(logged(hopper)[-1])}, ")
     assert image.size == (240, 240)
     assert image.n_frames == 5
     assert np.asarray(image.convert("RGB")).std() > 10
