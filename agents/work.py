@@ -219,7 +219,7 @@ class AgentWork(Work):
 
         They are also measured in its held-out variation, if it has one."""
         s = self.settings
-        seeds = [derive(s.seed, "evaluation", task.index, i) % 2**31 for i in range(s.eval_episodes)]
+        seeds = self.evaluation_seeds(task, s.eval_episodes)
         world = self.world(task)
         with self._blaming():
             values = {"eval/return": self._return(task, self.envs(s, task.env, len(seeds), **world), seeds)}
@@ -228,6 +228,10 @@ class AgentWork(Work):
             if (held_out := self.held_out(task.env, len(seeds), **world)) is not None:
                 values["eval/return_friction"] = self._return(task, held_out, seeds)
         return values
+
+    def evaluation_seeds(self, task: EnvTask, episodes: int) -> list[int]:
+        """Return the seeds of the evaluation episodes of a task."""
+        return [derive(self.settings.seed, "evaluation", task.index, i) % 2**31 for i in range(episodes)]
 
     def _return(self, task: EnvTask, envs: Envs, seeds: list[int]) -> float:
         envs.progress(self._passed)

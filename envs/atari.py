@@ -169,6 +169,7 @@ def make_pixels(
     shifts: Shifts | str | None = None,
     seed: int = 0,
     task: int = 0,
+    render_mode: str | None = None,
 ) -> Envs:
     """Return `num_envs` copies of an environment with observations (4, height, width) uint8 and discrete actions.
 
@@ -176,21 +177,25 @@ def make_pixels(
     (height, width) uint8. Four frames are stacked, with zeros before the first of an episode. sticky, sticky_per,
     max_frames and threads only affect Atari games.
 
-    ALE's vector environment does not support modes. Therefore Atari games with shifts use Gymnasium's wrappers in one
-    thread: the pixels and rules are the same, sticky actions come from another generator, and the speed is about four
-    fifths of one thread's. shifts, seed, task: see `Shifted`.
+    ALE's vector environment supports neither modes nor rendering. Therefore Atari games with shifts or a render mode
+    use Gymnasium's wrappers in one thread: the pixels and rules are the same, sticky actions come from another
+    generator, and the speed is about four fifths of one thread's.
+
+    shifts, seed, task: see `Shifted`. render_mode: see `make_env`.
 
     Raises:
         ValueError: The environment has other actions or observations, its images are smaller than 36 × 36, which the
             Nature CNN needs, or a shift does not fit. The message names the environment.
-        ImportError: Atari with shifts needs OpenCV, which is not installed.
+        ImportError: Atari with shifts or a render mode needs OpenCV, which is not installed.
     """
     env_id = resolve_env(env)
-    if env_id.startswith("ALE/") and shifts is not None:
+    if env_id.startswith("ALE/") and (shifts is not None or render_mode is not None):
         _check_settings(num_envs, sticky, sticky_per, max_frames, threads)
 
         def make() -> gym.Env:
-            game = Shifted(_game(env_id, sticky, sticky_per, max_frames), shifts, seed, task)
+            game = _game(env_id, sticky, sticky_per, max_frames, render_mode)
+            if shifts is not None:
+                game = Shifted(game, shifts, seed, task)
             return FrameStackObservation(game, STACK, padding_type="zero")
 
         return Vector(make, num_envs)
@@ -198,10 +203,10 @@ def make_pixels(
         return AtariVector(
             env_id, num_envs, sticky=sticky, sticky_per=sticky_per, max_frames=max_frames, threads=threads
         )
-    return Vector(lambda: _stacked(env_id, shifts, seed, task), num_envs)
+    return Vector(lambda: _stacked(env_id, shifts, seed, task, render_mode), num_envs)
 
 
-def _game(env_id: str, sticky: float, sticky_per: str, max_frames: int) -> gym.Env:
+def _game(env_id: str, sticky: float, sticky_per: str, max_frames: int, render_mode: str | None = None) -> gym.Env:
     """Return an Atari game with the single frames that `AtariVector` stacks, (84, 84) uint8."""
     ale()
     env = gym.make(
@@ -210,11 +215,12 @@ def _game(env_id: str, sticky: float, sticky_per: str, max_frames: int) -> gym.E
         frameskip=1,  # the wrapper skips frames
         repeat_action_probability=sticky if sticky_per == "frame" else 0.0,
         max_num_frames_per_episode=max_frames,
+        render_mode=render_mode,
     )
     try:
         env = AtariPreprocessing(env, noop_max=0, frame_skip=4, screen_size=84)
     except gym.error.DependencyNotInstalled as error:
-        raise ImportError("shifts of Atari games need OpenCV: pip install supple[atari]") from error
+        raise ImportError("shifts and videos of Atari games need OpenCV: pip install supple[atari]") from error
     return Sticky(env, sticky) if sticky and sticky_per == "step" else env
 
 
@@ -240,8 +246,8 @@ class Sticky(gym.ActionWrapper):
         return self._previous
 
 
-def _stacked(env_id: str, shifts: Shifts | str | None, seed: int, task: int) -> gym.Env:
-    env = make_env(env_id, shifts=shifts, seed=seed, task=task)
+def _stacked(env_id: str, shifts: Shifts | str | None, seed: int, task: int, render_mode: str | None) -> gym.Env:
+    env = make_env(env_id, shifts=shifts, seed=seed, task=task, render_mode=render_mode)
     try:
         _check_spaces(env_id, env.observation_space, env.action_space)
     except ValueError:

@@ -15,6 +15,7 @@ import sys
 from types import ModuleType
 
 import gymnasium as gym
+from gymnasium.envs.registration import load_env_creator
 
 from ..registry import near_names
 from .fault import BLAMED, EnvironmentFault, raised
@@ -138,6 +139,7 @@ def make_env(
     seed: int = 0,
     task: int = 0,
     max_episode_steps: int | None = None,
+    render_mode: str | None = None,
 ) -> gym.Env:
     """Return an environment with the wrappers that agents need.
 
@@ -152,10 +154,11 @@ def make_env(
         seed: The seed of the shifts' values, not of the episodes.
         task: The index of the task.
         max_episode_steps: Steps after which an episode is truncated. By default, the environment's own limit.
+        render_mode: "rgb_array" lets `render` return pictures. By default, the environment renders nothing.
 
     Raises:
         ValueError: The name is unknown, the friction is not positive and finite, the friction is not 1 but there is no
-            MuJoCo physics, a shift does not fit, or the limit is below 1.
+            MuJoCo physics, a shift does not fit, the limit is below 1, or the environment lacks the render mode.
         ImportError: MuJoCo or Box2D is needed and not installed.
         EnvironmentFault: The environment cannot be made.
     """
@@ -169,7 +172,9 @@ def make_env(
         quiet_mujoco()
     elif "humanoid_tasks" in simulator:
         quiet_mujoco("humanoid")
-    env: gym.Env = Guard(_registered(env_id, max_episode_steps))
+    if render_mode is not None and not _has_render_mode(env_id, render_mode):
+        raise ValueError(f"the environment has no render mode {render_mode!r}")
+    env: gym.Env = Guard(_registered(env_id, max_episode_steps, render_mode))
     if friction != 1.0:
         _scale_friction(env, env_id, friction)
     if shifts is not None:
@@ -181,9 +186,10 @@ def make_env(
     return ClipActions(env) if clip_actions and isinstance(env.action_space, gym.spaces.Box) else env
 
 
-def _registered(env_id: str, max_episode_steps: int | None) -> gym.Env:
+def _registered(env_id: str, max_episode_steps: int | None, render_mode: str | None) -> gym.Env:
+    mode = {} if render_mode is None else {"render_mode": render_mode}  # an environment may have no such argument
     try:
-        return gym.make(env_id, max_episode_steps=max_episode_steps, disable_env_checker=True)
+        return gym.make(env_id, max_episode_steps=max_episode_steps, disable_env_checker=True, **mode)
     except gym.error.DependencyNotInstalled as error:
         if "box2d" in str(gym.spec(env_id).entry_point):
             raise ImportError("Box2D is not installed: pip install supple[box2d]") from error
@@ -192,6 +198,13 @@ def _registered(env_id: str, max_episode_steps: int | None) -> gym.Env:
         raise
     except BLAMED as error:
         raise EnvironmentFault(env_id, raised("making it", error)) from error
+
+
+def _has_render_mode(env_id: str, mode: str) -> bool:
+    """Return whether an environment has a render mode, or makes no statement about its render modes."""
+    entry = gym.spec(env_id).entry_point
+    metadata = getattr(load_env_creator(entry) if isinstance(entry, str) else entry, "metadata", None)
+    return metadata is None or mode in metadata.get("render_modes", ())
 
 
 def has_friction(name: str) -> bool:

@@ -2,6 +2,7 @@
 
   supple report runs/demo
   supple report runs/relu runs/leaky runs/tanh --out runs/table
+  supple report runs/demo --video
 
 This writes DIR/report/index.html, figures (PNG, SVG), tables (CSV, LaTeX) and scores.json, and prints a summary.
 Several runs of one kind, other than agents, are shown side by side: one row for each activation and hook, one column
@@ -27,6 +28,8 @@ class Options:
     """Folder of a run, a comparison or a sweep, or the folders of several runs of one kind."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Folder in which `report/` is made. None: the folder of the run. Required for several runs."""
+    video: bool = False
+    """Add a video of one evaluation episode per task to the page, by the last checkpoint of each arm's first seed."""
     plugin: Plugins = ()
     """Plug-in that registers the kind of these runs."""
 
@@ -35,22 +38,28 @@ def main(args: Sequence[str]) -> None:
     if not args:
         explain(__doc__, "supple report")
         return
-    options = parse(Options, None, args, "supple report", __doc__)
+    options = parse(Options, None, args, "supple report", __doc__, flags=True)
     if not options.directories:
         raise UsageError("DIR is missing: the folder of a run, a comparison or a sweep")
     load_plugins(args)
-    show(*options.directories, out=options.out)
+    show(*options.directories, out=options.out, video=options.video)
 
 
-def show(*directories: Path, out: Path | None = None) -> None:
+def show(*directories: Path, out: Path | None = None, video: bool = False) -> None:
     """Build the report of these directories, and print its summary and its path."""
     from supple.experiments import report as reports  # matplotlib takes a moment
 
     if len(directories) == 1 and (directories[0] / "sweep.json").is_file():
+        if video:
+            raise UsageError(f"--video: {directories[0]} is a sweep: give the folder of one of its comparisons")
         show_sweep(directories[0])
         return
     try:
         content = reports.compose(*directories)
+        if video:
+            if content.with_videos is None:
+                raise UsageError(f"--video: {directories[0]} trains no agent, so there is no episode to show")
+            content = content.with_videos(warn)
         paths = reports.write(content, reports.place_of(directories, out))
     except ValueError as error:
         raise UsageError(str(error)) from error

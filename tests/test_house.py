@@ -28,6 +28,7 @@ LIBRARIES: dict[str, set[str]] = {
             "rich",
             "matplotlib",
             "jinja2",
+            "PIL",
             "markupsafe",
             "rliable",
             "submitit",

@@ -15,7 +15,9 @@ from .scores import ArmScores, Scores, score, shares_by_seed, to_json
 from .tables import tables
 
 if TYPE_CHECKING:
+    from ...experiments.loop import Warn
     from ...experiments.report.style import Plot
+    from ...experiments.report.video import Video
 
 MOST_LINES = 8  # in one panel of learning curves; the bands of more would cover each other
 
@@ -24,15 +26,25 @@ __all__ = ["AGENTS", "ArmScores", "Scores", "score"]
 
 def compose(paths: Sequence[Path]) -> Content:
     """Return the report of one run or one comparison."""
-    from .page import render
-
     data = load(alone(paths))
     scores = score(data)
+
+    def with_videos(warn: "Warn") -> Content:
+        from ..video import videos  # PyTorch takes a moment
+
+        return _content(data, scores, videos(data, warn))
+
+    return replace(_content(data, scores), with_videos=with_videos)
+
+
+def _content(data: ComparisonData, scores: Scores, videos: "Sequence[Video]" = ()) -> Content:
+    from .page import render
+
     return Content(
         tables(scores),
         to_json(data, scores),
         lambda: _plots(data, scores),
-        partial(render, data, scores),
+        partial(render, data, scores, videos),
         verdict(scores.differences),
         scores.measures,
         shares_by_seed(data, scores),

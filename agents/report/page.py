@@ -9,13 +9,14 @@ from ...experiments.report.opening import opening
 from ...experiments.report.page import limits, page, range_text, settings_of
 from ...experiments.report.run_list import command_text
 from ...experiments.report.style import Plot
+from ...experiments.report.video import Video
 from .scores import Scores
 from .tables import bare, tables
 
 TIMES = {1: "once", 2: "twice"}
 
 
-def render(data: ComparisonData, scores: Scores, plots: Sequence[Plot], place: Path) -> str:
+def render(data: ComparisonData, scores: Scores, videos: Sequence[Video], plots: Sequence[Plot], place: Path) -> str:
     """Return the page as HTML."""
     config = data.first.config
     return page(
@@ -31,6 +32,7 @@ def render(data: ComparisonData, scores: Scores, plots: Sequence[Plot], place: P
         settings=settings_of([run for runs in data.arms.values() for run in runs]),
         command=command_text(config.get("command")),
         place=place,
+        videos=videos,
     )
 
 

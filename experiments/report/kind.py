@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ..loop import Warn
     from .collect import RunData
     from .differences import Measure
     from .style import Plot
@@ -26,6 +27,7 @@ class Content:
         shares: Shares of a fresh agent, one measure per variant.
         runs: All runs, one per seed. Seeds that were trained as a stack have the same path.
         more: Tables that are only on the page.
+        with_videos: Returns these contents with videos of the trained agents on the page. None for other kinds of runs.
     """
 
     tables: "list[Table]"
@@ -37,6 +39,7 @@ class Content:
     shares: "Sequence[Measure]" = ()
     runs: "Sequence[RunData]" = ()
     more: "Sequence[Table]" = ()
+    with_videos: "Callable[[Warn], Content] | None" = None
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from .run_list import run_lines
 from .side_by_side import differing
 from .style import Plot
 from .tables import Table, contracts, event_rows
+from .video import Video
 
 MOST_EVENTS = 2_000  # on one page; the page of each run has its own events
 
@@ -33,6 +34,7 @@ def page(
     settings: Sequence[tuple[str, str]],
     command: str,
     place: Path,
+    videos: Sequence[Video] = (),
 ) -> str:
     """Return a page as text. Names and settings are escaped, since they come from files.
 
@@ -57,6 +59,7 @@ def page(
         resets=resets,
         terms=list(dict.fromkeys(name for contract in resets for name in contract.terms)),
         idle=idle,
+        videos=videos,
         hooks={label: ", ".join(runs[0].config.get("hooks", [])) for label, runs in data.arms.items()},
         events=(events := event_rows(data))[:MOST_EVENTS],
         every_event=len(events),

@@ -66,7 +66,7 @@ def test_the_examples_of_a_command_are_understood(command: str) -> None:
     assert found
     for words in found:
         if words:
-            parse(module.Options, None, words, f"supple {command}", "", flags=command in ("sweep", "resume"))
+            parse(module.Options, None, words, f"supple {command}", "", flags=command in ("report", "sweep", "resume"))
 
 
 @pytest.mark.parametrize("command", ["train", "compare"])
