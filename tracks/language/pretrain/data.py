@@ -17,7 +17,7 @@ from .settings import PretrainSettings
 
 @dataclass(frozen=True)
 class Corpora:
-    """All corpora of a run by name, and the part of them that each phase uses."""
+    """The corpora of a run by name, and the part of them that each phase uses."""
 
     all: dict[str, Corpus]
     phases: tuple[Mixture, ...]
