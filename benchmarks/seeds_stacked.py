@@ -34,11 +34,11 @@ from timing import Options, Rounds, begin, matmul_rate, seconds
 from torch import Tensor, nn
 
 from supple.experiments.kinds import presets_of
+from supple.tracks.vision import update
 from supple.tracks.vision.data import DataSet, load
 from supple.tracks.vision.model import Model
 from supple.tracks.vision.settings import VisionSettings
 from supple.tracks.vision.stream import Stream
-from supple.tracks.vision.update import Update
 from supple.tracks.vision.work import VisionWork
 
 PLAIN, FUSED, EAGER, COMPILED = "plain PyTorch", "the same, fused Adam", "supple, eager", "supple, compiled"
@@ -101,7 +101,7 @@ class Stacked(Stepped):
         stream = Stream(settings, data)
         self.work = VisionWork(settings, stream, Model(settings, data, stream.classes, "cpu"))
         super().__init__(self.work)
-        self.update, self.work.update = Update(self.work.model, NO_HOOKS, compiled), self._update
+        self.update, self.work.update = update.Update(self.work.model, NO_HOOKS, compiled), self._update
         self.loss = torch.zeros(len(seeds))
 
     def _update(self, images: Tensor, labels: Tensor, rate: float) -> tuple[Tensor, Tensor]:
@@ -115,12 +115,14 @@ class Stacked(Stepped):
 
     def parts(self, updates: int) -> dict[str, float]:
         """Where a step's time goes: median microseconds."""
-        optimizer, clock, marks = self.work.model.learner.optimizer, time.perf_counter, [0.0, 0.0]
-        assert optimizer is not None
-        handles = [
-            optimizer.register_step_pre_hook(lambda *_: marks.__setitem__(0, clock())),
-            optimizer.register_step_post_hook(lambda *_: marks.__setitem__(1, clock())),
-        ]
+        clock, marks, inner = time.perf_counter, [0.0, 0.0], update.step
+
+        def timed(optimizer: torch.optim.Optimizer) -> None:
+            marks[0] = clock()
+            inner(optimizer)
+            marks[1] = clock()
+
+        update.step = timed
         spent: dict[str, list[float]] = {name: [] for name in ("batch", "loss and gradients", "Adam", "bookkeeping")}
         for _ in range(updates):
             started = clock()
@@ -128,8 +130,7 @@ class Stacked(Stepped):
             ends = (started, self.fed, *marks, clock())
             for times, (start, end) in zip(spent.values(), pairwise(ends), strict=True):
                 times.append(end - start)
-        for handle in handles:
-            handle.remove()
+        update.step = inner
         return {name: 1e6 * median(times) for name, times in spent.items()}
 
 

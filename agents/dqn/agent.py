@@ -22,7 +22,7 @@ from ...experiments.learner_state import learner_state, load_learner_state
 from ...experiments.seeding import generator
 from ...interventions import Learner
 from ...networks import copy_module_, evaluating
-from ..adam import step
+from ...networks.optimizers import step
 from ..offpolicy.experience import Experience
 from ..offpolicy.graph import Captured
 from ..offpolicy.replay import Layout, Sample

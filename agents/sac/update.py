@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from ...experiments.compile import compiled as compile_step
 from ...experiments.hooks import HookDriver
 from ...interventions import Learner
-from ..adam import step
+from ...networks.optimizers import step
 from .networks import Actor
 
 STATISTICS = ("loss/actor", "loss/critic", "policy/entropy", "q/mean", "temperature")

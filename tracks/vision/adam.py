@@ -30,10 +30,18 @@ class StackedAdam(torch.optim.Optimizer):
     @overload
     def step(self, closure: Callable[[], float]) -> float: ...
 
-    @torch.no_grad()
     def step(self, closure: Any = None) -> float | None:
         """Make one step along the `.grad` of each parameter that has one."""
-        value = None if closure is None else closure()
+        value = None
+        if closure is not None:
+            with torch.enable_grad():
+                value = closure()
+        self.arithmetic()
+        return value
+
+    @torch.no_grad()
+    def arithmetic(self) -> None:
+        """Make the step without PyTorch's bookkeeping, as `networks.optimizers.step` does."""
         for group in self.param_groups:
             parameters: list[Tensor] = [p for p in group["params"] if p.grad is not None]
             if not parameters:
@@ -53,7 +61,6 @@ class StackedAdam(torch.optim.Optimizer):
                 parameters, gradients, first, second, [], steps, amsgrad=False, beta1=group["betas"][0],
                 beta2=group["betas"][1], lr=float(group["lr"]), weight_decay=0.0, eps=group["eps"], maximize=False,
             )  # fmt: skip
-        return value
 
     def _slots(self, parameter: Tensor) -> dict[str, Tensor]:
         slots = self.state[parameter]

@@ -21,14 +21,14 @@ class Feed:
         self.images = stream.train(task).to(device)
         self.size = stream.settings.batch_size
         self.update = 0  # of the task: the next batch
-        self._orders: dict[int, Tensor] = {}
+        self._epochs: dict[int, Tensor] = {}
         self._memory = self._remembered(device)
 
     def batch(self) -> tuple[Tensor, Tensor]:
         """Return the images (members, n, c, h, w) uint8 and labels (members, n) of the next update.
 
         The images of the task come first, then those of the memory."""
-        images, labels = self.images.batch(self._positions(self.update))
+        images, labels = self._own(self.update)
         if self._memory is not None:
             old_images, old_labels = self._memory.batch(self._draws(self.update))
             images, labels = torch.cat([images, old_images], 1), torch.cat([labels, old_labels], 1)
@@ -37,7 +37,7 @@ class Feed:
 
     def last(self) -> tuple[Tensor, Tensor]:
         """Return the task's images in the batch of the last update, or of the first one before any update."""
-        return self.images.batch(self._positions(max(0, self.update - 1)))
+        return self._own(max(0, self.update - 1))
 
     def probe(self) -> tuple[Tensor, Tensor]:
         """Return the first images of the task, of which metrics are computed."""
@@ -53,27 +53,30 @@ class Feed:
                 yield self.images.batch(self._rows(start, min(start + self.size, self.images.size)))
         else:
             for update in range(self.update, self.update + count):
-                yield self.images.batch(self._positions(update))
+                yield self._own(update)
 
     def _rows(self, start: int, stop: int) -> Tensor:
         members = len(self.images.rows)
         return torch.arange(start, stop, device=self.images.rows.device).expand(members, -1)
 
-    def _positions(self, update: int) -> Tensor:
-        """Return positions in the task's images, (members, size)."""
+    def _own(self, update: int) -> tuple[Tensor, Tensor]:
+        """Return the task's images and labels in the batch of an update."""
         epoch, offset = divmod(update * self.size, self.task.size)
         parts, missing = [], self.size
         while missing:
-            parts.append(self._order(epoch)[:, offset : offset + missing])
-            missing -= parts[-1].shape[1]
+            parts.append(self._epoch(epoch)[:, :, offset : offset + missing])
+            missing -= parts[-1].shape[2]
             epoch, offset = epoch + 1, 0
-        return torch.cat(parts, 1) if len(parts) > 1 else parts[0]
+        rows, labels = torch.cat(parts, 2) if len(parts) > 1 else parts[0]
+        return self.images.images(rows), labels
 
-    def _order(self, epoch: int) -> Tensor:
-        if epoch not in self._orders:
-            self._orders = {e: o for e, o in self._orders.items() if e == epoch - 1}
-            self._orders[epoch] = self.stream.order(self.task, epoch).to(self.images.rows.device)
-        return self._orders[epoch]
+    def _epoch(self, epoch: int) -> Tensor:
+        """Return the rows and the labels of the task's images in the order of an epoch, (2, members, task.size)."""
+        if epoch not in self._epochs:
+            self._epochs = {e: o for e, o in self._epochs.items() if e == epoch - 1}
+            images, order = self.images, self.stream.order(self.task, epoch).to(self.images.rows.device)
+            self._epochs[epoch] = torch.stack([images.rows.gather(1, order), images.labels.gather(1, order)])
+        return self._epochs[epoch]
 
     # -- memory -------------------------------------------------------------------------------------------------
 

@@ -43,12 +43,15 @@ class Images:
 
     def batch(self, positions: Tensor) -> tuple[Tensor, Tensor]:
         """Return the images (members, k, …) uint8 and labels (members, k) at these positions (members, k)."""
-        rows = self.rows.gather(1, positions)
+        return self.images(self.rows.gather(1, positions)), self.labels.gather(1, positions)
+
+    def images(self, rows: Tensor) -> Tensor:
+        """Return the images (members, k, …) uint8 in these rows of `pixels`, (members, k)."""
         images = self.pixels.index_select(0, rows.flatten()).unflatten(0, rows.shape)
         if self.permutation is not None:
             flat = images.flatten(2)
             images = flat.gather(2, self.permutation[:, None].expand_as(flat)).view_as(images)
-        return images, self.labels.gather(1, positions)
+        return images
 
     def to(self, device: str) -> "Images":
         """Return these images on a device."""

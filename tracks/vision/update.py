@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from ...experiments.compile import compiled as compile_step
 from ...experiments.hooks import HookDriver
 from ...networks.activations import Random
+from ...networks.optimizers import step
 from .model import Model
 
 
@@ -44,7 +45,7 @@ class Update:
             group["lr"] = rate * group["initial_lr"]
         if self.hooks.precedes_updates:
             self.hooks.before_update(self.learner)
-        optimizer.step()
+        step(optimizer)
         self.model.updates += 1
         if self.hooks.follows_updates:
             self.hooks.after_update(self.learner)

@@ -12,7 +12,8 @@ from safetensors.torch import load_file
 from supple.experiments.errors import Diverged, RunError, UsageError
 from supple.experiments.runs import create, train
 from supple.interventions import Intervention, interventions
-from supple.tracks.vision.adam import StackedAdam
+from supple.networks.optimizers import step
+from supple.tracks.vision import update
 from supple.tracks.vision.update import Update
 from supple.tracks.vision.work import VisionWork
 
@@ -158,14 +159,12 @@ def test_something_is_learned(lab: Any, tmp_path: Path) -> None:
 
 def rates(lab: Any, out: Path, monkeypatch: pytest.MonkeyPatch, **changes: Any) -> list[float]:
     seen: list[float] = []
-    kind = torch.optim.Adam if changes.get("network") == "resnet18" else StackedAdam
-    step = kind.step
 
-    def watched(self: Any, *args: Any) -> Any:
-        seen.extend(group["lr"] for group in self.param_groups)
-        return step(self, *args)
+    def watched(optimizer: torch.optim.Optimizer) -> None:
+        seen.extend(group["lr"] for group in optimizer.param_groups)
+        step(optimizer)
 
-    monkeypatch.setattr(kind, "step", watched)
+    monkeypatch.setattr(update, "step", watched)
     lab.run(out, **changes)
     return seen
 

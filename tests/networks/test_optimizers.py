@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from supple.agents.adam import step
+from supple.networks.optimizers import step
 
 Make = Callable[[Any], torch.optim.Optimizer]
 
