@@ -1,7 +1,6 @@
 """Image folders: both layouts, decoded once, and every kind of damage refused in one line that names the file."""
 
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -204,8 +203,3 @@ def test_a_decoded_set_that_does_not_fit_on_the_disk_leaves_nothing(
     with pytest.raises(OSError, match="No space left"):
         load("folder", plain)
     assert list((cache / "decoded").iterdir()) == []
-
-
-def test_without_pillow_the_extra_is_named(plain: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(sys.modules, "PIL", None)
-    assert refusal(plain) == "image folders need Pillow: pip install 'supple[vision]'"

@@ -71,10 +71,7 @@ def _write(kept: Path, images: dict[str, Tensor]) -> None:
 
 
 def _decode(files: list[Path]) -> Tensor:
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise UsageError("image folders need Pillow: pip install 'supple[vision]'") from error
+    from PIL import Image  # here, because it is slow to import
 
     pixels = np.empty(0, np.uint8)
     for row, file in enumerate(files):
