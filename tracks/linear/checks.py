@@ -1,4 +1,4 @@
-"""Networks and times as the theory takes them: float64, of shapes that fit, finite; the reason in one line if not."""
+"""Checks of the arguments of the theory: networks in float64 with matching shapes, finite numbers, and times."""
 
 import math
 
@@ -9,7 +9,10 @@ from .weights import Array
 
 
 def network(first: ArrayLike, second: ArrayLike, sigma_yx: ArrayLike) -> tuple[Array, Array, Array]:
-    """Return the arrays W₁ (…, N_h, N_i), W₂ (…, N_o, N_h) and Σyx (…, N_o, N_i). Raises ValueError for others."""
+    """Return the arrays W₁ (…, N_h, N_i), W₂ (…, N_o, N_h) and Σyx (…, N_o, N_i).
+
+    Raises ValueError if the shapes do not match or a number is not finite.
+    """
     w1, w2, sigma = (np.asarray(each, float) for each in (first, second, sigma_yx))
     shapes = w1.shape, w2.shape, sigma.shape
     fits = all(len(shape) >= 2 and min(shape[-2:]) for shape in shapes)
@@ -21,9 +24,12 @@ def network(first: ArrayLike, second: ArrayLike, sigma_yx: ArrayLike) -> tuple[A
 
 
 def in_units_of(tau: float, times: ArrayLike) -> Array:
-    """Return times/τ, of any shape. Raises ValueError unless all are finite and ≥ 0, and τ is finite and > 0."""
+    """Return times/τ, of any shape.
+
+    Raises ValueError unless all times are finite and ≥ 0, and τ is finite and > 0.
+    """
     if not 0 < tau < math.inf:
-        raise ValueError(f"tau must be a finite time > 0, got {tau}")
+        raise ValueError(f"tau must be finite and > 0, got {tau}")
     with np.errstate(over="ignore"):
         time: Array = np.asarray(times, float) / tau
     if not (np.isfinite(time) & (time >= 0)).all():

@@ -1,9 +1,9 @@
-"""One task after another, exactly: training, forgetting, and the time to learn (Dominé et al., Appendix D.1, D.2).
+"""The exact solution for a sequence of tasks: training, forgetting, time to learn (Dominé et al., Appendix D.1, D.2).
 
-Each task begins from the weights the last one ended with. QQᵀ gives them up to a rotation of the hidden units, which
-changes neither λ nor any later QQᵀ, so the whole course is closed-form. Reversal learning needs nothing of its own:
-with aligned weights it is `singular_values` with a negative start, which corrects eqs. 180–185 (they have S_λ⁻¹ in
-place of I, lack the term −λ·B·C, and end at s̃_λ in place of s̃).
+Each task begins with the final weights of the task before it. QQᵀ determines these weights up to a rotation of the
+hidden units. This rotation changes neither λ nor any later QQᵀ, so the whole sequence has a closed form. Reversal
+learning needs no extra code: with aligned weights it is `singular_values` with a negative start. This corrects eqs.
+180–185, which have S_λ⁻¹ in place of I, lack the term −λ·B·C, and converge to s̃_λ instead of s̃.
 """
 
 import math
@@ -22,10 +22,12 @@ ROUNDS, POINTS = 10, 65  # each round narrows the time 64-fold: 60 bits, more th
 
 @dataclass(frozen=True)
 class Course:
-    """Training on K tasks in turn, at T times since the start of each.
+    """Training on K tasks in sequence, at T times after the start of each.
 
-    function: W₂W₁, (K, T, N_o, N_i). losses: (K, T, K), of [task trained, time, task tested], as `Task.loss`.
-    W1, W2: the weights at the end of the last task, up to a rotation of the hidden units.
+    Attributes:
+        function: W₂W₁, (K, T, N_o, N_i).
+        losses: (K, T, K): [task trained, time, task tested], as `Task.loss`.
+        W1, W2: The weights at the end of the last task, up to a rotation of the hidden units.
     """
 
     function: Array
@@ -35,10 +37,12 @@ class Course:
 
 
 def follow(first: ArrayLike, second: ArrayLike, tasks: Sequence[Task], times: ArrayLike, tau: float = 1.0) -> Course:
-    """Return the exact course of λ-balanced weights W₁ (N_h, N_i), W₂ (N_o, N_h) through tasks of the same sizes.
+    """Return the exact solution for λ-balanced weights W₁ (N_h, N_i), W₂ (N_o, N_h) over tasks of the same sizes.
 
-    times: (T,), ascending, since the start of each task; a task ends at the last of them. Any N_h that λ allows.
-    Raises ValueError as `Exact`, without a task, and for times out of order.
+    times: (T,), ascending, measured from the start of each task. Each task ends at the last one. N_h is any size that λ
+    allows.
+
+    Raises ValueError as `Exact` does, if there is no task, and if the times are not ascending.
     """
     ascending = np.atleast_1d(np.asarray(times, float))
     if not tasks:
@@ -59,18 +63,21 @@ def follow(first: ArrayLike, second: ArrayLike, tasks: Sequence[Task], times: Ar
 
 
 def forgetting(tasks: Sequence[Task], i: int, j: int, k: int) -> float:
-    """Return 𝓕_i(T_j, T_k) = ½(‖Σ_k − Σ_i‖² − ‖Σ_j − Σ_i‖²): rise of the loss of task i from the end of task j to the
-    end of task k, each learnt to convergence (D.1). λ has no part in it. Negative where the loss falls."""
+    """Return 𝓕_i(T_j, T_k) = ½(‖Σ_k − Σ_i‖² − ‖Σ_j − Σ_i‖²), the forgetting of a task (D.1).
+
+    It is the increase of the loss of task i from the end of task j to the end of task k, if every task is learned to
+    convergence. It does not depend on λ, and is negative if the loss falls.
+    """
     return float(tasks[i].loss(tasks[k].sigma_yx) - tasks[i].loss(tasks[j].sigma_yx))
 
 
 def time_to_converge(exact: Exact, sigma_yx: Array, threshold: float) -> float:
-    """Return the time, in units as tau's, from which on ½‖W₂W₁ − Σyx‖² ≤ threshold;
-    inf where that never happens (a saddle).
+    """Return the time, in the unit of tau, after which ½‖W₂W₁ − Σyx‖² ≤ threshold.
 
-    Gradient descent with learning rate η needs about time/(η·τ) steps. The loss never rises under gradient flow, so
-    one crossing is bracketed, then narrowed. threshold: > 0, else ValueError; below rounding, about 1e-30·‖Σyx‖², it
-    is never reached.
+    It is inf if the network converges to a saddle instead. Gradient descent with learning rate η needs about time/(η·τ)
+    steps. The loss never increases under gradient flow, so there is one crossing. It is bracketed and then narrowed.
+
+    threshold: > 0, otherwise ValueError. A threshold below the rounding error, about 1e-30·‖Σyx‖², is never reached.
     """
     if not threshold > 0:
         raise ValueError(f"threshold must be > 0, got {threshold}")

@@ -1,23 +1,24 @@
-"""The exact learning dynamics of a two-layer linear network under gradient flow (the paper's Theorem 4.3).
+"""The exact learning dynamics of a two-layer linear network under gradient flow (Theorem 4.3 of the paper).
 
-With Q = [W₁ᵀ; W₂], (N_i + N_o, N_h), whitened inputs and λ-balanced weights, QQᵀ obeys a Riccati equation (Lemma 4.1)
+With Q = [W₁ᵀ; W₂], (N_i + N_o, N_h), whitened inputs and λ-balanced weights, QQᵀ follows a Riccati equation (Lemma
+4.1):
 
     τ d(QQᵀ)/dt = F·QQᵀ + QQᵀ·F − (QQᵀ)²,     F = [−λ/2·I  Σyxᵀ; Σyx  λ/2·I] = P·Λ·Pᵀ
 
     QQᵀ(t) = P·e^{Λt/τ}·Y·(I + Yᵀ·Φ(t)·Y)⁻¹·Yᵀ·e^{Λt/τ}·Pᵀ,     Y = PᵀQ(0),  Φ = (e^{2Λt/τ} − I)/(2Λ)     (eq. 7)
 
-which holds for any N_i, N_h, N_o: assumption A3 (N_h = min(N_i, N_o)) is used for the form of Theorem 4.3 only.
+This holds for any N_i, N_h, N_o. Assumption A3 (N_h = min(N_i, N_o)) is needed only for the form of Theorem 4.3.
 
-The form computed here. As printed, e^{Λt} overflows; Appendix B.5 avoids that where B is invertible. Instead: sort
-the eigenvalues in descending order and rotate the hidden units until Y = T·Rᵀ is in echelon form, each column j
-beginning at a row p_j of its own (one LQ decomposition). QQᵀ does not see R, and column j may be divided by
-e^{Λ_{p_j}t} where that grows: what is left are e^{(Λ_i − Λ_{p_j})t} with i ≥ p_j, all ≤ 1. Nothing is assumed of B: a
-direction of the task that the initialisation has no part in has no pivot, or one with Λ < 0, and decays to the saddle
-(reversal learning at λ = 0). The cost for all times together: one SVD of Σyx and one decomposition of Y; for each
-time one Cholesky decomposition, (N_h, N_h).
+How it is computed: as printed, e^{Λt} overflows. Appendix B.5 avoids this if B is invertible. Here, the eigenvalues are
+sorted in descending order, and the hidden units are rotated until Y = T·Rᵀ is in echelon form, where each column j
+begins at its own row p_j (one LQ decomposition). QQᵀ does not depend on R, and column j may be divided by e^{Λ_{p_j}t}
+if that grows. The remaining factors are e^{(Λ_i − Λ_{p_j})t} with i ≥ p_j, which are all ≤ 1. B needs no property for
+this. If the initial weights have no part in a direction of the task, that direction has no pivot, or one with Λ < 0,
+and the network decays to the saddle (reversal learning at λ = 0). The cost is one SVD of Σyx and one decomposition of Y
+for all times, and one Cholesky decomposition (N_h, N_h) for each time.
 
-Errors of the paper in this place (tests/tracks/linear/test_printed_equations.py): the last term of eq. 15 must read
-(e^{2λ⊥t/τ} − I)/(2λ⊥), and so in eqs. 58–82.
+An error of the paper that matters here (tests/tracks/linear/test_printed_equations.py): the last term of eq. 15 must be
+(e^{2λ⊥t/τ} − I)/(2λ⊥). The same holds for eqs. 58–82.
 """
 
 import math
@@ -41,30 +42,36 @@ CHUNK = 1 << 18  # numbers of a factor that are worked on at once, so that they 
 
 
 def exact_qq(W1: ArrayLike, W2: ArrayLike, sigma_yx: ArrayLike, times: ArrayLike, tau: float = 1.0) -> Array:
-    """Return QQᵀ(t) = [W₁ᵀW₁, W₁ᵀW₂ᵀ; W₂W₁, W₂W₂ᵀ] under gradient flow from λ-balanced weights: (T, N_i+N_o, N_i+N_o).
+    """Return QQᵀ(t) = [W₁ᵀW₁, W₁ᵀW₂ᵀ; W₂W₁, W₂W₂ᵀ] under gradient flow from λ-balanced weights, (T, N_i+N_o, N_i+N_o).
 
-    W1: (N_h, N_i). W2: (N_o, N_h). sigma_yx: (N_o, N_i), of whitened inputs. times: (T,), finite and ≥ 0, in any order.
-    See `Exact`, which gives its parts for less work.
+    `Exact` computes single blocks of it with less work.
+
+    Args:
+        W1: (N_h, N_i).
+        W2: (N_o, N_h).
+        sigma_yx: (N_o, N_i), of whitened inputs.
+        times: (T,), finite and ≥ 0, in any order.
     """
     return Exact(W1, W2, sigma_yx, tau).qq(times)
 
 
 class Exact:
-    """The exact solution of one network on one task, to be evaluated at many times.
+    """The exact solution for one network and one task, which can be evaluated at many times.
 
-    lam: λ, of the weights given. tau: τ > 0, the time constant (1/η).
-    A part of Q(0) along an eigenvector that is smaller than 1e-14·‖Q(0)‖ is taken for zero: a network on a
-    separatrix stays on it, where rounding lets an integration escape late. Weights may have float32's rounding: the
-    solution is then that of weights as close.
+    `lam` is the λ of the given weights. tau: the time constant τ = 1/η > 0.
 
-    Raises ValueError for shapes that do not fit, numbers that are not finite, and weights that are not λ-balanced.
+    A part of Q(0) along an eigenvector is set to zero if it is smaller than 1e-14·‖Q(0)‖. A network on a separatrix
+    therefore stays on it, whereas rounding lets a numerical integration leave it after some time. The weights may have
+    the rounding error of float32.
+
+    Raises ValueError if the shapes do not match, a number is not finite, or the weights are not λ-balanced.
     """
 
     def __init__(self, W1: ArrayLike, W2: ArrayLike, sigma_yx: ArrayLike, tau: float = 1.0) -> None:
         w1, w2, sigma = network(W1, W2, sigma_yx)
         if max(w1.ndim, w2.ndim, sigma.ndim) > 2:
             raise ValueError(f"the exact solution is of one network, got {w1.shape}, {w2.shape} and {sigma.shape}")
-        in_units_of(tau, 0.0)  # refuses what is no time constant
+        in_units_of(tau, 0.0)  # raises ValueError if tau is no time constant
         self.n_in, self.n_out, self.tau = w1.shape[1], w2.shape[0], tau
         self.lam = float(np.trace(balance(w1, w2))) / len(w1)
         size = float(np.square(w1).sum() + np.square(w2).sum())
@@ -91,14 +98,16 @@ class Exact:
         return self._evaluate(times, (self.n_out, self.n_in), product)
 
     def factor(self, times: ArrayLike) -> Array:
-        """Return L with QQᵀ = L·Lᵀ, (T, N_i+N_o, rank): [W₁ᵀ; W₂] but for a rotation of the hidden units, in which
-        columns of zeros are left out (rank ≤ N_h)."""
+        """Return L with QQᵀ = L·Lᵀ, (T, N_i+N_o, rank).
+
+        L is [W₁ᵀ; W₂] up to a rotation of the hidden units. Columns of zeros are left out, so rank ≤ N_h."""
         shape = (self.n_in + self.n_out, self._start.shape[0])
         return self._evaluate(times, shape, lambda factor, out: out.copy_(factor.mT))
 
     def limit(self) -> Array:
-        """Return QQᵀ as t → ∞, (N_i+N_o, N_i+N_o):
-        2Λ times the projection on the directions that were begun, for Λ > 0."""
+        """Return QQᵀ for t → ∞, (N_i+N_o, N_i+N_o).
+
+        It is 2Λ times the projection onto the directions with Λ > 0 in which the initial weights have a part."""
         values, near = self._values.numpy(), 1e-12 * float(self._values.abs().max())
         out = np.zeros((len(values), len(values)))
         done = 0
@@ -113,7 +122,7 @@ class Exact:
         return out
 
     def _evaluate(self, times: ArrayLike, shape: tuple[int, int], write: Callable[[Tensor, Tensor], object]) -> Array:
-        """Return what `write` makes of Lᵀ, (times, rank, N_i+N_o), at many times: (T, *shape)."""
+        """Return `write` of Lᵀ, (times, rank, N_i+N_o), at many times: (T, *shape)."""
         checked = np.atleast_1d(in_units_of(self.tau, times))
         if checked.ndim != 1:
             raise ValueError(f"times must be (T,), got {checked.shape}")
@@ -130,9 +139,10 @@ class Exact:
         return found
 
     def _rotated(self, time: Tensor) -> Tensor:
-        """A transposed root of PᵀQQᵀP: B⁻¹·Tᵀe^{Λt} with B·Bᵀ = I + TᵀΦT, (times, rank, N_i+N_o); time (times, 1, 1).
+        """Return a transposed root of PᵀQQᵀP: B⁻¹·Tᵀe^{Λt} with B·Bᵀ = I + TᵀΦT, (times, rank, N_i+N_o).
 
-        Row j is divided by e^{Λ_{p_j}t} where that grows, and then by its length in √(I + TᵀΦT), on both sides."""
+        time: (times, 1, 1). Row j is divided by e^{Λ_{p_j}t} if that grows, and then by its length in √(I + TᵀΦT), on
+        both sides."""
         growing = int((self._values >= 0).sum())  # the first so many eigenvalues
         begun, values = self._start, self._values
         speed = values[self._pivots].clamp(min=0)[:, None]
@@ -159,8 +169,9 @@ class Exact:
 
 @contextmanager
 def _each_chunk_on_a_thread() -> Iterator[ThreadPoolExecutor]:
-    """Yield as many threads as torch would use, each for small matrices of its own: torch decomposes those of a batch
-    one by one, on one thread."""
+    """Yield a pool of as many threads as PyTorch would use, each for its own small matrices.
+
+    PyTorch decomposes the matrices of a batch one after the other, on one thread."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -173,8 +184,9 @@ def _each_chunk_on_a_thread() -> Iterator[ThreadPoolExecutor]:
 def eigensystem(sigma_yx: Array, lam: float) -> tuple[Array, Array]:
     """Return Λ, (N_i+N_o,) in descending order, and P, orthogonal: the eigenvalues and eigenvectors of F (Lemma 4.2).
 
-    ±√(s̃² + λ²/4) for each singular value s̃ of Σyx, and ±λ/2 for the |N_o − N_i| directions beyond. Taken from the SVD
-    of Σyx, in a form without cancellation for s̃ ≪ |λ|; defined for singular Σyx, and for λ = 0.
+    The eigenvalues are ±√(s̃² + λ²/4) for each singular value s̃ of Σyx, and ±λ/2 for the |N_o − N_i| other directions.
+    They are computed from the SVD of Σyx in a form without cancellation for s̃ ≪ |λ|, which also holds for singular Σyx
+    and for λ = 0.
     """
     n_out, n_in = sigma_yx.shape
     left, values, right = np.linalg.svd(sigma_yx)
@@ -197,9 +209,9 @@ def eigensystem(sigma_yx: Array, lam: float) -> tuple[Array, Array]:
 
 
 def _echelon(start: Array, zero: float) -> tuple[Array, Array]:
-    """T with T·Tᵀ = Y·Yᵀ, (n, rank), whose column j begins at row pivots[j] in ascending order; (rank,).
+    """Return T with T·Tᵀ = Y·Yᵀ, (n, rank), whose column j begins at row pivots[j], and the ascending pivots, (rank,).
 
-    A row adds a column if it leaves the span of the rows above it by more than `zero`.
+    A row adds a column if its distance from the span of the rows above it is larger than `zero`.
     """
     hidden = start.shape[1]
     basis = np.zeros((hidden, 0))

@@ -1,8 +1,8 @@
-"""Training of a two-layer linear network by integration: gradient flow, and gradient descent.
+"""Numerical training of a two-layer linear network: gradient flow and gradient descent.
 
     τ dW₁/dt = W₂ᵀ(Σyx − W₂W₁),   τ dW₂/dt = (Σyx − W₂W₁)W₁ᵀ        whitened inputs, any sizes, any weights
 
-Gradient descent with learning rate η is its Euler step of length η = dt/τ; it follows the flow up to O(η).
+Gradient descent with learning rate η is the Euler method with step η = dt/τ. It follows the flow up to O(η).
 """
 
 import math
@@ -17,12 +17,16 @@ from .weights import Array
 def gradient_flow(
     first: ArrayLike, second: ArrayLike, sigma_yx: ArrayLike, times: ArrayLike, tau: float = 1.0, rtol: float = 1e-12
 ) -> tuple[Array, Array]:
-    """Return W₁ (T, N_h, N_i) and W₂ (T, N_o, N_h) at times (T,), finite and ≥ 0, in any order,
-    from the weights at time 0.
+    """Return the weights of gradient flow, W₁ (T, N_h, N_i) and W₂ (T, N_o, N_h), at the given times.
 
-    An explicit Runge–Kutta method of order 8 (scipy's DOP853) with relative tolerance `rtol`, and an absolute one
-    that many times smaller than the weights. Raises ValueError for other times, for shapes that do not fit and numbers
-    that are not finite; RuntimeError if it cannot go on.
+    The method is an explicit Runge–Kutta method of order 8 (SciPy's DOP853). `rtol` is its relative tolerance. The
+    absolute tolerance is `rtol` times the size of the weights.
+
+    times: (T,), finite and ≥ 0, in any order. W1 and W2 are the weights at time 0.
+
+    Raises:
+        ValueError: A time is negative or not finite, the shapes do not match, or a number is not finite.
+        RuntimeError: The integration failed.
     """
     from scipy.integrate import solve_ivp  # with which linear runs would begin later, and which they do not need
 
@@ -52,13 +56,13 @@ def gradient_flow(
 def gradient_descent(
     first: ArrayLike, second: ArrayLike, sigma_yx: ArrayLike, steps: int, learning_rate: float, every: int = 1
 ) -> tuple[Array, Array]:
-    """Train by full-batch gradient descent; return W₁ and W₂ at steps 0, every, 2·every, ….
+    """Train by full-batch gradient descent. Return W₁ and W₂ at steps 0, every, 2·every, ….
 
-    Shapes: (1 + steps//every, …, N_h, N_i) and (1 + steps//every, …, N_o, N_h).
+    Their shapes are (1 + steps//every, …, N_h, N_i) and (1 + steps//every, …, N_o, N_h). Leading dimensions are
+    networks that are trained together. `sigma_yx` may have them too. Step n corresponds to time n·learning_rate·τ of
+    the flow. With a learning rate that is too large, training diverges.
 
-    Leading dimensions are networks that train side by side; `sigma_yx` may have them too. Step n is at the flow's
-    time n·learning_rate·τ. Raises ValueError for shapes that do not fit, numbers that are not finite, steps < 0 and
-    every < 1. A learning rate that is too large diverges, as it does elsewhere.
+    Raises ValueError if the shapes do not match, a number is not finite, steps < 0 or every < 1.
     """
     if steps < 0 or every < 1:
         raise ValueError(f"steps must be ≥ 0 and every ≥ 1, got {steps} and {every}")

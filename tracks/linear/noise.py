@@ -1,8 +1,8 @@
-"""How much a network loses to noise in its inputs and its parameters (Dominé et al., Appendix C.3).
+"""The loss that noise in the inputs or the parameters adds (Dominé et al., Appendix C.3).
 
-Closed forms for independent noise of mean 0 and standard deviation `std` on every entry, and whitened inputs.
-They are the *added* loss: the expected loss is the loss without noise plus this, for any weights, not only after
-convergence, where the loss without noise is the constant c of eq. 171, and W₂W₁ = Σyx.
+These are closed forms for independent noise of mean 0 and standard deviation `std` on every entry, and for whitened
+inputs. They give the *added* loss: the expected loss is the loss without noise plus this number. This holds for any
+weights. After convergence, where W₂W₁ = Σyx, the loss without noise is the constant c of eq. 171.
 """
 
 import numpy as np
@@ -12,17 +12,18 @@ from .weights import Array, singular_pair
 
 
 def input_noise_loss(function: Array, std: ArrayLike) -> Array:
-    """Return ½ σ² ‖W₂W₁‖²: expected rise of the loss under noise in the inputs. function: W₂W₁, (…, N_o, N_i).
+    """Return ½ σ² ‖W₂W₁‖², the expected increase of the loss with noise in the inputs. function: W₂W₁, (…, N_o, N_i).
 
-    After convergence the function is Σyx, whatever λ is. The paper (main text, eqs 171, 172) lacks the ½.
+    After convergence the function is Σyx for every λ. The paper (main text, eqs. 171, 172) lacks the ½.
     """
     return np.asarray(np.square(std) * np.square(function).sum((-2, -1)) / 2)
 
 
 def parameter_noise_loss(W1: Array, W2: Array, std: ArrayLike) -> Array:
-    """Return ½ σ² (N_i ‖W₂‖² + N_o ‖W₁‖² + N_i N_h N_o σ²): expected rise under noise in all weights (eq. 173).
+    """Return ½ σ² (N_i ‖W₂‖² + N_o ‖W₁‖² + N_i N_h N_o σ²), for noise in all weights (eq. 173).
 
-    W₁ (…, N_h, N_i), W₂ (…, N_o, N_h); std broadcasts against the leading dimensions.
+    It is the expected increase of the loss. W₁ is (…, N_h, N_i), and W₂ is (…, N_o, N_h). `std` is broadcast against
+    the leading dimensions.
     """
     norms = [np.square(W).sum((-2, -1)) for W in (W1, W2)]
     return _parameter_noise(norms[0], norms[1], (W1.shape[-1], W1.shape[-2], W2.shape[-2]), std)
@@ -31,8 +32,8 @@ def parameter_noise_loss(W1: Array, W2: Array, std: ArrayLike) -> Array:
 def converged_norms(sigma_yx: Array, lam: ArrayLike) -> tuple[Array, Array]:
     """Return (‖W₁‖², ‖W₂‖²) after convergence with N_h = min(N_i, N_o), each of the shape of lam.
 
-    ‖W₁‖² = ½ Σ (√(λ² + 4s̃²) − λ) and ‖W₂‖² = ½ Σ (√(λ² + 4s̃²) + λ): with λ > 0 the second layer is the large one.
-    The paper (main text, eqs 174, 175) has the two exchanged.
+    ‖W₁‖² = ½ Σ (√(λ² + 4s̃²) − λ) and ‖W₂‖² = ½ Σ (√(λ² + 4s̃²) + λ). With λ > 0 the second layer is the larger one.
+    The paper (main text, eqs. 174, 175) exchanges the two.
     """
     pairs = singular_pair(np.linalg.svd(sigma_yx, compute_uv=False), np.asarray(lam, float)[..., None])
     first, second = (np.square(values).sum(-1) for values in pairs)
@@ -40,19 +41,20 @@ def converged_norms(sigma_yx: Array, lam: ArrayLike) -> tuple[Array, Array]:
 
 
 def converged_parameter_noise_loss(sigma_yx: Array, lam: ArrayLike, std: ArrayLike) -> Array:
-    """Return `parameter_noise_loss` after convergence on Σyx (N_o, N_i) with N_h = min(N_i, N_o);
-    lam and std broadcast."""
+    """Return `parameter_noise_loss` after convergence on Σyx (N_o, N_i) with N_h = min(N_i, N_o).
+
+    lam and std are broadcast."""
     n_out, n_in = sigma_yx.shape
     norms = converged_norms(sigma_yx, lam)
     return _parameter_noise(norms[0], norms[1], (n_in, min(n_in, n_out), n_out), std)
 
 
 def most_robust_lambda(sigma_yx: Array) -> float:
-    """Return the λ whose converged network loses least to noise in its parameters, for Σyx (N_o, N_i).
+    """Return the λ for which noise in the parameters of the converged network adds the least loss. Σyx: (N_o, N_i).
 
-    The root of Σ λ/√(λ² + 4s̃²) = N_h (N_o − N_i)/(N_o + N_i), of which there is one, as the loss is convex in λ: 0 for
-    N_i = N_o, > 0 for N_o > N_i. Eq. 176 has the other sign on the right, from the norms it exchanges. Where Σyx has
-    less than full rank the loss has a kink at 0, which may be its minimum.
+    It is the root of Σ λ/√(λ² + 4s̃²) = N_h (N_o − N_i)/(N_o + N_i). There is one, because the loss is convex in λ: 0
+    for N_i = N_o, and > 0 for N_o > N_i. Eq. 176 has the opposite sign on the right, because it uses the exchanged
+    norms. If Σyx does not have full rank, the loss has a kink at 0, which may be its minimum.
     """
     from scipy.optimize import brentq  # which linear runs do not need
 

@@ -1,7 +1,8 @@
-"""What a deep linear network represents, read from QQᵀ: similarity matrices, the tangent kernel, and their limits.
+"""The representations of a deep linear network, computed from QQᵀ: similarities, tangent kernel, and their limits.
 
-QQᵀ = [[W₁ᵀW₁, (W₂W₁)ᵀ], [W₂W₁, W₂W₂ᵀ]] (eq. 3) holds the hidden layer up to a rotation of its units, which neither
-the representational similarities (eq. 4) nor the neural tangent kernel (eq. 5) of Dominé et al. see.
+QQᵀ = [[W₁ᵀW₁, (W₂W₁)ᵀ], [W₂W₁, W₂W₂ᵀ]] (eq. 3) determines the hidden layer up to a rotation of its units. The
+representational similarities (eq. 4) and the neural tangent kernel (eq. 5) of Dominé et al. do not depend on this
+rotation.
 """
 
 from typing import NamedTuple
@@ -20,7 +21,10 @@ class Quadrants(NamedTuple):
 
 
 def quadrants(qq: Array, n_in: int) -> Quadrants:
-    """Return the quadrants of QQᵀ, (…, N_i + N_o, N_i + N_o), as views. Raises ValueError if the sizes do not fit."""
+    """Return the quadrants of QQᵀ, (…, N_i + N_o, N_i + N_o), as views.
+
+    Raises ValueError if the sizes do not match.
+    """
     size = qq.shape[-1]
     if qq.shape[-2:] != (size, size) or not 0 < n_in < size:
         raise ValueError(f"QQᵀ must be (…, n, n) with n > n_in = {n_in}, got shape {qq.shape}")
@@ -33,15 +37,16 @@ def gram(W1: Array, W2: Array) -> Quadrants:
 
 
 def rsm_input(w1tw1: Array, x: Array) -> Array:
-    """Return the similarity of the hidden activity of P inputs x, (N_i, P): XᵀW₁ᵀW₁X, (…, P, P) (eq. 4)."""
+    """Return XᵀW₁ᵀW₁X, (…, P, P), the similarity of the hidden activity for P inputs x, (N_i, P) (eq. 4)."""
     return x.T @ w1tw1 @ x
 
 
 def rsm_output(w2w2t: Array, y: Array, rtol: float = 1e-10) -> Array:
-    """Return the similarity of the hidden activity that targets y, (N_o, P), ask for: Yᵀ(W₂W₂ᵀ)⁺Y, (…, P, P) (eq. 4).
+    """Return Yᵀ(W₂W₂ᵀ)⁺Y, (…, P, P), the similarity of the hidden activity that targets y, (N_o, P), need (eq. 4).
 
-    rtol: eigenvalues of W₂W₂ᵀ up to rtol · the largest count as 0. They are squares of W₂'s singular values: 1e-10
-    drops values below 1e-5 of the largest, and what rounding leaves in directions W₂ does not reach (N_o > N_h).
+    rtol: Eigenvalues of W₂W₂ᵀ up to rtol times the largest one count as 0. They are the squares of W₂'s singular
+    values, so 1e-10 removes singular values below 1e-5 of the largest one, and rounding errors in directions that W₂
+    does not reach (N_o > N_h).
     """
     return y.T @ np.linalg.pinv(w2w2t, rtol=rtol, hermitian=True) @ y
 
@@ -49,8 +54,8 @@ def rsm_output(w2w2t: Array, y: Array, rtol: float = 1e-10) -> Array:
 def ntk(w1tw1: Array, w2w2t: Array, x: Array) -> Array:
     """Return the neural tangent kernel I ⊗ XᵀW₁ᵀW₁X + W₂W₂ᵀ ⊗ XᵀX, (…, N_o·P, N_o·P) (eq. 5).
 
-    x: (N_i, P). The order of ⊗: row o·P + p is output o at input p, so that the entry of (o, p) and (o', p') is
-    the inner product of the gradients of ŷ_o(x_p) and ŷ_o'(x_p') with respect to all weights.
+    x: (N_i, P). Row o·P + p belongs to output o at input p. The entry of (o, p) and (o', p') is the inner product of
+    the gradients of ŷ_o(x_p) and ŷ_o'(x_p') with respect to all weights.
     """
     outputs, samples = w2w2t.shape[-1], x.shape[-1]
     kernel = np.einsum("oO,...pP->...opOP", np.eye(outputs), rsm_input(w1tw1, x))
@@ -61,7 +66,8 @@ def ntk(w1tw1: Array, w2w2t: Array, x: Array) -> Array:
 def kernel_distance(a: Array, b: Array) -> Array:
     """Return 1 − ⟨a, b⟩/‖a‖‖b‖ of kernels (…, n, n), in [0, 1] for positive semidefinite ones (Appendix E.7).
 
-    Computed as ½‖a/‖a‖ − b/‖b‖‖², which is the same, and loses no digits where the kernels are close.
+    It is computed as ½‖a/‖a‖ − b/‖b‖‖², which is equal to it and loses no digits if the kernels are similar.
+
     Raises ValueError for a kernel of zeros, which has no direction.
     """
     first, second = (_over(kernel, np.linalg.norm(kernel, axis=(-2, -1))) for kernel in (a, b))
@@ -69,24 +75,26 @@ def kernel_distance(a: Array, b: Array) -> Array:
 
 
 def ntk_distance(a: Quadrants, b: Quadrants) -> Array:
-    """Return the kernel distance of two networks' tangent kernels over whitened inputs, without forming the kernels.
+    """Return the kernel distance of two networks' tangent kernels for whitened inputs, without forming the kernels.
 
-    Leading dimensions broadcast. For XXᵀ = P·I, ‖NTK‖²/P² = N_o‖W₁ᵀW₁‖² + 2 tr(W₁ᵀW₁) tr(W₂W₂ᵀ) + N_i‖W₂W₂ᵀ‖², so
-    that the inputs drop out. Equals `kernel_distance` of `ntk`; raises as it does.
+    Leading dimensions are broadcast. For XXᵀ = P·I, ‖NTK‖²/P² = N_o‖W₁ᵀW₁‖² + 2 tr(W₁ᵀW₁) tr(W₂W₂ᵀ) + N_i‖W₂W₂ᵀ‖², so
+    the inputs cancel. The result equals `kernel_distance` of `ntk`, and so do the errors.
     """
     first, second = ([_over(part, _ntk_norm(*each)) for part in each] for each in ((a[0], a[2]), (b[0], b[2])))
     return np.asarray(_ntk_norm(first[0] - second[0], first[1] - second[1]) ** 2 / 2)
 
 
 def converged(sigma_yx: Array, lam: float) -> Quadrants:
-    """Return what a λ-balanced network with N_h = min(N_i, N_o) has learnt at t → ∞ (Theorem C.3), from any start that
-    reaches the global minimum: W₁ᵀW₁ = Ṽ S₁² Ṽᵀ, W₂W₁ = Σyx, W₂W₂ᵀ = Ũ S₂² Ũᵀ, with S₁ and S₂ of `singular_pair`.
-    The weights are those of `balanced_factors`: QQᵀ leaves the rotation of the hidden units open (Theorem 5.2).
-    For λ = 0 and N_i = N_o only starts with det(W₂W₁)·det(Σyx) > 0 get there, half of all random ones: the sign of
-    the determinant is conserved, and the others end on a saddle, which the paper does not say.
+    """Return the quadrants of a λ-balanced network with N_h = min(N_i, N_o) for t → ∞ (Theorem C.3).
 
-    Raises ValueError where Σyx (N_o, N_i) leaves directions of the larger layer open, which then depend on the
-    start (`Exact.limit` has them): of less than full rank, with N_o > N_i and λ > 0 or N_i > N_o and λ < 0.
+    From any start that reaches the global minimum: W₁ᵀW₁ = Ṽ S₁² Ṽᵀ, W₂W₁ = Σyx, W₂W₂ᵀ = Ũ S₂² Ũᵀ, with S₁ and S₂ of
+    `singular_pair`. The weights are those of `balanced_factors`, up to the rotation of the hidden units, which QQᵀ does
+    not determine (Theorem 5.2). For λ = 0 and N_i = N_o, only starts with det(W₂W₁)·det(Σyx) > 0 reach the minimum,
+    which are half of all random ones. The sign of the determinant is conserved, and the others converge to a saddle.
+    The paper does not mention this.
+
+    Raises ValueError if Σyx (N_o, N_i) does not determine all directions of the larger layer, which then depend on the
+    start (use `Exact.limit`): if it has less than full rank, with N_o > N_i and λ > 0, or with N_i > N_o and λ < 0.
     """
     U, s, Vt = _svd(sigma_yx, lam)
     s1, s2 = singular_pair(s, lam)
@@ -98,10 +106,11 @@ def lazy_limit(sigma_yx: Array, lam: float) -> Quadrants:
 
     λ → +∞: W₂W₂ᵀ → λ ŨŨᵀ, error O(1/λ), and W₁ᵀW₁ → Ṽ S̃² Ṽᵀ/λ, error O(1/λ³).
     λ → −∞: W₁ᵀW₁ → |λ| ṼṼᵀ, error O(1/λ), and W₂W₂ᵀ → Ũ S̃² Ũᵀ/|λ|, error O(1/|λ|³).
-    Raises ValueError as `converged`, and for λ = 0.
+
+    Raises ValueError as `converged` does, and for λ = 0.
     """
     if lam == 0:
-        raise ValueError("λ = 0 is the rich network, it has no lazy limit")
+        raise ValueError("λ = 0 is the rich network, which has no lazy limit")
     U, s, Vt = _svd(sigma_yx, lam)
     large, small = np.full_like(s, abs(lam)), s**2 / abs(lam)
     s1_squared, s2_squared = (small, large) if lam > 0 else (large, small)
@@ -115,7 +124,7 @@ def _over(kernel: Array, norm: Array) -> Array:
 
 
 def _ntk_norm(w1tw1: Array, w2w2t: Array) -> Array:
-    """‖I ⊗ XᵀW₁ᵀW₁X + W₂W₂ᵀ ⊗ XᵀX‖/P of whitened inputs; a norm of differences of such pairs too."""
+    """Return ‖I ⊗ XᵀW₁ᵀW₁X + W₂W₂ᵀ ⊗ XᵀX‖/P for whitened inputs. It is also a norm for differences of such pairs."""
     squares = [np.square(part).sum((-2, -1)) for part in (w1tw1, w2w2t)]
     traces = [np.trace(part, axis1=-2, axis2=-1) for part in (w1tw1, w2w2t)]
     total = w2w2t.shape[-1] * squares[0] + 2 * traces[0] * traces[1] + w1tw1.shape[-1] * squares[1]

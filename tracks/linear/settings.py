@@ -1,4 +1,4 @@
-"""What training a deep linear network on a sequence of tasks is told."""
+"""The settings for training a deep linear network on a sequence of tasks."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,8 +1,8 @@
-"""Singular values of a task-aligned network: each follows its own closed curve (Dominé et al., Theorem C.1).
+"""The singular values of a task-aligned network, which follow independent closed curves (Dominé et al., Theorem C.1).
 
-With W₁ = R S₁ Ṽᵀ and W₂ = Ũ S₂ Rᵀ the singular vectors stay where they are, and each value s = s1·s2 obeys
-τ ds/dt = 2 √(s² + λ²/4) (s̃ − s), which equation 116 solves. A negative start is reversal learning: the network
-has learnt the opposite direction of the mode (Appendix D.2).
+With W₁ = R S₁ Ṽᵀ and W₂ = Ũ S₂ Rᵀ the singular vectors do not change, and each value s = s1·s2 follows τ ds/dt = 2 √(s²
++ λ²/4) (s̃ − s). Eq. 116 is its solution. A negative start is reversal learning: the network has learned the opposite
+direction of the mode (Appendix D.2).
 """
 
 import numpy as np
@@ -13,13 +13,16 @@ from .weights import Array
 
 
 def transition(times: ArrayLike, target: ArrayLike, start: ArrayLike, lam: ArrayLike, tau: float = 1.0) -> Array:
-    """Return γ(t; λ) ∈ [0, 1]: the part of the way from s(0) to s̃ that a singular value has gone at time t (eq. 116).
+    """Return γ(t; λ) ∈ [0, 1], the share of the way from s(0) to s̃ that a singular value has gone by time t (eq. 116).
 
-    times: ≥ 0, in the unit of tau. target: s̃. start: s(0), of any sign. All broadcast together.
+    Args:
+        times: ≥ 0, in the unit of tau.
+        target: s̃.
+        start: s(0), of either sign. All arguments are broadcast together.
 
-    It is eq. 116 divided by its growing exponential, with every difference written as a product: right to rounding
-    at all times, for s̃ = 0 and for s(0) = 0. γ does not reach 1 at λ = 0 if start and target have opposite signs,
-    or the start is 0: that is the saddle, where s → 0.
+    The formula is eq. 116 divided by its growing exponential, with every difference written as a product. It is
+    accurate to rounding at all times, also for s̃ = 0 and s(0) = 0. γ does not converge to 1 if λ = 0 and start and
+    target have opposite signs, or the start is 0. Then s → 0, which is the saddle.
 
     Raises ValueError for times that are negative or not finite, and for tau ≤ 0.
     """
@@ -29,9 +32,9 @@ def transition(times: ArrayLike, target: ArrayLike, start: ArrayLike, lam: Array
 
 def singular_values(times: ArrayLike, target: ArrayLike, start: ArrayLike, lam: ArrayLike, tau: float = 1.0) -> Array:
     """Return s(t) = s(0) + γ(t; λ) (s̃ − s(0)) of a task-aligned network (eq. 115).
-    Arguments and errors as `transition`.
 
-    For one curve per mode and time pass times of shape (T, 1) and target, start of shape (N_h,): (T, N_h).
+    Arguments and errors are those of `transition`. For one curve per mode, pass times of shape (T, 1), and target and
+    start of shape (N_h,). The result is (T, N_h).
     """
     gone, left = _parts(times, target, start, lam, tau)
     return (gone * np.asarray(target) + left * np.asarray(start)) / (gone + left)
@@ -40,24 +43,24 @@ def singular_values(times: ArrayLike, target: ArrayLike, start: ArrayLike, lam: 
 def sigmoidal_limit(times: ArrayLike, target: ArrayLike, start: ArrayLike, tau: float = 1.0) -> Array:
     """Return γ for λ → 0: (e^{2s̃t/τ} − 1) / (e^{2s̃t/τ} − 1 + s̃/s(0)), the rich limit (eq. 117).
 
-    As printed it holds for s(0) > 0 only (for s(0) < 0 its denominator vanishes at a finite time); here any start
-    is right, as in `transition`.
+    As printed, it holds for s(0) > 0 only: for s(0) < 0 its denominator is zero at a finite time. Here it holds for any
+    start, as `transition` does.
     """
     return transition(times, target, start, 0.0, tau)
 
 
 def exponential_limit(times: ArrayLike, lam: ArrayLike, tau: float = 1.0) -> Array:
-    """Return γ for λ → ±∞: 1 − e^{−|λ|t/τ}, the lazy limit (eq. 117); the error is O(1/λ²) at fixed |λ|t."""
+    """Return γ for λ → ±∞: 1 − e^{−|λ|t/τ}, the lazy limit (eq. 117). The error is O(1/λ²) at fixed |λ|t."""
     with np.errstate(over="ignore"):
         return np.asarray(-np.expm1(-np.abs(lam) * in_units_of(tau, times)))
 
 
 def _parts(times: ArrayLike, target: ArrayLike, start: ArrayLike, lam: ArrayLike, tau: float) -> tuple[Array, Array]:
-    """(gone, left) with γ = gone / (gone + left), both ≥ 0 and never both 0.
+    """Return (gone, left) with γ = gone / (gone + left). Both are ≥ 0, and never both 0.
 
-    With x = 2 s̃_λ t/τ, q = s̃_λ s_λ and p = s̃ s(0) + λ²/4, numerator and 1 − γ of eq. 116, times e⁻ˣ/s̃_λ², are
-    (1 − e⁻ˣ)[(q + p) + (q − p) e⁻ˣ] / 2s̃_λ² and e⁻ˣ; both brackets are ≥ 0, as q² − p² = (λ/2)² (s̃ − s(0))².
-    γ does not see the unit of s, λ and 1/t: the largest of them is 1 here, so that no square leaves the range.
+    With x = 2 s̃_λ t/τ, q = s̃_λ s_λ and p = s̃ s(0) + λ²/4, the numerator of eq. 116 and 1 − γ, times e⁻ˣ/s̃_λ², are
+    (1 − e⁻ˣ)[(q + p) + (q − p) e⁻ˣ] / 2s̃_λ² and e⁻ˣ. Both brackets are ≥ 0, because q² − p² = (λ/2)² (s̃ − s(0))². γ
+    does not depend on the unit of s, λ and 1/t. The largest of them is scaled to 1, so that no square overflows.
     """
     time, goal, first, half = np.broadcast_arrays(
         in_units_of(tau, times), *(np.asarray(a, float) for a in (target, start, np.divide(lam, 2)))

@@ -1,4 +1,4 @@
-"""The sequence of tasks that a run learns, by their names."""
+"""The sequence of tasks of a run, by their names."""
 
 import numpy as np
 
@@ -19,7 +19,7 @@ FRESH = ("random", "semantic")  # the others change the task before them
 
 
 def names_of(text: str) -> tuple[str, ...]:
-    """Return `semantic,reversal` → the names in it. Raises UsageError for what is no sequence of tasks."""
+    """Return the names in a text such as `semantic,reversal`. Raises UsageError if they are not a sequence of tasks."""
     names = tuple(name.strip() for name in text.split(","))
     for name in names:
         if name not in STREAM:
@@ -32,9 +32,9 @@ def names_of(text: str) -> tuple[str, ...]:
 
 
 def stream(text: str, n_in: int, n_out: int, samples: int, seed: int) -> list[tuple[str, Task]]:
-    """Return (name, task) in their order. What a task draws depends on the seed and its place alone.
+    """Return pairs (name, task) in their order. The random numbers of a task depend on the seed and its position only.
 
-    Raises UsageError for names that make no sequence, and for a feature that no item lacks.
+    Raises UsageError if the names are not a sequence of tasks, or if no item can get a new feature.
     """
     found: list[tuple[str, Task]] = []
     for place, name in enumerate(names_of(text)):
@@ -56,6 +56,8 @@ def stream(text: str, n_in: int, n_out: int, samples: int, seed: int) -> list[tu
 def _with_feature(task: Task, rng: np.random.Generator, text: str) -> Task:
     lacking = np.argwhere(task.y == 0)
     if not len(lacking):
-        raise UsageError(f"--tasks {text}: feature needs an item that lacks one, as after semantic; there all have all")
+        raise UsageError(
+            f"--tasks {text}: feature needs an item that lacks one, as after semantic; here every item has all features"
+        )
     feature, item = rng.choice(lacking)
     return tasks.with_feature(task, int(feature), int(item))

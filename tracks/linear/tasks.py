@@ -16,8 +16,9 @@ WHITE = 1e-9  # how far Σxx may be from I
 
 @dataclass(frozen=True)
 class Task:
-    """P examples: inputs x (N_i, P), whitened: x·xᵀ/P = I, and targets y (N_o, P), finite.
-    Raises ValueError for others."""
+    """A task with P examples: inputs x (N_i, P), whitened (x·xᵀ/P = I), and targets y (N_o, P).
+
+    Raises ValueError if the inputs are not whitened, the shapes do not match, or a number is not finite."""
 
     x: Array
     y: Array
@@ -57,18 +58,19 @@ class Task:
         return float(np.square(self.y - self.sigma_yx @ self.x).sum()) / (2 * self.samples)
 
     def excess_loss(self, function: ArrayLike) -> Array:
-        """Return ½‖W₂W₁ − Σyx‖²_F ≥ 0 of maps (…, N_o, N_i): how far their loss is above the least, (…)."""
+        """Return ½‖W₂W₁ − Σyx‖²_F ≥ 0, the loss above the smallest possible one, (…), of maps (…, N_o, N_i)."""
         excess: Array = np.square(np.asarray(function, float) - self.sigma_yx).sum((-2, -1)) / 2
         return excess
 
     def loss(self, function: ArrayLike) -> Array:
-        """Return ½⟨‖W₂W₁x − y‖²⟩ ≥ 0 over the examples of maps (…, N_o, N_i), (…)."""
+        """Return ½⟨‖W₂W₁x − y‖²⟩ ≥ 0, the mean loss over the examples, (…), of maps (…, N_o, N_i)."""
         return self.excess_loss(function) + self.least_loss
 
 
 def whitened(x: Array) -> Array:
-    """Return inputs (N_i, P) turned and stretched so that x·xᵀ/P = I.
-    Raises ValueError if they span fewer dimensions."""
+    """Return inputs (N_i, P), transformed linearly so that x·xᵀ/P = I.
+
+    Raises ValueError if they span fewer than N_i dimensions."""
     size, samples = x.shape
     left, values, right = np.linalg.svd(x, full_matrices=False)
     if samples < size or values[-1] <= 1e-10 * values[0]:
@@ -78,10 +80,11 @@ def whitened(x: Array) -> Array:
 
 
 def random_regression(n_in: int, n_out: int, samples: int, scale: float | None = None, rng: Random = None) -> Task:
-    """Return Gaussian inputs, whitened, and Gaussian targets that have nothing to do with them (E.2.1).
+    """Return the task of whitened Gaussian inputs with independent Gaussian targets (E.2.1).
 
-    scale: standard deviation of the targets; default 1/√N_o, as in the paper. samples: P ≥ n_in. Raises ValueError
-    for fewer, for sizes < 1 and a scale that is negative or not finite.
+    scale: The standard deviation of the targets, by default 1/√N_o as in the paper. samples: P ≥ n_in.
+
+    Raises ValueError for fewer samples, for sizes < 1, and for a scale that is negative or not finite.
     """
     if min(n_in, n_out) < 1:
         raise ValueError(f"n_in and n_out must be 1 or more, got {n_in} and {n_out}")
@@ -93,14 +96,14 @@ def random_regression(n_in: int, n_out: int, samples: int, scale: float | None =
 
 
 def semantic_hierarchy(perturbation: float = 0.1) -> Task:
-    """Return the task of eight items and their place in a tree: N_i = N_o = P = 8 (E.2.2).
+    """Return the task of eight items at the leaves of a tree: N_i = N_o = P = 8 (E.2.2).
 
-    Rows are features, one for what all items share and one for each fork of the tree: 1 for items down its left branch,
-    −1 down its right one, 0 for items that it does not concern. Singular values of Σyx are √8, √8, 2, 2, √2 (four
-    times), divided by √8. perturbation: item i (from 1) is multiplied by 1 + perturbation/i (eq. 189), which makes
-    them differ, so that singular vectors are unique.
+    The rows are features: one that all items share, and one for each fork of the tree, which is 1 for the items in its
+    left branch, −1 in its right branch, and 0 for all others. The singular values of Σyx are √8, √8, 2, 2, √2 (four
+    times), divided by √8. perturbation: item i (from 1) is multiplied by 1 + perturbation/i (eq. 189). This makes the
+    singular values different, so that the singular vectors are unique.
 
-    The paper writes X = I/8, which is not white; whitened one-hot inputs are √8·I, as here.
+    The paper writes X = I/8, which is not whitened. Whitened one-hot inputs are √8·I, which is used here.
     """
     items = len(ITEMS)
     rows = [np.ones(items)]
@@ -114,11 +117,12 @@ def semantic_hierarchy(perturbation: float = 0.1) -> Task:
 
 
 def reversal(task: Task, columns: ArrayLike = (0,)) -> Task:
-    """Return the task with the sign of some directions reversed:
-    ũ_i → −ũ_i, counted from the largest singular value (D.2).
+    """Return the task with the sign of some singular directions reversed: ũ_i → −ũ_i (D.2).
 
-    columns: i, from 0. Raises ValueError for directions that the task does not have, and for one of several with equal
-    singular values, among which none is the first."""
+    columns: i, from 0, in descending order of the singular values.
+
+    Raises ValueError for directions that the task does not have, and for one of several directions with equal singular
+    values, whose order is not determined."""
     left, values, right = np.linalg.svd(task.sigma_yx, full_matrices=False)
     turned = np.asarray(columns, int)
     if (turned < 0).any() or (turned >= len(values)).any():
@@ -134,12 +138,12 @@ def reversal(task: Task, columns: ArrayLike = (0,)) -> Task:
 
 
 def scaled(task: Task, factor: float = 2.0) -> Task:
-    """Return the task with all targets multiplied."""
+    """Return the task with all targets multiplied by a factor."""
     return replace(task, y=factor * task.y)
 
 
 def with_feature(task: Task, feature: int, item: int, value: float = 1.0) -> Task:
-    """Return the task in which one example has one more feature (first task of D.4): y[feature, item] ← value."""
+    """Return the task in which one example has one more feature (the first task of D.4): y[feature, item] ← value."""
     y = task.y.copy()
     y[feature, item] = value
     return replace(task, y=y)

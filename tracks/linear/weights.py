@@ -2,7 +2,7 @@
 
     λ-balanced:  W₂ᵀW₂ − W₁W₁ᵀ = λ·I      (assumption A2; gradient flow conserves the left side, Theorem A.2)
 
-With λ > 0 the second layer is the larger one. W₁ is (N_h, N_i), W₂ is (N_o, N_h), as in the paper and in torch.
+With λ > 0 the second layer is the larger one. W₁ is (N_h, N_i) and W₂ is (N_o, N_h), as in the paper and in PyTorch.
 Paper: "From lazy to rich: exact learning dynamics in deep linear networks" (Dominé et al. 2025).
 """
 
@@ -23,19 +23,22 @@ Kind = Literal["lecun", "glorot", "he"]
 def balanced_init(
     lam: float, n_in: int, n_hidden: int, n_out: int, scale: float = 1.0, rng: Random = None
 ) -> tuple[Array, Array]:
-    """Return λ-balanced weights (W₁, W₂) whose product is that of two Gaussian matrices (the paper's Algorithm 1).
-
-    lam: λ, any finite number. scale: σ > 0, the standard deviation of the Gaussian matrices.
-    rng: a generator, a seed, or None for a fresh one.
+    """Return λ-balanced weights (W₁, W₂) whose product is that of two Gaussian matrices (Algorithm 1 of the paper).
 
     W₂W₁ = G₂G₁ with G ~ N(0, σ²), factored into W₂ = U·S₂·Rᵀ and W₁ = R·S₁·Vᵀ with a random rotation R of the hidden
     units. The residual ‖W₂ᵀW₂ − W₁W₁ᵀ − λI‖ is of the order of rounding.
 
-    Which sizes there are: W₂ᵀW₂ = W₁W₁ᵀ + λI has rank N_h if λ > 0, so N_o ≥ N_h is needed, and enough; λ < 0 needs
-    N_i ≥ N_h; λ = 0 any. Raises ValueError with that reason otherwise. Algorithm 1 is stricter without need: it
-    refuses bottlenecks, and (N_o > N_i, λ < 0) and (N_i > N_o, λ > 0), which the paper's own Figure 5 uses. Where
-    it allows N_h > min(N_i, N_o) it leaves the singular values beyond the product's rank at 0, where λ-balance needs
-    √|λ|, as here.
+    Possible sizes: W₂ᵀW₂ = W₁W₁ᵀ + λI has rank N_h if λ > 0, so N_o ≥ N_h is necessary and sufficient. λ < 0 requires
+    N_i ≥ N_h. λ = 0 allows any sizes. Algorithm 1 is stricter than necessary: it rejects bottlenecks, as well as (N_o >
+    N_i, λ < 0) and (N_i > N_o, λ > 0), which the paper itself uses in Figure 5. Where it allows N_h > min(N_i, N_o), it
+    sets the singular values beyond the product's rank to 0. λ-balance needs √|λ| there, which is used here.
+
+    Args:
+        lam: λ, any finite number.
+        scale: σ > 0, the standard deviation of the Gaussian matrices.
+        rng: A generator, a seed, or None for a new generator.
+
+    Raises ValueError if no weights of these sizes can have this λ.
     """
     check_sizes(lam, n_in, n_hidden, n_out)
     if not 0 < scale < math.inf:
@@ -47,13 +50,16 @@ def balanced_init(
 
 
 def aligned_init(sigma_yx: ArrayLike, start: ArrayLike, lam: float, rng: Random = None) -> tuple[Array, Array]:
-    """Return λ-balanced weights that are aligned with a task:
-    W₂W₁ = Ũ·diag(start)·Ṽᵀ (Theorem 5.1), N_h = min(N_i, N_o).
+    """Return λ-balanced weights that are aligned with a task: W₂W₁ = Ũ·diag(start)·Ṽᵀ (Theorem 5.1).
 
-    sigma_yx: (N_o, N_i), the task's input–output correlation. start: initial singular values, (N_h,) or one number;
-        a negative one belongs to a direction that the task reverses.
+    N_h = min(N_i, N_o).
 
-    Raises ValueError for numbers that are not finite and for another count of singular values.
+    Args:
+        sigma_yx: (N_o, N_i), the input–output correlation of the task.
+        start: The initial singular values, (N_h,) or one number. A negative one belongs to a direction that the task
+            reverses.
+
+    Raises ValueError if a number is not finite or the number of singular values is wrong.
     """
     sigma, start = np.asarray(sigma_yx, float), np.asarray(start, float)
     hidden = min(sigma.shape)
@@ -71,9 +77,12 @@ def aligned_init(sigma_yx: ArrayLike, start: ArrayLike, lam: float, rng: Random 
 
 
 def random_init(n_in: int, n_hidden: int, n_out: int, kind: Kind = "lecun", rng: Random = None) -> tuple[Array, Array]:
-    """Return Gaussian weights (W₁, W₂) by a common rule: variance 1/fan_in (lecun), 2/(fan_in + fan_out) (glorot),
-    2/fan_in (he). As layers grow, they become λ-balanced; λ is then `expected_balance` (Theorem A.3). Raises ValueError
-    for another kind and for sizes < 1."""
+    """Return Gaussian weights (W₁, W₂) by a common rule.
+
+    Their variance is 1/fan_in (lecun), 2/(fan_in + fan_out) (glorot) or 2/fan_in (he). Wide layers become λ-balanced,
+    with λ from `expected_balance` (Theorem A.3).
+
+    Raises ValueError for another rule and for sizes < 1."""
     rng = np.random.default_rng(rng)
     first, second = _variances(n_in, n_hidden, n_out, kind)
     return (
@@ -83,7 +92,7 @@ def random_init(n_in: int, n_hidden: int, n_out: int, kind: Kind = "lecun", rng:
 
 
 def expected_balance(n_in: int, n_hidden: int, n_out: int, kind: Kind = "lecun") -> float:
-    """Return λ of the expectation of W₂ᵀW₂ − W₁W₁ᵀ = λI under `random_init`: N_o·Var(w₂) − N_i·Var(w₁) (Table 1)."""
+    """Return the λ of the expectation of W₂ᵀW₂ − W₁W₁ᵀ = λI with `random_init`: N_o·Var(w₂) − N_i·Var(w₁) (Table 1)."""
     first, second = _variances(n_in, n_hidden, n_out, kind)
     return n_out * second - n_in * first
 
@@ -100,13 +109,13 @@ def _variances(n_in: int, n_hidden: int, n_out: int, kind: Kind) -> tuple[float,
 
 
 def balanced_factors(function: ArrayLike, n_hidden: int, lam: float, rotation: Array) -> tuple[Array, Array]:
-    """Return the λ-balanced (W₁, W₂) whose product is `function`, (N_o, N_i), of rank N_h at most.
+    """Return the λ-balanced (W₁, W₂) whose product is `function`, (N_o, N_i), of rank at most N_h.
 
-    rotation: R, (N_h, N_h), orthogonal: all that the product and λ leave free, but for directions that the product
-    has no part in, which lie near the coordinate axes. The signs of the product's singular vectors, which are LAPACK's
-    choice, count as a part of R: QQᵀ does not show them.
+    rotation: R, (N_h, N_h), orthogonal. It is all that the product and λ do not determine, except for directions in
+    which the product has no part. These lie near the coordinate axes. The signs of the product's singular vectors,
+    which LAPACK chooses, count as a part of R. QQᵀ does not depend on them.
 
-    Raises ValueError for sizes that λ does not allow, a product of higher rank, and one that is not finite.
+    Raises ValueError for sizes that λ does not allow, and for a product that has a higher rank or is not finite.
     """
     function = np.asarray(function, float)
     if not np.isfinite(function).all():
@@ -128,10 +137,9 @@ def balanced_factors(function: ArrayLike, n_hidden: int, lam: float, rotation: A
 
 
 def singular_pair(values: ArrayLike, lam: ArrayLike) -> tuple[Array, Array]:
-    """Return (s₁, s₂) ≥ 0 with s₁s₂ = s and s₂² − s₁² = λ (eq. 18):
-    the singular values of W₁ and W₂ where W₂W₁ has s ≥ 0.
+    """Return (s₁, s₂) ≥ 0 with s₁s₂ = s and s₂² − s₁² = λ (eq. 18), the singular values of W₁ and W₂ if W₂W₁ has s ≥ 0.
 
-    values: s, and lam: λ, broadcast together."""
+    values: s. It is broadcast with lam."""
     values, lam = np.broadcast_arrays(np.asarray(values, float), np.asarray(lam, float))
     larger = np.sqrt((np.hypot(2 * values, lam) + np.abs(lam)) / 2)
     # not √((√(λ² + 4s²) − |λ|)/2), which loses all digits where s ≪ |λ|
@@ -140,13 +148,13 @@ def singular_pair(values: ArrayLike, lam: ArrayLike) -> tuple[Array, Array]:
 
 
 def balance(first: ArrayLike, second: ArrayLike) -> Array:
-    """Return W₂ᵀW₂ − W₁W₁ᵀ, (…, N_h, N_h): λI where the weights are λ-balanced (eq. 19)."""
+    """Return W₂ᵀW₂ − W₁W₁ᵀ, (…, N_h, N_h). It is λI if the weights are λ-balanced (eq. 19)."""
     w1, w2 = np.asarray(first, float), np.asarray(second, float)
     return w2.mT @ w2 - w1 @ w1.mT
 
 
 def balance_residual(first: ArrayLike, second: ArrayLike, lam: float) -> float:
-    """Return ‖W₂ᵀW₂ − W₁W₁ᵀ − λI‖_F, ≥ 0; of several networks (leading dimensions) the largest."""
+    """Return ‖W₂ᵀW₂ − W₁W₁ᵀ − λI‖_F ≥ 0. For several networks (leading dimensions), it is the largest one."""
     deviation = balance(first, second)
     deviation -= lam * np.eye(deviation.shape[-1])
     return float(np.linalg.norm(deviation, axis=(-2, -1)).max())
@@ -160,7 +168,7 @@ def random_rotation(size: int, rng: Random = None) -> Array:
 
 
 def check_sizes(lam: float, n_in: int, n_hidden: int, n_out: int) -> None:
-    """Raise ValueError for sizes that no λ-balanced network of this λ has."""
+    """Raise ValueError if no network of these sizes can be λ-balanced with this λ."""
     _at_least_one(n_in, n_hidden, n_out)
     if not math.isfinite(lam):
         raise ValueError(f"λ must be a finite number, got {lam}")

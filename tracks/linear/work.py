@@ -1,4 +1,4 @@
-"""A deep linear network, ŷ = W₂W₁x, trained by gradient descent on one task after the other."""
+"""Training of a deep linear network, ŷ = W₂W₁x, by gradient descent on a sequence of tasks."""
 
 import math
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ from .weights import Array, balanced_init
 
 
 class LinearNetwork(nn.Module):
-    """ŷ = W₂W₁x in float64, without biases; the outputs of W₁ are its hidden units."""
+    """The network ŷ = W₂W₁x in float64, without biases. The outputs of W₁ are its hidden units."""
 
     def __init__(self, n_in: int, n_hidden: int, n_out: int) -> None:
         super().__init__()
@@ -36,10 +36,10 @@ class LinearNetwork(nn.Module):
 
 
 class LinearWork(SupervisedWork):
-    """A λ-balanced network through a stream of tasks, all examples in every update.
+    """A λ-balanced network on a sequence of tasks. Every update uses all examples.
 
-    In tasks.jsonl, `losses` are those of every task so far. `forgetting` is the mean over the earlier tasks of their
-    loss now minus that at the end of their own training (D.1).
+    In tasks.jsonl, `losses` has the losses on every task so far. `forgetting` is the mean over the earlier tasks of
+    their present loss minus their loss at the end of their own training (D.1).
     """
 
     settings: LinearSettings
@@ -96,9 +96,11 @@ class LinearWork(SupervisedWork):
         self.began.pop("task", None)
 
     def examine(self, task: Task) -> dict[str, float]:
-        """Return `loss` on the task, `excess_loss` above that of the best linear map (½‖W₂W₁ − Σyx‖²),
-        `loss/0-semantic` and so on of every task so far, `forgetting`; distances in [0, 1] of the tangent kernel from
-        the one with which the run (`kernel_distance`) and the task (`kernel_distance_task`) began."""
+        """Return the losses and distances of the present weights.
+
+        `loss` on the task, `excess_loss` above that of the best linear map (½‖W₂W₁ − Σyx‖²), `loss/0-semantic` and so
+        on for every task so far, and `forgetting`. `kernel_distance` and `kernel_distance_task` are distances in [0, 1]
+        of the tangent kernel from that at the start of the run and of the task."""
         losses = self.losses(task.index)
         numbers = {"loss": losses[-1], "excess_loss": float(self.data[task.index].excess_loss(self._function()))}
         numbers |= {f"loss/{i}-{self.tasks[i].name}": loss for i, loss in enumerate(losses)}
@@ -117,7 +119,7 @@ class LinearWork(SupervisedWork):
         return [float(task.loss(function)) for task in self.data[: last + 1]]
 
     def _function(self) -> Array:
-        """W₂W₁, (n_out, n_in)."""
+        """Return W₂W₁, (n_out, n_in)."""
         return _numpy(self.network.second.weight) @ _numpy(self.network.first.weight)
 
     # -- checkpoints --------------------------------------------------------------------------------------------
@@ -134,12 +136,12 @@ class LinearWork(SupervisedWork):
     # -- what the learner offers, and what it is made of -----------------------------------------------------------
 
     def _losses(self) -> Tensor:
-        """½‖y − ŷ‖² of every example of the task at `place`, (samples,)."""
+        """Return ½‖y − ŷ‖² for every example of the task at `place`, (samples,)."""
         x, y = self.examples[self.place[0].index]
         return (y - self.network(x)).square().sum(1) / 2
 
     def _batches(self, count: int | None) -> Iterator[Tensor]:
-        """All examples are one batch."""
+        """Yield one batch with all examples."""
         for _ in range(1 if count is None else count):
             yield self._losses()
 
@@ -152,8 +154,9 @@ class LinearWork(SupervisedWork):
         return dict(zip(names, self._drawn(int(torch.randint(2**62, (), generator=draws))), strict=True))
 
     def _moved(self, since: str) -> float:
-        """How far the tangent kernel is from where training of the run or the task began; NaN of a network of zeros,
-        which has none."""
+        """Return the distance of the tangent kernel from that at the start of the run or the task.
+
+        It is NaN for a network of zeros, which has no such distance."""
         if since not in self.began:
             return 0.0
         then, now = (gram(*map(_numpy, each)) for each in (self.began[since], self.network.parameters()))
@@ -169,5 +172,7 @@ def _numpy(weight: Tensor) -> Array:
 
 
 def build(settings: LinearSettings) -> LinearWork:
-    """Raise UsageError for tasks that make no sequence, ValueError for a λ that these sizes cannot have."""
+    """Return the run's work.
+
+    Raises UsageError if the tasks are no sequence, and ValueError if no network of these sizes has this λ."""
     return LinearWork(settings)

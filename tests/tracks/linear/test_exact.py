@@ -184,7 +184,7 @@ def test_a_network_of_zeros_stays_there() -> None:
         ({"W1": np.ones((2, 4))}, r"W1 is \(N_h, N_i\).*got \(2, 4\)"),
         ({"W1": np.full((3, 3), np.nan)}, "must be finite"),
         ({"W1": np.ones((3, 3))}, "not λ-balanced"),
-        ({"tau": 0.0}, "tau must be a finite time > 0"),
+        ({"tau": 0.0}, "tau must be finite and > 0"),
         ({"times": [-1.0]}, "times must be finite and ≥ 0"),
         ({"times": [np.inf]}, "times must be finite and ≥ 0"),
         ({"times": [[1.0]]}, r"times must be \(T,\)"),

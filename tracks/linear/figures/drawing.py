@@ -1,5 +1,4 @@
-"""What the figures of deep linear networks share: theory dotted over simulation, one colour for each λ, heat maps,
-networks drawn as nodes and lines."""
+"""Drawing helpers for the figures of deep linear networks: curves, colours of λ, heat maps, networks."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -23,7 +22,7 @@ TIME = r"time $t/\tau$"
 
 
 def lambda_colour(lam: float, most: float = 2.0) -> str:
-    """Return blue below 0, grey at 0, orange above; fully so at ±most."""
+    """Return the colour of λ: blue below 0, grey at 0, orange above. The colours are saturated at ±most."""
     return to_hex(DIVERGING(0.5 + 0.5 * float(np.clip(lam / most, -1, 1))))
 
 
@@ -32,7 +31,7 @@ def lambda_title(lam: float) -> str:
 
 
 def shades(colour: str, count: int) -> list[str]:
-    """Return so many tints of a colour, for curves that belong together: from itself to nearly white's half way."""
+    """Return tints of a colour, from the colour itself half way to white, for curves that belong together."""
     base = np.asarray(to_rgb(colour))
     return [to_hex(base + (1 - base) * mix) for mix in np.linspace(0.0, 0.55, count)]
 
@@ -40,9 +39,13 @@ def shades(colour: str, count: int) -> list[str]:
 def both(
     axes: Axes, x: ArrayLike, simulated: ArrayLike, theory: ArrayLike, colours: Sequence[str], every: ArrayLike = ()
 ) -> None:
-    """Draw simulated curves, coloured, and the theory's dotted over them.
+    """Draw the simulated curves in colour, and those of the theory dotted over them.
 
-    x: (T,). simulated, theory: (T,) or (T, curves…). every: x of the theory where it is another."""
+    Args:
+        x: (T,).
+        simulated, theory: (T,) or (T, curves…).
+        every: The x of the theory, if it differs.
+    """
     x = np.asarray(x)
     lines, dots = (np.asarray(values).reshape(len(values), -1) for values in (simulated, theory))  # type: ignore[arg-type]
     for line, colour in zip(lines.T, colours, strict=True):
@@ -51,7 +54,7 @@ def both(
 
 
 def key(colour: str = BASELINE, marker: bool = False) -> list[Line2D]:
-    """Return legend entries of what every such figure tells apart. marker: the simulation is drawn as dots."""
+    """Return the legend entries for simulation and theory. marker: the simulation is drawn as dots."""
     how: dict[str, Any] = {"linestyle": "", "marker": "o", "markersize": 5} if marker else SIMULATION
     return [Line2D([], [], color=colour, label="simulation", **how), Line2D([], [], label="theory", **THEORY)]
 
@@ -64,7 +67,7 @@ def split(
     heights: ArrayLike | None = None,
     widths: ArrayLike | None = None,
 ) -> list[SubFigure]:
-    """Return parts of a figure with letters and legends of their own, row by row. heights, widths: their ratios."""
+    """Return the parts of a figure with their own letters and legends, row by row. heights, widths: their ratios."""
     return list(figure.subfigures(rows, columns, False, height_ratios=heights, width_ratios=widths).ravel())
 
 
@@ -77,7 +80,7 @@ def legend(figure: Figure | SubFigure, handles: Sequence[Line2D]) -> None:
 
 
 def letter(figure: Figure | SubFigure, name: str, title: str = "") -> None:
-    """Write the panel's letter, and what it shows, at the upper left of its part of the figure."""
+    """Write the panel's letter and title at the upper left of its part of the figure."""
     words = rf"$\bf{{{name}}}$" + (f"   {title}" if title else "")
     figure.suptitle(words, x=0.01, ha="left", fontsize=11, color=INK)
 
@@ -88,8 +91,9 @@ def labels(axes: Axes, x: str = "", y: str = "") -> None:
 
 
 def heat(axes: Axes, matrix: ArrayLike, title: str = "", limit: float | None = None, below: str = "") -> AxesImage:
-    """Return a signed matrix; white is 0. limit: where colours end; default:
-    its largest entry, which then stands below."""
+    """Draw a signed matrix, in which white is 0.
+
+    limit: The value at which the colours end, by default the largest entry. It is then printed below."""
     values = np.asarray(matrix)
     end = float(np.abs(values).max()) if limit is None else limit
     image = axes.imshow(values, cmap=HEAT, vmin=-end, vmax=end, interpolation="nearest")
@@ -103,9 +107,9 @@ def heat(axes: Axes, matrix: ArrayLike, title: str = "", limit: float | None = N
 
 
 def network(axes: Axes, sizes: Sequence[int], colour: str, widths: tuple[float, float] = (1.2, 1.2)) -> None:
-    """Draw layers of nodes from left to right, every one joined to every one of the next.
+    """Draw layers of nodes from left to right, with a line from every node to every node of the next layer.
 
-    sizes: nodes of the input, hidden and output layer. widths: of the lines of W₁ and W₂, in points."""
+    sizes: Number of input, hidden and output nodes. widths: Line widths of W₁ and W₂, in points."""
     columns = [[(i, 0.5 * (n - 1) - j) for j in range(n)] for i, n in enumerate(sizes)]
     for before, after, width in zip(columns, columns[1:], widths, strict=False):
         for start in before:

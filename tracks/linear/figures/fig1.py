@@ -1,11 +1,12 @@
-"""Figure 1: the layers' relative scale λ decides how a linear network learns, and common initialisations have one.
+"""Figure 1: the layers' relative scale λ decides how a linear network learns. Common initialisations have such a λ.
 
-B. Outputs ŷ = W₂W₁x of a 3-2-2 network for four of ten examples while it learns a random regression, from λ = −2, 0
-and 2: gradient descent, and the exact solution. C. W₂ᵀW₂ − W₁W₁ᵀ of LeCun's initialisation of a 40-120-250 network,
-and its expectation (N_o/N_h − 1)·I (Theorem A.3).
+B. Outputs ŷ = W₂W₁x of a 3-2-2 network for four of ten examples while it learns a random regression, from λ = −2, 0 and
+2: gradient descent, and the exact solution. C. W₂ᵀW₂ − W₁W₁ᵀ for LeCun's initialisation of a 40-120-250 network, and
+its expectation (N_o/N_h − 1)·I (Theorem A.3).
 
-Paper (E.3): targets of σ = √10, ten examples, η = 0.0002; weights of σ = 1e-5 for λ = 0, and for λ = ±2 the Σyx of a
-random regression of σ = 1, split λ-balanced. All as here: 100,000 steps to t = 20 τ.
+The settings are those of the paper (E.3): targets with σ = √10, ten examples, η = 0.0002, weights with σ = 1e-5 for λ =
+0, and for λ = ±2 the Σyx of a random regression with σ = 1, factored into λ-balanced layers. Training takes 100,000
+steps, until t = 20 τ.
 """
 
 from collections.abc import Mapping
@@ -27,12 +28,15 @@ THIN, THICK = 0.9, 3.4  # lines of the layer with the smaller and the larger wei
 
 
 def numbers(seed: int = 0, learning_rate: float = 2e-4, end: float = 20.0) -> dict[str, Any]:
-    """Compute the numbers of panels B and C. learning_rate: η. end: of the training, in units of τ = 1/η steps.
+    """Compute the numbers of panels B and C.
 
-    `simulated` and `theory`: (λ, T, outputs of the examples). `difference`: theory and gradient descent, which has an
-    error O(η); `difference_flow`: theory and gradient flow. Both of QQᵀ and outputs, relative to the largest value.
-    `balance`: (N_h, N_h). `spread`: standard deviation of its entries off the diagonal and on it;
-    `expected_spread`: √v and √2v with v = N_o/N_h² + 1/N_i (the paper prints 4v for the variance on the diagonal).
+    learning_rate: η. end: The length of training, in units of τ = 1/η steps.
+
+    `simulated` and `theory` have shape (λ, T, outputs of the examples). `difference` is that between theory and
+    gradient descent, whose error is O(η), and `difference_flow` that between theory and gradient flow. Both are maxima
+    over QQᵀ and outputs, relative to the largest value. `balance` is (N_h, N_h). `spread` is the standard deviation of
+    its entries off the diagonal and on it. `expected_spread` is √v and √2v with v = N_o/N_h² + 1/N_i. (The paper prints
+    4v for the variance on the diagonal.)
     """
     rng = np.random.default_rng(seed)
     n_in, n_hidden, n_out = SIZES
@@ -65,7 +69,7 @@ def numbers(seed: int = 0, learning_rate: float = 2e-4, end: float = 20.0) -> di
 
 
 def draw(numbers: Mapping[str, Any]) -> Figure:
-    """Return the figure of these numbers: schematics, outputs over training, LeCun's initialisation."""
+    """Return the figure: schematics, outputs during training, LeCun's initialisation."""
     figure = new_figure(5.6)
     learning, initial = split(figure, 1, 2, widths=(2.55, 1))
     above, below = split(learning, 2, 1, heights=(1, 1.5))

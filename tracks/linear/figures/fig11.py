@@ -1,15 +1,16 @@
-"""Figure 11: a network that learns one task after another forgets, exactly as the closed form says.
+"""Figure 11: a network that learns tasks in sequence forgets exactly as the closed form predicts.
 
-A. From small zero-balanced weights a 5-10-6 network learns four random regressions in turn. Top: entries of the network
-function W₂W₁ (its first column: what each output makes of the first input). Bottom: the loss of every task, also while
-another one is trained. Gradient descent, and the exact solution carried on from task to task.
+A. From small zero-balanced weights, a 5-10-6 network learns four random regressions in sequence. Top: entries of the
+network function W₂W₁ (its first column, the response of each output to the first input). Bottom: the loss on every
+task, also while another task is trained. Gradient descent, and the exact solution continued from task to task.
 
-Settings of the paper (D.1): N_i, N_h, N_o = 5, 10, 6, 25 examples, targets of standard deviation 1/√N_o, σ = 1e-4, as
-here, and η = 0.05. Gradient descent follows the flow and keeps λ up to O(η), which shows where a network leaves a
-saddle: with η = 0.05 it is off by 2.5 % of the largest entry for seed 0, up to 15 % for others; here η = 0.005, and it
-is 0.3 %, up to 3 % (the integrated flow agrees to 1e-9). The paper gives no length: 100 τ (20,000 steps) a task.
-Zero-balanced exactly, by Algorithm 1; the weights' product then has standard deviation √N_h·σ². N_h is above
-max(N_i, N_o) here, against assumption A3; the Riccati form (eq. 7) holds all the same.
+Settings of the paper (D.1), used here: N_i, N_h, N_o = 5, 10, 6, 25 examples, targets with standard deviation 1/√N_o, σ
+= 1e-4. The paper's η is 0.05. Gradient descent follows the flow and conserves λ up to O(η). This error decides when a
+network leaves a saddle: with η = 0.05 the difference is 2.5 % of the largest entry for seed 0, and up to 15 % for
+others. Here η = 0.005, where it is 0.3 %, and up to 3 % (the integrated flow agrees to 1e-9). The paper does not give
+the length. Here a task has 100 τ (20,000 steps). The weights are exactly zero-balanced (Algorithm 1), so their product
+has standard deviation √N_h·σ². N_h is larger than max(N_i, N_o), which violates assumption A3, but the Riccati form
+(eq. 7) holds.
 """
 
 from collections.abc import Mapping
@@ -34,12 +35,15 @@ THIN = {**SIMULATION, "linewidth": 2.0}
 
 
 def numbers(seed: int = 0, duration: float = 100.0, learning_rate: float = 0.005, points: int = 100) -> dict[str, Any]:
-    """Compute the figure's numbers. duration: of a task, in τ. points:
-    times a task at which curves are kept, besides its start.
+    """Compute the numbers of the figure.
 
-    `simulated_function` and `theory_function`: (tasks, T, N_o). `simulated_losses` and `theory_losses`: (task trained,
-    T, task tested), `least_losses`: (tasks,) of the best linear map. `forgetting`: rise of each earlier task's loss
-    over the one trained last, (tasks − 1,), simulated and in closed form (D.1, after convergence).
+    duration: The length of a task, in τ. points: The number of times per task at which curves are stored, besides its
+    start.
+
+    `simulated_function` and `theory_function` are (tasks, T, N_o). `simulated_losses` and `theory_losses` are (task
+    trained, T, task tested). `least_losses`, (tasks,), are those of the best linear map. `forgetting`, (tasks − 1,), is
+    the increase of each earlier task's loss while the last task was trained, simulated and in closed form (D.1, after
+    convergence).
     """
     rng = np.random.default_rng(seed)
     tasks = [random_regression(N_IN, N_OUT, samples=25, rng=rng) for _ in range(TASKS)]
@@ -72,13 +76,13 @@ def numbers(seed: int = 0, duration: float = 100.0, learning_rate: float = 0.005
 
 
 def _last_rise(losses: Array) -> Array:
-    """Return by how much each earlier task's loss rose while the last task was learned, (tasks − 1,)."""
+    """Return the increase of each earlier task's loss while the last task was learned, (tasks − 1,)."""
     rise: Array = losses[-1, -1, :-1] - losses[-2, -1, :-1]
     return rise
 
 
 def draw(numbers: Mapping[str, Any]) -> Figure:
-    """Return the figure of these numbers: the network function, and every task's loss, through all tasks."""
+    """Return the figure: the network function and the loss on every task, over all tasks."""
     figure = new_figure(5.6)
     letter(figure, "A", "four random regressions in turn, from small weights")
     function, losses = figure.subplots(2, 1, sharex=True, height_ratios=(1, 1.15))

@@ -1,20 +1,22 @@
 """Figure 12: reversal learning is catastrophically slow at λ = 0, and only there.
 
-A 4-4-4 network knows a random regression as training would leave it at t → ∞. A. Steps of gradient descent until the
-excess loss ½‖W₂W₁ − Σyx‖² is 1 % of ½‖Σyx‖², over λ, for the task with its first left singular vector reversed, and for
-another random regression (five draws). B. Those of the reversal as λ → 0. C. The reversed singular value, −s̃ at first.
+A 4-4-4 network starts from the solution of a random regression at t → ∞. A. Steps of gradient descent until the excess
+loss ½‖W₂W₁ − Σyx‖² is 1 % of ½‖Σyx‖², over λ, for the task with its first left singular vector reversed, and for
+another random regression (five draws). B. The steps of the reversal for λ → 0. C. The reversed singular value, which
+starts at −s̃.
 
-At λ = 0 the exact solution goes to the saddle at 0 and stays there: it takes for ever (`None`). Near λ = 0 the time is
-ln(1/|λ|)·τ/s̃ and a constant, so that every decade of |λ| costs the same number of steps. Gradient descent keeps to that
-down to |λ| of about 1e-15, where rounding takes over; at λ = 0 rounding alone takes it off the saddle, as late.
+At λ = 0 the exact solution converges to the saddle at 0, so its time is infinite (`None`). Near λ = 0 the time is
+ln(1/|λ|)·τ/s̃ plus a constant, so every decade of |λ| costs the same number of steps. Gradient descent agrees with this
+down to |λ| of about 1e-15, where rounding dominates. At λ = 0, rounding alone moves it away from the saddle, after
+about as many steps.
 
-A random task has a saddle there too if the signs of its determinant and of the known task's differ (fig13.py), but that
-costs only the smallest singular value, here less than 1 % of the loss. λ and −λ take the same time, as
-N_i = N_h = N_o (fig14.py).
+A random task also has a saddle at λ = 0 if its determinant and that of the first task have opposite signs (fig13.py).
+That affects only the smallest singular value, which is less than 1 % of the loss here. λ and −λ take the same time,
+because N_i = N_h = N_o (fig14.py).
 
-The paper gives λ ∈ [−10, 10] and the two tasks, no more (D.2). Chosen here: sizes, ten examples, targets of standard
-deviation 1.5, η = 0.005, what counts as converged. The theory of the reversal is `transition` with a negative start,
-that of the random tasks `time_to_converge`; its steps are t/(ητ), not rounded up.
+The paper gives only λ ∈ [−10, 10] and the two tasks (D.2). The sizes, ten examples, targets with standard deviation
+1.5, η = 0.005 and the criterion of convergence were chosen here. The theory of the reversal is `transition` with a
+negative start. That of the random tasks is `time_to_converge`, whose number of steps is t/(ητ), not rounded up.
 """
 
 from collections.abc import Mapping, Sequence
@@ -51,11 +53,14 @@ STEPS = "steps to convergence"
 
 
 def numbers(seed: int = 0, learning_rate: float = 0.005, most_steps: int = 8000, draws: int = 5) -> dict[str, Any]:
-    """Compute the figure's numbers. most_steps: after which a network is given up; what takes longer is `None`.
+    """Compute the numbers of the figure.
 
-    Steps: `reversal` and `tiny` over their `lambdas`, `random` (draws, `lambdas`); each has `simulated` and `theory`.
-    `curves`: the reversed singular value, (its `lambdas`, T), at `steps`. `steps_a_decade`: ln 10/(η s̃).
-    `difference`: the largest of steps, relative to the theory's, for |λ| ≥ 1e-14; `difference_curves`: of the curves.
+    most_steps: The number of steps after which training stops. The result is then `None`.
+
+    `reversal` and `tiny` have steps over their `lambdas`, and `random` has (draws, `lambdas`). Each has `simulated` and
+    `theory`. `curves` has the reversed singular value, (its `lambdas`, T), at `steps`. `steps_a_decade` is ln 10/(η
+    s̃). `difference` is the largest difference of steps, relative to the theory, for |λ| ≥ 1e-14, and
+    `difference_curves` that of the curves.
     """
     rng = np.random.default_rng(seed)
     known, *others = (random_regression(SIZE, SIZE, SAMPLES, TARGETS, rng) for _ in range(draws + 1))
@@ -112,8 +117,9 @@ def numbers(seed: int = 0, learning_rate: float = 0.005, most_steps: int = 8000,
 
 
 def descent_steps(first: Array, second: Array, sigma_yx: Array, learning_rate: float, most_steps: int) -> Array:
-    """Return steps until each network, (networks, N_h, N_i) and (networks, N_o, N_h), has converged;
-    NaN if it has not."""
+    """Return the steps until each network has converged, or NaN if it has not.
+
+    first: W₁, (networks, N_h, N_i). second: W₂, (networks, N_o, N_h)."""
     threshold = CONVERGED * np.square(sigma_yx).sum()
     needed, open_ = np.full(len(first), np.nan), np.arange(len(first))
     for done in range(0, most_steps, CHUNK):
@@ -133,21 +139,21 @@ def _theory_steps(first: Array, second: Array, sigma_yx: Array, learning_rate: f
 
 
 def _relative(simulated: Array, theory: Array, lambdas: Sequence[float]) -> float:
-    """The largest difference of steps, relative to the theory's, where both converge and rounding plays no part."""
+    """Return the largest difference of steps, relative to the theory, where both converge above rounding."""
     kept = np.abs(lambdas) >= ROUNDING
     error: Array = np.abs(simulated - theory)[..., kept] / theory[..., kept]
     return float(error[np.isfinite(error)].max())
 
 
 def _or_none(steps: Array) -> list[Any]:
-    """Lists for JSON, which has neither NaN nor infinity."""
+    """Return nested lists for JSON, with None for NaN and infinity."""
     if steps.ndim > 1:
         return [_or_none(row) for row in steps]
     return [round(float(step), 2) if np.isfinite(step) else None for step in steps]
 
 
 def draw(numbers: Mapping[str, Any]) -> Figure:
-    """Return the figure of these numbers: steps over λ, steps as λ → 0, and the reversed singular value."""
+    """Return the figure: steps over λ, steps for λ → 0, and the reversed singular value."""
     figure = new_figure(3.9)
     handles = [
         Line2D([], [], color=REVERSAL, label="reversal", **DOT),

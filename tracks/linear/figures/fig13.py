@@ -1,18 +1,19 @@
-"""Figure 13: what a network says of a new feature of one item, about all others, depends on λ.
+"""Figure 13: how a network transfers a new feature of one item to the others depends on λ.
 
-A. An 8-8-8 network has learned the semantic hierarchy. A new feature is learned for the goldfish alone, by a new row of
-W₂ with all else frozen; then the other items are asked. B. Generalisation loss on the untrained items over λ.
-C. The new feature of each item for several λ. Gradient descent in both trainings; theory: W₁ᵀW₁ at t → ∞ (Theorem C.3)
-and the shortest row that learns the item (eqs. 186, 187).
+A. An 8-8-8 network has learned the semantic hierarchy. A new row of W₂ learns a new feature for the goldfish alone,
+with all other weights frozen. Then the output for the other items is read. B. Generalisation loss on the untrained
+items over λ. C. The new feature of each item for several λ. Both trainings use gradient descent. The theory is W₁ᵀW₁ at
+t → ∞ (Theorem C.3) and the shortest row that learns the item (eqs. 186, 187).
 
-What the untrained items ought to answer the paper does not say. Here: the feature as far as their targets resemble the
-goldfish's, yᵢᵀyⱼ/‖yᵢ‖² (`hierarchy_feature`), which is what λ → ∞ answers. The loss then falls with λ all the way, as
-in the paper; but it does so by that choice. With S̃ in place of S̃² in the resemblance, λ = 0 would be perfect.
+The paper does not define the right answer for the untrained items. Here it is the feature in proportion to the
+similarity of their targets to the goldfish's, yᵢᵀyⱼ/‖yᵢ‖² (`hierarchy_feature`), which is the answer for λ → ∞. The
+loss then decreases with λ everywhere, as in the paper, but this follows from that choice. With S̃ in place of S̃² in
+the similarity, λ = 0 would be perfect.
 
-Paper (D.3): λ ∈ [−10, 10], the hierarchy of Figure 4; no more. Chosen here: starts of σ = 0.1 (Algorithm 1), η = 0.01
-for 20 τ, then 30 τ for the new row, which starts at standard deviation 1e-4: what is random in it stays where the
-item does not reach, and shows most at λ = −10, where hidden units are large. At λ = 0 a square network can only learn
-tasks whose determinant has the sign of its own; see `learnable` in runs.py.
+The paper (D.3) gives only λ ∈ [−10, 10] and the hierarchy of Figure 4. Chosen here: starts with σ = 0.1 (Algorithm 1),
+η = 0.01, 20 τ of training, then 30 τ for the new row, which starts with standard deviation 1e-4. Its random part
+remains in directions that the item does not reach, and is largest at λ = −10, where hidden units are large. At λ = 0 a
+square network can learn only tasks whose determinant has the same sign as its own (see `learnable` in runs.py).
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,10 +44,13 @@ EXPECTED: dict[str, Any] = {"linestyle": "", "marker": "_", "markersize": 18, "m
 def numbers(
     seed: int = 0, learning_rate: float = 0.01, pretraining: float = 20.0, training: float = 30.0
 ) -> dict[str, Any]:
-    """Compute the figure's numbers. learning_rate: η, of both trainings. pretraining, training: their lengths, in τ.
+    """Compute the numbers of the figure.
 
-    `simulated_loss`, `theory_loss`: (`lambdas`,). `simulated`, `theory`: the feature of each item, (`shown`, items);
-    `expected`: (items,). `difference`: the largest of the feature, whose value for the trained item is 1.
+    learning_rate: η of both trainings. pretraining, training: Their lengths, in τ.
+
+    `simulated_loss` and `theory_loss` are (`lambdas`,). `simulated` and `theory` are the feature of each item,
+    (`shown`, items), and `expected` is (items,). `difference` is the largest difference of the feature, whose value for
+    the trained item is 1.
     """
     rng = np.random.default_rng(seed)
     task = semantic_hierarchy()
@@ -85,9 +89,9 @@ def learnable_starts(sigma_yx: Array, lambdas: Sequence[float], rng: np.random.G
 
 
 def learn_feature(hidden: Array, row: Array, learning_rate: float, steps: int) -> Array:
-    """Return the new rows w of W₂, (networks, N_h), after gradient descent on ½(w·h − 1)² for the trained item alone.
+    """Return the new rows w of W₂, (networks, N_h), after gradient descent on ½(w·h − 1)² for the trained item.
 
-    hidden: activity of the hidden units for every item, (networks, N_h, items).
+    hidden: The activity of the hidden units for every item, (networks, N_h, items).
     """
     trained = hidden[..., TRAINED]
     for _ in range(steps):
@@ -96,7 +100,7 @@ def learn_feature(hidden: Array, row: Array, learning_rate: float, steps: int) -
 
 
 def draw(numbers: Mapping[str, Any]) -> Figure:
-    """Return the figure of these numbers: the hierarchy, loss on untrained items, the feature of every item."""
+    """Return the figure: the hierarchy, the loss on untrained items, the feature of every item."""
     figure = new_figure(4.0)
     legend(figure, [*key(), Line2D([], [], label="the hierarchy's own answer", **{**EXPECTED, "markersize": 12})])
     parts = split(figure, 1, 3, widths=(1.15, 0.9, 1.25))
@@ -112,7 +116,7 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
 
 
 def _hierarchy(axes: Axes, numbers: Mapping[str, Any]) -> None:
-    """The tree over the items, and who has the new feature."""
+    """Draw the tree over the items, and mark those with the new feature."""
     axes.set_axis_off()
     items = numbers["items"]
     places, height = np.arange(len(items), dtype=float), 0.0
@@ -158,5 +162,5 @@ def _feature(axes: Axes, numbers: Mapping[str, Any]) -> None:
 
 
 def _colour(lam: float) -> str:
-    """Full at λ = ±10; the root tells ±2 from 0 as well."""
+    """Return the colour of λ, saturated at ±10. The square root makes ±2 differ from 0."""
     return lambda_colour(np.cbrt(lam / 10), 1.0)

@@ -1,22 +1,22 @@
 """Figure 14: fine-tuning of networks that were re-balanced after pre-training.
 
-8-8-8 networks learn the semantic hierarchy from λ_PT-balanced starts, are re-balanced to λ_FT or are not (∅), and learn
-a new task. A. Σyx of the hierarchy, and of the new tasks: the feature that tells which fish the goldfish is, given to
-the canary too; the first singular vector reversed; all singular values doubled. B. The part of the new task's loss that
-is left after 0.5 τ, over λ_FT for several λ_PT, and for ∅. C. The loss over time, in pre-training from several λ_PT and
-in fine-tuning from several λ_FT. Gradient descent, and the exact solution of both phases.
+8-8-8 networks learn the semantic hierarchy from λ_PT-balanced starts, are re-balanced to λ_FT or not (∅), and learn a
+new task. A. Σyx of the hierarchy and of the new tasks: the feature that distinguishes the goldfish from the other fish,
+given to the canary too; the first singular vector reversed; all singular values doubled. B. The share of the new task's
+loss that is left after 0.5 τ, over λ_FT for several λ_PT, and for ∅. C. The loss over time, in pre-training from
+several λ_PT and in fine-tuning from several λ_FT. Gradient descent, and the exact solution of both phases.
 
-Re-balancing is the toolkit's own `rebalance_`. The paper (D.4) has the tasks and |λ| ≤ 10, but no learning rate and no
-lengths. Chosen here: starts as in Figure 13, η = 0.005, 20 τ of pre-training.
+Networks are re-balanced by the toolkit's `rebalance_`. The paper (D.4) gives the tasks and |λ| ≤ 10, but neither
+learning rate nor lengths. Chosen here: starts as in Figure 13, η = 0.005, 20 τ of pre-training.
 
-What comes out: as in the paper, λ_FT = 0 is the slowest in all tasks and the larger |λ_FT| the faster (29 %, 37 % and
-13 % of the loss are left at λ_FT = 0, less than 0.01 % at ±10), and a reversal stops at the saddle if λ_FT = 0. Beyond:
-- λ and −λ do the same. With N_i = N_h = N_o, f = W₂W₁ of full rank and E = Σyx − f, the function obeys
-  τ df/dt = √(ffᵀ + λ²/4)·E + E·√(fᵀf + λ²/4), in which λ occurs as its square.
-- So ∅ is not only similar to λ_FT = λ_PT but the same, and after re-balancing λ_PT and the rotation of the hidden
-  units play no part.
-- Most of the gain is speed, which a larger learning rate buys as well: the largest stable one falls as
-  1/√(λ² + 4s̃²). With the time scaled likewise, 12 %, 13 % and 2 % are left at ±10: still less than at 0.
+Results: as in the paper, λ_FT = 0 is the slowest in all tasks, and larger |λ_FT| are faster (29 %, 37 % and 13 % of the
+loss are left at λ_FT = 0, less than 0.01 % at ±10). A reversal stops at the saddle if λ_FT = 0. Besides:
+- λ and −λ give the same results. With N_i = N_h = N_o, f = W₂W₁ of full rank and E = Σyx − f, the function obeys
+  τ df/dt = √(ffᵀ + λ²/4)·E + E·√(fᵀf + λ²/4), in which λ occurs only as its square.
+- Therefore ∅ is not just similar to λ_FT = λ_PT but identical, and after re-balancing, λ_PT and the rotation of the
+  hidden units have no effect.
+- Most of the gain is speed, which a larger learning rate would give as well: the largest stable one falls as
+  1/√(λ² + 4s̃²). With the time scaled accordingly, 12 %, 13 % and 2 % are left at ±10, which is still less than at 0.
 """
 
 from collections.abc import Mapping, Sequence
@@ -63,14 +63,15 @@ def new_tasks(task: Task) -> dict[str, Task]:
 def numbers(
     seed: int = 0, learning_rate: float = 0.005, pretraining: float = 20.0, budget: float = 0.5, end: float = 4.0
 ) -> dict[str, Any]:
-    """Compute the figure's numbers. pretraining, budget, end: in τ, of pre-training, of fine-tuning in panel B, and of
-    panel C's curves.
+    """Compute the numbers of the figure.
 
-    All losses are parts of what the loss was at the start of their phase. `pretraining` and each of `tasks` have
-    `sigma_yx`, `times` and the `curves`, `theory_curves`, (`pretrained` or `shown`, T); tasks also have `left` and
-    `theory`, (`pretrained`, `finetuned`), and `kept` without re-balancing, (`pretrained`,), whose theory is that of
-    λ_FT = λ_PT. `moved`: by how much re-balancing changed W₂W₁ at most. `difference`: theory and gradient descent, of
-    losses.
+    pretraining, budget, end: The lengths in τ of pre-training, of fine-tuning in panel B, and of the curves in panel C.
+
+    All losses are shares of the loss at the start of their phase. `pretraining` and each of `tasks` have `sigma_yx`,
+    `times`, and `curves` and `theory_curves`, (`pretrained` or `shown`, T). Tasks also have `left` and `theory`,
+    (`pretrained`, `finetuned`), and `kept` without re-balancing, (`pretrained`,), whose theory is that of λ_FT = λ_PT.
+    `moved` is the largest change of W₂W₁ by re-balancing. `difference` is the largest difference of losses between
+    theory and gradient descent.
     """
     rng = np.random.default_rng(seed)
     old = semantic_hierarchy()
@@ -107,7 +108,7 @@ def numbers(
 
 
 def rebalanced(first: Array, second: Array, lambdas: Sequence[float]) -> tuple[Array, Array]:
-    """Return each network, (networks, …), re-balanced to each λ, and at last as it was: (networks, λ + 1, …)."""
+    """Return each network, (networks, …), re-balanced to each λ, and last unchanged: (networks, λ + 1, …)."""
     w1, w2 = (np.stack([layer] * (len(lambdas) + 1), axis=1) for layer in (first, second))
     for i, lam in enumerate(lambdas):
         rebalance_(torch.from_numpy(w1[:, i]), torch.from_numpy(w2[:, i]), lam)
@@ -115,7 +116,7 @@ def rebalanced(first: Array, second: Array, lambdas: Sequence[float]) -> tuple[A
 
 
 def left(function: Array, task: Task) -> Array:
-    """Return the loss over time, (networks, T), of functions (networks, T, N_o, N_i), as parts of the first one."""
+    """Return the loss over time, (networks, T), of functions (networks, T, N_o, N_i), as shares of the first one."""
     losses = task.excess_loss(function)
     parts: Array = losses / losses[:, :1]
     return parts
@@ -132,7 +133,7 @@ def _descend(
 def _finetune(
     first: Array, second: Array, learned: Array, task: Task, budget: float, end: float, learning_rate: float
 ) -> tuple[dict[str, Any], float]:
-    """Return what `numbers` has of a task, and the largest difference between theory and gradient descent.
+    """Return the entries of `numbers` for a task, and the largest difference between theory and gradient descent.
 
     first, second: (`pretrained`, `finetuned` + 1, SIZE, SIZE). learned: W₂W₁ after pre-training, in theory.
     """
@@ -162,15 +163,15 @@ def _finetune(
 
 
 def _exact(function: Array, lambdas: Sequence[float], task: Task, times: Array) -> Array:
-    """W₂W₁ of networks that began with this function and each λ, (λ, T, N_o, N_i)."""
+    """Return W₂W₁ of networks that start from this function and each λ, (λ, T, N_o, N_i)."""
     starts = [balanced_factors(function, SIZE, lam, np.eye(SIZE)) for lam in lambdas]
     return np.stack([Exact(*start, task.sigma_yx).function(times) for start in starts])
 
 
 def draw(numbers: Mapping[str, Any]) -> Figure:
-    """Return the figure of these numbers: the tasks, what is left of their loss over λ_FT, and losses over time.
+    """Return the figure: the tasks, the share of their loss that is left over λ_FT, and losses over time.
 
-    A column for the hierarchy, and one for each new task."""
+    There is a column for the hierarchy and one for each new task."""
     figure = new_figure(8.8)
     legend(figure, key())
     tasks, remaining, curves = split(figure, 3, 1, heights=(1.15, 1, 1.1))
@@ -225,7 +226,7 @@ def _curves(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
 
 
 def _nested(axes: Axes, x: ArrayLike, simulated: Any, theory: Any, lambdas: Sequence[float]) -> None:
-    """Curves, (x, λ), that may coincide: each is thinner than those below it. Logarithmic."""
+    """Draw curves, (x, λ), that may coincide, on a logarithmic axis. Each is thinner than those below it."""
     tidy(axes)
     for curve, lam, width in zip(simulated.T, lambdas, _widths(lambdas), strict=True):
         axes.plot(x, curve, color=_colour(lam), linewidth=width, solid_capstyle="round", zorder=2)
@@ -246,5 +247,5 @@ def _widths(lambdas: Sequence[float]) -> list[float]:
 
 
 def _colour(lam: float) -> str:
-    """Full at λ = ±10; the root tells ±2 from 0 as well."""
+    """Return the colour of λ, saturated at ±10. The square root makes ±2 differ from 0."""
     return lambda_colour(np.cbrt(lam / 10), 1.0)

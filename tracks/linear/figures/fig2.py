@@ -1,10 +1,10 @@
-"""Figure 2: the exact solution follows everything that training changes.
+"""Figure 2: the exact solution agrees with training in all quantities.
 
-Loss, network function W₂W₁, W₁ᵀW₁, W₂W₂ᵀ and entries of the NTK (rows) of a 3-2-2 network that learns a random
+Loss, network function W₂W₁, W₁ᵀW₁, W₂W₂ᵀ and entries of the NTK (rows) for a 3-2-2 network that learns a random
 regression from λ = −2, 0 and 2 (columns): gradient descent, and the exact solution QQᵀ(t).
 
-Task and starts are those of Figure 1 (E.4 has the settings of E.3), with the same seed the very same. The caption calls
-the weights of λ = 0 large; E.4 gives σ = 1e-5, which is used here. Of the NTK of the ten examples,
+The task and the starts are those of Figure 1 (E.4 has the settings of E.3), and identical for the same seed. The
+caption calls the weights of λ = 0 large, but E.4 gives σ = 1e-5, which is used here. Of the NTK for the ten examples,
 (20, 20), the block of the first two is shown, as (output, example) × (output, example).
 """
 
@@ -34,10 +34,13 @@ ROWS = {
 
 
 def numbers(seed: int = 0, learning_rate: float = 2e-4, end: float = 20.0) -> dict[str, Any]:
-    """Compute the figure's numbers. learning_rate: η. end: of the training, in units of τ = 1/η steps.
+    """Compute the numbers of the figure.
 
-    `simulated` and `theory`: row → (λ, T, curves). `difference`: theory and gradient descent, the largest of any row
-    relative to its largest value; `difference_flow`: QQᵀ of theory and gradient flow.
+    learning_rate: η. end: The length of training, in units of τ = 1/η steps.
+
+    `simulated` and `theory` map each row to (λ, T, curves). `difference` is the largest difference between theory and
+    gradient descent in any row, relative to its largest value. `difference_flow` is that between QQᵀ of theory and
+    gradient flow.
     """
     rng = np.random.default_rng(seed)
     n_in, n_hidden, n_out = SIZES
@@ -59,7 +62,7 @@ def numbers(seed: int = 0, learning_rate: float = 2e-4, end: float = 20.0) -> di
 
 
 def rows(qq: Array, task: Task) -> dict[str, Array]:
-    """Return each row's curves, (…, curves), of QQᵀ (…, n, n)."""
+    """Return the curves of each row, (…, curves), from QQᵀ (…, n, n)."""
     w1tw1, function, w2w2t = quadrants(qq, len(task.x))
     return {
         "loss": task.loss(function)[..., None],
@@ -71,7 +74,7 @@ def rows(qq: Array, task: Task) -> dict[str, Array]:
 
 
 def draw(numbers: Mapping[str, Any]) -> Figure:
-    """Return the figure of these numbers: a column for each λ, a row for each quantity."""
+    """Return the figure, with one column for each λ and one row for each quantity."""
     figure = new_figure(8.6)
     lambdas = numbers["lambdas"]
     grid = figure.subplots(len(ROWS), len(lambdas), sharex=True, sharey="row")

@@ -1,12 +1,12 @@
-"""Figure 3: singular values of the network function while it learns, from λ = −2, 0 and 2.
+"""Figure 3: singular values of the network function during learning, from λ = −2, 0 and 2.
 
-At λ = 0 they rise one after the other along sigmoids, the largest first (rich); at λ = ±2 all at once (lazy), and the
-function does not see the sign. A 3-3-3 network learns a random regression; simulated by gradient descent, with the
-closed curves of Theorem 5.1.
+At λ = 0 they rise one after the other along sigmoids, the largest first (rich). At λ = ±2 they rise together (lazy),
+and the function does not depend on the sign. A 3-3-3 network learns a random regression. It is simulated by gradient
+descent. The theory is that of Theorem 5.1.
 
-Paper (E.5): targets of σ = √12, five examples, η = 0.0002, weights of σ = 0.0009 for λ = 0, as here. For λ = ±2 it
-starts from the Σyx of another regression, which is not aligned with the task; here all three start task-aligned, as the
-theorem asks, and from one function, s(0) = 0.0009², so that λ is all that differs.
+Settings of the paper (E.5), used here: targets with σ = √12, five examples, η = 0.0002, weights with σ = 0.0009 for λ =
+0. For λ = ±2 the paper starts from the Σyx of another regression, which is not aligned with the task. Here all three
+start task-aligned, as the theorem requires, and from the same function, s(0) = 0.0009², so that they differ only in λ.
 """
 
 from collections.abc import Mapping
@@ -27,11 +27,13 @@ WEIGHT = 0.0009
 
 
 def numbers(seed: int = 0, learning_rate: float = 2e-4, end: float = 12.0) -> dict[str, Any]:
-    """Compute the figure's numbers. learning_rate: η. end: of the training, in units of τ = 1/η steps.
+    """Compute the numbers of the figure.
 
-    `simulated` and `theory`: (λ, T, N_h), by SVD of the trained network and by Theorem 5.1. `targets`: s̃, (N_h,).
-    `difference`: of these, relative to the largest singular value; `difference_flow`: of QQᵀ of exact solution and
-    gradient flow.
+    learning_rate: η. end: The length of training, in units of τ = 1/η steps.
+
+    `simulated` and `theory` are (λ, T, N_h), by SVD of the trained network and by Theorem 5.1. `targets` is s̃, (N_h,).
+    `difference` is the largest difference of the two, relative to the largest singular value, and `difference_flow`
+    that of QQᵀ between exact solution and gradient flow.
     """
     rng = np.random.default_rng(seed)
     task = random_regression(SIZE, SIZE, samples=5, scale=12**0.5, rng=rng)
@@ -55,7 +57,7 @@ def numbers(seed: int = 0, learning_rate: float = 2e-4, end: float = 12.0) -> di
 
 
 def draw(numbers: Mapping[str, Any]) -> Figure:
-    """Return the figure of these numbers: a panel for each λ; hairlines are the task's singular values."""
+    """Return the figure, with one panel for each λ. Thin lines are the singular values of the task."""
     figure = new_figure(3.3)
     panels = figure.subplots(1, len(numbers["lambdas"]), sharex=True, sharey=True)
     for i, (axes, lam) in enumerate(zip(panels, numbers["lambdas"], strict=True)):

@@ -1,18 +1,19 @@
-"""Figure 4: which layer comes to represent the task, and what noise does to it.
+"""Figure 4: the layer in which the task is represented, and the effect of noise.
 
-A. The semantic hierarchy's Σyx = Ũ·S̃·Ṽᵀ, and the similarity it gives to items, ṼS̃Ṽᵀ, and features, ŨS̃Ũᵀ (the caption
-exchanges U and V). B, C. After training from λ = −2, 0 and 2, by gradient descent and in theory (Theorem C.3): the
-similarity of items in the hidden layer, RSM_I = XᵀW₁ᵀW₁X (eq. 4), and that of features in W₂W₂ᵀ. At λ = 0 both layers
-hold the task; at λ < 0 the first is close to a multiple of the identity, at λ > 0 the second. RSM_O = Yᵀ(W₂W₂ᵀ)⁺Y is
-among the numbers and not drawn: it has the inverse of W₂W₂ᵀ between targets, and once Y = W₂W₁X it equals RSM_I. D.
-From large Gaussian weights: no structure in either. E. Loss that noise adds to converged networks: in inputs it does
-not depend on λ, in weights it is least at λ = 0 (for N_i = N_o); sampled, and in closed form.
+A. Σyx = Ũ·S̃·Ṽᵀ of the semantic hierarchy, and the similarity of its items, ṼS̃Ṽᵀ, and of its features, ŨS̃Ũᵀ (the
+caption exchanges U and V). B, C. After training from λ = −2, 0 and 2, by gradient descent and in theory (Theorem C.3):
+the similarity of items in the hidden layer, RSM_I = XᵀW₁ᵀW₁X (eq. 4), and that of features in W₂W₂ᵀ. At λ = 0 both
+layers represent the task. At λ < 0 the first is close to a multiple of the identity, and at λ > 0 the second. RSM_O =
+Yᵀ(W₂W₂ᵀ)⁺Y is computed but not drawn: it has the inverse of W₂W₂ᵀ between targets, and equals RSM_I when Y = W₂W₁X. D.
+From large Gaussian weights: no structure in either. E. The loss that noise adds to converged networks. With noise in
+the inputs it does not depend on λ. With noise in the weights it is smallest at λ = 0 (for N_i = N_o). Both are sampled,
+and in closed form.
 
-Paper (E.6): 8-8-8, η = 0.001, weights of σ = 1e-5 for λ = 0, Σyx of a random regression of σ = 1 for λ = ±2, weights of
-σ = 1 for D; for E 4-4-4, λ = −5, −4, …, 5, σ = 0, 0.5 and 1. Here η = 0.005, which changes where training ends by O(η),
-and starts that would end on a saddle have a sign turned (`learnable` in runs.py; half of those with λ = 0).
-The regression of E is not given: targets of σ = √10 and ten examples, as in Figure 1; its networks start from another
-regression of σ = 1.
+Settings of the paper (E.6): 8-8-8, η = 0.001, weights with σ = 1e-5 for λ = 0, Σyx of a random regression with σ = 1
+for λ = ±2, weights with σ = 1 for D. For E: 4-4-4, λ = −5, −4, …, 5, σ = 0, 0.5 and 1. Here η = 0.005, which changes
+the end of training by O(η), and one sign is changed in starts that would converge to a saddle (`learnable` in runs.py;
+half of those with λ = 0). The paper does not give the regression of E. Here it has targets with σ = √10 and ten
+examples, as in Figure 1, and its networks start from another regression with σ = 1.
 """
 
 from collections.abc import Mapping
@@ -41,12 +42,14 @@ DRAWN = {
 
 
 def numbers(seed: int = 0, learning_rate: float = 5e-3, end: float = 150.0, draws: int = 4000) -> dict[str, Any]:
-    """Compute the figure's numbers. learning_rate: η. end: of every training, in units of τ = 1/η steps. draws:
-    of the noise.
+    """Compute the numbers of the figure.
 
-    `simulated` and `theory`: row → (λ, 8, 8); `large`: row → (8, 8). `noise`: for inputs and weights `simulated` and
-    `theory`, (σ, λ), the rise of the loss. `difference`: largest relative one of B and C; `difference_noise_exact`:
-    of panel E, with the expectation over the noise at the trained weights; `difference_noise`: with the sampled one.
+    learning_rate: η. end: The length of every training, in units of τ = 1/η steps. draws: The number of noise samples.
+
+    `simulated` and `theory` map each row to (λ, 8, 8), and `large` maps it to (8, 8). `noise` has, for inputs and
+    weights, `simulated` and `theory`, (σ, λ), the increase of the loss. `difference` is the largest relative difference
+    in B and C, `difference_noise_exact` that in panel E with the expectation over the noise at the trained weights, and
+    `difference_noise` that with the sampled one.
     """
     rng = np.random.default_rng(seed)
     task = semantic_hierarchy()
@@ -79,7 +82,7 @@ def numbers(seed: int = 0, learning_rate: float = 5e-3, end: float = 150.0, draw
 
 
 def _noise(learning_rate: float, end: float, draws: int, rng: np.random.Generator) -> dict[str, Any]:
-    """Panel E. The same noise for every λ."""
+    """Compute the numbers of panel E. The noise is the same for every λ."""
     task = random_regression(4, 4, samples=10, scale=10**0.5, rng=rng)
     w1, w2 = _trained(task.sigma_yx, regression_starts(task, 4, NOISY_LAMBDAS, 1.0, None, rng), learning_rate, end)
     of_inputs, of_first, of_second = (
@@ -109,7 +112,7 @@ def _noise(learning_rate: float, end: float, draws: int, rng: np.random.Generato
 
 
 def _trained(sigma_yx: Array, starts: list[Weights], learning_rate: float, end: float) -> Weights:
-    """Weights after gradient descent until time `end`, (starts, N_h, N_i) and (starts, N_o, N_h)."""
+    """Return the weights after gradient descent until time `end`, (starts, N_h, N_i) and (starts, N_o, N_h)."""
     first, second = (np.stack(layer) for layer in zip(*starts, strict=True))
     steps = round(end / learning_rate)
     w1, w2 = gradient_descent(first, second, sigma_yx, steps, learning_rate, steps)
@@ -125,7 +128,7 @@ def _similarities(learnt: Quadrants, task: Task) -> dict[str, Array]:
 
 
 def _signed_svd(matrix: Array) -> tuple[Array, Array, Array]:
-    """Ũ, s̃, Ṽᵀ, with the sign at which the first large entry of each right singular vector is positive."""
+    """Return Ũ, s̃, Ṽᵀ, with signs that make the first large entry of each right singular vector positive."""
     left, values, right = np.linalg.svd(matrix)
     size = np.abs(right)
     first = (size > 0.5 * size.max(1, keepdims=True)).argmax(1)
@@ -134,7 +137,7 @@ def _signed_svd(matrix: Array) -> tuple[Array, Array, Array]:
 
 
 def draw(numbers: Mapping[str, Any]) -> Figure:
-    """Return the figure of these numbers; below each map is the value at which its colours end."""
+    """Return the figure. The number below each map is the value at which its colours end."""
     figure = new_figure(8.4)
     task, learnt, robust = split(figure, 3, 1, heights=(1.3, 1.9, 1.3))
     _task(task, numbers)
@@ -164,7 +167,7 @@ def _task(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
 def _maps(
     figure: SubFigure, name: str, title: str, maps: Mapping[str, Any], lambdas: list[float] | None, named: bool
 ) -> None:
-    """A row for each kind of similarity, a column for each λ. named: with the rows' names."""
+    """Draw one row for each kind of similarity and one column for each λ. named: also print the names of the rows."""
     letter(figure, name, title)
     columns = len(lambdas) if lambdas else 1
     grid = figure.subplots(len(DRAWN), columns, squeeze=False)

@@ -1,14 +1,14 @@
-"""Figure 5: with unequal layers, the sign of λ decides whether a network is rich or lazy.
+"""Figure 5: with layers of unequal width, the sign of λ decides whether a network is rich or lazy.
 
-Distance of the NTK from where it started (E.7), for a funnel (4-2-2), a square (4-4-4) and an inverted funnel (2-2-4)
-network that learn a random regression: B. after training over λ ∈ [−9, 9], C. over the time of training. The square one
-is lazy for |λ| → ∞, the funnel for λ → +∞ only, the inverted funnel for λ → −∞ only; in the other direction theirs is
-lazy first and rich later (the delayed rich regime).
+Distance of the NTK from its initial value (E.7), for a funnel (4-2-2), a square (4-4-4) and an inverted funnel (2-2-4)
+network that learn a random regression: B. after training, over λ ∈ [−9, 9]; C. over the time of training. The square
+network is lazy for |λ| → ∞, the funnel only for λ → +∞, and the inverted funnel only for λ → −∞. In the opposite
+direction, the funnels are lazy first and rich later (the delayed rich regime).
 
-Paper (E.7): targets of σ = √3, ten examples, starts from a random regression of σ = 1 split λ-balanced, eleven λ,
-η = 0.01. Here η = 0.02, 50,000 steps: at |λ| = 9 the delayed phase takes some 9/s̃² units of time. In the square
-network distances of λ and −λ differ by how the start happens to lie to the task's inputs and outputs; their means
-agree. Its starts have a sign turned where at λ = 0 they would end on a saddle (`learnable` in runs.py).
+Settings of the paper (E.7): targets with σ = √3, ten examples, λ-balanced starts from a random regression with σ = 1,
+eleven λ, η = 0.01. Here η = 0.02 and 50,000 steps, because the delayed phase takes about 9/s̃² units of time at |λ| =
+9. In the square network, the distances for λ and −λ differ by the random orientation of the start relative to the task.
+Their means agree. One sign is changed in its starts that would converge to a saddle at λ = 0 (`learnable` in runs.py).
 """
 
 from collections.abc import Mapping
@@ -36,12 +36,14 @@ DISTANCE = "kernel distance from start"
 
 
 def numbers(seed: int = 0, learning_rate: float = 0.02, end: float = 1000.0, points: int = 70) -> dict[str, Any]:
-    """Compute the figure's numbers. learning_rate: η. end: of the training, in units of τ = 1/η steps. points: in time,
-    evenly on a logarithmic axis.
+    """Compute the numbers of the figure.
 
-    `final`: architecture → `simulated` (11,) at the end and `theory`, t → ∞, at `theory_lambdas`; `course`:
-    architecture → `simulated` and `theory`, (11, T) at `times`. `difference`: largest one in the course of
-    training; `unconverged`: by which the theory at the end is from its limit. Distances lie in [0, 1].
+    learning_rate: η. end: The length of training, in units of τ = 1/η steps. points: The number of times, evenly spaced
+    on a logarithmic axis.
+
+    `final` maps each architecture to `simulated` (11,) at the end and `theory` for t → ∞, at `theory_lambdas`. `course`
+    maps it to `simulated` and `theory`, (11, T) at `times`. `difference` is the largest difference during training, and
+    `unconverged` that between the theory at the end and its limit. Distances are in [0, 1].
     """
     rng = np.random.default_rng(seed)
     steps = round(end / learning_rate)
@@ -77,7 +79,7 @@ def numbers(seed: int = 0, learning_rate: float = 0.02, end: float = 1000.0, poi
 
 
 def draw(numbers: Mapping[str, Any]) -> Figure:
-    """Return the figure of these numbers: architectures, distance over λ, distance over time."""
+    """Return the figure: architectures, distance over λ, distance over time."""
     figure = new_figure(6.6)
     above, below = split(figure, 2, 1)
     schematics, final = split(above, 1, 2, widths=(1.15, 1))

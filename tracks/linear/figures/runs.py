@@ -1,4 +1,4 @@
-"""What the figures share: networks of several λ on one task, trained by gradient descent and followed by the theory."""
+"""Runs for the figures: networks with several λ on one task, trained by gradient descent, and their exact solutions."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,12 @@ DIGITS = 6  # of the numbers that are written down; differences are taken before
 
 @dataclass(frozen=True)
 class Runs:
-    """times: (T,) in units of τ. simulated, theory: QQᵀ of every network, (networks, T, n, n), n = N_i + N_o."""
+    """The runs of a figure.
+
+    Attributes:
+        times: (T,), in units of τ.
+        simulated, theory: QQᵀ of every network, (networks, T, n, n), n = N_i + N_o.
+    """
 
     times: Array
     simulated: Array
@@ -29,11 +34,14 @@ class Runs:
 def regression_starts(
     task: Task, n_hidden: int, lambdas: Sequence[float], scale: float, zero: float | None, rng: np.random.Generator
 ) -> list[Weights]:
-    """Return the paper's starts (E.3–E.7): the product is Σyx of another random regression,
-    split into λ-balanced layers.
+    """Return the starts of the paper (E.3–E.7): the Σyx of another random regression, factored into λ-balanced layers.
 
-    scale: standard deviation of that regression's targets. zero: that of the weights where λ = 0, which start small
-    instead; None: they start as the others do. All can learn the task: see `learnable`."""
+    Args:
+        scale: The standard deviation of the targets of that regression.
+        zero: The standard deviation of the weights for λ = 0, which start small. None: they start as the others.
+
+    All starts can learn the task (see `learnable`).
+    """
     n_out, n_in = task.sigma_yx.shape
     function = random_regression(n_in, n_out, task.samples, scale, rng).sigma_yx
     rotation = random_rotation(n_hidden, rng)
@@ -47,13 +55,12 @@ def regression_starts(
 
 
 def learnable(first: Array, second: Array, sigma_yx: Array) -> Weights:
-    """Return the weights, (N_h, N_i) and (N_o, N_h), of a square network with a sign changed where
-    it could not learn Σyx.
+    """Return the weights, (N_h, N_i) and (N_o, N_h), of a square network, changed if it could not learn Σyx.
 
-    Gradient flow at λ = 0 keeps the rank of W₂W₁, and with it the sign of its determinant: every second random start
-    would end on a saddle, the task's smallest singular value unlearned. There the first output's weights are turned,
-    which λ-balance does not see. (With λ ≠ 0 a singular value can pass through 0, as in reversal learning; those are
-    turned alike, so that λ is all that differs.)
+    Gradient flow at λ = 0 conserves the rank of W₂W₁ and therefore the sign of its determinant. Half of all random
+    starts would converge to a saddle, with the smallest singular value of the task unlearned. In these, the sign of the
+    first output's weights is changed, which does not change λ. (With λ ≠ 0 a singular value can pass through 0, as in
+    reversal learning. The same starts are changed there, so that runs differ only in λ.)
     """
     square = first.shape == second.shape == sigma_yx.shape
     turned = second.copy()
@@ -63,14 +70,15 @@ def learnable(first: Array, second: Array, sigma_yx: Array) -> Weights:
 
 
 def qq(first: Array, second: Array) -> Array:
-    """Return QQᵀ of eq. 3, (…, n, n), of weights (…, N_h, N_i) and (…, N_o, N_h)."""
+    """Return QQᵀ of eq. 3, (…, n, n), from weights (…, N_h, N_i) and (…, N_o, N_h)."""
     q = np.concatenate([first.mT, second], axis=-2)
     return q @ q.mT
 
 
 def train(sigma_yx: Array, starts: Sequence[Weights], end: float, learning_rate: float, points: int = 125) -> Runs:
-    """Train every network by gradient descent until time `end` (in τ = 1/learning_rate steps), and by the exact
-    solution at the same `points` + 1 times."""
+    """Train every network by gradient descent until time `end`, and compute the exact solution.
+
+    Both have the same `points` + 1 times. Times are in units of τ = 1/learning_rate steps."""
     first, second = (np.stack(layer) for layer in zip(*starts, strict=True))
     every = max(1, round(end / learning_rate / points))
     w1, w2 = gradient_descent(first, second, sigma_yx, every * points, learning_rate, every)
@@ -80,13 +88,13 @@ def train(sigma_yx: Array, starts: Sequence[Weights], end: float, learning_rate:
 
 
 def flow_difference(sigma_yx: Array, starts: Sequence[Weights], runs: Runs) -> float:
-    """Return the largest relative difference of the theory from the integrated gradient flow."""
+    """Return the largest relative difference between the theory and the integrated gradient flow."""
     flows = np.stack([qq(*gradient_flow(*start, sigma_yx, runs.times)) for start in starts])
     return difference(flows, runs.theory)
 
 
 def difference(simulated: Array, theory: Array) -> float:
-    """Return the largest difference of one network's curves, relative to the theory's largest value there.
+    """Return the largest difference of one network's curves, relative to the theory's largest value.
 
     simulated, theory: (networks, …)."""
     axes = tuple(range(1, theory.ndim))
@@ -100,7 +108,7 @@ def upper(matrix: Array) -> Array:
 
 
 def plain(values: ArrayLike) -> list[Any]:
-    """Return nested lists of floats for JSON, to 6 significant digits."""
+    """Return nested lists of floats for JSON, rounded to 6 significant digits."""
     values = np.asarray(values, float)
     with np.errstate(divide="ignore"):
         size = np.where(values == 0, 0.0, np.floor(np.log10(np.abs(values))))

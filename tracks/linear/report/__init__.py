@@ -1,4 +1,4 @@
-"""Reports of deep linear networks: what an arm learned, forgot and moved."""
+"""Reports of deep linear networks: what an arm learned, forgot and changed."""
 
 from ....experiments.report.of_studies import Said, of_studies
 from .tables import compared, linear

@@ -1,4 +1,4 @@
-"""Numbers of deep linear networks as words: what an arm learned, forgot and moved, at the end and task by task."""
+"""Tables of deep linear networks: what an arm learned, forgot and changed, at the end and task by task."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ ROUNDING = 1e-12  # below it a loss in float64 has no digits that mean anything
 
 
 def linear(study: Study, cells: Sequence[Cell]) -> list[Table]:
-    """Return tables of the end of the runs, of each task, and of what intervened."""
+    """Return the tables of the final results, of each task, and of the interventions."""
     columns = {
         heading: [_text(cell.numbers[name].final) if name in cell.numbers else MISSING for cell in cells]
         for heading, name in (
@@ -39,7 +39,7 @@ def linear(study: Study, cells: Sequence[Cell]) -> list[Table]:
 
 
 def compared(cells: Sequence[Cell]) -> dict[str, list[Spread]]:
-    """Return the numbers in which arms are compared, by heading, of each cell; rounding is 0."""
+    """Return the numbers by which arms are compared, by heading, for each cell. Rounding errors count as 0."""
     found = finals(cells, (EXCESS, "forgetting"))
     return {
         name: [Spread(np.where(np.abs(each.values) <= ROUNDING, 0.0, each.values)) for each in spreads]
@@ -48,8 +48,9 @@ def compared(cells: Sequence[Cell]) -> dict[str, list[Spread]]:
 
 
 def _tasks(study: Study, cells: Sequence[Cell]) -> Table:
-    """The excess loss in each task: where it began, on average, and where it ended. A row a task of a cell, whose tasks
-    need not be those of the others where runs stand side by side."""
+    """Return the table of excess losses in each task: at its start, on average, and at its end.
+
+    There is one row for each task of a cell. If runs are shown side by side, their tasks may differ."""
     rows = []
     for cell in cells:
         for task in cell.runs[0].tasks:
@@ -65,7 +66,7 @@ def _tasks(study: Study, cells: Sequence[Cell]) -> Table:
 
 
 def _in_task(run: RunData, task: Segment) -> tuple[float, float, float]:
-    """(first, mean, last); NaN for a task that the run has not come to the end of."""
+    """Return (first, mean, last), which are NaN if the run has not finished the task."""
     steps, values = run.series(EXCESS, task.index)
     if not steps.size or steps[-1] < task.end:
         return np.nan, np.nan, np.nan
@@ -73,7 +74,7 @@ def _in_task(run: RunData, task: Segment) -> tuple[float, float, float]:
 
 
 def _text(spread: Spread) -> str:
-    """`1.23e−05 [1.1e−05, 1.36e−05]`, as losses go down to rounding, which is 0."""
+    """Return a text such as `1.23e−05 [1.1e−05, 1.36e−05]`. Losses of the size of rounding errors are 0."""
     if not np.isfinite(spread.mean):
         return MISSING
     mean, *ends = (number(_rounded(value)) for value in (spread.mean, *(spread.interval or ())))
