@@ -1,8 +1,9 @@
-"""What scale-invariant balancing does to a causal language model: the SIB paper's Figures 2 and 3, as numbers.
+"""The effects of scale-invariant balancing on a causal language model: the numbers of Figures 2 and 3 of the SIB paper.
 
-The model is balanced by the gradient of one retain batch ("a single minibatch", Algorithm 1), the first. On it are
-measured the largest eigenvalues of the loss's Hessian (Figure 2); on every batch the logits, which must stay, and the
-norm of the whole gradient (Figure 3), which the other batches show for data that the factors have not seen.
+The model is balanced with the gradient of one retain batch ("a single minibatch", Algorithm 1), the first one. The
+largest eigenvalues of the loss's Hessian (Figure 2) are measured on this batch. The logits, which must not change, and
+the norm of the whole gradient (Figure 3) are measured on every batch. The other batches are data that the factors have
+not seen.
 """
 
 import json
@@ -39,24 +40,26 @@ def balance(
     tolerance: float = 1e-3,
     max_iterations: int = 200,
 ) -> dict[str, Any]:
-    """Balance a causal language model of `transformers` in place, and report what that did, ready for JSON.
+    """Balance a causal language model of `transformers` in place, and return a report of the effects for JSON.
 
-    batches: of the retain set; the model is balanced by the first.
-    ratio: R, by which a channel is scaled at most.
-    eigenvalues: how many of the Hessian's largest (algebraic; the paper says in magnitude) are measured before and
-        after; 0: none.
-    max_basis, tolerance, max_iterations: as in `hessian_eigenvalues`, with single vectors as blocks; by default
-        3·eigenvalues + 1 vectors are held at once, each as large as the model (0.5 GB for one of 135 million
-        parameters in float32).
+    Args:
+        batches: Those of the retain set. The model is balanced with the first one.
+        ratio: R, the largest factor by which a channel is scaled.
+        eigenvalues: The number of the Hessian's largest eigenvalues (algebraic; the paper says in magnitude) that are
+            measured before and after. 0 means none.
+        max_basis, tolerance, max_iterations: As for `hessian_eigenvalues`, with blocks of one vector. By default,
+            3·eigenvalues + 1 vectors are in memory at once, each as large as the model (0.5 GB for 135 million
+            parameters in float32).
 
     Fields: `architecture`, `pairs`, `channels`; `logits`: `largest`, `difference` (absolute), `relative` and `kept`
-    (relative ≤ 1e-5, which float32 keeps); `gradient_norm`: of all trainable parameters, `before`, `after` and `ratio`
-    for each batch, and `of_pairs`: before, and after as predicted, of the balanced weights alone; `eigenvalues`:
-    `before`, `after`, `ratio` (after/before; null where it was not positive before), or null; `alpha`: `smallest`,
+    (relative ≤ 1e-5, which float32 conserves); `gradient_norm`: of all trainable parameters, `before`, `after` and
+    `ratio` for each batch, and `of_pairs`: of the balanced weights alone, before and as predicted after; `eigenvalues`:
+    `before`, `after`, `ratio` (after/before; null if it was not positive before), or null; `alpha`: `smallest`,
     `median`, `largest`, `clipped`, `idle`, and a histogram with the `edges` of its bins and its `counts`; `seconds` of
-    the balancing itself. Dropout is off meanwhile.
+    the balancing itself. Dropout is off during the measurements.
 
-    Raises ValueError, with nothing written, for no batches, a batch without labels that count, and what `sib_` refuses.
+    Raises ValueError if there are no batches, a batch has no labels that count, or `sib_` raises it. Nothing is then
+    written.
     """
     _check(batches)
     check_ratio(ratio)
@@ -90,8 +93,10 @@ def balance(
 
 
 def write_balance(reports: Mapping[str, Mapping[str, Any]], folder: Path) -> list[Path]:
-    """Write the reports of models, by name, to `folder`: sib.json, and the two figures sib_eigenvalues.png (where
-    eigenvalues were measured) and sib_gradient_norms.png. Returns the paths."""
+    """Write the reports of models, by name, to `folder`, and return the paths.
+
+    The files are sib.json, and the figures sib_eigenvalues.png (if eigenvalues were measured) and
+    sib_gradient_norms.png."""
     from .report.balance import eigenvalue_ratios, gradient_norms
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -108,7 +113,7 @@ def write_balance(reports: Mapping[str, Mapping[str, Any]], folder: Path) -> lis
 
 
 def _whole(path: Path) -> Path:
-    """The name that a file has until it is complete."""
+    """Return a temporary name for a file until it is complete."""
     return path.with_name(path.name + ".tmp")
 
 

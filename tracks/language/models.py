@@ -1,4 +1,4 @@
-"""Causal language models of `transformers`: from where they lie to what interventions and metrics see of them."""
+"""Causal language models of `transformers`: loading, saving, and their parts for interventions and metrics."""
 
 import importlib.util
 import json
@@ -30,7 +30,7 @@ UNREADABLE = (OSError, ValueError, KeyError, RuntimeError, SafetensorError)  # w
 class LanguageModel:
     """A causal language model with float32 weights, in evaluation mode, and its tokenizer (both of `transformers`).
 
-    source: what it is and where it comes from, in words."""
+    source: A description of the model and its origin."""
 
     model: nn.Module
     tokenizer: Any
@@ -38,7 +38,7 @@ class LanguageModel:
 
     @property
     def pad(self) -> int:
-        """The token to fill up with; which one is of no consequence, for it is masked."""
+        """The token for padding. It does not matter which one it is, because padding is masked."""
         tokenizer = self.tokenizer
         return int(next((i for i in (tokenizer.pad_token_id, tokenizer.eos_token_id) if i is not None), 0))
 
@@ -46,13 +46,15 @@ class LanguageModel:
 def load_model(name: str, device: str = "cpu", seed: int = 0) -> LanguageModel:
     """Return a causal language model by its name.
 
-    name: a folder in transformers' layout; a .gguf file, dequantised; `smollm2`, what `supple fetch smollm2` got,
-        dequantised once and kept beside it; `llama:WIDTHxLAYERS`, random weights drawn from `seed`; or OWNER/NAME on
-        the Hugging Face hub, the only one that may need the network (unless its files are in the hub's own cache).
-    Attention is torch's scaled_dot_product_attention; second derivatives need its `MATH` backend, which
-    `metrics.hessian_eigenvalues` asks for.
+    name: A folder in transformers' layout. Or a .gguf file, which is dequantised. Or `smollm2`, the result of `supple
+    fetch smollm2`, which is dequantised once and cached beside it. Or `llama:WIDTHxLAYERS`, with random weights drawn
+    from `seed`. Or OWNER/NAME on the Hugging Face hub, the only one that may need the network (unless its files are in
+    the hub's own cache).
 
-    Raises UsageError for a name that is none of these, RunError for a model that cannot be loaded.
+    Attention is PyTorch's scaled_dot_product_attention. Second derivatives need its `MATH` backend, which
+    `metrics.hessian_eigenvalues` selects.
+
+    Raises UsageError for a name that is none of these, and RunError for a model that cannot be loaded.
     """
     require("transformers")
     path = Path(name).expanduser()
@@ -80,7 +82,7 @@ def load_model(name: str, device: str = "cpu", seed: int = 0) -> LanguageModel:
 
 
 def new_model(text: str, seed: int = 0, device: str = "cpu") -> LanguageModel:
-    """Return a LLaMA with random weights and a tokenizer of bytes; text: `llama:WIDTHxLAYERS` (see fresh.py)."""
+    """Return a LLaMA with random weights and a tokenizer of bytes. text: `llama:WIDTHxLAYERS` (see fresh.py)."""
     from .fresh import fresh_llama
 
     require("transformers")
@@ -89,7 +91,7 @@ def new_model(text: str, seed: int = 0, device: str = "cpu") -> LanguageModel:
 
 
 def check_context(language_model: LanguageModel, name: str, max_length: int, max_new_tokens: int) -> None:
-    """Raise UsageError where a prompt of so many tokens and its answer are more than the model's positions."""
+    """Raise UsageError if a prompt with this number of tokens and its answer do not fit the model's positions."""
     context = getattr(language_model.model.config, "max_position_embeddings", None)
     if context is not None and max_length + max_new_tokens > context:
         raise UsageError(
@@ -99,9 +101,9 @@ def check_context(language_model: LanguageModel, name: str, max_length: int, max
 
 
 def save_model(language_model: LanguageModel, folder: Path) -> None:
-    """Write model and tokenizer in transformers' layout (safetensors), for `load_model` and everybody else.
+    """Write model and tokenizer in transformers' layout (safetensors), for `load_model` and other programs.
 
-    The folder appears whole or not at all; one that is there is replaced."""
+    The folder appears completely or not at all. An existing one is replaced."""
     with files.appearing(folder) as temporary, quiet():
         language_model.model.save_pretrained(temporary)  # type: ignore[operator]
         language_model.tokenizer.save_pretrained(temporary)
@@ -111,18 +113,18 @@ def save_model(language_model: LanguageModel, folder: Path) -> None:
 
 
 def require(package: str, purpose: str = "a language model of transformers") -> None:
-    """Raise RunError, saying how to install it, for a package that is not there."""
+    """Raise RunError for a missing package, with the command that installs it."""
     if importlib.util.find_spec(package) is None:
         raise RunError(f"{purpose} needs {package}: pip install 'supple[language]'")
 
 
 def on_the_hub(name: str) -> bool:
-    """Return whether a name means a model on the hub, and no path that is not there."""
+    """Return whether a name means a model on the hub, and not a path that does not exist."""
     return HUB.fullmatch(name) is not None and not name.startswith(".") and not Path(name).parent.exists()
 
 
 def _read(folder: Path, gguf: str | None = None) -> tuple[nn.Module, Any]:
-    """(model, tokenizer) from files, never from the network."""
+    """Return (model, tokenizer) from files, without the network."""
     try:
         if gguf is None:
             return _pretrained(str(folder), local_files_only=True)
@@ -139,9 +141,9 @@ def _read(folder: Path, gguf: str | None = None) -> tuple[nn.Module, Any]:
 
 
 def from_hub(name: str, read: Callable[..., Any]) -> Any:
-    """Return what `read(name, local_files_only=…)` gives: out of the hub's own cache, else over the network.
+    """Return `read(name, local_files_only=…)`, from the hub's own cache or over the network.
 
-    Raises RunError, which says how to use a local path, where it cannot be had; passes on UsageError."""
+    Raises RunError, which explains how to use a local path, if the model is not available. UsageErrors pass."""
     from huggingface_hub import HfApi
 
     try:
@@ -156,15 +158,16 @@ def from_hub(name: str, read: Callable[..., Any]) -> Any:
         raise
     except Exception as error:  # of whichever HTTP library the hub's client uses
         raise RunError(
-            f"{name} could not be had from the hub ({first_line(error)}); without a network give the path of a folder "
+            f"{name} could not be loaded from the hub ({first_line(error)}); without a network give the path of a folder "
             "with its config.json, safetensors, tokenizer and preprocessor files, or of a .gguf file"
         ) from error
 
 
 def model_type(name: str) -> str:
-    """Return the architecture of a folder or of a model on the hub, as transformers calls it, such as llama or clip; ""
-    for any other name and for a folder that does not say. Raises RunError for a model that is not to be had from the
-    hub.
+    """Return the architecture of a folder or of a model on the hub, in transformers' words, such as llama or clip.
+
+    It is "" for any other name, and for a folder that does not have this entry. Raises RunError if a model is not
+    available from the hub.
     """
     if on_the_hub(name):
         require("transformers")
@@ -193,7 +196,7 @@ def _pretrained(name: str, **where: Any) -> tuple[nn.Module, Any]:
 
 
 def _smollm2() -> Path:
-    """The folder of SmolLM2, made out of its GGUF file where it is not there yet (half a minute)."""
+    """Return the folder of SmolLM2, which is made from its GGUF file if necessary (half a minute)."""
     home = cache_folder() / SMOLLM2
     folder = home / CONVERTED
     if not (folder / "config.json").is_file():
@@ -205,13 +208,13 @@ def _smollm2() -> Path:
 
 
 def first_line(error: Exception) -> str:
-    """Return the first line of what an error says; its kind where it says nothing."""
+    """Return the first line of an error's message, or its type if it has none."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Silence transformers' progress bars and remarks."""
+    """Silence the progress bars and log messages of transformers."""
     from transformers.utils import logging
 
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()

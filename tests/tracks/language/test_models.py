@@ -99,7 +99,7 @@ def test_a_hub_model_that_cannot_be_had_says_how_to_use_a_path(monkeypatch: pyte
 
     monkeypatch.setattr(models, "_pretrained", fails)
     monkeypatch.setattr(huggingface_hub.HfApi, "model_info", fails)
-    with pytest.raises(RunError, match=r"some/model could not be had from the hub \(no network\).*path of a folder"):
+    with pytest.raises(RunError, match=r"some/model could not be loaded from the hub \(no network\).*path of a folder"):
         load_model("some/model")
 
 

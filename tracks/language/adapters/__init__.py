@@ -1,4 +1,4 @@
-"""Adapters for continual learning: MoRAM, and what it is compared with (the MoRAM paper)."""
+"""Adapters for continual learning: MoRAM (arXiv 2506.21035), and the methods with which its paper compares it."""
 
 from .atoms import Pruned, activation_maps, activation_mass, parameter_table, prune
 from .base import Adapter, adapters_by_kind

@@ -1,7 +1,7 @@
-"""What the atoms of a model do: how much of the mixture each carries, pruning, activation maps, parameter counts.
+"""Analyses of a model's atoms: their share of the mixture, pruning, activation maps, parameter counts.
 
-Weights are those of the mixture, w (…, atoms), as the forward pass has them: after top-k, and in evaluation after δ.
-Forward passes cost one more tensor (…, atoms) while they are looked at, and nothing else.
+The weights are those of the mixture, w (…, atoms), as the forward pass uses them: after top-k, and in evaluation after
+δ. Recording them costs one more tensor (…, atoms) per forward pass.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -23,7 +23,12 @@ Maps = dict[str, NDArray[np.float32]]
 
 @dataclass(frozen=True)
 class Pruned:
-    """The outcome of pruning one layer. before, after: atoms of each task. kept: share of the mass that is left."""
+    """The result of pruning one layer.
+
+    Attributes:
+        before, after: The number of atoms of each task.
+        kept: The share of the activation mass that is left.
+    """
 
     before: tuple[int, ...]
     after: tuple[int, ...]
@@ -32,13 +37,13 @@ class Pruned:
 
 @contextmanager
 def activation_mass(model: nn.Module) -> Iterator[dict[str, Tensor]]:
-    """Collect Σ w over the tokens of all forward passes in its body, by layer: float64 (atoms,).
+    """Collect Σ w over the tokens of all forward passes in a with statement, by layer: float64 (atoms,).
 
         with activation_mass(model) as mass:
             train or evaluate
         prune(model, mass)
 
-    Raises ValueError where adapters have no atoms, or there are none."""
+    Raises ValueError if the model has no adapters, or they have no atoms."""
     mass = {name: torch.zeros(a.atoms, dtype=torch.float64, device=a.A.device) for name, a in _mixtures(model).items()}
 
     def add_to(total: Tensor) -> Callable[[Tensor], object]:
@@ -50,12 +55,20 @@ def activation_mass(model: nn.Module) -> Iterator[dict[str, Tensor]]:
 
 @torch.no_grad()
 def prune(model: nn.Module, mass: Mapping[str, Tensor], keep: float = 0.99) -> dict[str, Pruned]:
-    """Keep, in every layer, the fewest atoms that carry this share of its mass (Table 19), and drop the others.
+    """Keep, in every layer, the fewest atoms with this share of its activation mass (Table 19), and remove the others.
 
-    mass: of `activation_mass`. keep: in (0, 1]. What is left of the current task becomes new parameters: make a new
-    optimizer if training goes on. Scores of those left change, for eq. 5 normalises over all atoms there are.
-    Returns what was taken from each layer. Raises ValueError, changing nothing, for a layer without mass, for mass of
-    other atoms, and for LoRA or its mixtures, whose atoms have no weights of their own."""
+    The remaining atoms of the current task become new parameters. Make a new optimizer before training continues. The
+    scores of the remaining atoms change, because eq. 5 normalises over all atoms.
+
+    Args:
+        mass: The result of `activation_mass`.
+        keep: In (0, 1].
+
+    Returns what was removed from each layer.
+
+    Raises ValueError for a layer without mass, for mass of other atoms, and for LoRA and its mixtures, whose atoms have
+    no weights of their own. The model is then unchanged.
+    """
     if not 0.0 < keep <= 1.0:
         raise ValueError(f"prune: keep must lie in (0, 1], got {keep}")
     found = _mixtures(model)
@@ -83,11 +96,12 @@ def _prune(adapter: Adapter, mass: Tensor, keep: float) -> Pruned:
 
 
 def activation_maps(model: nn.Module, run: Callable[[], object], layers: list[str] | None = None) -> Maps:
-    """Return the mixture weights of all tokens that `run()` sends through a model, (tokens,
-    atoms) by layer (Figures 3, 5).
+    """Return the mixture weights of all tokens of `run()`, (tokens, atoms) by layer (Figures 3, 5).
 
-    run: one or more forward passes; here they are without gradients and in evaluation mode.
-    layers: default: all with adapters. A layer that no token passed has (0, atoms)."""
+    Args:
+        run: Makes one or more forward passes. They are made without gradients and in evaluation mode.
+        layers: By default, all layers with adapters. A layer without tokens has shape (0, atoms).
+    """
     found = _mixtures(model)
     if layers is not None:
         if missing := [name for name in layers if name not in found]:
@@ -110,8 +124,10 @@ def activation_maps(model: nn.Module, run: Callable[[], object], layers: list[st
 
 
 def parameter_table(model: nn.Module) -> list[dict[str, str | int]]:
-    """Return a row for each adapter, and one for their sum: `trainable` in the current task, `stored` for all tasks,
-    and `activated` by one token (Tables 3 and 11; see `Adapter.activated_parameters`)."""
+    """Return one row for each adapter and one for their sum (Tables 3 and 11).
+
+    The columns are `trainable` in the current task, `stored` for all tasks, and `activated` by one token (see
+    `Adapter.activated_parameters`)."""
     rows: list[dict[str, str | int]] = []
     for name, adapter in adapters(model).items():
         own = [t for bank in adapter.banks for t in (adapter.get_parameter(bank), adapter.get_buffer(f"frozen_{bank}"))]
@@ -129,7 +145,7 @@ def parameter_table(model: nn.Module) -> list[dict[str, str | int]]:
 
 
 def _mixtures(model: nn.Module) -> dict[str, Adapter]:
-    """The adapters whose atoms have weights of their own; ValueError where there are others, or none."""
+    """Return the adapters whose atoms have their own weights. Raises ValueError if there are others, or none."""
     found = adapters(model)
     if not found:
         raise ValueError(f"{type(model).__name__} has no adapters")
@@ -142,13 +158,13 @@ def _mixtures(model: nn.Module) -> dict[str, Adapter]:
 
 
 def _rows(weights: Tensor) -> Tensor:
-    """(…, atoms) → (tokens, atoms)."""
+    """Return (…, atoms) as (tokens, atoms)."""
     return weights.reshape(-1, weights.shape[-1])
 
 
 @contextmanager
 def _watching(model: nn.Module, watchers: Mapping[str, Callable[[Tensor], object]]) -> Iterator[None]:
-    """Let each of these see the weights of its layer for a while."""
+    """Call each of these functions with the weights of its layer, in a with statement."""
     found = {name: adapter for name, adapter in adapters(model).items() if name in watchers}
     try:
         for name, adapter in found.items():

@@ -1,9 +1,9 @@
-"""What all adapters share: a frozen Linear, and rank-1 atoms beside it that tasks add and freeze.
+"""The base class of adapters: a frozen Linear, and rank-1 atoms beside it that tasks add and freeze.
 
     y = W·x + b + Σ_i w_i·B_i·(A_i·x)      i over the atoms of all tasks so far
 
-An atom is a key A_i (d_in) and a value B_i (d_out); LoRA of rank r is r atoms with constant weights w. Kinds of
-adapters differ in the weights, in what a new task adds, and in a penalty; each is a subclass that says so.
+An atom is a key A_i (d_in) and a value B_i (d_out). LoRA of rank r is r atoms with constant weights w. The kinds of
+adapters differ in their weights, in what a new task adds, and in their penalty. Each kind is a subclass.
 """
 
 import math
@@ -20,18 +20,19 @@ from ....registry import Registry
 
 
 class Adapter(nn.Module, ABC):
-    """A frozen `nn.Linear` with atoms; stands in its place, for inputs (…, d_in) → (…, d_out).
+    """A frozen `nn.Linear` with atoms, which replaces it for inputs (…, d_in) → (…, d_out).
 
-    It begins without an atom, as the Linear alone: `add_task()` before training, and make the optimizer after it,
-    for every task's parameters are new tensors.
+    It begins without atoms and then computes what the Linear alone does. Call `add_task()` before training, and make
+    the optimizer after it, because the parameters of every task are new tensors.
 
-    A, B: the trainable atoms of the current task, a row each: keys (r, d_in) and values (r, d_out), so that B is the
-        transpose of LoRA's: the values that a token gathers lie contiguous in memory. At least float32, as in PEFT,
-        since AdamW's steps get lost in bfloat16's 8 bits; products are computed in the dtype of the inputs, scores in
-        float32.
-    frozen_A, frozen_B: those of earlier tasks, (atoms, d_in) and (atoms, d_out), buffers.
-    sizes: how many atoms each task added.
-    watch: called in every forward pass with the detached weights (…, atoms), where set; see atoms.py.
+    Attributes:
+        A, B: The trainable atoms of the current task, one per row: keys (r, d_in) and values (r, d_out). B is the
+            transpose of LoRA's, so that the values for a token are contiguous in memory. They are at least float32, as
+            in PEFT, because AdamW's steps are lost in bfloat16's 8 bits. Products are computed in the dtype of the
+            inputs, scores in float32.
+        frozen_A, frozen_B: The atoms of earlier tasks, (atoms, d_in) and (atoms, d_out), as buffers.
+        sizes: The number of atoms that each task added.
+        watch: A function that every forward pass calls with the detached weights (…, atoms), or None (see atoms.py).
     """
 
     linear: nn.Linear
@@ -43,7 +44,10 @@ class Adapter(nn.Module, ABC):
     unmergeable: ClassVar[str] = ""  # why the atoms cannot become part of the Linear's weight
 
     def __init__(self, linear: nn.Linear, r: int) -> None:
-        """r: atoms that a task adds. Raises ValueError for what is no plain Linear, or r < 1."""
+        """r: The number of atoms that a task adds.
+
+        Raises ValueError if `linear` is no plain Linear, or r < 1.
+        """
         super().__init__()
         kind = type(self).__name__
         if not isinstance(linear, nn.Linear):
@@ -82,25 +86,28 @@ class Adapter(nn.Module, ABC):
 
     @property
     def atoms(self) -> int:
-        """Atoms of all tasks."""
+        """The number of atoms of all tasks."""
         return sum(self.sizes)
 
     @property
     def params(self) -> dict[str, Any]:
-        """The parameters it was made with, by name."""
+        """The parameters with which the adapter was made, by name."""
         return {name: getattr(self, name) for name in signature(type(self)).parameters if name != "linear"}
 
     def bank(self, name: str) -> Tensor:
-        """Return the rows of all tasks, oldest first: one product, however many tasks there were. Copying them together
-        costs atoms × width numbers a pass, a small part of what the product costs."""
+        """Return the rows of all tasks, oldest first, so that there is one product for any number of tasks.
+
+        Concatenating them costs atoms × width numbers per pass, a small part of the product."""
         current, frozen = getattr(self, name), getattr(self, f"frozen_{name}")
         return torch.cat([frozen, current]) if len(frozen) else current
 
     @torch.no_grad()
     def add_task(self, generator: torch.Generator | None = None) -> None:
-        """Freeze the atoms there are, and add r new ones. Keys are drawn as LoRA's, Kaiming-uniform (a = √5), that is
-        U(±1/√d_in), on the CPU from `generator` (default: torch's global one); values begin at 0, so that no output
-        changes where weights do not shift between old atoms."""
+        """Freeze the atoms, and add r new ones.
+
+        The keys are initialised as LoRA's, Kaiming-uniform (a = √5), that is U(±1/√d_in), on the CPU from `generator`
+        (by default PyTorch's global one). The values begin at 0. No output changes, unless the weights of the old atoms
+        do."""
         for name in self.banks:
             old = self.get_parameter(name)
             setattr(self, f"frozen_{name}", self.bank(name).detach().clone())
@@ -111,15 +118,15 @@ class Adapter(nn.Module, ABC):
         self.sizes += (self.r,)
 
     def _added(self, name: str) -> int:
-        """Rows of a bank that a task adds."""
+        """Return the rows of a bank that a task adds."""
         return self.r
 
     def task_parameters(self) -> list[nn.Parameter]:
-        """Return what the current task trains."""
+        """Return the parameters that the current task trains."""
         return [parameter for parameter in self.parameters() if parameter.requires_grad]
 
     def penalty(self) -> Tensor:
-        """Return a term that the kind adds to the training loss; a scalar, here 0."""
+        """Return the term that the adapter adds to the training loss, a scalar. Here it is 0."""
         return self.A.new_zeros(())
 
     @abstractmethod
@@ -141,13 +148,14 @@ class Adapter(nn.Module, ABC):
         return (weights * z).to(x.dtype) @ self.bank("B").to(x.dtype)
 
     def activated_parameters(self) -> int:
-        """Return numbers of the adapter that one token makes use of."""
+        """Return the number of the adapter's parameters that one token uses."""
         return self.atoms * (self.in_features + self.out_features)
 
     @torch.no_grad()
     def merge(self) -> nn.Linear:
-        """Add the atoms to the Linear's weight, in place, and return it. Raises ValueError where that is impossible,
-        with the reason."""
+        """Add the atoms to the Linear's weight, in place, and return the Linear.
+
+        Raises ValueError if that is impossible, with the reason."""
         if self.unmergeable:
             raise ValueError(f"{type(self).__name__} cannot be merged into the weight: {self.unmergeable}")
         if self.atoms:
@@ -157,7 +165,7 @@ class Adapter(nn.Module, ABC):
         return self.linear
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return the adapter's own part of `state_dict()`: all but the Linear."""
+        """Return the adapter's own part of `state_dict()`, without the Linear."""
         return {name: value for name, value in self.state_dict().items() if not name.startswith("linear.")}
 
     def get_extra_state(self) -> Tensor:
@@ -169,7 +177,7 @@ class Adapter(nn.Module, ABC):
         self.sizes = tuple(state.tolist())
 
     def _load_from_state_dict(self, state_dict: Mapping[str, Any], prefix: str, *rest: Any) -> None:
-        """Take over the number of atoms of what is loaded. Tensors that fit already stay the same objects."""
+        """Change the number of atoms to that of the loaded state. Tensors that already fit stay the same objects."""
         for name in self.banks:
             for own in (name, f"frozen_{name}"):
                 new, old = state_dict.get(prefix + own), getattr(self, own)
@@ -186,15 +194,14 @@ adapters_by_kind: Registry[type[Adapter]] = Registry("adapter")
 
 
 def wide(z: Tensor) -> Tensor:
-    """Return at least float32: sums over atoms and exponentials are not left to 8 bits of mantissa."""
+    """Return the tensor in at least float32: 8 bits of mantissa are too few for exponentials and sums over atoms."""
     return z.to(torch.promote_types(z.dtype, torch.float32))
 
 
 def top_k_softmax(scores: Tensor, k: int | None) -> Tensor:
-    """Return softmax over the k largest entries of each row, 0 elsewhere;
-    over all of them for k = None or k ≥ their number.
+    """Return the softmax over the k largest entries of each row, and 0 elsewhere.
 
-    scores: (…, n) → (…, n)."""
+    It is over all entries for k = None or k ≥ their number. scores: (…, n) → (…, n)."""
     if k is None or k >= scores.shape[-1]:
         return scores.softmax(-1)
     kept, index = scores.topk(k, dim=-1, sorted=False)
@@ -202,6 +209,6 @@ def top_k_softmax(scores: Tensor, k: int | None) -> Tensor:
 
 
 def check_count(kind: str, name: str, value: int | None) -> None:
-    """Raise ValueError for what is no positive whole number; None passes."""
+    """Raise ValueError unless the value is a positive integer or None."""
     if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
         raise ValueError(f"{kind}: {name} must be a whole number ≥ 1, got {value!r}")

@@ -1,8 +1,8 @@
-"""The adapters of a model as files of their own: adapters.safetensors and adapters.json, no pickle.
+"""The adapters of a model as files: adapters.safetensors and adapters.json, without pickle.
 
-The JSON says the kind and its parameters, the layers with their shapes and how many atoms each task added, a
+The JSON has the kind and its parameters, the layers with their shapes and the number of atoms that each task added, a
 fingerprint of the layers' weights, and the SHA-256 sum of the other file. Both are written under temporary names,
-flushed, and renamed one right after the other; should the machine stop between the two, the sum tells.
+flushed, and then renamed one after the other. If the machine stops between the two, the sum does not match.
 """
 
 import hashlib
@@ -29,10 +29,12 @@ SAMPLED = 4096  # values of a weight that its fingerprint looks at
 
 
 def save_adapters(model: nn.Module, folder: Path | str) -> Path:
-    """Write the adapters of a model, without the model, into a folder, which may exist; returns it.
+    """Write the adapters of a model, without the model, into a folder, and return the folder. It may exist.
 
-    Raises ValueError for a model without adapters, or with different ones in different layers; OSError where it
-    cannot be written."""
+    Raises:
+        ValueError: The model has no adapters, or different ones in different layers.
+        OSError: The folder cannot be written.
+    """
     found = adapters(model)
     if not found:
         raise ValueError(f"{type(model).__name__} has no adapters to save: wrap(model, targets, …) first")
@@ -75,13 +77,17 @@ def save_adapters(model: nn.Module, folder: Path | str) -> Path:
 
 
 def load_adapters(model: nn.Module, folder: Path | str, check_base: bool = True) -> list[str]:
-    """Put saved adapters around the layers of a plain model, and freeze all else; returns the names of the layers.
-    The outputs are bit for bit those of the model they were saved from.
+    """Put saved adapters around the layers of a plain model, freeze all other parameters, and return the layers' names.
 
-    check_base: refuse a model whose weights are not those that the adapters were trained on; say False for the same
-        model in another dtype.
-    Raises CheckpointError, naming the file, for one that is missing or damaged; UsageError for a model that the
-    adapters do not fit. The model is changed only when nothing is wrong."""
+    The outputs are bit for bit those of the model from which they were saved.
+
+    check_base: Raise an error if the model's weights are not those with which the adapters were trained. Use False for
+    the same model in another dtype.
+
+    Raises:
+        CheckpointError: A file is missing or damaged.
+        UsageError: The adapters do not fit the model. The model is then unchanged.
+    """
     target = Path(folder)
     body, data = _manifest(target / MANIFEST), files.read(target / TENSORS)
     if files.sha256(data) != body["tensors_sha256"]:
@@ -103,8 +109,9 @@ def load_adapters(model: nn.Module, folder: Path | str, check_base: bool = True)
 
 
 def fingerprint(linears: dict[str, nn.Linear]) -> str:
-    """Return SHA-256 over names, shapes, dtypes, and up to 4096 evenly spaced values of every weight and bias: tells
-    another architecture, checkpoint or dtype without reading a large model whole."""
+    """Return the SHA-256 sum of names, shapes, dtypes, and up to 4096 evenly spaced values of every weight and bias.
+
+    It distinguishes architectures, checkpoints and dtypes without reading a large model completely."""
     digest = hashlib.sha256()
     for name, linear in sorted(linears.items()):
         for own, value in sorted(linear.state_dict().items()):
@@ -140,7 +147,7 @@ def _manifest(file: Path) -> dict[str, Any]:
 
 
 def _linears(model: nn.Module, layers: dict[str, dict[str, int]], folder: Path) -> dict[str, nn.Linear]:
-    """The layers that saved adapters belong to. Raises UsageError where the model has no such."""
+    """Return the layers to which saved adapters belong. Raises UsageError if the model does not have them."""
     modules, kind = dict(model.named_modules()), type(model).__name__
     found: dict[str, nn.Linear] = {}
     for name, shape in layers.items():

@@ -1,9 +1,9 @@
-"""Mixtures with a learned router, which MoRAM is compared with: over whole LoRAs, and over single atoms (Table 4).
+"""Mixtures with a learned router, with which MoRAM is compared: over whole LoRAs, and over single atoms (Table 4).
 
     MoE-LoRA:         y = W·x + b + Σ_t R(x)_t·B_tᵀ·(A_t·x),   R(x) = softmax(x·W_r) over tasks (MoRAM paper, 3.1)
     external router:  y = W·x + b + Σ_i R(x)_i·B_i·(A_i·x),    R(x) = softmax(x·W_r) over atoms
 
-Each task adds its columns of W_r (rows here), drawn as a Linear's, and freezes the older ones with their experts.
+Each task adds its columns of W_r (rows here), initialised as a Linear's, and freezes the older ones with their experts.
 """
 
 from torch import Tensor, nn
@@ -13,7 +13,7 @@ from .base import Adapter, adapters_by_kind, check_count, top_k_softmax, wide
 
 
 class Routed(Adapter):
-    """The common base of the two: a router, and how many experts a token may use."""
+    """The base class of the two: a router, and the number of experts that a token may use."""
 
     banks = ("A", "B", "router")
     unmergeable = "the router weighs its experts by the token"
@@ -24,11 +24,11 @@ class Routed(Adapter):
         self.k = k
 
     def routed(self, x: Tensor) -> Tensor:
-        """Return weights of the experts, (…, experts)."""
+        """Return the weights of the experts, (…, experts)."""
         return top_k_softmax(wide(F.linear(x, self.bank("router").to(x.dtype))), self.k)
 
     def kept(self, experts: int) -> int:
-        """Return how many of so many experts a token uses."""
+        """Return the number of experts that a token uses, out of this many."""
         return experts if self.k is None else min(self.k, experts)
 
 
@@ -36,7 +36,8 @@ class Routed(Adapter):
 class MoELoRA(Routed):
     """A LoRA for every task as an expert, mixed by a learned router.
 
-    r: rank of an expert. k: experts a token may use, the k with the largest logits; None: all."""
+    r: The rank of an expert. k: The number of experts that a token may use, those with the largest logits. None means
+    all."""
 
     def __init__(self, linear: nn.Linear, r: int = 16, k: int | None = None) -> None:
         super().__init__(linear, r, k)
@@ -54,9 +55,10 @@ class MoELoRA(Routed):
 
 @adapters_by_kind.register("external_router")
 class ExternalRouter(Routed):
-    """Rank-1 atoms mixed by a learned router instead of by their own keys.
+    """Rank-1 atoms, mixed by a learned router instead of by their own keys.
 
-    r: atoms a task adds. k: atoms a token may use, the k with the largest logits; None: all."""
+    r: The number of atoms that a task adds. k: The number of atoms that a token may use, those with the largest logits.
+    None means all."""
 
     def __init__(self, linear: nn.Linear, r: int = 16, k: int | None = None) -> None:
         super().__init__(linear, r, k)

@@ -3,21 +3,21 @@
     ΔW·x = Σ_i w_i·B_i·(A_i·x),   s = A·x / ‖A·x‖₂ over the atoms of all tasks (eq. 4, 5)
     w = softmax(s/τ) over the k largest s, 0 elsewhere (eq. 6, 7);  in evaluation w_i := 0 where s_i < δ (eq. 8)
 
-The keys route by themselves: no router, no extra loss. Each task adds r atoms and freezes the older ones.
+The keys are the router: there is no other one, and no extra loss. Each task adds r atoms and freezes the older ones.
 
-Where the paper is silent or at odds with itself:
-- Top-k is of the signed s, as eq. 6 has it: an atom whose key points away from x is chosen last.
-- The weights that δ leaves are not renormalised (eq. 8), so a token that no atom fits gets none.
-- x = 0 has no direction: s = 0 and the update is 0.
-- τ = 0.1 (Appendix A.1, CLIP); 4.3's "moderate temperature of 0.01" contradicts it, and Figure 4b's axis. TRACE has
-  0.03, a single fine-tuning task 0.5. δ = 0.2 everywhere in A.1.
-- Without temperature (Table 4) is read as τ = 1: the softmax is there before it is sharpened.
-- Table 11 counts k·d_out "trainable" parameters: those are the values that a token activates. All r·(d_in + d_out)
-  are trained over a task, as Table 18 counts them (4.4 M, as many as LoRA's).
-- BWT (eq. 10) is a loss of performance, A_jj − A_Nj, lower is better; the field's usual sign is the opposite.
+Choices where the paper is silent or contradicts itself:
+- Top-k uses the signed s, as in eq. 6, so an atom whose key points away from x is chosen last.
+- The weights are not renormalised after δ (eq. 8), so a token that fits no atom gets no update.
+- x = 0 has no direction: s = 0, and the update is 0.
+- τ = 0.1 (Appendix A.1, CLIP). The "moderate temperature of 0.01" in 4.3 contradicts it and the axis of Figure 4b.
+  TRACE has 0.03, and a single fine-tuning task 0.5. δ = 0.2 everywhere in A.1.
+- "Without temperature" (Table 4) is read as τ = 1: the softmax is present but not sharpened.
+- Table 11 counts k·d_out "trainable" parameters, which are the values that a token activates. All r·(d_in + d_out)
+  are trained during a task, as Table 18 counts them (4.4 M, as many as LoRA's).
+- BWT (eq. 10) is a loss of performance, A_jj − A_Nj, so lower is better. The usual sign is the opposite.
 
 Cost for n tokens and N atoms: 2·n·N·d_in for the scores, n·N for the top-k, and for the values either 2·n·k·d_out
-(gathered) or 2·n·N·d_out (a masked dense product), against 2·n·d_in·d_out of the Linear. See `GATHER_FROM`.
+(gathered) or 2·n·N·d_out (a masked dense product). The Linear costs 2·n·d_in·d_out. See `GATHER_FROM`.
 """
 
 import torch
@@ -35,11 +35,15 @@ GATHER_FROM = 4
 
 @adapters_by_kind.register("moram")
 class MoRAM(Adapter):
-    """Rank-1 atoms that weigh themselves by how well their keys fit the token (the MoRAM paper).
+    """Rank-1 atoms whose weights depend on how well their keys match the token (the MoRAM paper).
 
-    r: atoms a task adds. k: atoms a token may use, of all tasks; None: all of them. tau: temperature > 0 of the
-    softmax; None: 1. delta: least score, in [−1, 1], that counts in evaluation; None: all that are kept. The None are
-    the rows of Table 4 (k, tau and delta None: "self-activated retrieval").
+    Args:
+        r: The number of atoms that a task adds.
+        k: The number of atoms, of all tasks, that a token may use. None means all.
+        tau: The temperature of the softmax, > 0. None means 1.
+        delta: The smallest score, in [−1, 1], that counts in evaluation. None means that all selected atoms count.
+
+    With None, these are the rows of Table 4. With k, tau and delta None, it is "self-activated retrieval".
     """
 
     unmergeable = "which atoms act, and how much, depends on the token (eq. 4-8)"
@@ -61,9 +65,9 @@ class MoRAM(Adapter):
         self.k, self.tau, self.delta = k, tau, delta
 
     def route(self, z: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Return weights and activations (…, kept) of the atoms that are kept, and their indices; None: all are.
+        """Return weights and activations (…, kept) of the selected atoms, and their indices (None: all).
 
-        z: activations A·x, (…, atoms)."""
+        z: The activations A·x, (…, atoms)."""
         z = wide(z)
         # A norm has no second derivative at 0, and padding is often embedded there: 1 takes its place.
         squared = z.square().sum(-1, keepdim=True)
@@ -95,12 +99,13 @@ class MoRAM(Adapter):
         return _spread(scale, index, z.shape[-1]) @ values
 
     def activated_parameters(self) -> int:
-        """Return all keys, since every one of them is asked, and the values of at most k atoms. With one task this is
-        Table 11's r·d_in + k·d_out."""
+        """Return the size of all keys, because each of them gets a score, plus that of the values of at most k atoms.
+
+        With one task this is r·d_in + k·d_out, as in Table 11."""
         kept = self.atoms if self.k is None else min(self.k, self.atoms)
         return self.atoms * self.in_features + kept * self.out_features
 
 
 def _spread(kept: Tensor, index: Tensor, atoms: int) -> Tensor:
-    """Return what belongs to the kept atoms (…, k) at their places among all, (…, atoms), 0 elsewhere."""
+    """Return the values of the selected atoms (…, k) at their positions among all, (…, atoms), and 0 elsewhere."""
     return kept.new_zeros(*kept.shape[:-1], atoms).scatter(-1, index, kept)

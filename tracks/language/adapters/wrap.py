@@ -1,4 +1,4 @@
-"""Adapters around the Linear layers of any model: by name, as PEFT does, all else frozen."""
+"""Adapters around the Linear layers of any model, selected by name as in PEFT. All other parameters are frozen."""
 
 import re
 from collections import Counter
@@ -21,9 +21,9 @@ READERS = (nn.MultiheadAttention, nn.TransformerEncoderLayer)
 
 
 def maker(kind: str, **params: Any) -> Callable[[nn.Linear], Adapter]:
-    """Return what makes adapters of a kind: moram, seqlora, inclora, olora, moe_lora, external_router.
+    """Return the function that makes adapters of a kind: moram, seqlora, inclora, olora, moe_lora, external_router.
 
-    Raises ValueError for an unknown kind or parameter, naming the near ones."""
+    Raises ValueError for an unknown kind or parameter, with similar names."""
     cls = adapters_by_kind.get(kind)
     bound = bind(cls, {"linear": None, **params}, kind)
     del bound["linear"]
@@ -31,24 +31,25 @@ def maker(kind: str, **params: Any) -> Callable[[nn.Linear], Adapter]:
 
 
 def wrap_moram(model: nn.Module, targets: Targets, **params: Any) -> list[str]:
-    """Put MoRAM around the Linear layers of a model that `targets` names, and freeze all else; see `wrap`.
+    """Put MoRAM around the Linear layers that `targets` names, and freeze all other parameters (see `wrap`).
 
         wrap_moram(model, ["q_proj", "v_proj"], r=16, k=16)
         add_task(model)
 
-    params: those of `MoRAM`. Returns the names of the layers."""
+    params: Those of `MoRAM`. Returns the names of the layers."""
     return wrap(model, targets, maker("moram", **params))
 
 
 def wrap(model: nn.Module, targets: Targets, make: Callable[[nn.Linear], Adapter]) -> list[str]:
-    """Put an adapter around every `nn.Linear` that `targets` names, and freeze all else; returns their names.
+    """Put an adapter around every `nn.Linear` that `targets` names, and freeze the rest. Return the layers' names.
 
-    targets: a list of names, each of which is the whole qualified name or ends it after a dot; or a string, a regular
-        expression for the whole name; or "all-linear", all but the output head (`get_output_embeddings()` of a
-        `transformers` model, else the last Linear defined). This is PEFT's rule, but that each name of a list has to
-        match something.
-    Raises ValueError, changing nothing, for a target without a Linear, for tied weights, for stacked layers, for
-    layers whose adapter would never be called, and for a model that has adapters.
+    targets: A list of names, each of which is the whole qualified name or its end after a dot. Or a regular expression
+    for the whole name. Or "all-linear", which means all but the output head (`get_output_embeddings()` of a
+    `transformers` model, otherwise the last Linear that is defined). This is PEFT's rule, except that each name of a
+    list has to match a layer.
+
+    Raises ValueError for a target without a Linear, for tied weights, for stacked layers, for layers whose adapter
+    would never be called, and for a model that has adapters. The model is then unchanged.
     """
     if adapters(model):
         raise ValueError(f"{type(model).__name__} has adapters already: unwrap(model) first")
@@ -61,7 +62,7 @@ def wrap(model: nn.Module, targets: Targets, make: Callable[[nn.Linear], Adapter
 
 @contextmanager
 def as_it_was_on_error(model: nn.Module) -> Iterator[None]:
-    """Thaw the layers, which adapters freeze when they are made, if one of them cannot be made."""
+    """Unfreeze the layers, which new adapters freeze, if one of the adapters cannot be made."""
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     try:
         yield
@@ -72,7 +73,7 @@ def as_it_was_on_error(model: nn.Module) -> Iterator[None]:
 
 
 def place(model: nn.Module, made: Mapping[str, Adapter]) -> None:
-    """Put adapters where the Linear layers with these names are; all that is not theirs is frozen."""
+    """Replace the Linear layers with these names by adapters, and freeze all parameters that are not theirs."""
     model.requires_grad_(False)
     for name, adapter in made.items():
         _replace(model, name, adapter)
@@ -81,7 +82,7 @@ def place(model: nn.Module, made: Mapping[str, Adapter]) -> None:
 
 
 def matching(model: nn.Module, targets: Targets) -> list[str]:
-    """Return names of the Linear layers that `targets` names, in the order in which they were defined (see `wrap`)."""
+    """Return the names of the Linear layers that `targets` names, in the order of their definition (see `wrap`)."""
     linears = [name for name, module in model.named_modules() if isinstance(module, nn.Linear) and name]
     if not linears:
         raise ValueError(f"{type(model).__name__} has no nn.Linear inside it to adapt")
@@ -103,31 +104,33 @@ def matching(model: nn.Module, targets: Targets) -> list[str]:
 
 
 def adapters(model: nn.Module) -> dict[str, Adapter]:
-    """Return the adapters of a model by the names of the layers they stand for."""
+    """Return the adapters of a model by the names of their layers."""
     return {name: module for name, module in model.named_modules() if isinstance(module, Adapter)}
 
 
 def add_task(model: nn.Module, generator: torch.Generator | None = None) -> None:
-    """Begin a task in every adapter of a model, in order, all drawing from one generator. The parameters of the last
-    task are frozen and others take their place, so make the optimizer after this."""
+    """Begin a task in every adapter of a model, in order, with one generator.
+
+    The parameters of the last task are frozen and new ones replace them, so make the optimizer after this call."""
     for adapter in _some(model).values():
         adapter.add_task(generator)
 
 
 def penalty(model: nn.Module) -> Tensor:
-    """Return the sum of what the adapters add to the training loss, a scalar."""
+    """Return the sum of the adapters' penalties, which is added to the training loss, a scalar."""
     return torch.stack([adapter.penalty() for adapter in _some(model).values()]).sum()
 
 
 def unwrap(model: nn.Module) -> None:
-    """Take the adapters away: the model computes what it did before them. Its parameters stay frozen."""
+    """Remove the adapters, so that the model computes what it did before. Its parameters stay frozen."""
     for name, adapter in _some(model).items():
         _replace(model, name, adapter.linear)
 
 
 def merge(model: nn.Module) -> None:
-    """Make the adapters part of the weights, and take them away. Raises ValueError, changing nothing, where their
-    weights depend on the input (see `Adapter.merge`)."""
+    """Add the adapters to the weights, and remove them.
+
+    Raises ValueError if their weights depend on the input (see `Adapter.merge`). The model is then unchanged."""
     found = _some(model)
     for adapter in found.values():
         if adapter.unmergeable:
@@ -158,7 +161,7 @@ def _ends_with(target: str) -> Callable[[str], bool]:
 
 
 def _found(model: nn.Module, target: str, linears: list[str], fits: Callable[[str], bool]) -> list[str]:
-    """The Linear layers that a target fits; ValueError, naming near names, where there are none."""
+    """Return the Linear layers that match a target. Raises ValueError with similar names if there are none."""
     others = {name: module for name, module in model.named_modules() if name and fits(name)}
     if stacked := [name for name, module in others.items() if isinstance(module, STACKED)]:
         raise ValueError(f"'{stacked[0]}' is stacked, several networks in one: adapters go around a plain nn.Linear")
@@ -184,7 +187,7 @@ def _head(model: nn.Module) -> nn.Module | None:
 
 
 def _check(model: nn.Module, names: Sequence[str]) -> None:
-    """Raise ValueError for a layer around which an adapter would not do what it says."""
+    """Raise ValueError for a layer around which an adapter would not work as promised."""
     owners: Counter[int] = Counter()
     places: dict[int, str] = {}
     for path, module in model.named_modules(remove_duplicate=False):

@@ -1,4 +1,4 @@
-"""Corpora for pretraining: text that `supple fetch` brings or one's own, tokenizers, token files and their windows."""
+"""Corpora for pretraining: text from `supple fetch` or of your own, tokenizers, token files and windows."""
 
 from .prepare import Corpus, corpus_text, prepare, training_text
 from .tokenizers import Bytes, Tokenizer, Trained, read_tokenizer, train_bpe

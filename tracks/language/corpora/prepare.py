@@ -1,4 +1,4 @@
-"""From text files to a corpus: a training part and a validation part, as tokens."""
+"""Preparation of a corpus from text files: a training part and a validation part, as tokens."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ Part = tuple[Path, int, int]  # bytes of a file, from, to
 
 @dataclass(frozen=True)
 class Corpus:
-    """A folder with `train.bin`, `validation.bin`, a JSON beside each and, of a trained tokenizer, `tokenizer.json`."""
+    """A folder with `train.bin`, `validation.bin`, a JSON beside each, and `tokenizer.json` of a trained tokenizer."""
 
     folder: Path
     train: TokenFile
@@ -30,7 +30,7 @@ class Corpus:
 
     @classmethod
     def open(cls, folder: str | Path) -> "Corpus":
-        """Raise UsageError, in one line, for what is missing or damaged."""
+        """Return the corpus in a folder. Raises UsageError if a file is missing or damaged."""
         folder = Path(folder)
         if not (folder / "train.bin").is_file():
             raise UsageError(f"{folder}: no corpus here: it needs train.bin, validation.bin and a JSON beside each")
@@ -50,15 +50,17 @@ def prepare(
     source: str = "",
     validation: float = 0.1,
 ) -> Corpus:
-    """Make a corpus of text files (UTF-8) in `folder`, which is made; what is there already is written over.
+    """Make a corpus of text files (UTF-8) in `folder`, which is created. Existing files are overwritten.
 
-    Each file is a text. The last tenth of each (`validation`, a share of its bytes, from the next line end on) is for
-    validation, so that every text is in both parts, and no piece of one is in both.
+    Each file is a text. The last tenth of each (`validation`, a share of its bytes, from the next end of a line) is for
+    validation. Every text is therefore in both parts, and no piece of it is in both.
 
-    tokenizer: `bytes`; `bpe:SIZE`, trained on the training part; a tokenizer.json, such as that of another corpus which
-        is to be used together with this one; or a Tokenizer.
-    source: what the text is, for reports; default: the files' names.
-    Raises UsageError, in one line that names the file, for no files, one that is empty, too short to be divided, or no
+    Args:
+        tokenizer: `bytes`; `bpe:SIZE`, trained on the training part; a tokenizer.json, such as that of another corpus
+            with which this one will be used; or a Tokenizer.
+        source: A description of the text, for reports. By default, the names of the files.
+
+    Raises UsageError, which names the file, if there are no files, if one is empty, too short to be divided, or not
     UTF-8, and for an unknown tokenizer.
     """
     if not files:
@@ -80,7 +82,7 @@ def prepare(
 def corpus_text(name: str) -> list[Path]:
     """Return the text files of brown, kjv or foldoc in the cache.
 
-    Raises UsageError for another name, and where they have not been fetched.
+    Raises UsageError for another name, or if they have not been fetched.
     """
     if name not in ENGLISH:
         raise UsageError(f"unknown corpus {name!r}{did_you_mean(name, ENGLISH)} (names: {', '.join(ENGLISH)})")
@@ -110,7 +112,7 @@ def _encoded(parts: Sequence[Part], tokenizer: Tokenizer) -> Iterator[NDArray[np
 
 
 def _divide(file: Path, validation: float) -> tuple[Part, Part]:
-    """The two parts of a file. The cut is after a line, or before a character where no line ends after it."""
+    """Return the two parts of a file. The cut is after a line, or before a character if no line ends after it."""
     try:
         size = file.stat().st_size
         with file.open("rb") as text:
@@ -126,7 +128,7 @@ def _divide(file: Path, validation: float) -> tuple[Part, Part]:
 
 
 def _pieces(part: Part) -> Iterator[str]:
-    """The text of a part, in pieces that end with a line."""
+    """Yield the text of a part in pieces that end with a line."""
     file, start, stop = part
     with file.open("rb") as text:
         text.seek(start)
@@ -140,5 +142,5 @@ def _pieces(part: Part) -> Iterator[str]:
 
 
 def training_text(files: Sequence[str | Path], validation: float = 0.1) -> Iterator[str]:
-    """Return the training part of these texts, as `prepare` divides them: to train a tokenizer on several corpora."""
+    """Return the training part of these texts, divided as by `prepare`, to train a tokenizer on several corpora."""
     return chain.from_iterable(_pieces(_divide(Path(file), validation)[0]) for file in files)

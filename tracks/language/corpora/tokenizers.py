@@ -1,4 +1,4 @@
-"""Tokenizers: bytes, or byte-pair encoding trained on the corpus at hand; 65,536 tokens at most, which fit uint16."""
+"""Tokenizers: bytes, or byte-pair encoding trained on a corpus. They have at most 65,536 tokens, which fit uint16."""
 
 import json
 from abc import ABC, abstractmethod
@@ -19,7 +19,7 @@ FILE = "tokenizer.json"
 
 
 class Tokenizer(ABC):
-    """Text ↔ tokens below `vocab_size`, as uint16. `end` is the token that stands after each text."""
+    """Conversion between text and tokens below `vocab_size`, as uint16. `end` is the token after each text."""
 
     name: str
     vocab_size: int
@@ -34,11 +34,11 @@ class Tokenizer(ABC):
 
     @abstractmethod
     def save(self, folder: Path) -> None:
-        """Leave in a corpus's folder what it takes to decode it."""
+        """Write the file that is needed for decoding into the folder of a corpus."""
 
 
 class Bytes(Tokenizer):
-    """A token for each byte of UTF-8; byte 0, which text has not, ends one."""
+    """One token for each byte of UTF-8. Byte 0, which does not occur in text, ends a text."""
 
     name, vocab_size, end = "bytes", 256, 0
     fingerprint = sha256(b"bytes").hexdigest()
@@ -54,14 +54,15 @@ class Bytes(Tokenizer):
 
 
 class Trained(Tokenizer):
-    """One of the `tokenizers` library, from its JSON text, with `<|endoftext|>` in its vocabulary (GPT-2's has it).
+    """A tokenizer of the `tokenizers` library, from its JSON text. Its vocabulary has `<|endoftext|>`, as GPT-2's.
 
-    Raises UsageError for a text that is none, one without `<|endoftext|>`, or more than 65,536 tokens; RunError where
-    the library is missing.
+    Raises:
+        UsageError: The text is no tokenizer, has no `<|endoftext|>`, or has more than 65,536 tokens.
+        RunError: The library is missing.
     """
 
     def __init__(self, text: str, origin: str = FILE) -> None:
-        """origin: where the text is from, for messages."""
+        """origin: The source of the text, for messages."""
         self.text = text
         try:
             self._tokenizer = _library().Tokenizer.from_str(text)
@@ -87,11 +88,11 @@ class Trained(Tokenizer):
 
 
 def train_bpe(texts: Iterable[str], size: int) -> Trained:
-    """Return byte-level byte-pair encoding in GPT-2's manner, trained on these texts;
-    the same texts give the same tokenizer.
+    """Return a byte-level byte-pair encoding as GPT-2's, trained on these texts. The result is deterministic.
 
-    size: of the vocabulary, 257 to 65,536; it becomes smaller where the texts have fewer pairs that occur twice.
-    Raises UsageError for other sizes, RunError where the `tokenizers` library is missing.
+    size: The size of the vocabulary, 257 to 65,536. It is smaller if the texts have fewer pairs that occur twice.
+
+    Raises UsageError for other sizes, and RunError if the `tokenizers` library is missing.
     """
     if not SMALLEST_BPE <= size <= LARGEST:
         raise UsageError(f"bpe:{size}: a vocabulary has {SMALLEST_BPE} to {LARGEST:,} tokens")
@@ -111,7 +112,7 @@ def train_bpe(texts: Iterable[str], size: int) -> Trained:
 
 
 def read_tokenizer(path: Path) -> Trained:
-    """Return a tokenizer from its JSON file."""
+    """Return the tokenizer in a JSON file."""
     try:
         return Trained(path.read_text(encoding="utf-8"), str(path))
     except (OSError, UnicodeDecodeError) as error:

@@ -1,4 +1,4 @@
-"""A corpus as tokens: `name.bin`, uint16 little endian without a header, and `name.json`, which says what they are."""
+"""A corpus as tokens: `name.bin`, uint16 little endian without a header, and `name.json`, which describes it."""
 
 import json
 import os
@@ -21,7 +21,7 @@ CHUNK = 2**23  # tokens that are checked at once
 
 @dataclass(frozen=True, kw_only=True)
 class About:
-    """The description that lies beside tokens. fingerprint: the tokenizer's; sha256: of the tokens."""
+    """The description of a token file. fingerprint: that of the tokenizer. sha256: that of the tokens."""
 
     format: str = FORMAT
     source: str
@@ -42,10 +42,12 @@ class TokenFile:
 
     @classmethod
     def open(cls, path: str | Path) -> "TokenFile":
-        """Return tokens from `path` (….bin), compared with what the JSON beside them says: their number, the vocabulary
-        and the SHA-256, for which the file is read once (about a second for 10⁹ tokens, more from a slow disk).
+        """Return the tokens in `path` (….bin), after comparing them with the JSON beside them.
 
-        Raises UsageError, in one line that names the file, for what is missing, damaged or does not fit.
+        Their number, vocabulary and SHA-256 sum are compared, for which the file is read once (about a second for 10⁹
+        tokens, more from a slow disk).
+
+        Raises UsageError, which names the file, if one is missing, damaged or does not fit.
         """
         path = Path(path)
         about = _read_about(path.with_suffix(".json"))
@@ -72,13 +74,14 @@ class TokenFile:
 
     @property
     def where(self) -> str:
-        """The file's kind and place, for messages: the path alone may be one in the cache."""
+        """The kind and path of the file, for messages, because the path alone may be one in the cache."""
         return f"{self.about.source}, {self.path}"
 
     def batch(self, starts: Tensor, length: int) -> tuple[Tensor, Tensor]:
-        """Return inputs and targets, (B, length) int64 each: the tokens from each of `starts` (B,) on, and those one
-        further. Raises UsageError for a file of fewer than length + 1 tokens, IndexError for a start from which they
-        would not fit."""
+        """Return inputs and targets, (B, length) int64 each: the tokens from `starts` (B,) on, and those one further.
+
+        Raises UsageError if the file has fewer than length + 1 tokens, and IndexError if one of the starts is too close
+        to the end."""
         self.check(length)
         windows = np.lib.stride_tricks.sliding_window_view(self.tokens, length + 1)  # (n − length, length + 1)
         rows = torch.from_numpy(windows[starts.numpy()].astype(np.int64))
@@ -93,7 +96,7 @@ class TokenFile:
 def write_tokens(
     path: Path, pieces: Iterable[NDArray[np.uint16]], source: str, tokenizer: str, fingerprint: str, vocab_size: int
 ) -> TokenFile:
-    """Write tokens, piece by piece, and what they are; each file gets its name when it is whole."""
+    """Write tokens piece by piece, and their description. Each file gets its name when it is complete."""
     digest, count = sha256(), 0
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:

@@ -1,4 +1,4 @@
-"""Which windows of which corpus a model sees at which update: a resumed run sees the same, for no draw has a state."""
+"""The windows of the corpora at each update. Draws have no state, so a resumed run sees the same windows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,17 +13,19 @@ from .tokens import TokenFile
 
 @dataclass(frozen=True)
 class Mixture:
-    """Corpora with the share that each has of the windows; shares add up to 1."""
+    """Corpora and the share of windows from each. The shares sum to 1."""
 
     parts: tuple[TokenFile, ...]
     shares: tuple[float, ...]
 
 
 def mixture(parts: Sequence[TokenFile], shares: Sequence[float] | None = None) -> Mixture:
-    """Return one corpus, or several that are used together.
+    """Return a mixture of one corpus or several.
 
-    shares: of the windows, in any unit; default: as the corpora's numbers of tokens, as if they were joined.
-    Raises UsageError for corpora of different tokenizers, and for shares that are not positive or of another number.
+    shares: The shares of windows, in any unit. By default, they are proportional to the numbers of tokens, as if the
+    corpora were concatenated.
+
+    Raises UsageError if the tokenizers differ, if a share is not positive, or if there are not as many as corpora.
     """
     if not parts:
         raise UsageError("a mixture needs at least one corpus")
@@ -35,7 +37,7 @@ def mixture(parts: Sequence[TokenFile], shares: Sequence[float] | None = None) -
 
 
 def check_same_tokenizer(parts: Sequence[TokenFile]) -> None:
-    """Raise UsageError for corpora that are not of one tokenizer: the same number would be another word."""
+    """Raise UsageError if the corpora have different tokenizers: the same number would then be another word."""
     first = parts[0]
     for part in parts[1:]:
         if part.about.fingerprint != first.about.fingerprint:
@@ -50,12 +52,12 @@ def check_same_tokenizer(parts: Sequence[TokenFile]) -> None:
 def windows(
     source: Mixture, seed: int, task: int, update: int, batch: int, block: int, rank: int = 0, ranks: int = 1
 ) -> tuple[Tensor, Tensor]:
-    """Return inputs and targets of an update, (batch, block) int64 each:
-    windows that begin anywhere, each drawn by itself.
+    """Return inputs and targets of an update, (batch, block) int64 each: windows with independent random starts.
 
-    The draw depends on (seed, task, update) alone. Of several processes each takes every `ranks`-th row, from its
-    `rank` on: together they see what one alone would see.
-    Raises UsageError for a corpus with no more tokens than a batch has, or than a block.
+    The draw depends on (seed, task, update) only. With several processes, each takes every `ranks`-th row, beginning
+    with its `rank`. Together they see what one process alone would see.
+
+    Raises UsageError if a corpus has no more tokens than a batch, or than a block.
     """
     for part in source.parts:
         part.check(block)
@@ -76,8 +78,12 @@ def windows(
 
 
 def validation_windows(tokens: TokenFile, count: int, block: int) -> tuple[Tensor, Tensor]:
-    """Return inputs and targets of at most `count` windows that are spread evenly over a corpus and do not overlap:
-    always the same. Raises UsageError for a corpus with no more tokens than a block."""
+    """Return inputs and targets of at most `count` evenly spaced windows of a corpus.
+
+    The windows do not overlap, and are always the same.
+
+    Raises UsageError for a corpus with no more tokens than a block.
+    """
     tokens.check(block)
     last = len(tokens) - 1 - block  # the last start
     count = min(count, (len(tokens) - 1) // block)

@@ -1,1 +1,1 @@
-"""Supervised fine-tuning of causal language models: what is learned, and what is forgotten meanwhile."""
+"""Supervised fine-tuning of causal language models: what is learned, and what is forgotten."""

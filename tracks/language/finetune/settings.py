@@ -1,4 +1,4 @@
-"""What a fine-tuning run is told. The defaults are those of the SIB paper (3.1) where it names them."""
+"""The settings of a fine-tuning run. The defaults are those of the SIB paper (3.1) where it gives them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

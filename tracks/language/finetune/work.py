@@ -1,5 +1,4 @@
-"""Supervised fine-tuning (the SIB paper, 3.1): the loss on answers alone, and how well the model does before and after
-in what it learns and in what it is to retain."""
+"""Supervised fine-tuning (the SIB paper, 3.1): the loss on answers, and scores of what is learned and retained."""
 
 import warnings
 from collections.abc import Iterator, Sequence
@@ -25,11 +24,11 @@ from .settings import SFTSettings
 
 
 class FinetuneWork(SupervisedWork):
-    """One task: a model, the examples that it learns, and those that it is to retain.
+    """One task: a model, the examples that it learns, and those that it should retain.
 
-    Batches are cut out of one endless row of epochs, each a permutation of the examples drawn from (seed, epoch). A
-    batch may reach over the border of two epochs, so every batch is full, and what is left after the last of them is
-    dropped; the cool-down goes on in the same row.
+    Batches are taken from an endless sequence of epochs, each a permutation of the examples drawn from (seed, epoch). A
+    batch may contain examples of two epochs, so every batch is full. What is left after the last batch is dropped. The
+    cool-down continues in the same sequence.
     """
 
     settings: SFTSettings
@@ -79,8 +78,10 @@ class FinetuneWork(SupervisedWork):
         return cosine(update, task.steps, s.warmup, s.cooldown, s.min_rate)
 
     def examine(self, task: Task) -> dict[str, float]:
-        """Examine what is learned and what is retained, on test examples: learn_loss and retain_loss (nats an answer
-        token), and the tasks' scores, such as learn_accuracy and retain_accuracy."""
+        """Return the scores on the test examples of what is learned and what is retained.
+
+        They are learn_loss and retain_loss (nats per answer token), and the tasks' scores, such as learn_accuracy and
+        retain_accuracy."""
         s, found = self.settings, dict[str, float]()
         model, tokenizer = self.language_model.model, self.language_model.tokenizer
         for kind, data in self.examined.items():
@@ -111,7 +112,7 @@ class FinetuneWork(SupervisedWork):
         return found
 
     def _rows(self, update: int) -> list[Encoded]:
-        """The examples of an update, by length, so that micro-batches need little padding."""
+        """Return the examples of an update, sorted by length, so that micro-batches need little padding."""
         size, count = self.settings.batch_size, len(self.train)
         places = [divmod(place, count) for place in range(update * size, (update + 1) * size)]
         epochs = {epoch for epoch, _ in places}
@@ -137,12 +138,12 @@ class FinetuneWork(SupervisedWork):
     # -- what the learner offers ------------------------------------------------------------------------------------
 
     def _recent(self) -> list[Encoded]:
-        """A micro-batch of the update at `place`, of all lengths."""
+        """Return a micro-batch of the update at `place`, with examples of all lengths."""
         rows = self._rows(self.place[1])
         return rows[:: self.parts]
 
     def _probe(self) -> Sequence[Tensor]:
-        """Cut to the shortest example: no padding is measured."""
+        """Return the probe's inputs, truncated to the shortest example, so that no padding is measured."""
         rows = self._recent()
         shortest = min(len(each.ids) for each in rows)
         return (torch.tensor([each.ids[:shortest] for each in rows], device=self.device),)
@@ -157,7 +158,7 @@ class FinetuneWork(SupervisedWork):
         return self._nll(rows).sum() / sum(len(each.answer) for each in rows)
 
     def _batches(self, count: int | None) -> Iterator[Tensor]:
-        """Mean losses an answer token of single examples, of the batches that follow the one at `place`."""
+        """Yield the mean losses per answer token of single examples, for the batches from `place` on."""
         size, now = self.settings.micro_batch, self.place[1]
         total = -(-len(self.train) // size) if count is None else count
         for i in range(total):
@@ -167,7 +168,9 @@ class FinetuneWork(SupervisedWork):
 
 
 def build(settings: SFTSettings) -> FinetuneWork:
-    """Raise UsageError for what cannot work, RunError for a model that cannot be loaded."""
+    """Return the run's work.
+
+    Raises UsageError for settings that cannot work, and RunError for a model that cannot be loaded."""
     s = settings
     learn = load_task(s.learn, s.seed, s.train_examples, s.test_examples)
     retain = load_task(s.retain, s.seed, s.retain_batch, s.test_examples) if s.retain else None

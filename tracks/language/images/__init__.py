@@ -1,4 +1,4 @@
-"""Image–text models: a CLIP pretrained on captions, and image domains that it learns one after the other."""
+"""Image–text models: the pretraining of a CLIP on captions, and image domains that it learns in sequence."""
 
 from .clip import Clip, load_clip
 from .domains import Domain, read_domain

@@ -1,10 +1,10 @@
-"""Images with captions made from their classes' names, and the loss by which a CLIP learns from them.
+"""Images with captions made from the names of their classes, and the loss with which a CLIP learns from them.
 
     ½·[ −log softmax over captions + −log softmax over images ], of each image and its caption     (Radford et al. 2021)
 
-All captions of a batch are made by one template, so the images of a class share one caption, which is encoded once and
-counts as often as it is there. Where images share a caption each of them is right for it: the targets of the softmax
-over images are uniform over them (Yang et al. 2022, UniCL). With captions that all differ this is CLIP's own loss.
+All captions of a batch use the same template, so the images of a class share a caption, which is encoded once and
+counted for each of them. If images share a caption, each of them is a correct match for it: the targets of the softmax
+over images are uniform over them (Yang et al. 2022, UniCL). If all captions differ, this is CLIP's own loss.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ TEMPLATES = ("a photo of the {}.", "a picture of the {}.", "the {}.", "{}")
 
 @dataclass(frozen=True)
 class Batch:
-    """Pixels (N, 3, side, side), the captions that there are, and which of them each image has, (N,) int64."""
+    """Pixels (N, 3, side, side), the different captions, and the index of each image's caption, (N,) int64."""
 
     pixels: Tensor
     captions: list[str]
@@ -30,10 +30,10 @@ class Batch:
 
 
 class Captions:
-    """Batches of captioned images from several domains, an equal share from each."""
+    """Batches of captioned images from several domains, with an equal share from each."""
 
     def __init__(self, clip: Clip, domains: Sequence[Domain], batch_size: int, seed: int) -> None:
-        """batch_size: at least one image of each domain."""
+        """batch_size: At least one image of each domain."""
         self.clip, self.domains, self.seed = clip, domains, seed
         self.classes = class_names(domains)
         self._labels = [torch.tensor([self.classes.index(name) for name in domain.classes]) for domain in domains]
@@ -41,7 +41,7 @@ class Captions:
         self._sizes = [each + (place < more) for place in range(len(domains))]
 
     def batch(self, update: int) -> Batch:
-        """Return the batch of an update: images drawn evenly from each domain, with replacement."""
+        """Return the batch of an update: the same number of images from each domain, drawn with replacement."""
         draw = generator(self.seed, "captions", update)
         pixels, labels = [], []
         for domain, names, size in zip(self.domains, self._labels, self._sizes, strict=True):
@@ -54,14 +54,15 @@ class Captions:
         return Batch(torch.cat(pixels), captions, own.to(self.clip.device))
 
     def losses(self, batch: Batch) -> Tensor:
-        """Return the contrastive loss of each image of a batch, (N,); its mean is the batch's."""
+        """Return the contrastive loss of each image of a batch, (N,). Its mean is the loss of the batch."""
         return contrastive_losses(self.clip.logits(batch.pixels, self.clip.text_features(batch.captions)), batch.own)
 
 
 def contrastive_losses(logits: Tensor, own: Tensor) -> Tensor:
     """Return the symmetric cross-entropy of each image, (N,).
 
-    logits: (N, captions), without repetition. own: (N,) the caption of each image; each caption has at least one.
+    logits: (N, captions), one column for each different caption. own: (N,), the index of each image's caption. Each
+    caption has an image.
     """
     right = logits.gather(1, own[:, None]).squeeze(1)
     counts = torch.bincount(own, minlength=logits.shape[1])

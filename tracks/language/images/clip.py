@@ -1,9 +1,9 @@
-"""CLIP (Radford et al. 2021): images and texts in one space, where an image is classified by the nearest class prompt.
+"""CLIP (Radford et al. 2021): images and texts in one space. An image is classified by the nearest class prompt.
 
     logits = exp(s) · norm(image features) · norm(text features)ᵀ          (images, texts)
 
-The model is `transformers`' CLIPModel always, with downloaded weights from a folder or small and new; what is done to
-images before is done here, on whole batches of tensors.
+The model is always `transformers`' CLIPModel, with downloaded weights from a folder, or small and new. Images are
+preprocessed here, as whole batches of tensors.
 """
 
 import json
@@ -32,7 +32,7 @@ Triple = tuple[float, float, float]
 
 @dataclass(frozen=True, eq=False)
 class Clip:
-    """A CLIPModel, its tokenizer, and what pixels are standardised by. source: where it is from, in words."""
+    """A CLIPModel, its tokenizer, and the mean and deviation of its pixels. source: a description of its origin."""
 
     model: Any
     tokenizer: Any
@@ -45,9 +45,9 @@ class Clip:
         return self.model.logit_scale.device
 
     def pixels(self, images: Tensor) -> Tensor:
-        """Return uint8 images (N, 1 or 3, h, w) as the model takes them, (N, 3, side, side) float.
+        """Return uint8 images (N, 1 or 3, h, w) as inputs of the model, (N, 3, side, side) float.
 
-        Grey ones count as RGB. Others than the model's size are resized as in CLIP: bicubic with antialiasing, the
+        Grey images are repeated to RGB. Images of another size are resized as in CLIP: bicubic with antialiasing, the
         shorter edge to the side, then the square in the middle.
         """
         side = self.model.config.vision_config.image_size
@@ -63,8 +63,7 @@ class Clip:
         return (x.expand(-1, 3, -1, -1) - mean) / std
 
     def tokens(self, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
-        """Return (ids, mask) of texts, both (N, longest) int64;
-        a text longer than the model's positions loses its end."""
+        """Return (ids, mask) of texts, both (N, longest) int64. Texts are truncated to the model's positions."""
         longest = self.model.config.text_config.max_position_embeddings
         encoded = self.tokenizer(list(texts), padding=True, truncation=True, max_length=longest, return_tensors="pt")
         return encoded["input_ids"].to(self.device), encoded["attention_mask"].to(self.device)
@@ -75,19 +74,18 @@ class Clip:
         return ids, pixels, mask
 
     def image_features(self, pixels: Tensor) -> Tensor:
-        """Return the features of images as `pixels` gives them: (N, dimension), of length 1."""
+        """Return the features of images from `pixels`, (N, dimension), with norm 1."""
         return F.normalize(self.model.get_image_features(pixel_values=pixels).pooler_output, dim=-1)
 
     def text_features(self, texts: Sequence[str]) -> Tensor:
-        """Return the features of texts: (N, dimension), of length 1."""
+        """Return the features of texts, (N, dimension), with norm 1."""
         ids, mask = self.tokens(texts)
         return F.normalize(self.model.get_text_features(input_ids=ids, attention_mask=mask).pooler_output, dim=-1)
 
     def class_features(self, classes: Sequence[str], templates: Sequence[str]) -> Tensor:
-        """Return the features of class names in one prompt or several, whose features are averaged: (classes,
-        dimension), of length 1.
+        """Return the features of class names, (classes, dimension), with norm 1. Those of several prompts are averaged.
 
-        templates: each with {} for the name (prompt ensembles: Radford et al. 2021, 3.1.4)."""
+        templates: Texts with {} for the name (prompt ensembles: Radford et al. 2021, 3.1.4)."""
         prompts = [template.replace("{}", name) for template in templates for name in classes]
         features = self.text_features(prompts)
         if len(templates) == 1:
@@ -100,14 +98,15 @@ class Clip:
 
     @torch.no_grad()
     def nearest(self, images: Tensor, class_features: Tensor) -> Tensor:
-        """Return the class nearest to each uint8 image, (N,) int64 on the CPU; in evaluation mode."""
+        """Return the class that is nearest to each uint8 image, (N,) int64 on the CPU, in evaluation mode."""
         with evaluating(self.model):
             parts = [self.image_features(self.pixels(part)) @ class_features.T for part in images.split(IMAGES)]
         return torch.cat(parts).argmax(1).cpu()
 
     def save(self, folder: Path) -> None:
-        """Write it in transformers' layout, processor included. The folder appears whole or not at all; one that is
-        there is replaced."""
+        """Write the model in transformers' layout, with its processor.
+
+        The folder appears completely or not at all. An existing one is replaced."""
         side = self.model.config.vision_config.image_size
         processor = {
             "image_processor_type": "CLIPImageProcessor", "size": {"shortest_edge": side},
@@ -123,10 +122,12 @@ class Clip:
 def load_clip(name: str, device: str = "cpu", seed: int = 0) -> Clip:
     """Return a CLIP by its name, in evaluation mode, with float32 weights.
 
-    name: a folder in transformers' layout; `clip:small` or `clip:WIDTHxLAYERS`, new weights drawn from `seed` (see
-        small.py); or OWNER/NAME on the Hugging Face hub, the only one that may need the network.
-    Raises UsageError for a name that is none of these and for a model of another kind, RunError for one that cannot be
-    loaded.
+    name: A folder in transformers' layout. Or `clip:small` or `clip:WIDTHxLAYERS`, with new weights drawn from `seed`
+    (see small.py). Or OWNER/NAME on the Hugging Face hub, the only one that may need the network.
+
+    Raises:
+        UsageError: The name is none of these, or the model is of another kind.
+        RunError: The model cannot be loaded.
     """
     require("transformers", "an image–text model")
     path = Path(name).expanduser()

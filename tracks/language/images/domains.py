@@ -1,10 +1,10 @@
-"""Domains of images with named classes: a data set, all of its classes or some, drawn as they are or otherwise.
+"""Domains of images with named classes: a data set, with all of its classes or some, unchanged or transformed.
 
     NAME[:CLASS,CLASS…][+TRANSFORM…]      mnist   fashion-mnist:shoes+inverted   folder:DIR+rotated
 
-A transformed class has a name of its own, with the transform in front: "inverted rotated seven". So no two domains
-share a class unless they share its images, and a model that was shown "inverted seven" and "rotated boot" can be
-asked for an "inverted boot".
+A transformed class has its own name, which begins with the transform: "inverted rotated seven". Therefore two domains
+share a class only if they share its images, and a model that was trained on "inverted seven" and "rotated boot" can be
+tested on "inverted boot".
 """
 
 from collections.abc import Callable, Sequence
@@ -67,9 +67,9 @@ TRANSFORMS: dict[str, Callable[[Tensor], Tensor]] = {
 
 @dataclass(frozen=True, eq=False)
 class Domain:
-    """Images (N, channels, height, width) uint8 for training and testing, and what their classes are called.
+    """Images (N, channels, height, width) uint8 for training and testing, and the names of their classes.
 
-    Labels (N,) int64 are places in `classes`. source: what was read, in words.
+    Labels (N,) int64 are indices of `classes`. source: a description of the data.
     """
 
     name: str
@@ -81,8 +81,7 @@ class Domain:
     source: str
 
     def tested(self, count: int | None) -> tuple[Tensor, Tensor]:
-        """Return so many test images (None: all) and their labels:
-        always the same, of all classes, whatever their order."""
+        """Return this number of test images (None: all) and their labels, always the same, and from all classes."""
         if count is None or count >= len(self.test_labels):
             return self.test_images, self.test_labels
         rows = torch.randperm(len(self.test_labels), generator=generator(0, "tested", self.name))[:count]
@@ -92,8 +91,9 @@ class Domain:
 def read_domain(text: str, data: Path | None = None) -> Domain:
     """Return the domain that a text describes.
 
-    data: a folder with the data sets as subfolders of their names; those that it has not are looked for in the cache.
-    Raises UsageError, in one line, for an unknown data set, class or transform, and a class without name or images.
+    data: A folder with the data sets in subfolders of their names. Others are looked for in the cache.
+
+    Raises UsageError for an unknown data set, class or transform, and for a class without a name or images.
     """
     base, words = _split(text)
     if base.startswith(FOLDER):
@@ -123,12 +123,12 @@ def read_domain(text: str, data: Path | None = None) -> Domain:
 
 
 def class_names(domains: Sequence[Domain]) -> tuple[str, ...]:
-    """Return the class names of all domains, each once, in their order."""
+    """Return the class names of all domains, each once, in order."""
     return tuple(dict.fromkeys(name for domain in domains for name in domain.classes))
 
 
 def _split(text: str) -> tuple[str, list[str]]:
-    """The text before its transforms, and these."""
+    """Return the text before its transforms, and the transforms."""
     base, *words = text.split("+")
     if base.startswith(FOLDER):  # whose path may have a + in it
         while words and words[0] not in TRANSFORMS:
@@ -141,7 +141,7 @@ def _split(text: str) -> tuple[str, list[str]]:
 
 
 def _class_names(text: str, name: str, found: DataSet, folder: Path) -> tuple[str, ...]:
-    """Return what the classes are called: as a file beside them says, as is known, or as their folders are called."""
+    """Return the names of the classes: from a file beside them, the known ones, or those of their folders."""
     files = [
         file for each in NAME_FILES for file in (folder / each, *sorted(folder.glob(f"*/{each}"))) if file.is_file()
     ]
@@ -176,7 +176,7 @@ def _chosen(text: str, classes: Sequence[str], wanted: str, groups: dict[str, tu
 
 
 def _part(images: Tensor, labels: Tensor, chosen: Sequence[int], words: Sequence[str]) -> tuple[Tensor, Tensor]:
-    """The images of the chosen classes, transformed in the order of the words, and their labels counted anew."""
+    """Return the images of the chosen classes, with the transforms applied in order, and their new labels."""
     place = {label: i for i, label in enumerate(chosen)}
     own = torch.tensor([place.get(label, -1) for label in range(int(labels.max()) + 1)])[labels]
     images = images[own >= 0]

@@ -1,4 +1,4 @@
-"""What the pretraining of a CLIP on captions is told."""
+"""The settings for pretraining a CLIP on captions."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""A small CLIP with new weights and a tokenizer of its own, which needs nothing but transformers."""
+"""A small CLIP with new weights and its own tokenizer, which needs only transformers."""
 
 import re
 from typing import Any
@@ -14,12 +14,13 @@ HEAD_WIDTH = 32
 
 
 def new_clip(name: str, seed: int = 0) -> Clip:
-    """Return a small CLIP with new weights: `clip:small` is `clip:64x3`, both encoders 3 layers of width 64,
-    356,033 numbers.
+    """Return a small CLIP with new weights.
 
-    Images of 28 × 28 in patches of 7 × 7; heads of width 32; CLIP's own kind of tokenizer over bytes, with no merges:
-    a text is spelled. Weights as transformers draws them for its CLIPModel, from the seed.
-    Raises UsageError for another name or sizes that do not fit.
+    `clip:small` is `clip:64x3`: both encoders have 3 layers of width 64, with 356,033 parameters in total. Images are
+    28 × 28 in patches of 7 × 7, and heads have width 32. The tokenizer is CLIP's kind over bytes without merges, so a
+    text is spelled. transformers initialises the weights as for any CLIPModel, from the seed.
+
+    Raises UsageError for another name, or sizes that do not fit.
     """
     text = name.removeprefix(NEW)
     sizes = re.fullmatch(r"(\d+)x(\d+)", SMALL if text == "small" else text)
@@ -49,7 +50,7 @@ def new_clip(name: str, seed: int = 0) -> Clip:
 
 
 def byte_tokenizer() -> Any:
-    """Return CLIP's tokenizer with bytes for its vocabulary, each inside a word and at its end, and nothing merged."""
+    """Return CLIP's tokenizer with bytes as its vocabulary, each inside a word and at its end, and without merges."""
     from tokenizers.pre_tokenizers import ByteLevel
     from transformers import CLIPTokenizer
 

@@ -1,4 +1,4 @@
-"""What interventions and metrics see of a CLIPModel: its layers, its units, and fresh weights."""
+"""The parts of a CLIPModel for interventions and metrics: its layers, its units, and new weights."""
 
 from typing import Any
 
@@ -13,9 +13,10 @@ PARTS = {"q_proj": "query", "k_proj": "key", "v_proj": "value", "out_proj": "out
 
 
 def clip_layers(model: nn.Module) -> tuple[Layer, ...]:
-    """Return a CLIP's layers with weights: those of the image encoder, then those of the text encoder, each counted
-    from its own input. The patches' convolution is the encoder, both projections are heads; parts: query, key, value,
-    out, mlp."""
+    """Return the layers of a CLIP that have weights: those of the image encoder, then those of the text encoder.
+
+    Each encoder counts depth from its own input. The convolution of the patches is the encoder, and both projections
+    are heads. The parts are query, key, value, out and mlp."""
     layers: list[Layer] = []
     for tower, head in (("vision_model", "visual_projection"), ("text_model", "text_projection")):
         inner = model.get_submodule(tower).named_modules(prefix=tower)
@@ -31,19 +32,19 @@ def clip_layers(model: nn.Module) -> tuple[Layer, ...]:
 
 
 def clip_units(model: nn.Module) -> tuple[str, ...]:
-    """Return names of the activations in the MLPs of both encoders, images first."""
+    """Return the names of the activations in the MLPs of both encoders, images first."""
     names = [name for name, _ in model.named_modules() if name.endswith(".activation_fn")]
     return tuple(sorted(names, key=lambda name: not name.startswith("vision_model.")))
 
 
 def clip_wiring(model: nn.Module) -> dict[str, Wiring]:
-    """Return the wiring of `clip_units`: each lies between the two layers of its MLP."""
+    """Return the wiring of `clip_units`. Each is between the two layers of its MLP."""
     mlps = {unit: unit.removesuffix(".activation_fn") for unit in clip_units(model)}
     return {unit: Wiring((f"{mlp}.fc1",), (f"{mlp}.fc2",)) for unit, mlp in mlps.items()}
 
 
 def drawn(config: Any, seed: int) -> Any:
-    """Return a CLIPModel of this configuration with new weights, as transformers draws them, from the seed alone."""
+    """Return a CLIPModel of this configuration with new weights, initialised by transformers from the seed."""
     from transformers import CLIPModel
 
     with torch.random.fork_rng(devices=[]):
@@ -52,6 +53,6 @@ def drawn(config: Any, seed: int) -> Any:
 
 
 def redraw(model: Any, generator: torch.Generator) -> dict[str, Tensor]:
-    """Return new weights for a CLIPModel by name, from a seed that comes from the generator."""
+    """Return new weights for a CLIPModel by name, from a seed that the generator draws."""
     seed = int(torch.randint(2**62, (), generator=generator))
     return {name: parameter.detach() for name, parameter in drawn(model.config, seed).named_parameters()}

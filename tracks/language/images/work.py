@@ -1,4 +1,4 @@
-"""Pretraining a CLIP on captions: a `Work` of one task, which the loop trains and whose model transformers can load."""
+"""The pretraining of a CLIP on captions: a `Work` with one task, whose model transformers can load."""
 
 import math
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ BETAS = (0.9, 0.98)  # AdamW's, as for CLIP's vision transformers (Table 18)
 
 
 class ClipWork(SupervisedWork):
-    """Contrastive learning on captions made from class names (captions.py), with a learned temperature."""
+    """Contrastive learning from captions made from class names (captions.py), with a learned temperature."""
 
     settings: ClipSettings
     best_by, more_is_better = "accuracy", True
@@ -71,8 +71,9 @@ class ClipWork(SupervisedWork):
 
     @torch.no_grad()
     def examine(self, task: Task) -> dict[str, float]:
-        """Return the zero-shot accuracy on held-out images, where the classes of all domains compete: the mean over the
-        domains, and of each."""
+        """Return the zero-shot accuracy on held-out images: for each domain, and the mean over the domains.
+
+        The classes of all domains are candidates."""
         with evaluating(self.clip.model):
             features = self.clip.class_features(self.captions.classes, TEMPLATES[:1])
         numbers = {}
@@ -102,13 +103,13 @@ class ClipWork(SupervisedWork):
 
     def _batches(self, count: int | None) -> Iterator[Tensor]:
         if count is None:
-            raise ValueError("captions are drawn without end: there is no pass over them, say how many batches")
+            raise ValueError("captions are drawn without end, so there is no epoch: give the number of batches")
         for update in range(self.place[1], self.place[1] + count):
             yield self._losses(update)
 
 
 def build(settings: ClipSettings) -> ClipWork:
-    """Return all that a run trains. Raises UsageError for what cannot work, in one line."""
+    """Return the run's work. Raises UsageError for settings that cannot work."""
     settings.check()
     torch.set_num_threads(settings.torch_threads)
     return ClipWork(settings)

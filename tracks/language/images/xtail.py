@@ -1,11 +1,12 @@
 """Continual learning of image domains with a CLIP, as in X-TAIL (Xu et al. 2024) and MTIL (Zheng et al. 2023).
 
-Each task is a domain, of which a few images a class are learned: 16 for X-TAIL, 5 for MTIL (MoRAM, A.1). A test
-image is classified by the nearest class prompt. In X-TAIL nobody says which domain it is from: the classes of all
-domains, learned or not, compete. In MTIL those of its own domain do.
+Each task is a domain, of which a few images per class are learned: 16 for X-TAIL, 5 for MTIL (MoRAM, A.1). A test image
+is classified by the nearest class prompt. In X-TAIL its domain is unknown: the classes of all domains, learned or not,
+are candidates. In MTIL only those of its own domain are.
 
-In training the softmax is over the class prompts of the task's own domain, in both: later domains are not known yet,
-and earlier ones have no images any more. (The paper is silent; Zheng et al.'s released code does so.)
+In training, the softmax is over the class prompts of the task's own domain, for both protocols: later domains are not
+known yet, and earlier ones have no images any more. (The paper does not say. The released code of Zheng et al. does
+so.)
 """
 
 from collections.abc import Iterator, Sequence
@@ -41,7 +42,7 @@ DOMAINS = (
 
 
 def image_stream(settings: ContinualSettings) -> "ImageStream":
-    """Return the model and the domains of these settings. Raises UsageError for what cannot work."""
+    """Return the model and the domains of these settings. Raises UsageError for settings that cannot work."""
     s = settings
     data = None if s.data is None else Path(s.data).expanduser()
     clip = load_clip(s.model, device_here(s.device), s.seed)
@@ -51,9 +52,9 @@ def image_stream(settings: ContinualSettings) -> "ImageStream":
 
 
 class ImageStream(TaskStream):
-    """Domains that a CLIP learns one after the other. See the top of this file for the protocols.
+    """Domains that a CLIP learns in sequence. The module describes the protocols.
 
-    Two domains with a class of the same name share its prompt, and either's images may be called by it.
+    If two domains have a class of the same name, they share its prompt, and images of either are correct for it.
     """
 
     def __init__(
@@ -67,9 +68,15 @@ class ImageStream(TaskStream):
         prompts: Sequence[str] = TEMPLATES[:1],
         test_images: int | None = None,
     ) -> None:
-        """shots: training images of a class, by default as many as the protocol has. prompts: each with {} for the
-        class; the features of several are averaged when testing, the first is trained with. test_images: of each
-        domain, None for all. Raises UsageError for a class with fewer images than shots, and for unfit prompts."""
+        """Choose the training images of each domain.
+
+        Args:
+            shots: The number of training images per class, by default that of the protocol.
+            prompts: Texts with {} for the class. Testing averages the features of several. Training uses the first one.
+            test_images: The number per domain. None means all.
+
+        Raises UsageError for a class with fewer images than shots, and for wrong prompts.
+        """
         if protocol not in SHOTS:
             raise UsageError(f"unknown protocol {protocol!r} (known: {', '.join(SHOTS)})")
         if not prompts or not all("{}" in prompt for prompt in prompts):
@@ -94,7 +101,7 @@ class ImageStream(TaskStream):
         return self.losses(task, update).mean()
 
     def losses(self, task: int, update: int) -> Tensor:
-        """Return cross-entropy over the prompts of the domain's own classes."""
+        """Return the cross-entropy over the prompts of the domain's own classes."""
         images, labels = self.batch(task, update)
         features = self.clip.class_features(self.domains[task].classes, self.prompts[:1])
         logits = self.clip.logits(self.clip.pixels(images), features)
@@ -105,8 +112,9 @@ class ImageStream(TaskStream):
         return self.clip.inputs(self.clip.pixels(images), self._texts(task))
 
     def passes(self, task: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        """Yield batches of images, each with all the prompts that training has. They differ in length, and what fills
-        them up passes too."""
+        """Yield batches of images, each with all prompts of training.
+
+        The prompts differ in length, and their padding is included."""
         images = self.domains[task].train_images
         for rows in self._rows[task].split(self.batch_size):
             yield self.clip.inputs(self.clip.pixels(images[rows]), self._texts(task))
@@ -116,10 +124,10 @@ class ImageStream(TaskStream):
 
     @torch.no_grad()
     def score(self, task: int, examples: int | None = None) -> float:
-        """Return the share of the domain's test images that are classified rightly, under the protocol.
+        """Return the share of the domain's test images that are classified correctly, under the protocol.
 
-        The prompts of all competing classes are encoded anew each time, once for all images: adapters may have changed
-        the text encoder as well, and a fused optimizer leaves no trace by which to know."""
+        The prompts of all candidate classes are encoded at every call, once for all images. Adapters may have changed
+        the text encoder too, and a fused optimizer leaves no trace of its steps."""
         domain = self.domains[task]
         images, labels = domain.tested(self.test_images if examples is None else examples)
         classes = self.classes if self.protocol == "x-tail" else domain.classes
@@ -132,14 +140,14 @@ class ImageStream(TaskStream):
         self.clip.save(folder)
 
     def batch(self, task: int, update: int) -> tuple[Tensor, Tensor]:
-        """Return images uint8 and labels of an update, all different; the same for the same seed, task and update."""
+        """Return images uint8 and labels of an update, without repetition. Seed, task and update determine them."""
         domain, rows = self.domains[task], self._rows[task]
         order = torch.randperm(len(rows), generator=generator(self.seed, "images", task, update))
         rows = rows[order[: self.batch_size]]
         return domain.train_images[rows], domain.train_labels[rows]
 
     def _few(self, domain: Domain) -> Tensor:
-        """Rows of the training images that are learned: as many of each class, drawn by the seed."""
+        """Return the rows of the training images: the same number of each class, drawn from the seed."""
         chosen = []
         for label, name in enumerate(domain.classes):
             rows = (domain.train_labels == label).nonzero().squeeze(1)
