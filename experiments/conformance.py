@@ -231,7 +231,10 @@ def survives_a_checkpoint(call: str, new: Network) -> None:
     resumed.load_state_dict(saved["intervention"])
     train(after, resumed, SAVED)
     if found := differing(tensors(whole), tensors(after)):
-        raise Broken(f"{found[0]} differs in a resumed run: state_dict must contain all of the intervention's state")
+        raise Broken(
+            f"{found[0]} differs in a resumed run: state_dict must contain all of the intervention's state, and random "
+            f"numbers must come from the learner"
+        )
 
 
 def treats_members_as_networks(call: str, new: Network) -> None:

@@ -7,7 +7,7 @@ and the mean over members if it is defined for one feature matrix (ranks).
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
@@ -30,24 +30,36 @@ POOLS: dict[str, Callable[[Tensor], Tensor]] = {
     "sum": torch.sum,
     "mean": torch.mean,
     "max": torch.amax,
+    "min": torch.amin,
     "norm": torch.linalg.vector_norm,
 }
+
+Needs = Literal["weights", "pairs", "batch", "units", "slopes", "samples", "hidden", "marked", "policy", "values"]
 
 
 @dataclass(frozen=True)
 class Metric:
     """A number computed from a network: its description, the data it needs, and its function.
 
-    value: computes the number of each network in a view, (networks,). pool: how the numbers of members are combined.
-    costly: it takes many passes over data, so it is only measured on request. Your own metric is measured, logged and
-    available to `@when` after its registration: `metrics.register("name")(Metric(…))`.
+    value: computes the number of each network in a view, (networks,). pool: how the numbers of members are combined, by
+    "sum", "mean", "max", "min" or "norm". costly: it takes many passes over data, so it is only measured on request.
+
+    Your own metric is measured, logged and available to `@when` after its registration:
+    `metrics.register("name")(Metric(…))`.
+
+    Raises ValueError for an unknown `needs` or `pool`.
     """
 
     about: str
-    needs: Literal["weights", "pairs", "batch", "units", "slopes", "samples", "hidden", "marked", "policy", "values"]
+    needs: Needs
     value: Callable[[View], Tensor]
-    pool: Literal["sum", "mean", "max", "norm"] = "mean"
+    pool: str = "mean"
     costly: bool = False
+
+    def __post_init__(self) -> None:
+        for name, value, known in (("needs", self.needs, get_args(Needs)), ("pool", self.pool, tuple(POOLS))):
+            if value not in known:
+                raise ValueError(f"Metric {self.about!r}: {name} must be one of {', '.join(known)}, got {value!r}")
 
 
 def _dfi(view: View) -> Tensor:

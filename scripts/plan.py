@@ -67,7 +67,8 @@ def next_of_run(run: "RunDirectory") -> Iterator[str]:
 
 def next_of_jobs(jobs: "Sequence[Job]") -> str:
     """Return the command that follows a report on several runs."""
-    return f"next: supple doctor {jobs[-1].folder}{plugins.options()}  (how much plasticity a run has lost)"
+    first = next(job for job in jobs if job.arm is not None)  # of the first arm, which is often `none`
+    return f"next: supple doctor {first.folder}{plugins.options()}  (how much plasticity a run has lost)"
 
 
 def comparing(run: "RunDirectory") -> str:

@@ -39,7 +39,7 @@ def summary_rows(scores: Scores) -> tuple[list[str], list[list[str]]]:
 
 def summary_words(scores: Scores) -> str:
     """Return the explanation of the columns that the summary has."""
-    header, _ = summary_rows(scores)
+    header, rows = summary_rows(scores)
     arms = scores.arms.values()
     words = {
         PLASTICITY: "Plasticity score: interquartile mean of min–max normalised final returns, relative to the runs in "
@@ -52,7 +52,8 @@ def summary_words(scores: Scores) -> str:
         SFE: "SFE (squared change of the weights that exist before and after) and DfI before → after: means over the "
         "arm’s interventions.",
     }
-    return " ".join([text for name, text in words.items() if name in header] + [f"{MISSING} was not measured."])
+    missing = [f"{MISSING} was not measured."] if any(MISSING in row for row in rows) else []
+    return " ".join([text for name, text in words.items() if name in header] + missing)
 
 
 def bootstrap_words(scores: Sequence[Score | None]) -> str:

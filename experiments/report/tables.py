@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 MISSING = "–"
 DIGITS = "0123456789−–"  # a number begins with one of these
-WORD = 12  # characters; longer words may be broken in a narrow terminal
+WORDS = (12, 9, 7, 5)  # characters; longer words are broken in a narrow terminal, and shorter ones if it is too narrow
 
 
 class BySeed(str):
@@ -59,17 +59,31 @@ def printable(plain: Table) -> "RichTable":
 
     If there are more arms than measures, or several rows per arm, it has one row per arm.
     """
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table as RichTable
+    from rich import get_console
+    from rich.measure import Measurement
 
     lines = [plain.header, *plain.rows]
     if plain.turns and len({row[0] for row in plain.rows}) == len(plain.rows) < len(plain.header):
         lines = [list(line) for line in zip(*lines, strict=True)]
-    table = RichTable(title=plain.title, title_justify="left", header_style="bold", box=SIMPLE_HEAD)
+    console = get_console()
+    unbounded = console.options.update(max_width=10_000)  # else the minimum is never above the width
+    for word in WORDS:
+        table = _drawn(plain.title, lines, word)
+        if Measurement.get(console, unbounded, table).minimum <= console.width:
+            break
+    return table
+
+
+def _drawn(title: str, lines: list[list[str]], word: int) -> "RichTable":
+    """Return a table for the terminal whose columns do not break words of up to `word` characters."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table as RichTable
+
+    table = RichTable(title=title, title_justify="left", header_style="bold", box=SIMPLE_HEAD)
     table.add_column("" if lines[0][0] == "arm" else lines[0][0], no_wrap=True)
     for texts in list(zip(*lines, strict=True))[1:]:
-        longest = max((len(word) for text in texts for word in text.split()), default=0)
-        table.add_column(texts[0], justify="right", overflow="fold", min_width=min(longest, WORD))
+        longest = max((len(part) for text in texts for part in text.split()), default=0)
+        table.add_column(texts[0], justify="right", overflow="fold", min_width=min(longest, word))
     for line in lines[1:]:
         table.add_row(*line)
     return table

@@ -105,6 +105,12 @@ def test_a_metric_of_ones_own_is_measured_from_its_registration_on(costly):
         del metrics._entries["largest"]
 
 
+@pytest.mark.parametrize("wrong", [{"needs": "weight"}, {"pool": "median"}])
+def test_a_metric_says_which_data_and_which_pools_there_are(wrong):
+    with pytest.raises(ValueError, match=rf"{next(iter(wrong))} must be one of \w+, .*'{next(iter(wrong.values()))}'"):
+        Metric(**{"about": "mine", "needs": "weights", "value": lambda view: torch.zeros(1), **wrong})
+
+
 def test_without_losses_of_samples_there_is_no_rank_of_their_gradients():
     values = measure(learner(network(), samples=False), costly=True)
     assert values.keys() == METRICS.keys() - CHANGE - {"gradient_effective_rank"}

@@ -83,7 +83,7 @@ def test_a_comparison_says_its_arms_seeds_and_runs(tmp_path: Path, capsys: pytes
         "4 runs: 0 finished, 0 failed, 4 remaining, 1 at a time",
         f"results: {out}",
     ]
-    assert said[-1].startswith(f"next: supple doctor {out}/seed-1/")
+    assert said[-1].startswith(f"next: supple doctor {out}/seed-0/none")
 
 
 def test_after_a_measured_minute_a_run_says_once_how_long_it_takes(clock: list[float]) -> None:

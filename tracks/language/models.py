@@ -158,8 +158,8 @@ def from_hub(name: str, read: Callable[..., Any]) -> Any:
         raise
     except Exception as error:  # of whichever HTTP library the hub's client uses
         raise RunError(
-            f"{name} could not be loaded from the hub ({first_line(error)}); without a network give the path of a folder "
-            "with its config.json, safetensors, tokenizer and preprocessor files, or of a .gguf file"
+            f"{name} could not be loaded from the hub ({first_line(error)}); without a network give the path of a "
+            "folder with its config.json, safetensors, tokenizer and preprocessor files, or of a .gguf file"
         ) from error
 
 

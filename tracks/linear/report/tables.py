@@ -28,9 +28,10 @@ def linear(study: Study, cells: Sequence[Cell]) -> list[Table]:
         )
     }
     words = (
-        "After the last update. Excess loss is ½‖W₂W₁ − Σyx‖² on the last task, what is left to learn; forgetting the "
-        "mean over earlier tasks of their loss now minus that at their end; kernel distance, in [0, 1], "
-        "how far the tangent kernel is from where training of the run, or of the last task, began."
+        "All numbers are those after the last update. Excess loss: ½‖W₂W₁ − Σyx‖² on the last task, the part of the "
+        "loss that training can remove. Forgetting: the mean increase of the losses on earlier tasks since their own "
+        "training ended. Kernel distance: the distance, in [0, 1], of the tangent kernel from that at the start of the "
+        "run, or of the last task."
     )
     tables = [table_of(study, cells, "Summary", columns, words), _tasks(study, cells)]
     balance = {"λ": [arrow(cell, "lambda_balance") for cell in cells]}
@@ -59,8 +60,8 @@ def _tasks(study: Study, cells: Sequence[Cell]) -> Table:
             rows.append((task.index, [place, study.name(cell.group, cell.arm), *map(_text, spreads)]))
     rows.sort(key=lambda row: row[0])
     words = (
-        "Excess loss in each task: before its first update (after what intervened there), the mean of all evaluations, "
-        "which is small where it was learned fast, and after its last update."
+        "Excess loss in each task: before its first update (after interventions at the task switch), the mean of all "
+        "evaluations, which is small if the task was learned fast, and after its last update."
     )
     return Table("Tasks", ["task", "arm", "first", "mean", "last"], [row for _, row in rows], words)
 
