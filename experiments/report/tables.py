@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
 MISSING = "–"
+NAME, WORD = 24, 12  # characters; longer names of rows, and longer words, may be broken in a narrow terminal
 DIGITS = "0123456789−–"  # a number begins with one of these
-WORDS = (12, 9, 7, 5)  # characters; longer words are broken in a narrow terminal, and shorter ones if it is too narrow
 
 
 class BySeed(str):
@@ -60,33 +60,35 @@ def printable(plain: Table) -> "RichTable":
     If there are more arms than measures, or several rows per arm, it has one row per arm.
     """
     from rich import get_console
-    from rich.measure import Measurement
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table as RichTable
 
     lines = [plain.header, *plain.rows]
     if plain.turns and len({row[0] for row in plain.rows}) == len(plain.rows) < len(plain.header):
         lines = [list(line) for line in zip(*lines, strict=True)]
-    console = get_console()
-    unbounded = console.options.update(max_width=10_000)  # else the minimum is never above the width
-    for word in WORDS:
-        table = _drawn(plain.title, lines, word)
-        if Measurement.get(console, unbounded, table).minimum <= console.width:
-            break
-    return table
-
-
-def _drawn(title: str, lines: list[list[str]], word: int) -> "RichTable":
-    """Return a table for the terminal whose columns do not break words of up to `word` characters."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table as RichTable
-
-    table = RichTable(title=title, title_justify="left", header_style="bold", box=SIMPLE_HEAD)
-    table.add_column("" if lines[0][0] == "arm" else lines[0][0], no_wrap=True)
-    for texts in list(zip(*lines, strict=True))[1:]:
-        longest = max((len(part) for text in texts for part in text.split()), default=0)
-        table.add_column(texts[0], justify="right", overflow="fold", min_width=min(longest, word))
+    if lines[0][0] == "arm":
+        lines[0] = ["", *lines[0][1:]]
+    columns = list(zip(*lines, strict=True))
+    table = RichTable(title=plain.title, title_justify="left", header_style="bold", box=SIMPLE_HEAD)
+    around = 3 * len(columns) + 1  # spaces and edges
+    for texts, width in zip(columns, _widths(columns, get_console().width - around), strict=True):
+        table.add_column(texts[0], justify="right" if table.columns else "left", overflow="fold", width=width)
     for line in lines[1:]:
         table.add_row(*line)
     return table
+
+
+def _widths(columns: Sequence[Sequence[str]], available: int) -> list[int]:
+    """Return widths of columns that fit. The widest ones are narrowed, and words are broken only if that is not enough.
+
+    Rich narrows columns too, but cuts the table off at the right edge if they have minimum widths."""
+    widths = [max(map(len, texts), default=0) or 1 for texts in columns]
+    words = [max((len(word) for text in texts for word in text.split()), default=1) for texts in columns]
+    least = [min(words[0], NAME), *(min(length, WORD) for length in words[1:])]
+    while sum(widths) > available and max(widths) > 1:
+        wide = [i for i, width in enumerate(widths) if width > least[i]] or range(len(widths))
+        widths[max(wide, key=widths.__getitem__)] -= 1
+    return widths
 
 
 def number(value: Any, digits: int = 3) -> str:
