@@ -95,7 +95,7 @@ def resolve_env(name: str) -> str:
         hint = f"did you mean {' or '.join(repr(shown[match]) for match in near)}?"
     else:
         hint = f"use one of {', '.join(SHORT_NAMES)} or a registered Gymnasium id"
-    raise ValueError(f"unknown environment {name!r}: {hint} (Atari games: `supple list games`)")
+    raise ValueError(f"unknown environment {name!r}: {hint} (games: `supple list games`; your own: --plugin FILE)")
 
 
 def games() -> dict[str, str]:

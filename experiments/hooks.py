@@ -222,6 +222,7 @@ class HookDriver:
             raise RunError(f"{hook.text} on {learner.name} at step {moment.step}: {error}") from error
         seconds = time.perf_counter() - started
         now, after, change = View(learner), snapshot(learner.module), {}
+        _check_finite(f"{hook.text} on {learner.name} at step {moment.step}", written, weights, after)
         shapes = [{name: w.shape for name, w in state.items()} for state in (weights, after)]
         if shapes[0] == shapes[1]:  # otherwise not every new weight has an old one to compare with
             change = {"sfe": sfe(weights, after), "sfe_normalized": sfe(weights, after, normalized=True)}
@@ -266,6 +267,15 @@ class HookDriver:
         for hook in self.hooks:
             if hook.text in state:
                 hook.load_state_dict(_placed(dict(typed.fitted(state[hook.text], Remembered, hook.text)), devices))
+
+
+def _check_finite(
+    where: str, written: Sequence[str], before: Mapping[str, Tensor], after: Mapping[str, Tensor]
+) -> None:
+    """Raise RunError if an intervention made a parameter not finite. Later, training would seem to have diverged."""
+    for name in written:
+        if name in before and name in after and before[name].isfinite().all() and not after[name].isfinite().all():
+            raise RunError(f"{where}: it wrote a number that is not finite into {name}")
 
 
 def _placed(state: Any, devices: Mapping[str, torch.device | None], device: torch.device | None = None) -> Any:

@@ -37,7 +37,7 @@ def states(path: Path, folders: Mapping[int, Path], warn: Warn) -> Iterator[tupl
         RunError: The run or a checkpoint cannot be read.
     """
     run = RunDirectory.open(path)
-    kind, settings = settings_of(run.config, path / "config.json")
+    kind, settings = settings_of(run.config, path / "config.json", more_plugins=True)
     with flushing_denormals(settings.torch_threads):
         work = build(kind, settings, warn)
         try:

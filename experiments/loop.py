@@ -87,6 +87,8 @@ class Loop:
             self.hooks.passed(previous, self.step)
             if crossed(previous, self.step, work.check_every) or self.step >= until:
                 work.check()
+                if self.step >= until:
+                    self.run.flush()  # progress reads the logs
                 progress(self.step)
             regular = crossed(previous, self.step, s.measure_every) or self.step >= task.end
             if regular or self.step >= until:

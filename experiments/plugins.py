@@ -108,8 +108,10 @@ def table(word: str) -> Mapping[str, object]:
     return entries
 
 
-def require(recorded: Mapping[str, str], path: Path) -> None:
-    """Raise UsageError unless this process's plug-ins are those that were recorded in `path`, by name and sum."""
+def require(recorded: Mapping[str, str], path: Path, more: bool = False) -> None:
+    """Raise UsageError unless this process's plug-ins are those that were recorded in `path`, by name and sum.
+
+    more: Allow plug-ins that were not recorded."""
     if missing := [name for name in recorded if name not in _loaded]:
         named = " ".join(f"--plugin {name}" for name in missing)
         raise UsageError(
@@ -118,6 +120,8 @@ def require(recorded: Mapping[str, str], path: Path) -> None:
         )
     for plugin in loaded():
         if plugin.name not in recorded:
+            if more:
+                continue
             raise UsageError(f"{path} was started without --plugin {plugin.name}: leave it out")
         if plugin.sha256 != (before := recorded[plugin.name]):
             raise UsageError(

@@ -89,14 +89,16 @@ def plain(settings: RunSettings) -> dict[str, Any]:
     }
 
 
-def settings_of(config: Mapping[str, Any], file: Path) -> tuple[Kind, RunSettings]:
+def settings_of(config: Mapping[str, Any], file: Path, more_plugins: bool = False) -> tuple[Kind, RunSettings]:
     """Return the kind and the settings in the contents of a config.json or comparison.json.
+
+    more_plugins: Allow plug-ins that the file does not name, for uses that do not train.
 
     Raises:
         UsageError: The loaded plug-ins are not those that the file names.
         RunError: This version of supple cannot read the file.
     """
-    plugins.require(config.get("plugins", {}), file.parent)
+    plugins.require(config.get("plugins", {}), file.parent, more_plugins)
     try:
         kind = find_kind(config["algorithm"])
         settings: RunSettings = typed.fitted(config["settings"], kind.settings_class(), "settings")

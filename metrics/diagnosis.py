@@ -159,7 +159,10 @@ def diagnose(learner: Learner, updates: int = UPDATES, learning_rate: float = LE
         raise ValueError(f"'{learner.name}' has seen no data yet, so there are no inputs to diagnose it with")
     loss, new_loss = float(fit.loss.mean()), float(fit.initial_loss.mean())
     if not isfinite(new_loss):
-        raise ValueError(f"'{learner.name}' at step 0 has equal outputs for all recent inputs: there is nothing to fit")
+        raise ValueError(
+            f"'{learner.name}' at step 0 has equal outputs for all recent inputs, so there is nothing to fit: give "
+            f"several different inputs"
+        )
     if not isfinite(loss):
         raise ValueError(f"'{learner.name}' cannot be fitted: its outputs contain NaN or infinity")
     now = _condition(view)

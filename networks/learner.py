@@ -198,14 +198,15 @@ def learner_for(
         batches: As in `Learner`, for interventions that use more than one batch (dash, ewc).
         layers: By default `chain(module)`, which is right for a plain feed-forward network. Give the roles yourself if
             heads branch off.
-        units: By default `unit_names(module)`. If the nonlinearities are functions (F.relu), none is found: name the
-            modules whose outputs count as units. If a module is used twice in one pass, its last use counts.
+        units: By default `unit_names(module)`. Nonlinearities that are functions (F.relu) are not found: replace them
+            by modules, or name the blocks whose outputs count as units. If a module is used twice in one pass, its last
+            use counts.
         wiring: By default `trace_wiring`. Give it yourself, for interventions on single units, if tracing fails.
         injectable: The submodule that plasticity injection duplicates, such as "mlp" with the last layers in it.
         seed: Seed of the generator of new draws and noise.
 
     Raises:
-        ValueError: The module has no layers, or no units although probe and loss are given.
+        ValueError: The module has no layers, or no units although probe and loss are given, or `units` names a layer.
     """
     layers = chain(module) if layers is None else layers
     units = unit_names(module) if units is None else units
@@ -215,7 +216,17 @@ def learner_for(
     if (probe is None) != (loss is None):
         raise ValueError("probe and loss go together: the inputs to measure on, and the loss on them")
     if probe and not units:
-        raise ValueError(f"{kind} has no activation module between its layers: name its hidden units with units=")
+        raise ValueError(
+            f"{kind} has no activation module between its layers, in the order of definition: replace functions such "
+            f"as F.relu by one module for each layer, such as nn.ReLU(), or name the blocks around them with units="
+        )
+    modules = dict(module.named_modules())
+    for unit in units:
+        if isinstance(part := modules.get(unit), (*LINEAR, *CONV)):
+            raise ValueError(
+                f"units=: '{unit}' is a {type(part).__name__}, whose outputs are not those of hidden units: name the "
+                f"activation module after it"
+            )
     generator = torch.Generator().manual_seed(seed)
     # an injection changes the module, and a fresh draw is one of what it was
     plain = module if injectable is None else copy.deepcopy(module)

@@ -138,7 +138,7 @@ def of_sb3(o: Options) -> Stages:
     try:
         from supple.integrations.sb3 import learners_of_saved
     except ImportError as error:
-        raise RunError("to read a model of Stable-Baselines3, install it: pip install 'supple[humanoid]'") from error
+        raise RunError("to read a model of Stable-Baselines3, install it: pip install 'supple[sb3]'") from error
     more = {"policy_kwargs": {"net_arch": list(o.net_arch)}} if o.net_arch else {}
     try:
         yield None, learners_of_saved(Path(o.what), o.sb3, o.env, o.policy, o.steps, **more)

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Protocol
 
 from rich.console import Console
@@ -26,6 +27,7 @@ from rich.progress import (
 EVERY = 60.0  # seconds between two lines about a run
 TAIL = 65_536  # bytes at the end of a log that are searched for its last numbers
 LAST = {"episodes.jsonl": ("return",), "metrics.jsonl": ("train_loss", "online_loss", "val_loss", "loss")}
+EPISODES = 10  # the last ones, whose mean return is shown
 
 
 class Display(Protocol):
@@ -117,7 +119,10 @@ def _state(folder: Path, seen: Seen, step: int, end: int, now: float) -> Iterato
         rows, _ = _rows(folder / log, max(0, _size(folder / log) - TAIL))
         values = [(name, row[name]) for row in rows for name in names if isinstance(row.get(name), float)]
         if values:
-            yield "{} {:.4g}".format(*values[-1])
+            name, last = values[-1]
+            if name == "return":
+                last = fmean(value for _, value in values[-EPISODES:])
+            yield f"{name} {last:.4g}"
             return
 
 

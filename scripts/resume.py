@@ -135,14 +135,13 @@ def finish_run(path: Path) -> None:
 def results(path: Path) -> None:
     """Print the first table of a run's report, which has the numbers that matter for its kind."""
     from supple.experiments import report as reports  # matplotlib takes a moment
-    from supple.experiments.report.tables import printable
 
     try:
         with warnings.catch_warnings(action="ignore"):  # `supple report` shows warnings and errors
             table = reports.compose(path).tables[0]
     except ValueError:
         return
-    screen.print(printable(replace(table, title="results")))
+    screen.print(replace(table, title="results"))
     if table.words:
         say(table.words)
 

@@ -16,7 +16,6 @@ from .collect import ComparisonData, RunData, kind_of, load
 from .kind import Content
 from .lines import read_jsonl
 from .style import Plot
-from .tables import printable
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -128,7 +127,7 @@ def summary(report: Content, title: str | None = None) -> "Group":
 
     first, *others = report.tables
     tables = [replace(first, title=title) if title else first, *others]
-    return Group(*map(printable, tables), *map(Text, report.lines))
+    return Group(*tables, *map(Text, report.lines))
 
 
 def compose(*directories: Path) -> Content:

@@ -15,7 +15,7 @@ from . import exports
 from .numbers import strict
 from .page import template
 from .style import Plot, new_figure, tidy
-from .tables import MISSING, Table, number, printable
+from .tables import MISSING, Table, number
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -80,7 +80,7 @@ class Findings:
         from rich.console import Group
         from rich.text import Text
 
-        return Group(*map(printable, self.tables), *map(Text, self.verdict))
+        return Group(*self.tables, *map(Text, self.verdict))
 
     def to_json(self) -> dict[str, object]:
         """Return everything that was measured. Values that were not measured are None."""

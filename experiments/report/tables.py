@@ -1,6 +1,6 @@
 """Tables for the page and the terminal, numbers as text, reset contracts, and the list of events."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +9,7 @@ import numpy as np
 from .collect import ComparisonData, Row
 
 if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions
     from rich.table import Table as RichTable
 
 MISSING = "–"
@@ -53,29 +54,27 @@ class Table:
         columns = list(zip(*self.rows, strict=True))
         return {i for i, texts in enumerate(columns) if i and not any(text[:1] in DIGITS for text in texts if text)}
 
+    def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> Iterator["RichTable"]:
+        """Print the table with one column per arm, as wide as the console allows.
 
-def printable(plain: Table) -> "RichTable":
-    """Return a table for the terminal, with one column per arm.
+        If there are more arms than measures, or several rows per arm, it has one row per arm.
+        """
+        from rich.box import SIMPLE_HEAD
+        from rich.table import Table as RichTable
 
-    If there are more arms than measures, or several rows per arm, it has one row per arm.
-    """
-    from rich import get_console
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table as RichTable
-
-    lines = [plain.header, *plain.rows]
-    if plain.turns and len({row[0] for row in plain.rows}) == len(plain.rows) < len(plain.header):
-        lines = [list(line) for line in zip(*lines, strict=True)]
-    if lines[0][0] == "arm":
-        lines[0] = ["", *lines[0][1:]]
-    columns = list(zip(*lines, strict=True))
-    table = RichTable(title=plain.title, title_justify="left", header_style="bold", box=SIMPLE_HEAD)
-    around = 3 * len(columns) + 1  # spaces and edges
-    for texts, width in zip(columns, _widths(columns, get_console().width - around), strict=True):
-        table.add_column(texts[0], justify="right" if table.columns else "left", overflow="fold", width=width)
-    for line in lines[1:]:
-        table.add_row(*line)
-    return table
+        lines = [self.header, *self.rows]
+        if self.turns and len({row[0] for row in self.rows}) == len(self.rows) < len(self.header):
+            lines = [list(line) for line in zip(*lines, strict=True)]
+        if lines[0][0] == "arm":
+            lines[0] = ["", *lines[0][1:]]
+        columns = list(zip(*lines, strict=True))
+        table = RichTable(title=self.title, title_justify="left", header_style="bold", box=SIMPLE_HEAD)
+        around = 3 * len(columns) + 1  # spaces and edges
+        for texts, width in zip(columns, _widths(columns, options.max_width - around), strict=True):
+            table.add_column(texts[0], justify="right" if table.columns else "left", overflow="fold", width=width)
+        for line in lines[1:]:
+            table.add_row(*line)
+        yield table
 
 
 def _widths(columns: Sequence[Sequence[str]], available: int) -> list[int]:

@@ -2,6 +2,7 @@ import copy
 import itertools
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -99,6 +100,25 @@ class Recorder(Intervention):
     def apply(self, learner: Learner) -> list[str]:
         self.calls.append(f"apply {learner.name}")
         return []
+
+
+class Poison(Recorder):
+    """Writes NaN into the first parameter."""
+
+    name = "poison"
+
+    def apply(self, learner: Learner) -> list[str]:
+        name, parameter = next(iter(learner.module.named_parameters()))
+        parameter.data[0] = float("nan")
+        return [name]
+
+
+def test_an_intervention_that_writes_nan_is_named_and_not_the_learning_rate():
+    module = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))
+    hook = replace(parse_hook("reset@5"), intervention=Poison(), text="poison@5")
+    driver = HookDriver([hook], {"model": learner_for(module)}, lambda **_: None, 10)
+    with pytest.raises(RunError, match=r"poison@5 on model at step 5: it wrote .* not finite into 0\.weight"):
+        driver.passed(4, 5)
 
 
 # -- when ----------------------------------------------------------------------------------------------------

@@ -23,11 +23,12 @@ class Gated(nn.Module):
         super().__init__()
         self.heads, self.groups, channels = heads, groups, heads * width
         self.gate, self.up, self.down = nn.Linear(7, neurons), nn.Linear(7, neurons), nn.Linear(neurons, 7)
+        self.act = nn.SiLU()
         self.fused = nn.Linear(7, 5 + channels)
         self.out = nn.Linear(channels * groups, 3)
 
     def forward(self, x: Tensor) -> Tensor:
-        x = x + self.down(F.silu(self.gate(x)) * self.up(x))
+        x = x + self.down(self.act(self.gate(x)) * self.up(x))
         other, values = self.fused(x).split([5, self.fused.out_features - 5], dim=-1)
         weights = other.softmax(-1)[..., :1]
         heads = values.unflatten(-1, (self.heads, 1, -1)).expand(*x.shape[:-1], -1, self.groups, -1)
@@ -153,7 +154,7 @@ def learner(retain: bool = False) -> Learner:
     optimizer = torch.optim.AdamW(net.parameters())
     loss_of(net).backward()
     optimizer.step()
-    target = learner_for(net, optimizer, probe=lambda: (X,), loss=lambda: loss_of(net), units=("gate",))
+    target = learner_for(net, optimizer, probe=lambda: (X,), loss=lambda: loss_of(net))
     if retain:
         target.retain = lambda: net(X).square().mean()
     return target

@@ -219,6 +219,11 @@ def test_who_goes_on_with_other_plug_ins_is_told_which(ask: Ask) -> None:
     assert SMALL["logs"](Path("run")) == before
 
 
+def test_the_doctor_tries_an_intervention_that_the_run_did_not_know(ask: Ask) -> None:
+    assert ask(f"train linear {LINEAR} --out run")[0] == 0
+    assert ask("doctor run --plugin parts.py --try halve --updates 5")[0] == 0, Path("errors").read_text()
+
+
 MINE = "\nclass Mine(Intervention): ..."
 BEGIN = "from supple.interventions import Intervention, interventions\n@interventions.register"
 BROKEN = {

@@ -37,3 +37,12 @@ def test_bars_are_drawn_with_a_count_and_times() -> None:
         shown.add_task("run", total=10, completed=4)
         shown.refresh()
     assert "4/10" in console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_a_line_about_an_agent_has_the_mean_return_of_its_last_ten_episodes(tmp_path: Path) -> None:
+    console = Console(file=io.StringIO(), width=100)
+    returns = [*[1000.0] * 5, *map(float, range(10))]
+    (tmp_path / "episodes.jsonl").write_text("".join(f'{{"step": 1, "return": {value}}}\n' for value in returns))
+    with display(console) as shown:
+        shown.update("run", tmp_path, 10, 10)
+    assert "return 4.5" in console.file.getvalue()  # type: ignore[attr-defined]
