@@ -68,8 +68,7 @@ WRONG = {
     f"{TRAIN} --steps 801": "--steps is 801, which is not a multiple of --num-envs 8: use 800 or 808",
     f"{TRAIN} --num-envs 0": "--num-envs must be a positive number, got 0",
     f"{STREAM} --cycles 0": "--cycles must be a positive number",
-    f"{ATARI} --env asterx": "unknown environment 'asterx': did you mean 'asterix' or 'asteroids'? (Atari games: "
-    "`supple list games`)",
+    f"{ATARI} --env asterx": "unknown environment 'asterx': did you mean 'asterix' or 'asteroids'?",
     f"{ATARI} --env ALE/Asterx-v5": "did you mean 'ALE/Asterix-v5'",
     f"{ATARI} --env halfcheetah": "HalfCheetah-v5: dqn needs Discrete actions, but they are Box(",
     ATARI_STREAM: "DQN has one network for all tasks and needs equal spaces, but ALE/Asterix-v5 has Pixels(",
