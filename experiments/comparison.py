@@ -284,7 +284,9 @@ def _check_arm(c: Comparison, arm: str, variant: Variant, tasks: Sequence[Task],
     try:
         drive(work, settings.hook, c.kind.forks().planned(settings, c.fork_step))
     except UsageError as error:
-        raise UsageError(f"--arm: {str(error).removeprefix('--hook: ').removeprefix('--arm: ')}") from None
+        problem = str(error).removeprefix("--hook: ").removeprefix("--arm: ")
+        several = "; give --arm once for each arm" if "unexpected ','" in problem else ""
+        raise UsageError(f"--arm: {problem}{several}") from None
     finally:
         work.close()
 

@@ -159,6 +159,15 @@ def writes_in_place(call: str, new: Network) -> None:
         raise Broken(f"{min(frozen)} is no longer trained")
 
 
+def stays_finite(call: str, new: Network) -> None:
+    """Require that numbers that are finite stay finite."""
+    learner = new()
+    it = attached(call, learner)
+    train(learner, it)
+    if bad := [name for name, tensor in tensors(learner).items() if not tensor.isfinite().all()]:
+        raise Broken(f"{bad[0]} has NaN or infinite numbers after {UPDATES} updates")
+
+
 def names_what_it_wrote(call: str, new: Network) -> None:
     """Require that `apply` returns the names of the parameters that it wrote."""
     learner = new()
@@ -255,6 +264,7 @@ ITSELF = "has a name that can be typed and a docstring"
 ON_EACH: dict[str, Promise] = {
     "attach accepts or refuses, and writes nothing": attaches,
     "writes tensors in place": writes_in_place,
+    "writes finite numbers": stays_finite,
     "names all that it wrote": names_what_it_wrote,
     "raises ValueError with nothing written": writes_all_or_nothing,
     "draws from the seed alone": draws_from_the_seed,

@@ -162,6 +162,7 @@ REFUSALS = (
     (r"Error parsing (--[\w-]+).* \1 [^ ]*INT", "{0}: '{given}' is not an integer"),
     (r"Error parsing (--[\w-]+).* \1 [^ ]*FLOAT", "{0}: '{given}' is not a number"),
     (r"invalid choice .* for argument '(--[\w-]+)'. Expected one of \((.*)\)", "{0}: '{given}' is not one of {1}"),
+    (r"invalid choice '(.*?)' for argument '\w+'. Expected one of \((.*)\)", "'{0}' is not one of {1}"),
     (r"Missing value for argument '(--[\w-]+)'", "{0} needs a value"),
     (r"Missing value for argument '([\w-]+)'", "{0} is missing"),
     (r"Required options Missing from .*?: (--\S+) [A-Z]+ (.*?) \(required\)", "{0} is missing: {1}"),

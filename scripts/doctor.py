@@ -143,7 +143,8 @@ def of_sb3(o: Options) -> Stages:
     try:
         yield None, learners_of_saved(Path(o.what), o.sb3, o.env, o.policy, o.steps, **more)
     except ValueError as error:
-        raise UsageError(str(error)) from error
+        widths = "; other widths of its hidden layers are given by --net-arch" if "do not fit" in str(error) else ""
+        raise UsageError(f"{error}{widths}") from error
 
 
 def of_function(o: Options) -> Stages:

@@ -49,7 +49,7 @@ def test_networks_of_ones_own_are_tried_instead() -> None:
         return learner_for(module, optimizer, probe=lambda: (x,), loss=lambda: module(x).square().mean())
 
     found = conform("fire(method=polar)", {"mine": new})
-    assert [finding.network for finding in found] == ["all"] + ["mine"] * 6
+    assert [finding.network for finding in found] == ["all"] + ["mine"] * 7
     assert broken(found) == []
 
 
@@ -165,6 +165,15 @@ class Unsaveable(Forgets):
         return {"count": {1, 2}}
 
 
+class Overflows(Intervention):
+    """Grow weights to infinity."""
+
+    @torch.no_grad()
+    def after_update(self, learner: Learner) -> None:
+        for parameter in learner.module.parameters():
+            parameter.mul_(1e200)
+
+
 class Pools(Intervention):
     """Take the members of a stack for one network."""
 
@@ -184,6 +193,7 @@ WRONG = {
     GlobalDraws: ("draws from the seed alone", "draws from PyTorch's global generator"),
     Forgets: ("resumes from a checkpoint bit for bit", "state_dict must contain"),
     Unsaveable: ("resumes from a checkpoint bit for bit", "a checkpoint cannot hold set"),
+    Overflows: ("writes finite numbers", "has NaN or infinite numbers after 8 updates"),
     Pools: ("treats members of a stack as separate networks", "of member 0 differs"),
 }
 

@@ -86,6 +86,8 @@ def test_a_model_of_sb3_and_a_language_model(tmp_path: Path, capsys: pytest.Capt
     options = "--sb3 DQN --env CartPole-v1 --net-arch 8 --steps 64 --updates 2"
     dispatch(["doctor", str(tmp_path / "model.zip"), *options.split()])
     assert "'q'" in said(capsys)
+    with pytest.raises(UsageError, match="--net-arch"):
+        dispatch(["doctor", str(tmp_path / "model.zip"), *options.replace("--net-arch 8", "").split()])
     (tmp_path / "text.txt").write_text("the quick brown fox " * 200)
     dispatch(["doctor", "llama:32x1", "--text", str(tmp_path / "text.txt"), "--updates", "1"])
     assert "'model'" in said(capsys)
