@@ -47,6 +47,10 @@ def ended(child: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
+def running(child: int) -> bool:
+    return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+
+
 def results(path: Path) -> dict[str, Any]:
     """Return what runs left, by file: weights as bytes, logs without times."""
     found: dict[str, Any] = {}
@@ -89,7 +93,7 @@ def test_workers_that_are_killed_at_any_moment_leave_what_others_finish(
         goal = checkpoints() + draw.randint(1, 4)
         children = [process(["worker", str(out)], tmp_path / f"errors-{i}") for i in range(2)]
         until = time.monotonic() + 60
-        while checkpoints() < goal and time.monotonic() < until:
+        while checkpoints() < goal and any(map(running, children)) and time.monotonic() < until:
             time.sleep(draw.uniform(0.001, 0.02))
         for child in children:
             os.kill(child, signal.SIGKILL)
