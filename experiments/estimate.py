@@ -16,10 +16,14 @@ SECONDS, LEAST = 60.0, 5.0  # spent on all studies together, and at least on eac
 
 @dataclass(frozen=True)
 class Estimate:
-    """The remaining work of a study: its runs, their steps in total, and the steps per second of one run alone."""
+    """The remaining work of a study: its runs, their steps in total, and the steps per second of one run alone.
+
+    The runs of arms are `runs`, and the runs from which they continue are `trunks`.
+    """
 
     study: str
     runs: int
+    trunks: int
     steps: int
     speed: float
 
@@ -45,7 +49,10 @@ def estimates(jobs: Sequence[Job]) -> Iterator[Estimate]:
         c = own[0].comparison
         total, fork = c.stop_step or work.tasks[-1].end, c.fork_step
         steps = sum(fork if job.arm is None else total - fork for job in own)
-        yield Estimate(study, len(own), steps, _speed(own[0], settings, max(LEAST, SECONDS / len(left))))
+        trunks = sum(job.arm is None for job in own)
+        yield Estimate(
+            study, len(own) - trunks, trunks, steps, _speed(own[0], settings, max(LEAST, SECONDS / len(left)))
+        )
 
 
 def _alone(job: Job) -> RunSettings:

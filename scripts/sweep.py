@@ -178,7 +178,8 @@ def foretell(every: "Sequence[Job]", jobs: int) -> None:
     hours = 0.0
     for found in estimates(every):
         hours += found.hours(jobs)
-        own = (f"{found.runs:,}", f"{found.steps:,}", f"{found.speed:,.0f}", _words(found.hours(jobs)))
+        runs = f"{found.runs:,}" + (f" and {found.trunks:,} trunks" if found.trunks else "")
+        own = (runs, f"{found.steps:,}", f"{found.speed:,.0f}", _words(found.hours(jobs)))
         table.add_row(found.study, *own)
     table.add_row("total", "", "", "", _words(hours), style="bold")
     screen.print(table)

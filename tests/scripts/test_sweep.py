@@ -161,6 +161,7 @@ def test_a_dry_run_says_what_would_be_and_leaves_nothing(
     dispatch(["sweep", str(file), "--out", str(tmp_path / "out"), "--dry-run"])
     said = capsys.readouterr().out
     assert said.count("to be trained") == RUNS
+    assert f"{RUNS - 4} and 4 trunks" in said
     assert " min" in said
     assert sorted(tmp_path.iterdir()) == [file]
 
