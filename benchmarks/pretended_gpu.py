@@ -1,9 +1,9 @@
 """A GPU that is not there: tensors on it have shapes, types and a device, but no values (PyTorch's fake tensors).
 
 What is on the CPU is real, so memories, generators and environments work as ever. A value that is asked for arrives as
-0, 1 or ½, a truth as True unless it is of `not …` or `… == 0`, and every element is nonzero; gradients are empty
-tensors of those parameters that the loss reaches. Mixing devices is an error, as on a GPU; so is a generator of the CPU
-for numbers on the GPU, which fake tensors themselves let pass.
+0, 1 or ½, a truth as True unless it is of `not …`, of `… == 0` or of every second `… < number` (so that loops end), and
+every element is nonzero; gradients are empty tensors of those parameters that the loss reaches. Mixing devices is an
+error, as on a GPU; so is a generator of the CPU for numbers on the GPU, which fake tensors themselves let pass.
 """
 
 from collections.abc import Iterator, Sequence
@@ -40,6 +40,7 @@ class Pretended(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.shapes = Shapes(allow_non_fake_inputs=True)
+        self.less = 0  # comparisons with a number so far
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
@@ -65,7 +66,9 @@ class Pretended(TorchDispatchMode):
         args, kwargs = tree_map(self._enter, (args, kwargs))
         with self.shapes:
             found = func(*args, **kwargs)
-        if func in DENIALS or (func in QUANTIFIERS and hasattr(fakes[0], "denied")):
+        self.less += func is aten.lt.Scalar
+        odd = func is aten.lt.Scalar and self.less % 2 == 0
+        if odd or func in DENIALS or (func in QUANTIFIERS and hasattr(fakes[0], "denied")):
             found.denied = True
         return tree_map(self._leave, found)
 
