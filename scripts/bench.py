@@ -27,9 +27,7 @@ from supple.scripts.asked import Plugins, load_plugins
 from supple.scripts.console import parse, run, screen, typed, warn
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
-    from supple.experiments.board import Row, Standing
+    from supple.experiments.board import Row
     from supple.experiments.jobs import Job
 
 
@@ -117,27 +115,16 @@ def trained(options: Options, methods: Sequence[str], args: Sequence[str]) -> "l
 def show(rows: "Sequence[Row]") -> None:
     """Print the board."""
     from supple.experiments.board import CONTROLS, standings, suite
+    from supple.experiments.board.page import cells, header
+    from supple.experiments.report.tables import Table
 
     studies = [study.name for study in suite()]
-    screen.print(table(standings(rows, [name for name in studies if name not in CONTROLS]), studies))
+    found = standings(rows, [name for name in studies if name not in CONTROLS])
+    screen.print(Table("the board", header(studies), [cells(standing, studies) for standing in found]))
     screen.print(
         "Share: (method − none)/(fresh − none), so none has 0 and fresh 1, with a 95 % bootstrap interval over seeds. "
         "Cost: training time divided by that of none on the same machine."
     )
-
-
-def table(found: "Sequence[Standing]", studies: Sequence[str]) -> "Table":
-    """Return the board as a table for the terminal."""
-    from rich.table import Table
-
-    from supple.experiments.board.page import cells, header
-
-    made = Table(title="the board", title_justify="left")
-    for column in header(studies):
-        made.add_column(column, overflow="fold")
-    for standing in found:
-        made.add_row(*cells(standing, studies))
-    return made
 
 
 def save(path: Path, row: "Row", studies: Sequence[str]) -> None:

@@ -35,7 +35,7 @@ from supple.envs.humanoid_assets import NAME, manifest
 from supple.experiments.cache import cache_folder
 from supple.experiments.errors import RunError, UsageError
 from supple.registry import did_you_mean
-from supple.scripts.console import parse, run, screen
+from supple.scripts.console import explain, parse, run, screen
 from supple.scripts.progress import bars
 from supple.tracks.language.corpora import published as english
 from supple.tracks.vision.data.published import PUBLISHED
@@ -260,9 +260,8 @@ def _write(file: Path, content: bytes) -> None:
 
 def main(args: Sequence[str]) -> None:
     if not args:
-        screen.print(f"{(__doc__ or '').strip()}\n", markup=False, highlight=False)
-        for name, collection in COLLECTIONS.items():
-            screen.print(f"{name}: {collection.about}", markup=False, highlight=False)
+        explain(__doc__, "supple fetch")
+        print("\n" + "\n".join(f"  {name:16}{collection.about}" for name, collection in COLLECTIONS.items()))
         return
     options = parse(Options, None, args, "supple fetch", __doc__)
     if options.name not in COLLECTIONS:

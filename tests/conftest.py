@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from supple.experiments import workers
+from supple.experiments.cache import cache_folder
 from supple.experiments.jobs import Job, work_off
 from supple.experiments.loop import Warn
 from supple.experiments.workers import Watch
@@ -36,6 +37,18 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     names = left_out(config)
     items[:] = [item for item in items if item.nodeid.split("[")[0] not in names]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep what tests decode out of the user's cache folder. What was fetched into it can still be read."""
+    cache = tmp_path_factory.mktemp("cache")
+    for fetched in cache_folder().glob("*"):
+        if fetched.name not in ("decoded", "tokens"):
+            (cache / fetched.name).symlink_to(fetched)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SUPPLE_CACHE", str(cache))
+        yield
 
 
 def run_here(jobs: Sequence[Job], workers: int, watch: Watch, warn: Warn) -> None:

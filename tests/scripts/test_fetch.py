@@ -5,6 +5,7 @@ import gzip
 import hashlib
 import http.server
 import os
+import re
 import shutil
 import sqlite3
 import threading
@@ -131,8 +132,8 @@ def test_the_command_lists_fetches_and_says_where(
     monkeypatch.setenv("SUPPLE_CACHE", str(tmp_path / "mine"))
     main([])
     printed = capsys.readouterr().out
-    assert "humanoid-bench: " in printed
-    assert "things: three files" in printed
+    assert "  humanoid-bench  " in printed
+    assert re.search(r"things +three files", printed)
     main(["things"])
     assert f"done: {tmp_path}/mine/things (3 files fetched)\n" in capsys.readouterr().out
     main(["things", "--cache", str(tmp_path / "other")])
