@@ -94,7 +94,7 @@ def _episode(work: AgentWork, task: EnvTask, envs: Envs) -> tuple[Pictures, floa
 
 def _reason(error: BaseException) -> str:
     if isinstance(error, DependencyNotInstalled) and "pygame" in str(error):
-        return "pygame is not installed: pip install supple[video]"
+        return "pygame is not installed: pip install 'supple[video]'"
     if isinstance(error, EnvironmentFault):
         return error.what
     if isinstance(error, ImportError | ValueError):

@@ -220,7 +220,7 @@ def _game(env_id: str, sticky: float, sticky_per: str, max_frames: int, render_m
     try:
         env = AtariPreprocessing(env, noop_max=0, frame_skip=4, screen_size=84)
     except gym.error.DependencyNotInstalled as error:
-        raise ImportError("shifts and videos of Atari games need OpenCV: pip install supple[atari]") from error
+        raise ImportError("shifts and videos of Atari games need OpenCV: pip install 'supple[atari]'") from error
     return Sticky(env, sticky) if sticky and sticky_per == "step" else env
 
 

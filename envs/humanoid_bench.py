@@ -17,7 +17,7 @@ from .tolerance import quietness, tolerance
 try:
     import mujoco
 except ImportError as error:
-    raise ImportError("HumanoidBench's tasks need MuJoCo: pip install supple[humanoid]") from error
+    raise ImportError("HumanoidBench's tasks need MuJoCo: pip install 'supple[humanoid]'") from error
 from gymnasium.envs.mujoco import MujocoEnv
 
 STAND_HEIGHT = 1.65  # height of the head in metres

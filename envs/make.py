@@ -117,7 +117,7 @@ def ale() -> ModuleType:
     try:
         import ale_py
     except ImportError as error:
-        raise ImportError("Atari needs ale-py (GPL-2.0, a separate extra): pip install supple[atari]") from error
+        raise ImportError("Atari needs ale-py (GPL-2.0, a separate extra): pip install 'supple[atari]'") from error
     ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
     return ale_py
 
@@ -192,7 +192,7 @@ def _registered(env_id: str, max_episode_steps: int | None, render_mode: str | N
         return gym.make(env_id, max_episode_steps=max_episode_steps, disable_env_checker=True, **mode)
     except gym.error.DependencyNotInstalled as error:
         if "box2d" in str(gym.spec(env_id).entry_point):
-            raise ImportError("Box2D is not installed: pip install supple[box2d]") from error
+            raise ImportError("Box2D is not installed: pip install 'supple[box2d]'") from error
         raise ImportError(f"{env_id}: {error}") from error
     except ImportError:  # its message already says what to install
         raise
@@ -225,7 +225,7 @@ def quiet_mujoco(extra: str = "mujoco") -> None:
     try:
         import mujoco
     except ImportError as error:
-        raise ImportError(f"MuJoCo is not installed: pip install supple[{extra}]") from error
+        raise ImportError(f"MuJoCo is not installed: pip install 'supple[{extra}]'") from error
     if mujoco.get_mju_user_warning() is None:
         mujoco.set_mju_user_warning(_log.info)
 

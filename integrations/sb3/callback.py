@@ -15,7 +15,7 @@ from typing import Any
 try:
     from stable_baselines3.common.callbacks import BaseCallback
 except ImportError as error:
-    raise ImportError("SuppleCallback needs Stable-Baselines3: pip install 'supple[humanoid]'") from error
+    raise ImportError("SuppleCallback needs Stable-Baselines3: pip install 'supple[sb3]'") from error
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from torch.utils.hooks import RemovableHandle
 

@@ -140,7 +140,7 @@ def test_without_pygame_the_report_is_written_and_one_line_says_what_to_install(
     path = run(tmp_path, "ppo", KINDS["ppo"]())
     monkeypatch.setitem(sys.modules, "pygame", None)
     main([str(path), "--video"])
-    why = "pygame is not installed: pip install supple[video]"
+    why = "pygame is not installed: pip install 'supple[video]'"
     assert capsys.readouterr().err == f"supple: CartPole-v1: no video, because {why}\n"
     assert shown(path) == {}
 

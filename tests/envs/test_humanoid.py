@@ -216,4 +216,4 @@ def test_missing_mujoco_is_one_line_that_says_what_to_install():
     for call in ("make_env('h1-walk')", "gymnasium.make('h1-walk-v0')"):
         done = python(block + call)
         assert "ImportError" in done.stderr.splitlines()[-1]
-        assert "pip install supple[humanoid]" in done.stderr.splitlines()[-1]
+        assert "pip install 'supple[humanoid]'" in done.stderr.splitlines()[-1]

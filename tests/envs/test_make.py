@@ -165,7 +165,7 @@ def test_discrete_actions_pass_unclipped():
 
 def test_missing_mujoco_is_one_line_that_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "mujoco", None)
-    with pytest.raises(ImportError, match=r"^MuJoCo is not installed: pip install supple\[mujoco\]$"):
+    with pytest.raises(ImportError, match=r"^MuJoCo is not installed: pip install 'supple\[mujoco\]'$"):
         make_env("halfcheetah")
     make_env("CartPole-v1")
 
@@ -173,7 +173,7 @@ def test_missing_mujoco_is_one_line_that_says_what_to_install(monkeypatch: pytes
 def test_missing_box2d_is_one_line_that_says_what_to_install():
     program = "import sys; sys.modules['Box2D'] = None\nfrom supple.envs import make_env\nmake_env('lunarlander')\n"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.stderr.splitlines()[-1] == "ImportError: Box2D is not installed: pip install supple[box2d]"
+    assert done.stderr.splitlines()[-1] == "ImportError: Box2D is not installed: pip install 'supple[box2d]'"
 
 
 def test_an_episode_is_as_long_as_asked():

@@ -136,7 +136,7 @@ def test_ale_stays_unseen_until_a_game_is_named_and_is_silent_then():
 
 def test_without_ale_py_everything_but_games_keeps_its_name(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "ale_py", None)
-    install = r"Atari needs ale-py .*: pip install supple\[atari\]$"
+    install = r"Atari needs ale-py .*: pip install 'supple\[atari\]'$"
     for atari in ("ALE/Asterix-v5", "asterix", "beam_rider"):
         with pytest.raises(ImportError, match=install) as error:
             resolve_env(atari)
@@ -159,7 +159,7 @@ def test_games_are_listed_when_asked_for(
     main(["games"])
     shown = " ".join(capsys.readouterr().out.split())  # lines may be broken: the terminal's width is as it is
     if missing or importlib.util.find_spec("ale_py") is None:
-        assert "pip install supple[atari]" in shown
+        assert "pip install 'supple[atari]'" in shown
     else:
         assert all(short in shown and env_id in shown for short, env_id in games().items())
     main(["environments"])

@@ -251,7 +251,7 @@ def test_a_missing_simulator_is_one_line_that_names_it(
     code, stderr = ask(TRAIN, tmp_path / "out", capsys, monkeypatch)
     assert code == 1
     assert stderr.count("\n") == 1
-    assert "pip install supple[mujoco]" in stderr
+    assert "pip install 'supple[mujoco]'" in stderr
     assert list(tmp_path.iterdir()) == []
 
 
@@ -264,7 +264,7 @@ def test_missing_ale_py_is_one_line_that_installs_it(
         assert code == 1
         assert stderr.count("\n") == 1
         assert "Atari needs ale-py" in stderr
-        assert "pip install supple[atari]" in stderr
+        assert "pip install 'supple[atari]'" in stderr
     assert list(tmp_path.iterdir()) == []
 
 

@@ -95,7 +95,7 @@ class Model:
 
     @torch.no_grad()
     def sound(self) -> Tensor:
-        """Return whether the losses of the metrics' images are finite in evaluation mode, (members,)."""
+        """Return whether the losses on the images reserved for metrics are finite, in evaluation mode, (members,)."""
         assert self.feed is not None
         images, labels = self.feed.probe()
         with evaluating(self.network):

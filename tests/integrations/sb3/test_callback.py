@@ -368,4 +368,4 @@ import supple.agents.sb3
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     last = done.stderr.strip().splitlines()[-1]
-    assert last == "ImportError: SuppleCallback needs Stable-Baselines3: pip install 'supple[humanoid]'"
+    assert last == "ImportError: SuppleCallback needs Stable-Baselines3: pip install 'supple[sb3]'"
