@@ -292,5 +292,5 @@ def test_actions_and_seeds_that_ale_would_misread_are_refused():
 
 def test_missing_ale_py_is_one_line_that_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "ale_py", None)
-    with pytest.raises(ImportError, match=r"^Atari needs ale-py .*: pip install supple\[atari\]$"):
+    with pytest.raises(ImportError, match=r"^Atari needs ale-py .*: pip install 'supple\[atari\]'$"):
         AtariVector("ALE/Asterix-v5", 1)

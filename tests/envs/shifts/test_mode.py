@@ -138,6 +138,6 @@ def test_settings_are_checked_with_shifts_too() -> None:
 def test_missing_opencv_is_one_line_that_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cv2", None)
     with pytest.raises(
-        ImportError, match=r"^shifts and videos of Atari games need OpenCV: pip install supple\[atari\]$"
+        ImportError, match=r"^shifts and videos of Atari games need OpenCV: pip install 'supple\[atari\]'$"
     ):
         make_pixels("breakout", 1, shifts="none")
