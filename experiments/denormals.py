@@ -9,6 +9,7 @@ flag is therefore set before anything else runs.
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import numpy as np
 import torch
 
 CHUNK = 2**15  # the smallest number of entries for which PyTorch uses another thread
@@ -20,6 +21,13 @@ def flushes() -> bool:
     return not bool(smallest.mul_(0.5).any())
 
 
+def flush_denormals() -> None:
+    """Flush denormal numbers to zero in this thread, and in the threads that it starts from now on."""
+    for kind in (np.float32, np.float64):
+        np.finfo(kind)  # NumPy 2.0 looks for the smallest denormal number once, and warns if it is zero by then
+    torch.set_flush_denormal(True)
+
+
 @contextmanager
 def flushing_denormals(threads: int = 1, warn: Callable[[str], None] | None = None) -> Iterator[None]:
     """Flush denormal numbers to zero in this thread, and in all threads that PyTorch starts from it in this block.
@@ -28,7 +36,7 @@ def flushing_denormals(threads: int = 1, warn: Callable[[str], None] | None = No
     """
     half = torch.tensor(torch.finfo(torch.float32).tiny) / 2
     before = float(half) == 0.0
-    torch.set_flush_denormal(True)
+    flush_denormals()
     try:
         if warn and threads > 1:
             torch.set_num_threads(threads)

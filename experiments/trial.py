@@ -1,12 +1,18 @@
 """Try out an intervention on a network, and undo it."""
 
+from collections.abc import Callable
+
 from ..interventions import Intervention, Learner
 from ..metrics import trainability
 from ..metrics.trainability import LEARNING_RATE, UPDATES
 
 
 def loss_after(
-    learner: Learner, intervention: Intervention, updates: int = UPDATES, learning_rate: float = LEARNING_RATE
+    learner: Learner,
+    intervention: Intervention,
+    updates: int = UPDATES,
+    learning_rate: float = LEARNING_RATE,
+    after_each: Callable[[], object] | None = None,
 ) -> float:
     """Return the loss on random targets that the network would reach after an intervention now (`Diagnosis.loss`).
 
@@ -18,6 +24,7 @@ def loss_after(
         intervention: The intervention to try.
         updates: Number of updates on the random targets.
         learning_rate: Their learning rate.
+        after_each: A function to call after each update of this network, and of the network at step 0.
 
     Raises:
         ValueError: The intervention cannot be applied to this network, or does more than rewrite weights once.
@@ -32,7 +39,7 @@ def loss_after(
     try:
         intervention.attach(learner)
         intervention.apply(learner)
-        fit = trainability(learner, updates, learning_rate)
+        fit = trainability(learner, updates, learning_rate, after_each)
     finally:
         learner.module.load_state_dict(now)
         learner.optimizer, learner.followers, learner.temperature = kept

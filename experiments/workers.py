@@ -13,10 +13,9 @@ from itertools import cycle
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
-import torch
-
 from . import plugins
 from .claim import Claim
+from .denormals import flush_denormals
 from .errors import DiskError, RunError, UsageError, in_words
 from .interruption import undo
 from .jobs import Job, work_off
@@ -137,7 +136,7 @@ def _seeing(gpu: str | None) -> Iterator[None]:
 
 def _work(way: Connection, sources: dict[str, str], count: int) -> None:
     """Run in one of `count` workers: receive the list of jobs, and take job after job until none is left."""
-    torch.set_flush_denormal(True)  # before its threads are started: see denormals.py
+    flush_denormals()  # before its threads are started: see denormals.py
 
     def tell(*message: object) -> None:
         try:

@@ -67,7 +67,7 @@ class Spectral(Intervention):
                 if norm.bias is not None:
                     shifts.append(norm.get_parameter("bias").square())
         to_one, to_zero = (
-            torch.cat([each.flatten() for each in parts]) if parts else torch.zeros_like(sigma[0])
+            torch.cat([each.reshape(-1) for each in parts]) if parts else torch.zeros_like(sigma[0])
             for parts in (sigma + gains, biases + shifts)
         )
         return self.strength * ((to_one**self.power - 1).square().sum() + (to_zero**self.power).sum())

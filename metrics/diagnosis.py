@@ -6,7 +6,7 @@ but do not decide it: networks with many dormant units may learn well (Lyle et a
 without any may not.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import isfinite, log
@@ -140,7 +140,12 @@ class Diagnosis:
         return [sentence for sentence in (said, degraded, besides) if sentence]
 
 
-def diagnose(learner: Learner, updates: int = UPDATES, learning_rate: float = LEARNING_RATE) -> Diagnosis:
+def diagnose(
+    learner: Learner,
+    updates: int = UPDATES,
+    learning_rate: float = LEARNING_RATE,
+    after_each: Callable[[], object] | None = None,
+) -> Diagnosis:
     """Return the condition of a learner now and at its step-0 parameters, on its probe.
 
     Parameters are exchanged temporarily and then restored. Optimizers and generators do not change.
@@ -148,13 +153,14 @@ def diagnose(learner: Learner, updates: int = UPDATES, learning_rate: float = LE
     Args:
         updates, learning_rate: Settings of `trainability`, which makes 2·`updates` passes forward and backward. For a
             stack, numbers describe all members together.
+        after_each: A function to call after each of these updates, as for a progress bar.
 
     Raises:
         ValueError: The learner has seen no data yet, its recent inputs are all equal (or have equal outputs at
             initialisation), or its outputs are not finite.
     """
     view = View(learner)
-    fit = trainability(view, updates, learning_rate)
+    fit = trainability(view, updates, learning_rate, after_each)
     if fit is None:
         raise ValueError(f"'{learner.name}' has seen no data yet, so there are no inputs to diagnose it with")
     loss, new_loss = float(fit.loss.mean()), float(fit.initial_loss.mean())

@@ -11,7 +11,7 @@ needs to reduce them. Errors are squared for policies, too. For the mean of a Ga
 up to σ². For logits, the divergence would hardly depend on actions that a policy has abandoned.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -46,14 +46,18 @@ class Trainability:
 
 
 def trainability(
-    learner: Learner | View, updates: int = UPDATES, learning_rate: float = LEARNING_RATE
+    learner: Learner | View,
+    updates: int = UPDATES,
+    learning_rate: float = LEARNING_RATE,
+    after_each: Callable[[], object] | None = None,
 ) -> Trainability | None:
     """Return how well a learner's network can be fitted to a random one on its probe; None before it has any data.
 
     Both networks are fitted in evaluation mode, with all rows of the probe in each of the `updates` of a new Adam. Each
     member of a stack is fitted separately, to its own target. If the network returns several tensors, each has the same
     weight, with at most 1024 numbers of a row, evenly spaced. It takes 2·`updates` passes forward and backward, and
-    memory for five copies of the parameters. The learner and its generators do not change.
+    memory for five copies of the parameters. The learner and its generators do not change. `after_each` is called after
+    each of the 2·`updates` updates, as for a progress bar.
 
     Raises ValueError for less than one update and for a learning rate that is not above 0.
     """
@@ -69,12 +73,17 @@ def trainability(
     start = now | learner.initial
     with torch.no_grad():
         targets = [_standardized(t) for t in _outputs(view, start | _redrawn(view))]
-    losses = [_fitted(view, parameters, targets, updates, learning_rate) for parameters in (now, start)]
+    losses = [_fitted(view, p, targets, updates, learning_rate, after_each) for p in (now, start)]
     return Trainability(*map(view.own, losses))
 
 
 def _fitted(
-    view: View, parameters: Mapping[str, Tensor], targets: list[Tensor], updates: int, learning_rate: float
+    view: View,
+    parameters: Mapping[str, Tensor],
+    targets: list[Tensor],
+    updates: int,
+    learning_rate: float,
+    after_each: Callable[[], object] | None,
 ) -> Tensor:
     """Return the losses after training from these parameters on, (members,)."""
     fitted = {name: parameters[name].clone().requires_grad_() for name in view.learner.trained()}
@@ -86,6 +95,8 @@ def _fitted(
         losses = _losses(_outputs(view, {**parameters, **fitted}), wanted)
         losses.sum().backward()  # members share no parameter
         optimizer.step()
+        if after_each:
+            after_each()
     with torch.no_grad():
         return _losses(_outputs(view, {**parameters, **fitted}), wanted)
 

@@ -23,6 +23,7 @@ from supple.experiments.errors import RunError, UsageError
 from supple.experiments.settings import positive
 from supple.scripts.asked import Plugins, load_plugins
 from supple.scripts.console import explain, parse, run, screen, warn
+from supple.scripts.progress import advancing
 
 
 @dataclass(kw_only=True)
@@ -89,9 +90,11 @@ def examine(o: Options) -> None:
             raise UsageError(f"--learner {o.learner}: {o.what} has only {', '.join(learners)}")
         for name, learner in learners.items():
             if o.learner in ("", name):
+                where = name if step is None else f"{name}, step {step:,}"
                 try:
-                    diagnosis = diagnose(learner, o.updates)
-                    tried = {text: loss_after(learner, _made(text), o.updates) for text in o.attempts}
+                    with advancing(screen, where, 2 * o.updates * (1 + len(o.attempts))) as one:
+                        diagnosis = diagnose(learner, o.updates, after_each=one)
+                        tried = {t: loss_after(learner, _made(t), o.updates, after_each=one) for t in o.attempts}
                 except ValueError as error:
                     raise RunError(str(error)) from error
                 findings.stages.append(Stage(step, diagnosis, tried))

@@ -5,7 +5,7 @@ Lines read losses and returns from the logs of the run, so they work for runs of
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -50,13 +50,23 @@ def display(screen: Console, runs: int = 1, ended: int = 0) -> Iterator[Display]
         yield Bars(shown, runs, ended)
 
 
-def bars(screen: Console) -> Progress:
-    """Return bars with a description, a count, the elapsed and the remaining time."""
+def bars(screen: Console, passing: bool = False) -> Progress:
+    """Return bars with a description, a count, the elapsed and the remaining time.
+
+    passing: They vanish at the end, and are shown in terminals only."""
     columns = (
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
         TimeRemainingColumn(),
     )  # fmt: skip
-    return Progress(*columns, console=screen)
+    return Progress(*columns, console=screen, transient=passing, disable=passing and not screen.is_terminal)
+
+
+@contextmanager
+def advancing(screen: Console, description: str, total: int) -> Iterator[Callable[[], None]]:
+    """Show a passing bar, and give the function that advances it by one of `total`."""
+    with bars(screen, passing=True) as shown:
+        task = shown.add_task(description, total=total)
+        yield lambda: shown.advance(task)
 
 
 class Bars:

@@ -2,6 +2,8 @@
 
 import os
 import sys
+import traceback
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
@@ -82,11 +84,15 @@ def start(words: Sequence[str], errors: Path) -> int:
             os.dup2(file.fileno(), 2)
             sys.stderr, sys.stdout = file, nowhere
             sys.argv = ["supple", *words]
+            warnings.resetwarnings()  # pytest shows those of libraries too, which Python itself does not
+            warnings.simplefilter("ignore", DeprecationWarning)
             try:
                 run_script(dispatch)
             except SystemExit as stop:
                 file.flush()
                 os._exit(int(stop.code or 0))
+            except BaseException:
+                traceback.print_exc(file=file)
     finally:
         os._exit(70)
 

@@ -87,6 +87,12 @@ def test_more_updates_fit_better() -> None:
     assert found[0] > 0
 
 
+def test_each_update_is_told_of() -> None:
+    told: list[None] = []
+    trainability(learner(network()), FEW, after_each=lambda: told.append(None))
+    assert len(told) == 2 * FEW  # from the present parameters and from those of step 0
+
+
 def test_each_member_of_a_stack_has_the_score_that_it_has_alone() -> None:
     torch.manual_seed(0)
     stack = network(2)

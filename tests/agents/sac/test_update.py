@@ -256,7 +256,7 @@ def test_terminated_transitions_do_not_bootstrap_and_all_others_do() -> None:
         assert error[True][0] == pytest.approx(float((values - batch.rewards).square().mean(1).sum()), rel=1e-5)
 
 
-@pytest.mark.parametrize(("entropy", "rises"), [(-5.0, True), (5.0, False)])
+@pytest.mark.parametrize(("entropy", "rises"), [(-50.0, True), (50.0, False)])
 def test_the_temperature_rises_where_entropy_is_below_its_aim(entropy: float, rises: bool) -> None:
     agent = agent_with(target_entropy=-entropy)  # far above, far below what a new policy has
     before = float(agent.temperature().detach())
