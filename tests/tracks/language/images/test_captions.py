@@ -91,7 +91,7 @@ def test_a_small_clip_learns_four_classes_and_leaves_a_model(data: Path, tmp_pat
     train(tmp_path / "run", lambda _: None, print)
     before, after = (line for line in log(tmp_path / "run", "metrics") if "accuracy" in line)
     assert after["accuracy"] > 0.7 > before["accuracy"]
-    assert after["train_loss"] < 2.5  # the first update's is about ln 32 + ln 4 over 2, and a batch is mostly chance
+    assert after["train_loss"] < 3.0  # it begins near ln 32 = 3.5; eight images share a caption: at best ln 8 = 2.1
     domain, clip = read_domain("mnist:zero,three,six,nine", data), load_clip(str(tmp_path / "run/model"))
     features = clip.class_features(domain.classes, TEMPLATES[:1])
     hits = clip.nearest(domain.test_images, features) == domain.test_labels
