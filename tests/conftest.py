@@ -21,6 +21,9 @@ from supple.scripts.console import run as run_script
 from supple.scripts.main import dispatch
 
 torch.set_num_threads(1)  # the networks here are small, and the tests run side by side
+# Where PyTorch is built for CUDA, a process whose first gradient is computed within torch.compile cannot compute any
+# after a fork. `start` below forks, so the first gradient is this one.
+torch.zeros((), requires_grad=True).backward()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
