@@ -20,6 +20,7 @@ from supple.experiments.workers import Watch
 from supple.scripts.console import run as run_script
 from supple.scripts.main import dispatch
 
+os.environ["TOKENIZERS_PARALLELISM"] = "false"  # or it warns, on stderr, of processes that are forked
 torch.set_num_threads(1)  # the networks here are small, and the tests run side by side
 # Where PyTorch is built for CUDA, a process whose first gradient is computed within torch.compile cannot compute any
 # after a fork. `start` below forks, so the first gradient is this one.
