@@ -12,6 +12,7 @@ def loss_after(
     intervention: Intervention,
     updates: int = UPDATES,
     learning_rate: float = LEARNING_RATE,
+    *,
     after_each: Callable[[], object] | None = None,
 ) -> float:
     """Return the loss on random targets that the network would reach after an intervention now (`Diagnosis.loss`).
@@ -39,7 +40,7 @@ def loss_after(
     try:
         intervention.attach(learner)
         intervention.apply(learner)
-        fit = trainability(learner, updates, learning_rate, after_each)
+        fit = trainability(learner, updates, learning_rate, after_each=after_each)
     finally:
         learner.module.load_state_dict(now)
         learner.optimizer, learner.followers, learner.temperature = kept

@@ -144,6 +144,7 @@ def diagnose(
     learner: Learner,
     updates: int = UPDATES,
     learning_rate: float = LEARNING_RATE,
+    *,
     after_each: Callable[[], object] | None = None,
 ) -> Diagnosis:
     """Return the condition of a learner now and at its step-0 parameters, on its probe.
@@ -160,7 +161,7 @@ def diagnose(
             initialisation), or its outputs are not finite.
     """
     view = View(learner)
-    fit = trainability(view, updates, learning_rate, after_each)
+    fit = trainability(view, updates, learning_rate, after_each=after_each)
     if fit is None:
         raise ValueError(f"'{learner.name}' has seen no data yet, so there are no inputs to diagnose it with")
     loss, new_loss = float(fit.loss.mean()), float(fit.initial_loss.mean())

@@ -49,6 +49,7 @@ def trainability(
     learner: Learner | View,
     updates: int = UPDATES,
     learning_rate: float = LEARNING_RATE,
+    *,
     after_each: Callable[[], object] | None = None,
 ) -> Trainability | None:
     """Return how well a learner's network can be fitted to a random one on its probe; None before it has any data.
