@@ -63,8 +63,8 @@ def score(data: ComparisonData) -> ClassifierScores:
         scores.notes.append("the runs were planned with different numbers of tasks")
     if len({arm.tasks for arm in scores.arms.values()}) > 1:
         scores.notes.append(
-            "the arms finished different numbers of tasks; each one's numbers are of its own, so they compare only as "
-            "far as later tasks are learned like earlier ones: the curves by task show it"
+            "the arms finished different numbers of tasks; each one's numbers are of its own, and differences are "
+            "between those that finished the most. The curves by task compare all arms"
         )
     if data.first.config.get("settings", {}).get("shock_every") and not any(a.shocks for a in scores.arms.values()):
         scores.notes.append("no shock has been followed by tests up to the next yet, or --eval-epochs is not 1")
@@ -72,14 +72,19 @@ def score(data: ComparisonData) -> ClassifierScores:
 
 
 def _compared(data: ComparisonData, arms: Mapping[str, ClassifierArm]) -> list[Measure]:
-    """Return the accuracies by which arms are compared, within each variant of the settings."""
+    """Return the accuracies by which arms are compared, within each variant of the settings.
+
+    Arms that have finished fewer tasks than others are left out: accuracies over different tasks differ by the tasks.
+    """
     names = {"final_after": "final test accuracy"} if data.fork_step else {"test": "test accuracy", "acc": "ACC"}
     found = []
     for name, words in ({"online": "online accuracy"} | names).items():
         for variant, labels in variants_of(data).items():
+            most = max(arms[label].tasks for label in labels.values())
             by_seed = {
                 arm: dict(zip(arms[label].seeds, arms[label].measures[name].values.tolist(), strict=True))
                 for arm, label in labels.items()
+                if arms[label].tasks == most
             }
             found.append(Measure(words, by_seed, True, variant, points_of(data, labels)))
     return found

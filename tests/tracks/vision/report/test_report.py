@@ -229,6 +229,17 @@ def test_unfinished_runs_and_several_lengths_are_reported_as_far_as_they_came_an
     assert "finished different numbers of tasks" in page
 
 
+def test_differences_are_between_arms_that_have_finished_as_many_tasks(tmp_path):
+    finished = {"relu": [0.5, 0.5], "tanh": [0.7, 0.6], "elu": [0.9]}
+    runs = [
+        write_run(tmp_path / name, [values, values], seeds=(0, 1), activation=name) for name, values in finished.items()
+    ]
+    (data,) = gather(runs).values()
+    scores = score(data)
+    assert {arm for each in scores.differences for arm in (each.arm, each.baseline)} == {"relu", "tanh"}
+    assert all(set(measure.arms) == {"relu", "tanh"} for measure in scores.measures)
+
+
 def test_run_that_has_only_begun_gives_nulls(tmp_path):
     paths = build_report(write_run(tmp_path / "r", [[]]))
     assert arms_of(tmp_path / "r")["relu"]["online"]["mean"] is None
