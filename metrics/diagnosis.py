@@ -28,11 +28,12 @@ from .view import View
 # random targets after training on them, as a share of their variance.
 LOST = 0.05  # smallest difference between the error and the error at initialisation that counts as plasticity loss
 TIMES = 2.0  # smallest ratio of these errors that counts, or of the explained shares 1 − error
+DIVERGED = 1.05  # the error begins at 1, and stays there if nothing is learned; above this, training has made it worse
 DETERMINISTIC = 0.02  # entropy of a deterministic policy, at most, as a share of the maximum
 DORMANT = 0.5  # share of a layer's units that have become dormant
 RANK = 0.1  # effective rank as a share of that at initialisation; networks that learn well often fall to 0.2
 
-State = Literal["lost", "silent", "worn", "sound"]
+State = Literal["lost", "diverged", "silent", "worn", "sound"]
 
 
 @dataclass(frozen=True)
@@ -88,15 +89,17 @@ class Diagnosis:
 
     @property
     def state(self) -> State:
-        """Return "lost", "silent", "worn" or "sound".
+        """Return "lost", "diverged", "silent", "worn" or "sound".
 
-        "lost": the error on random targets is clearly larger than at initialisation. Otherwise "silent": the policy has
-        become deterministic. Otherwise "worn": a layer has many dormant units or a low rank. Otherwise "sound".
+        "lost": the error on random targets is clearly larger than at initialisation. "diverged": it is, but training
+        made it larger than it was before the first update, which says more about the step size than about plasticity.
+        Otherwise "silent": the policy has become deterministic. Otherwise "worn": a layer has many dormant units or a
+        low rank. Otherwise "sound".
         """
         if self.loss - self.new_loss >= LOST and (
             self.loss >= TIMES * self.new_loss or 1 - self.new_loss >= TIMES * (1 - self.loss)
         ):
-            return "lost"
+            return "diverged" if self.loss > DIVERGED else "lost"
         if self.entropy_is_gone:
             return "silent"
         return "worn" if self.signs else "sound"
@@ -129,6 +132,9 @@ class Diagnosis:
         policy = f"deterministic (entropy {self.now.entropy or 0:.1%} of the maximum)"
         said = {
             "lost": f"'{self.learner}' has lost plasticity. {fit}",
+            "diverged": f"Whether '{self.learner}' has lost plasticity cannot be said, because the fit to random "
+            f"targets diverged. {fit} The error is 1 before the first update, so the learning rate of the fit is too "
+            f"large for these weights, or its updates are too few.",
             "silent": f"The policy of '{self.learner}' is {policy}, so it no longer explores. The network has not lost "
             f"plasticity. {fit}",
             "worn": f"'{self.learner}' has degraded layers, but has not lost plasticity. {fit}",

@@ -25,8 +25,8 @@ LIMITS = (
     "random targets, not whether it will learn the next task. The thresholds are rules of thumb from a few runs."
 )
 STATES: dict[State, str] = {
-    "lost": "plasticity loss", "silent": "deterministic policy", "worn": "degraded layers, but no plasticity loss",
-    "sound": "no sign of plasticity loss",
+    "lost": "plasticity loss", "diverged": "not known: the fit diverged", "silent": "deterministic policy",
+    "worn": "degraded layers, but no plasticity loss", "sound": "no sign of plasticity loss",
 }  # fmt: skip
 NUMBERS = ("weight_norm", "update_ratio", "gradient_norm", "small_gradient_fraction", "srank", "policy_churn")
 

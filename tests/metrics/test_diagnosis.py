@@ -128,3 +128,11 @@ def test_where_a_new_network_fits_little_one_that_fits_less_than_half_of_that_is
     found = diagnose(learner(), updates=1)
     assert Diagnosis("model", found.now, found.new, loss=0.9, new_loss=0.7).state == "lost"
     assert Diagnosis("model", found.now, found.new, loss=0.8, new_loss=0.7).state == "sound"
+
+
+def test_a_fit_that_became_worse_than_it_began_shows_no_loss() -> None:
+    found = diagnose(learner(), updates=1)
+    dead = Diagnosis("model", found.now, found.new, loss=1.0, new_loss=0.1)
+    apart = Diagnosis("model", found.now, found.new, loss=28.0, new_loss=0.1)
+    assert (dead.state, apart.state) == ("lost", "diverged")
+    assert apart.verdict()[0].startswith("Whether 'model' has lost plasticity cannot be said")
