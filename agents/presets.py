@@ -30,6 +30,7 @@ FIRE_HUMANOID: dict[str, Any] = {"env": "h1-walk-v0", "steps": 1_000_000, "eval_
 # Stable-Baselines3's SAC: MLPs, Adam without weight decay, one gradient step per environment step.
 SAC_MLP: dict[str, Any] = {
     "network": "mlp",
+    "log_std": "clipped",
     "action_repeat": 1,
     "replay_ratio": 1.0,
     "normalize_observations": False,

@@ -2,7 +2,7 @@
 
     python benchmarks/learning.py run ppo                        # 300k steps, four MuJoCo environments, five seeds
     python benchmarks/learning.py run ppo --steps 1_000_000 --arms defaults sb3
-    python benchmarks/learning.py run sac                        # two networks of 2 × 256, 100k steps, three seeds
+    python benchmarks/learning.py run sac                        # networks of 2 × 256, 100k steps, three seeds
     python benchmarks/learning.py show ppo                       # the tables, and figures in docs/images
 
 Every finished run is one line in docs/results/learning/: the mean return of the training episodes in each of 20 equal
@@ -12,7 +12,8 @@ have only 100 episodes, so its score is the mean of the last two parts. Runs tha
 PPO has 8 copies, rollouts of 256 steps, and 10 epochs of minibatches of 64. Observations and rewards are normalised on
 both sides, by `VecNormalize` on SB3's. `defaults` is PPO without further settings: networks of 64-64 apart for policy
 and value, values not clipped, as in SB3. The other arms change one thing in it. `before` has the defaults that PPO had
-until these runs.
+until these runs. SAC has SB3's settings on both sides; `clipped` and `squashed` are two ways to limit the policy's
+log-standard deviation, of which SB3 has the first.
 """
 
 import json
@@ -50,13 +51,15 @@ PPO_ARMS: dict[str, dict[str, Any]] = {
     "half value loss": {"value_coefficient": 0.25},
     "before": {"hidden": (256, 256), "adapter": 256, "share_value": True, "clip_value": True},
 }
-SAC_ARMS: dict[str, dict[str, Any]] = {
-    "sac-mlp": {
-        "network": "mlp", "hidden": (256, 256), "learning_rate": 3e-4, "weight_decay": 0.0, "target_entropy": -1.0,
-        "temperature": 1.0, "action_repeat": 1, "replay_ratio": 1.0, "learning_starts": 100,
-        "normalize_observations": False, "replay_size": 100_000, "device": "cpu",
-    },
+SB3_SAC: dict[str, Any] = {
+    "network": "mlp", "hidden": (256, 256), "learning_rate": 3e-4, "weight_decay": 0.0, "target_entropy": -1.0,
+    "temperature": 1.0, "action_repeat": 1, "replay_ratio": 1.0, "learning_starts": 100,
+    "normalize_observations": False, "replay_size": 100_000, "device": "cpu",
 }  # fmt: skip
+SAC_ARMS: dict[str, dict[str, Any]] = {
+    "clipped": {**SB3_SAC, "log_std": "clipped"},
+    "squashed": {**SB3_SAC, "log_std": "squashed"},
+}
 ARMS = {"ppo": PPO_ARMS, "sac": SAC_ARMS}
 SB3 = "sb3"
 ENVS = {"ppo": ("Hopper-v5", "Walker2d-v5", "HalfCheetah-v5", "Ant-v5"), "sac": ("HalfCheetah-v5", "Hopper-v5")}

@@ -97,7 +97,8 @@ class SAC:
     def _new_actor(self) -> Actor:
         s = self.settings
         draw = (orthogonal if s.network == "simba" else uniform)(self._draws)
-        return Actor(*self._body(self.control.observation, s.actor_width, s.actor_blocks), self.size, draw)
+        body, width = self._body(self.control.observation, s.actor_width, s.actor_blocks)
+        return Actor(body, width, self.size, draw, s.log_std == "clipped")
 
     def _new_critics(self) -> Critics:
         s = self.settings

@@ -14,6 +14,7 @@ from ...networks import Normalization, Role, hidden_linear, hidden_norm, stacked
 EPSILON = 1e-6  # of SimBa's layer normalisation: Flax's default
 TRUNCATED = 0.87962566  # standard deviation of N(0, 1) truncated at ±2
 LOG_STD = (-10.0, 2.0)  # range of the policy's log-standard deviation, as in SimBa's released code
+CLIPPED = (-20.0, 2.0)  # its range in Haarnoja et al.'s released code and in Stable-Baselines3
 LOG_2PI = math.log(2 * math.pi)
 
 Draw = Callable[[Tensor], object]  # writes new values into one weight matrix
@@ -152,20 +153,27 @@ class MLP(nn.Module):
 
 
 class Actor(nn.Module):
-    """A tanh-Gaussian policy: observations (n, d) → mean and log-standard deviation before tanh, (n, actions) each."""
+    """A tanh-Gaussian policy: observations (n, d) → mean and log-standard deviation before tanh, (n, actions) each.
+
+    clipped: The log-standard deviation is clipped to `CLIPPED`; otherwise a tanh squashes it into `LOG_STD`. A new
+    network has outputs near 0, so its standard deviation is about 1 if it is clipped, and e⁻⁴ if it is squashed.
+    """
 
     heads = ("mean", "log_std")
 
-    def __init__(self, body: SimBa | MLP, width: int, actions: int, draw: Draw) -> None:
+    def __init__(self, body: SimBa | MLP, width: int, actions: int, draw: Draw, clipped: bool = False) -> None:
         super().__init__()
-        self.body = body
+        self.body, self.clipped = body, clipped
         self.mean = linear(width, actions, 0, draw)
         self.log_std = linear(width, actions, 0, draw)
 
     def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
         features = self.body(observations)
+        mean, log_std = self.mean(features), self.log_std(features)
+        if self.clipped:
+            return mean, log_std.clamp(*CLIPPED)
         low, high = LOG_STD
-        return self.mean(features), low + 0.5 * (high - low) * (1 + torch.tanh(self.log_std(features)))
+        return mean, low + 0.5 * (high - low) * (1 + torch.tanh(log_std))
 
     def sample(self, observations: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
         """Return actions tanh(u), u = μ + σ·noise, in (−1, 1), (n, actions), and their log-densities, (n,).

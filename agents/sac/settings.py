@@ -47,6 +47,8 @@ class SACSettings(AgentSettings):
         "none"
     )
     """With --network mlp: layer or spectral normalisation of the hidden layers, before their activation."""
+    log_std: Annotated[Literal["squashed", "clipped"], tyro.conf.arg(metavar="squashed|clipped")] = "squashed"
+    """The policy's log-standard deviation: squashed into [-10, 2] by a tanh (SimBa), or clipped to [-20, 2] (SB3)."""
     critics: int = 2
     """Number of critics. The smallest of their values is used (clipped double Q-learning)."""
     activation: str = "relu"

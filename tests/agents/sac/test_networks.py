@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.distributions import Normal, TanhTransform, TransformedDistribution
 
 from supple.agents.sac.networks import (
+    CLIPPED,
     LOG_STD,
     MLP,
     TRUNCATED,
@@ -343,6 +344,18 @@ def test_units_lie_inside_the_blocks_and_heads_read_the_last_normalisation() -> 
     assert isinstance(block, Residual)
     units = block.activation(block.wide(block.norm(torch.randn(2, 4, 8))))
     assert units.shape == (2, 4, 32)
+
+
+def test_a_policys_deviation_is_clipped_or_squashed() -> None:
+    x = torch.randn(64, 5, generator=draws())
+    for clipped, at_0, (low, high) in ((True, 0.0, CLIPPED), (False, -4.0, LOG_STD)):
+        actor = Actor(MLP(5, (8,), "relu", draws()), 8, 3, uniform(draws()), clipped)
+        with torch.no_grad():
+            actor.log_std.weight.zero_()
+            torch.testing.assert_close(actor(x)[1], torch.full((64, 3), at_0))
+            for bias, end in ((-1e3, low), (1e3, high)):
+                actor.log_std.bias.fill_(bias)
+                torch.testing.assert_close(actor(x)[1], torch.full((64, 3), end))
 
 
 def test_units_of_plain_networks_lie_between_layers_the_last_before_the_heads() -> None:
