@@ -6,8 +6,8 @@
     python benchmarks/learning.py show ppo                       # the tables, and figures in docs/images
 
 Every finished run is one line in docs/results/learning/: the mean return of the training episodes in each of 20 equal
-parts of the run, its seconds, and the mean return of its last 100 episodes. This is the score of PPO. SAC's runs may
-have only 100 episodes, so its score is the mean of the last two parts. Runs that are there already are not repeated.
+parts of the run, its seconds, and its score: the mean return of its last 100 episodes for PPO, and of the episodes in
+its last two parts for SAC, whose runs may have only 100. Runs that are there already are not repeated.
 
 PPO has 8 copies, rollouts of 256 steps, and 10 epochs of minibatches of 64. Observations and rewards are normalised on
 both sides, by `VecNormalize` on SB3's. `defaults` is PPO without further settings: networks of 64-64 apart for policy
@@ -118,9 +118,10 @@ def one(job: Job) -> Row:
     parts: list[list[float]] = [[] for _ in range(PARTS)]
     for step, value in episodes:
         parts[min(PARTS - 1, (step - 1) * PARTS // job.steps)].append(value)
+    at_end = [value for _, value in episodes[-LAST:]] if job.agent == "ppo" else [*parts[-2], *parts[-1]]
     return {
         "job": asdict(job),
-        "last": round(statistics.fmean(value for _, value in episodes[-LAST:]), 1),
+        "last": round(statistics.fmean(at_end), 1),
         "curve": [round(statistics.fmean(part), 1) if part else None for part in parts],
         "seconds": round(time.perf_counter() - began, 1),
     }
@@ -180,7 +181,7 @@ def show(agent: str, rows: Sequence[Row]) -> None:
         for arm in (SB3, *ARMS[agent]):
             found = {env: of(rows, arm, env, steps) for env in envs}
             if seconds := [row["seconds"] for group in found.values() for row in group]:
-                cells = (cell([score(row) for row in group]) for group in found.values())
+                cells = (cell([row["last"] for row in group]) for group in found.values())
                 print(f"| {arm} | {' | '.join(cells)} | {statistics.median(seconds):.0f} |")
         ours = next(iter(ARMS[agent]))
         print(f"| {ours} − {SB3} | {' | '.join(difference(rows, ours, env, steps) for env in envs)} | |")
@@ -191,11 +192,6 @@ def of(rows: Sequence[Row], arm: str, env: str, steps: int) -> list[Row]:
     """Return the runs of an arm in an environment, by seed."""
     found = [row for row in rows if (row["job"]["arm"], row["job"]["env"], row["job"]["steps"]) == (arm, env, steps)]
     return sorted(found, key=lambda row: row["job"]["seed"])
-
-
-def score(row: Row) -> float:
-    """Return the mean return at the end of a run."""
-    return float(row["last"]) if row["job"]["agent"] == "ppo" else statistics.fmean(row["curve"][-2:])
 
 
 def cell(scores: Sequence[float]) -> str:
@@ -211,7 +207,7 @@ def difference(rows: Sequence[Row], arm: str, env: str, steps: int) -> str:
     """Return the difference of an arm's mean to SB3's, with Welch's 95 % interval and p."""
     from scipy.stats import ttest_ind
 
-    scores, theirs = ([score(row) for row in of(rows, each, env, steps)] for each in (arm, SB3))
+    scores, theirs = ([row["last"] for row in of(rows, each, env, steps)] for each in (arm, SB3))
     if min(len(scores), len(theirs)) < 2:
         return ""
     test = ttest_ind(scores, theirs, equal_var=False)
