@@ -62,6 +62,7 @@ SAC_ARMS: dict[str, dict[str, Any]] = {
 }
 ARMS = {"ppo": PPO_ARMS, "sac": SAC_ARMS}
 SB3 = "sb3"
+DRAWN = {"ppo": (SB3, "defaults"), "sac": (SB3, *SAC_ARMS)}
 ENVS = {"ppo": ("Hopper-v5", "Walker2d-v5", "HalfCheetah-v5", "Ant-v5"), "sac": ("HalfCheetah-v5", "Hopper-v5")}
 STEPS, SEEDS = {"ppo": 303_104, "sac": 100_000}, {"ppo": 5, "sac": 3}
 Episodes = list[tuple[int, float]]  # (step at its end, return)
@@ -217,7 +218,7 @@ def difference(rows: Sequence[Row], arm: str, env: str, steps: int) -> str:
 
 
 def draw(agent: str, rows: Sequence[Row], envs: Sequence[str], steps: int) -> None:
-    """Draw the mean curve of SB3 and of our first arm in each environment, with every seed behind it."""
+    """Draw the mean curve of SB3 and of our arms in `DRAWN` in each environment, with every seed behind it."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -227,7 +228,7 @@ def draw(agent: str, rows: Sequence[Row], envs: Sequence[str], steps: int) -> No
     figure, panels = plt.subplots(1, len(envs), figsize=(3.4 * len(envs), 3), squeeze=False)
     at = (np.arange(PARTS) + 0.5) * steps / PARTS / 1000
     for panel, env in zip(panels[0], envs, strict=True):
-        for arm, colour in ((SB3, "tab:orange"), (next(iter(ARMS[agent])), "tab:blue")):
+        for arm, colour in zip(DRAWN[agent], ("tab:orange", "tab:blue", "tab:green"), strict=False):
             curves = np.array([row["curve"] for row in of(rows, arm, env, steps)], float)
             if len(curves):
                 panel.plot(at, curves.T, color=colour, alpha=0.25, linewidth=0.8)
