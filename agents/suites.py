@@ -61,7 +61,7 @@ NINE_ROOMS: dict[str, Any] = {
 }
 # Nikishin et al. 2022 (arXiv 2205.07802), heavy priming: SAC on quadruped-run, 100,000 gradient steps on the first 100
 # transitions, then ordinary training. Here on HalfCheetah. Check q/mean, which may diverge (Hussing et al. 2024, arXiv
-# 2403.05996). The log-standard deviation is squashed here and below, with which docs/results/worlds.md was measured.
+# 2403.05996). The policy's deviation is squashed, as it was when docs/results/worlds.md was measured.
 PRIMING: dict[str, Any] = {
     **SAC_MLP,
     "log_std": "squashed",

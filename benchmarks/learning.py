@@ -32,6 +32,7 @@ import tyro
 from timing import begin
 
 from supple.agents.ppo import PPOSettings
+from supple.agents.presets import SAC_MLP
 from supple.agents.sac import SACSettings
 from supple.agents.settings import AgentSettings
 from supple.envs.make import quiet_mujoco
@@ -51,14 +52,8 @@ PPO_ARMS: dict[str, dict[str, Any]] = {
     "half value loss": {"value_coefficient": 0.25},
     "before": {"hidden": (256, 256), "adapter": 256, "share_value": True, "clip_value": True},
 }
-SB3_SAC: dict[str, Any] = {
-    "network": "mlp", "hidden": (256, 256), "learning_rate": 3e-4, "weight_decay": 0.0, "target_entropy": -1.0,
-    "temperature": 1.0, "action_repeat": 1, "replay_ratio": 1.0, "learning_starts": 100,
-    "normalize_observations": False, "replay_size": 100_000, "device": "cpu",
-}  # fmt: skip
 SAC_ARMS: dict[str, dict[str, Any]] = {
-    "clipped": {**SB3_SAC, "log_std": "clipped"},
-    "squashed": {**SB3_SAC, "log_std": "squashed"},
+    way: {**SAC_MLP, "log_std": way, "replay_size": 100_000, "device": "cpu"} for way in ("clipped", "squashed")
 }
 ARMS = {"ppo": PPO_ARMS, "sac": SAC_ARMS}
 SB3 = "sb3"

@@ -91,8 +91,8 @@ class Diagnosis:
     def state(self) -> State:
         """Return "lost", "diverged", "silent", "worn" or "sound".
 
-        "lost": the error on random targets is clearly larger than at initialisation. "diverged": it is, but training
-        made it larger than it was before the first update, which says more about the step size than about plasticity.
+        "lost": the error on random targets is clearly larger than at initialisation. "diverged": it is larger even than
+        before the first update, which says more about the step size of the fit than about plasticity.
         Otherwise "silent": the policy has become deterministic. Otherwise "worn": a layer has many dormant units or a
         low rank. Otherwise "sound".
         """

@@ -63,8 +63,8 @@ def score(data: ComparisonData) -> ClassifierScores:
         scores.notes.append("the runs were planned with different numbers of tasks")
     if len({arm.tasks for arm in scores.arms.values()}) > 1:
         scores.notes.append(
-            "the arms finished different numbers of tasks; each one's numbers are of its own, and differences are "
-            "between those that finished the most. The curves by task compare all arms"
+            "the arms finished different numbers of tasks, so their rows are means over different tasks; differences "
+            "are given only between the arms that finished the most, and the curves by task show all"
         )
     if data.first.config.get("settings", {}).get("shock_every") and not any(a.shocks for a in scores.arms.values()):
         scores.notes.append("no shock has been followed by tests up to the next yet, or --eval-epochs is not 1")
