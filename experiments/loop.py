@@ -62,6 +62,8 @@ class Loop:
         """Train to the end, from the newest intact checkpoint or from the beginning."""
         self._restore()
         progress(self.step)
+        if self.step >= self.end:
+            return
         for task in self.work.tasks:
             if task.start <= self.step < min(task.end, self.end):
                 try:
@@ -69,6 +71,9 @@ class Loop:
                 except (ValueError, torch.linalg.LinAlgError):  # metrics and hooks raise these for NaN and infinity
                     self.work.check(closely=True)
                     raise
+        for hook in self.hooks.hooks:
+            if hook.waits and self.end == self.work.tasks[-1].end:  # not at the end of a trunk, whose arms go on
+                self.warn(f"{self.run.path}: {hook.text} never fired, because its condition was never met")
 
     def _learn(self, task: Task, progress: Progress) -> None:
         work, s, until = self.work, self.work.settings, min(task.end, self.end)

@@ -88,6 +88,10 @@ class SuppleCallback(Updates, Callback):
         self.after_update()
         pl_module.log_dict(self.reach(self._reached))
 
+    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Warn about hooks that have not fired."""
+        self.end()
+
     def state_dict(self) -> dict[str, Any]:
         """Return the state of hooks and metrics, for Lightning's checkpoint."""
         return dict(self.state()) if hasattr(self, "learner") else {}

@@ -1,6 +1,7 @@
 """The parts that all callbacks share: parsing and checking hooks, recording events, adding penalties."""
 
 import json
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ..experiments.hooks import HookDriver
-from ..interventions import Hook, Learner, When, parse_hook, parse_hook_text
+from ..interventions import AtTask, Hook, Learner, When, parse_hook, parse_hook_text
 
 
 def read(hooks: Sequence[str]) -> list[Hook]:
@@ -35,6 +36,18 @@ def check(hooks: Sequence[Hook], total: int, start: int, measured: bool, begins:
             raise ValueError(problem)
         if isinstance(hook.schedule, When) and not measured:
             raise ValueError(f"{hook.text} never fires: its condition needs measurements, but measure_every is 0")
+
+
+def warn_unfired(hooks: Sequence[Hook], total: int, switches: int | None = None) -> None:
+    """Warn about hooks that have not fired by the end of training.
+
+    switches: the number of task switches that the user has announced. None if training may go on with more."""
+    for hook in hooks:
+        if hook.waits:
+            warnings.warn(f"{hook.text} has not fired: its condition was never met", stacklevel=2)
+        elif isinstance(hook.schedule, AtTask) and hook.schedule.problem(total, switches=switches):
+            reason = f"new_task() announced {switches} task switch{'es' if switches != 1 else ''}"
+            warnings.warn(f"{hook.text} has not fired: {reason}", stacklevel=2)
 
 
 def add_penalty(driver: HookDriver, learner: Learner) -> None:

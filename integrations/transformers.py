@@ -100,9 +100,10 @@ class SuppleCallback(Updates, TrainerCallback):
         checkpoint.save(_beside(args, state), state.global_step, dict(self.state()), FOLDER)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **given: Any) -> None:
-        """Remove the forward pre-hook from the model."""
+        """Remove the forward pre-hook from the model, and warn about hooks that have not fired."""
         while self._taps:
             self._taps.pop().remove()
+        self.end()
 
     def _see(self, module: nn.Module, args: tuple[Any, ...], given: dict[str, Any]) -> None:
         """Store the current training batch."""

@@ -11,7 +11,7 @@ from ..experiments import typed
 from ..experiments.hooks import HookDriver
 from ..interventions import Learner
 from ..metrics import measure
-from .shared import Events, add_penalty, check, read
+from .shared import Events, add_penalty, check, read, warn_unfired
 
 Recent = Callable[[], Any]  # returns the last training batch, or None before the first
 Build = Callable[[nn.Module, torch.optim.Optimizer, Recent], Learner]
@@ -72,7 +72,7 @@ class Updates:
         check(self.hooks, total, 0, self.measure_every > 0, begins=saved is None)
         self.learner = self._build(model, optimizer, lambda: self._batch)
         self._driver = HookDriver(self.hooks, {self.learner.name: self.learner}, self.events.log, total)
-        self._step = step
+        self._step, self._total = step, total
         if saved is None:
             self._driver.passed(-1, 0)
             self.learner.mark()
@@ -103,6 +103,10 @@ class Updates:
         self.learner.mark()
         self._driver.measured(step, numbers)
         return {f"supple/{name}": value for name, value in numbers.items()}
+
+    def end(self) -> None:
+        """Warn about hooks that have not fired. Call it when training ends."""
+        warn_unfired(self.hooks, self._total, self._switches)
 
     def state(self) -> State:
         """Return the complete state of hooks and metrics."""

@@ -46,7 +46,7 @@ from .recycle import recycle_
 from .redo import Redo
 from .regrama import ReGraMa
 from .reset import Reset
-from .schedule import AtStart, Every, Memory, Moment, Schedule, When
+from .schedule import AtStart, AtTask, Every, Memory, Moment, Schedule, When
 from .shrink_perturb import ShrinkPerturb, shrink_perturb_
 from .sib import Balance, Sib, sib_
 from .snr import SelfNormalizedResets
@@ -66,6 +66,7 @@ __all__ = [
     "UPGD",
     "AdamRel",
     "AtStart",
+    "AtTask",
     "Balance",
     "CalibratedPartialResets",
     "Chain",

@@ -7,7 +7,7 @@ from typing import Any
 from ..networks.learner import Learner
 from .base import Intervention, make
 from .grammar import parse_hook_text
-from .schedule import AtStart, Memory, Moment, Schedule
+from .schedule import AtStart, Memory, Moment, Schedule, When
 
 
 @dataclass
@@ -33,6 +33,11 @@ class Hook:
         if self.schedule is None:
             return False
         return self.schedule.due(moment.seen_by(learner.name), self.memory.setdefault(learner.name, {}))
+
+    @property
+    def waits(self) -> bool:
+        """Whether the schedule is a condition that has not become true for any learner so far."""
+        return isinstance(self.schedule, When) and not any(memory.get("fired") for memory in self.memory.values())
 
     def state_dict(self) -> dict[str, Any]:
         return {"memory": copy.deepcopy(self.memory), "intervention": self.intervention.state_dict()}

@@ -232,7 +232,7 @@ class When:
             state["held"] = False
         if not holds or state.get("held") or moment.step < state.get("next", 0):
             return False
-        state["held"] = True
+        state["held"] = state["fired"] = True
         if self.least:
             least = self.least if isinstance(self.least, int) else round(self.least * moment.total)
             state["next"] = moment.step + least

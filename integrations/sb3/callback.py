@@ -22,7 +22,7 @@ from torch.utils.hooks import RemovableHandle
 from ...experiments.hooks import HookDriver
 from ...interventions import Learner
 from ...metrics import measure
-from ..shared import Events, add_penalty, check, read
+from ..shared import Events, add_penalty, check, read, warn_unfired
 from .learners import learners_of
 
 
@@ -129,6 +129,7 @@ class SuppleCallback(BaseCallback):
     def _on_training_end(self) -> None:
         self._between_updates(last=True)
         self.detach()
+        warn_unfired(self.hooks, self.model._total_timesteps)
 
     def _between_updates(self, last: bool = False) -> None:
         previous, self._step = self._step, self.model.num_timesteps

@@ -1,4 +1,5 @@
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def run(path: Path, **changes: Any) -> list[int]:
+def run(path: Path, warn: Callable[[str], None] = lambda line: None, **changes: Any) -> list[int]:
     """Train; returns the steps that were reported as progress."""
     values = {
         "env": "inverted_pendulum", "num_envs": 2, "rollout_steps": 64, "minibatch_size": 32, "hidden": (16, 16),
@@ -20,7 +21,7 @@ def run(path: Path, **changes: Any) -> list[int]:
     }  # fmt: skip
     create(path, "ppo", PPOSettings(**values), "")
     steps: list[int] = []
-    train(path, steps.append, lambda line: None)
+    train(path, steps.append, warn)
     return steps
 
 
@@ -35,6 +36,17 @@ def test_steps_are_those_of_all_environments_together(tmp_path: Path) -> None:
     # The steps at which an environment's episodes end are its cumulated lengths, counted for both environments.
     first = episodes[0]
     assert first["step"] == 2 * first["length"]
+
+
+def test_a_condition_that_is_never_met_is_reported_when_training_ends(tmp_path: Path) -> None:
+    hooks = ("snp@when:weight_norm>0", "fire@when:dormant_fraction>2")
+    told: list[str] = []
+    run(tmp_path / "run", steps=256, measure_every=128, hook=hooks, warn=told.append)
+    assert told == [
+        f"{tmp_path / 'run'}: fire@when:dormant_fraction>2.0 never fired, because its condition was never met"
+    ]
+    train(tmp_path / "run", lambda step: None, told.append)  # a finished run is left untouched
+    assert len(told) == 1
 
 
 def test_a_checkpoint_ends_every_episode_and_steps_count_on(tmp_path: Path) -> None:

@@ -146,7 +146,15 @@ def test_a_hook_keeps_what_its_schedule_remembers_in_its_state():
     again.load_state_dict(state)
     hook.due(moment(0.1), q)
     again.due(moment(0.1), q)
-    assert state == {"memory": {"q": {"held": True}}, "intervention": {}}
+    assert state == {"memory": {"q": {"held": True, "fired": True}}, "intervention": {}}
+
+
+def test_a_condition_waits_until_it_has_become_true_for_a_learner():
+    hook, q = parse_hook("fire@when:dormant_fraction>0.3"), model("q")
+    for value, waits in [(0.1, True), (0.4, False), (0.1, False)]:
+        hook.due(Moment(10, 10, 100, metrics={"q/dormant_fraction": value}), q)
+        assert hook.waits == waits
+    assert not any(parse_hook(text).waits for text in ("fire@0.5", "fire@task", "l2_init"))
 
 
 def test_making_an_intervention_twice_shares_nothing():

@@ -71,6 +71,7 @@ class Look(BaseCallback):
         return True
 
 
+@pytest.mark.filterwarnings("ignore:.*has not fired")
 @pytest.mark.parametrize("kind", POLICIES)
 def test_a_run_with_no_hook_due_is_bit_for_bit_the_run_without_the_callback(kind: Any) -> None:
     ends = []
@@ -193,10 +194,13 @@ def test_redo_recycles_units_that_died() -> None:
     assert event["before"]["dormant_fraction"] >= 3 / 16 > event["after"]["dormant_fraction"]
 
 
-def test_when_asks_the_measurements() -> None:
-    callback = SuppleCallback([f"{FIRE}@when:critic/weight_norm>0", "snp@when:srank<0"], measure_every=32)
-    small(SAC).learn(64, callback=callback)
+def test_when_asks_the_measurements_and_says_if_it_was_never_met() -> None:
+    hooks = [f"{FIRE}@when:critic/weight_norm>0", "snp@when:srank<0", "fire@task"]
+    callback = SuppleCallback(hooks, measure_every=32)
+    with pytest.warns(UserWarning, match="has not fired") as told:
+        small(SAC).learn(64, callback=callback)
     assert {(event["step"], event["learner"]) for event in callback.events} == {(32, "actor"), (32, "critic")}
+    assert [str(each.message) for each in told] == ["snp@when:srank<0.0 has not fired: its condition was never met"]
 
 
 def test_hooks_at_moments_act_where_their_steps_fall() -> None:
