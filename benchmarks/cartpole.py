@@ -72,7 +72,7 @@ Curve = list[tuple[int, float]]  # (step, mean return of an evaluation)
 class Args:
     agent: Annotated[Literal["ppo", "dqn"], tyro.conf.Positional]
     seeds: int = 5  # seeds 0 … seeds-1
-    out: Path = Path("docs/results/cartpole.jsonl")  # one line per finished run
+    out: Path = Path("docs/results/learning/cartpole.jsonl")  # one line per finished run
 
     @property
     def steps(self) -> int:
@@ -141,44 +141,46 @@ def with_sb3(seed: int, args: Args) -> Curve:
 LIBRARIES: dict[str, Callable[[int, Args], Curve]] = {"supple": with_supple, "Stable-Baselines3": with_sb3}
 
 
-def curve_of(library: str, seed: int, args: Args) -> Curve:
-    """Return a run's curve: that of an earlier one with the same settings if --out has it."""
+def run(library: str, seed: int, args: Args) -> dict[str, Any]:
+    """Return a run's results: those of an earlier one with the same settings if --out has it."""
     key = {"agent": args.agent, "library": library, "seed": seed, "steps": args.steps}
     key["settings"] = json.loads(json.dumps(args.settings))
     for line in map(json.loads, args.out.read_text().splitlines()):
         if {name: line[name] for name in key} == key:
-            return line["curve"]
+            return line
     start = time.perf_counter()
     curve = LIBRARIES[library](seed, args)
-    result = {**key, "curve": curve, "seconds": round(time.perf_counter() - start, 1)}
+    solved = next((step for step, value in curve if value >= SOLVED), None)
+    seconds = round(time.perf_counter() - start, 1)
+    result = {**key, "curve": curve, "solved": solved, "last": curve[-1][1], "seconds": seconds}
     with args.out.open("a") as file:
         file.write(json.dumps(result) + "\n")
-    return curve
+    return result
 
 
 def main(args: Args) -> bool:
     begin(1)
     args.out.parent.mkdir(parents=True, exist_ok=True)
     args.out.touch()
-    curves = {library: [curve_of(library, seed, args) for seed in range(args.seeds)] for library in LIBRARIES}
+    runs = {library: [run(library, seed, args) for seed in range(args.seeds)] for library in LIBRARIES}
     table = Table(
         title=f"{args.agent.upper()} on {ENV}: mean (sd over {args.seeds} seeds) of evaluations on {EPISODES} episodes"
     )
     table.add_column("steps", justify="right")
-    for library in curves:
+    for library in runs:
         table.add_column(library, justify="right")
-    for row in zip(*(zip(*found, strict=True) for found in curves.values()), strict=True):
+    curves = ([each["curve"] for each in found] for found in runs.values())
+    for row in zip(*(zip(*found, strict=True) for found in curves), strict=True):
         returns = [[value for _, value in points] for points in row]
         cells = (f"{statistics.fmean(found):.0f} ({statistics.pstdev(found):.0f})" for found in returns)
         table.add_row(f"{row[0][0][0]:,}", *cells)
     console = Console()
     console.print(table)
-    for library, found in curves.items():
-        first = [next((step for step, value in curve if value >= SOLVED), None) for curve in found]
-        last = ", ".join(f"{curve[-1][1]:.0f}" for curve in found)
-        solved = ", ".join("never" if step is None else f"{step:,}" for step in first)
+    for library, found in runs.items():
+        last = ", ".join(f"{each['last']:.0f}" for each in found)
+        solved = ", ".join("never" if each["solved"] is None else f"{each['solved']:,}" for each in found)
         console.print(f"{library}: first evaluation of {SOLVED:.0f} or more after {solved}; at the end {last}")
-    reached = sum(any(value >= SOLVED for _, value in curve) for curve in curves["supple"])
+    reached = sum(each["solved"] is not None for each in runs["supple"])
     return reached >= 0.8 * args.seeds
 
 
