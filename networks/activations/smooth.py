@@ -1,10 +1,14 @@
 """Smooth activations: sigmoids, gated rectifiers, and the smooth leaky family of Lillo & Cheney."""
 
+from typing import Literal
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .base import Activation, Random, activations, finite, ordered, positive
+
+Draws = Literal["pass", "element"]
 
 
 @activations.register("sigmoid")
@@ -81,26 +85,32 @@ class SmoothLeaky(Activation):
 class RandSmoothLeaky(Random):
     """f(x) = rx + (1 − r)·x·σ(cx/p), r ~ U(lower, upper) (Lillo & Cheney, eq. 2).
 
-    In training one r is drawn for each forward pass, for the whole tensor (in a stack one for each member), from
-    torch's global generator of the input's device, or from `generators`. In evaluation mode r = (lower + upper)/2. This
-    follows eq. 2 and Section 5.1; Table B1 says "per element", which would be another function (a smooth rrelu).
-    Defaults: Table E2, Permuted MNIST. Derivative floor: that of `SmoothLeaky` at the worst r in range.
+    In training, r is drawn from torch's global generator of the input's device, or from `generators`. In evaluation
+    mode r = (lower + upper)/2. The paper contradicts itself about what one r is for. With draws="pass", as in eq. 2 and
+    Section 5.1, it is for a forward pass: for the whole tensor, and in a stack for each member. With draws="element",
+    as in Table B1, it is for an element, as in rrelu. Other defaults: Table E2, Permuted MNIST. Derivative floor: that
+    of `SmoothLeaky` at the worst r in range.
     """
 
-    def __init__(self, lower: float = 0.3, upper: float = 0.6, c: float = 0.8, p: float = 1.0) -> None:
+    def __init__(
+        self, lower: float = 0.3, upper: float = 0.6, c: float = 0.8, p: float = 1.0, draws: Draws = "pass"
+    ) -> None:
         super().__init__()
         self.lower, self.upper = ordered("rand_smooth_leaky", lower, upper)
         self.c = positive("rand_smooth_leaky", c=c)
         self.p = positive("rand_smooth_leaky", p=p)
+        self.draws = draws
 
     def forward(self, x: Tensor) -> Tensor:
         slope: Tensor | float = (self.lower + self.upper) / 2
-        if self.training:
+        if self.training and self.draws == "pass":
             slope = self.along(self.lower + (self.upper - self.lower) * self.draw(x, (1,)), x)
+        elif self.training:
+            slope = self.lower + (self.upper - self.lower) * self.draw(x, x.shape[1:] if self.members else x.shape)
         return _smooth_leaky(x, slope, self.c / self.p)
 
     def extra_repr(self) -> str:
-        return f"lower={self.lower}, upper={self.upper}, c={self.c}, p={self.p}"
+        return f"lower={self.lower}, upper={self.upper}, c={self.c}, p={self.p}, draws={self.draws}"
 
 
 def _smooth_leaky(x: Tensor, slope: Tensor | float, sharpness: float) -> Tensor:

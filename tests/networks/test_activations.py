@@ -91,6 +91,20 @@ def test_rand_smooth_leaky_draws_one_slope_for_each_forward():
     assert abs(drawn.std() - 0.0866) < 0.015
 
 
+def test_rand_smooth_leaky_draws_a_slope_for_each_element_if_asked():
+    torch.manual_seed(0)
+    module = parse_activation("rand_smooth_leaky(draws=element)")
+    x = torch.randn(1000, dtype=torch.float64)
+    gate = x * sigmoid(0.8 * x)
+    slopes = (module(x) - gate) / (x - gate)
+    assert slopes.unique().numel() == 1000
+    assert slopes.min() >= 0.3
+    assert slopes.max() <= 0.6
+    assert abs(slopes.mean() - 0.45) < 0.011  # four standard errors
+    module.eval()
+    torch.testing.assert_close(module(x), 0.45 * x + 0.55 * gate)
+
+
 def test_rrelu_draws_a_slope_for_each_element():
     torch.manual_seed(0)
     slopes = -activation("rrelu")(-torch.ones(1000))
@@ -108,7 +122,9 @@ def test_rselu_draws_its_negative_scale_for_each_element():
     assert abs(scale.mean() - 1.6732) < 0.06  # four standard errors of U(0.92, 2.42)'s mean
 
 
-@pytest.mark.parametrize("name", ["rrelu", "rand_smooth_leaky", "rselu", "rational(version=D)"])
+@pytest.mark.parametrize(
+    "name", ["rrelu", "rand_smooth_leaky", "rand_smooth_leaky(draws=element)", "rselu", "rational(version=D)"]
+)
 def test_randomised_slopes_repeat_with_the_generator(name):
     module, x = parse_activation(name), torch.randn(32)
     torch.manual_seed(3)

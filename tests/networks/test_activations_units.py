@@ -11,7 +11,7 @@ from supple.networks.activations import Units, activations, set_generators
 
 NEURONS = ["prelu(granularity=neuron)", "bo_prelu(granularity=neuron)"]
 TEXTS = [*activations.names(), *NEURONS, "prelu(granularity=global)", "rational(version=D)"]
-RANDOM = ["rrelu", "rand_smooth_leaky", "rselu", "rational(version=D)"]
+RANDOM = ["rrelu", "rand_smooth_leaky", "rand_smooth_leaky(draws=element)", "rselu", "rational(version=D)"]
 
 
 def generators(*seeds):
