@@ -17,6 +17,7 @@ Its steps lead from the whole file to the numbers. Rows are the lines of a JSON 
     *                      all entries of a dictionary, each as a group
     <=NUMBER               True for each number that is at most this one
     median                 the median over runs
+    welch NAME [...] [...] the mean of this entry in some rows minus that in others, Welch's 95 % interval, and p
 """
 
 import json
@@ -29,6 +30,8 @@ from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
 from typing import Any
+
+from scipy.stats import ttest_ind
 
 from supple.metrics import t_interval
 
@@ -158,6 +161,9 @@ def _take(node: Any, step: str) -> Any:
         if not found:
             raise ValueError(f"{step}: no row has these values")
         return found if isinstance(node, Rows) else found[0]
+    if step.startswith("welch "):
+        name, *conditions = step.removeprefix("welch ").split(" [")
+        return _welch(*(_take(_take(node, f"[{each}"), name) for each in conditions))
     if step == "median":
         return statistics.median(Measured(node).runs)
     if isinstance(node, Rows):
@@ -170,6 +176,12 @@ def _take(node: Any, step: str) -> Any:
         first, colon, last = step.partition(":")
         return node[int(first or 0) : int(last) if last else None] if colon else node[int(first)]
     return node[step]
+
+
+def _welch(ours: Sequence[float], theirs: Sequence[float]) -> dict[str, float]:
+    test = ttest_ind(ours, theirs, equal_var=False)
+    low, high = test.confidence_interval()
+    return {"difference": statistics.fmean(ours) - statistics.fmean(theirs), "low": low, "high": high, "p": test.pvalue}
 
 
 def _field(row: Any, name: str) -> Any:
