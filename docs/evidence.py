@@ -13,7 +13,8 @@ Its steps lead from the whole file to the numbers. Rows are the lines of a JSON 
     NAME, NUMBER, FROM:TO  one entry, or some entries, of a dictionary or a list; in a file of rows, of each row
     NAME|NAME              these entries of a dictionary, together
     [FIELD=VALUE, ...]     the rows with these values; in a list of dictionaries, the first of them
-    {FIELD, ...}           all rows or dictionaries, as one group for each combination of values of these fields
+    {FIELD, ...}           all rows or dictionaries, as one group for each combination of values of these fields; in a
+                           list of dictionaries, the only one with these values is itself
     *                      all entries of a dictionary, each as a group
     <=NUMBER               True for each number that is at most this one
     median                 the median over runs
@@ -148,6 +149,8 @@ def _walk(node: Any, steps: Sequence[str], group: str = "") -> Iterator[tuple[st
         parts = {}
         for row in node:
             parts.setdefault(", ".join(str(_field(row, name)) for name in step[1:-1].split(", ")), Rows()).append(row)
+        if not isinstance(node, Rows):
+            parts = {name: found[0] if len(found) == 1 else found for name, found in parts.items()}
     else:
         parts = {"": _take(node, step)}
     for name, part in parts.items():

@@ -1,11 +1,13 @@
 """torch.compile for training steps: suitable options, and a test whether it works on this machine."""
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, wraps
 from typing import ParamSpec, TypeVar
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
+
+from .errors import RunError
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -18,11 +20,25 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
     """Return the function, compiled to one graph per combination of shapes.
 
     Gradients that it takes (`torch.autograd.grad`) are in the same graph. With two graphs, ReLU would pass a mask of
-    booleans between them, which is slow to write.
+    booleans between them, which is slow to write. A function that cannot be traced raises RunError.
     """
+    from torch._dynamo.exc import Unsupported  # takes a second to import
+
     torch._dynamo.config.recompile_limit = max(64, torch._dynamo.config.recompile_limit)
     torch._dynamo.config.trace_autograd_ops = True
-    return torch.compile(function, fullgraph=True, dynamic=False, options=_OPTIONS)
+    step = torch.compile(function, fullgraph=True, dynamic=False, options=_OPTIONS)
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return step(*args, **kwargs)
+        except Unsupported as error:
+            raise RunError(
+                f"torch.compile cannot trace the loss ({str(error).splitlines()[0]}): use --compile off, or set "
+                "`traceable = False` in the intervention whose penalty it is"
+            ) from error
+
+    return call
 
 
 @cache

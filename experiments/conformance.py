@@ -259,6 +259,22 @@ def treats_members_as_networks(call: str, new: Network) -> None:
                 raise Broken(f"{name} of member {member} differs from its value when it is trained alone")
 
 
+def has_a_penalty_that_can_be_compiled(call: str, new: Network) -> None:
+    """Require that torch.compile can trace the penalty, or that the class says that it cannot."""
+    from torch._dynamo.exc import Unsupported  # takes a second to import
+
+    learner = new()
+    it = attached(call, learner)
+    if not it.has("penalty") or not it.traceable:
+        return
+    train(learner, it, 0, TASK)
+    try:
+        torch.compile(it.penalty, backend="eager", fullgraph=True)(learner)
+    except Unsupported as error:
+        reason = str(error).splitlines()[0]
+        raise Broken(f"torch.compile cannot trace the penalty ({reason}): set `traceable = False`") from error
+
+
 Promise = Callable[[str, Network], None]
 ITSELF = "has a name that can be typed and a docstring"
 ON_EACH: dict[str, Promise] = {
@@ -269,6 +285,7 @@ ON_EACH: dict[str, Promise] = {
     "raises ValueError with nothing written": writes_all_or_nothing,
     "draws from the seed alone": draws_from_the_seed,
     "resumes from a checkpoint bit for bit": survives_a_checkpoint,
+    "has a penalty that can be compiled": has_a_penalty_that_can_be_compiled,
 }
 ON_A_STACK: dict[str, Promise] = {"treats members of a stack as separate networks": treats_members_as_networks}
 

@@ -105,6 +105,11 @@ class HookDriver:
         return bool(self._penalties)
 
     @property
+    def traceable(self) -> bool:
+        """Whether torch.compile can trace all loss terms."""
+        return all(hook.intervention.traceable for hook in self._penalties)
+
+    @property
     def precedes_updates(self) -> bool:
         """Whether any hook acts between the backward pass and the optimizer step, and needs `.grad` to be set."""
         return bool(self._before)

@@ -42,15 +42,13 @@ class Results:
 
     @cached_property
     def episodes(self) -> "DataFrame":
-        """Return the finished episodes of agents: last step, task, return, exploded. Empty for other kinds."""
+        """Return the finished episodes of agents: last step, task, return, length, exploded. Empty for other kinds."""
 
         def rows(run: RunData) -> Iterable[dict[str, Any]]:
             found = run.episodes
-            columns = zip(found.steps.astype(int), found.tasks, found.returns, found.exploded, strict=True)
-            return (
-                {"step": step, "task": task, "return": value, "exploded": bool(exploded)}
-                for step, task, value, exploded in columns
-            )
+            steps, exploded = found.steps.astype(int), found.exploded.astype(object)
+            columns = zip(steps, found.tasks, found.returns, found.lengths, exploded, strict=True)
+            return (dict(zip(("step", "task", "return", "length", "exploded"), row, strict=True)) for row in columns)
 
         return self._frame(rows)
 

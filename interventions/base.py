@@ -32,6 +32,7 @@ class Intervention:
     name: str = ""
     params: Mapping[str, Any]  # as given by the user, for logs
     at_start: bool = False  # without a schedule, it is applied once at the start of the run
+    traceable: bool = True  # whether torch.compile can trace `penalty`: False if it draws numbers, or reads data
 
     def concerns(self, learner: Learner) -> bool:
         """Return whether the intervention can act on this learner. Other learners of the agent are left unchanged.

@@ -40,6 +40,8 @@ class Chain(Intervention):
     strength: λ ≥ 0; CHAIN's Double DQN uses 100. The adaptive λ of C-CHAIN's PPO reaches a similar value.
     """
 
+    traceable = False  # the other minibatch is drawn
+
     def __init__(self, strength: float = 100.0) -> None:
         if not 0.0 <= strength < float("inf"):
             raise ValueError(f"chain: strength must be finite and ≥ 0, got {strength}")

@@ -71,10 +71,11 @@ class EWC(Intervention):
 
     def penalty(self, learner: Learner) -> Tensor:
         fisher, centre = self._fisher.get(learner.name, {}), self._centre.get(learner.name, {})
+        now = {learner.identity(name): parameter for name, parameter in learner.module.named_parameters()}
         terms = [
             (fisher[key] * (parameter - centre[key]).square()).sum()
-            for name, parameter in learner.module.named_parameters()
-            if (key := learner.identity(name)) in fisher  # not of parts that were added since
+            for key, parameter in now.items()
+            if key in fisher  # not of parts that were added since
         ]
         if not terms:
             return next(learner.module.parameters()).new_zeros(())

@@ -17,7 +17,6 @@ each tensor's entries, Juliani & Ash (awjuliani/deep-rl-plasticity, algos/ppo/tr
 """
 
 from dataclasses import dataclass
-from itertools import groupby
 
 import torch
 from torch import Tensor
@@ -85,14 +84,17 @@ def _parts(lengths: list[int], device: torch.device) -> list[tuple[int, int, Ten
     """Return the parts of rows of these lengths that are sorted at once: a long row alone, short rows together."""
     parts: list[tuple[int, int, Tensor | None]] = []
     begin = 0
-    for long, group in groupby(lengths, lambda length: length >= LONG):
-        for together in [[length] for length in group] if long else [list(group)]:
-            end, of_row = begin + sum(together), None
-            if len(together) > 1:
-                of_row = torch.arange(len(together), dtype=torch.int32).repeat_interleave(torch.tensor(together))
-                of_row = of_row.to(device)
-            parts.append((begin, end, of_row))
-            begin = end
+    together: list[int] = []
+    for length, after in zip(lengths, [*lengths[1:], LONG], strict=True):
+        together.append(length)
+        if max(length, after) < LONG:
+            continue
+        end, of_row = begin + sum(together), None
+        if len(together) > 1:
+            rows = [row for row, count in enumerate(together) for _ in range(count)]
+            of_row = torch.tensor(rows, dtype=torch.int32, device=device)
+        parts.append((begin, end, of_row))
+        begin, together = end, []
     return parts
 
 

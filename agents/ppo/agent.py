@@ -249,7 +249,7 @@ class PPO:
         whole = s.rollout_steps * s.num_envs
         most = UNROLL if s.stream()[1] * s.cycles < LONG else UNROLL_LONG
         unroll = 1 if hooks.follows_updates else unrolled(whole // min(s.minibatch_size, whole), most)
-        self.gradient_step.begin(self.optimizer, self._trained(hooks), unroll)
+        self.gradient_step.begin(self.optimizer, self._trained(hooks), unroll, hooks.traceable)
         before = partial(hooks.before_update, learner) if hooks.precedes_updates else None
         statistics = []
         for _ in range(s.epochs):

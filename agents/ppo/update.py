@@ -111,15 +111,18 @@ class GradientStep:
 
     def __init__(self, max_norm: float, compiled: bool) -> None:
         """max_norm: the global gradient norm above which gradients are clipped; 0: no clipping."""
-        self.max_norm, self.compiled = max_norm, compiled
+        self.max_norm, self.compile = max_norm, compiled
 
-    def begin(self, optimizer: torch.optim.Optimizer, parameters: list[Tensor], unroll: int) -> None:
+    def begin(
+        self, optimizer: torch.optim.Optimizer, parameters: list[Tensor], unroll: int, traceable: bool = True
+    ) -> None:
         """Set the optimizer, the parameters and the number of steps per compiled call for the next steps.
 
         It must be called again after `load_state_dict`. Each kind of Adam's state moves into one tensor, of which the
         optimizer keeps views. So this object sees in-place changes by interventions, and the compiled code has few
-        inputs.
+        inputs. Without `traceable`, the loss has a part that cannot be compiled, and the steps run in eager mode.
         """
+        self.compiled = self.compile and traceable
         self.optimizer, self.parameters, self.unroll = optimizer, parameters, unroll
         self.flat = isinstance(optimizer, torch.optim.Adam)
         if not self.flat:

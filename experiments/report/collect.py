@@ -58,6 +58,7 @@ class Episodes:
     steps: Array  # at the end of the episode
     tasks: NDArray[np.int64]
     returns: Array
+    lengths: Array  # in steps; NaN where it was not recorded
     exploded: NDArray[np.bool_]
 
 
@@ -275,7 +276,9 @@ def _episodes(rows: list[Row]) -> Episodes:
     count = len(rows)
     steps, returns = (np.fromiter(map(itemgetter(name), rows), np.float64, count) for name in ("step", "return"))
     tasks = np.fromiter([row.get("task", 0) for row in rows], np.int64, count)
-    return Episodes(steps, tasks, returns, np.array([row.get("exploded", False) for row in rows], dtype=np.bool_))
+    lengths = np.fromiter([row.get("length", np.nan) for row in rows], np.float64, count)
+    exploded = np.fromiter([row.get("exploded", False) for row in rows], np.bool_, count)
+    return Episodes(steps, tasks, returns, lengths, exploded)
 
 
 def read_object(file: Path) -> Row:

@@ -49,7 +49,7 @@ def test_networks_of_ones_own_are_tried_instead() -> None:
         return learner_for(module, optimizer, probe=lambda: (x,), loss=lambda: module(x).square().mean())
 
     found = conform("fire(method=polar)", {"mine": new})
-    assert [finding.network for finding in found] == ["all"] + ["mine"] * 7
+    assert [finding.network for finding in found] == ["all"] + ["mine"] * 8
     assert broken(found) == []
 
 
@@ -181,11 +181,21 @@ class Pools(Intervention):
         return torch.stack([p.square().sum() for p in learner.module.parameters()]).sum().sqrt()
 
 
+class Untraceable(Intervention):
+    """Pull towards numbers that it draws."""
+
+    def penalty(self, learner: Learner) -> Tensor:
+        drawn = [torch.randn(p.shape, generator=learner.generator) for p in learner.module.parameters()]
+        pairs = zip(drawn, learner.module.parameters(), strict=True)
+        return torch.stack([(p - other).square().sum() for other, p in pairs]).sum()
+
+
 WRONG = {
     Undocumented: (ITSELF, "has no docstring"),
     RefusesBadly: ("attach accepts or refuses, and writes nothing", "without a reason in one line"),
     WritesAtAttach: ("attach accepts or refuses, and writes nothing", "attach changed conv.weight"),
     NewTensor: ("writes tensors in place", "head.weight was replaced"),
+    Untraceable: ("has a penalty that can be compiled", "set `traceable = False`"),
     Secret: ("names all that it wrote", "apply wrote conv.weight"),
     Invents: ("names all that it wrote", "apply names 'nothing.weight'"),
     HalfDone: ("raises ValueError with nothing written", "had already changed conv.weight"),

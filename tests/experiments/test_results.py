@@ -45,8 +45,11 @@ def test_a_comparison_has_each_arms_rows_behind_its_trunks(compared: Path) -> No
         ]
         mine = results.events.query("arm == @arm and seed == 3 and event == 'intervention'")
         assert len(mine) == events
-    returns = results.episodes.query("arm == 'fire' and seed == 3 and step > 120")["return"].tolist()
-    assert returns == [row["return"] for row in lines(compared / "seed-3/fire/episodes.jsonl")]
+    after = results.episodes.query("arm == 'fire' and seed == 3 and step > 120")
+    columns = ["step", "task", "return", "length"]
+    assert after[columns].to_dict("records") == [
+        {name: row[name] for name in columns} for row in lines(compared / "seed-3/fire/episodes.jsonl")
+    ]
     assert results.tasks.empty
     scores = json.loads((compared / "report/scores.json").read_text())
     assert json.loads(json.dumps(results.scores)) == scores

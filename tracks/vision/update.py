@@ -1,4 +1,4 @@
-"""The gradient step: loss, gradients, penalties, clipping and optimizer. Loss and gradients are eager or compiled."""
+"""The gradient step: loss, penalties, gradients, clipping and optimizer. All before clipping is eager or compiled."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ class Update:
 
     def __init__(self, model: Model, hooks: HookDriver, compiled: bool) -> None:
         self.model, self.hooks, self.learner = model, hooks, model.learner
-        self.compiled = compile_step(self._gradients) if compiled else None
+        self.compiled = compile_step(self._gradients) if compiled and hooks.traceable else None
         self.architecture = -1  # the changes that `parameters` and `random` are of
         self.parameters: list[nn.Parameter] = []
         self.random: list[Random] = []
@@ -37,8 +37,6 @@ class Update:
         loss, hits, gradients = self._differentiate(images, labels)
         for parameter, gradient in zip(self.parameters, gradients, strict=True):
             parameter.grad = gradient
-        if self.hooks.penalizes and (penalty := self.hooks.penalty(self.learner)).requires_grad:
-            penalty.backward()
         if (limit := self.model.settings.clip) is not None:
             clip_(self.parameters, limit, self.model.stacked)
         for group in optimizer.param_groups:
@@ -53,15 +51,13 @@ class Update:
 
     def _differentiate(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, list[Tensor]]:
         network = self.model.network
-        if changed := self.architecture != len(self.learner.changes):
+        if self.architecture != len(self.learner.changes):
             self.architecture = len(self.learner.changes)
             self.parameters = [p for p in network.parameters() if p.requires_grad]
             self.random = [part for part in network.modules() if isinstance(part, Random)]
+            if self.compiled and self.random:
+                self._try(images, labels)
         if not self.compiled:
-            return self._gradients(images, labels, self.parameters)
-        if not self.random:
-            return self.compiled(images, labels, self.parameters)
-        if changed:  # an eager pass shows what is drawn
             return self._gradients(images, labels, self.parameters)
         for part in self.random:
             part.draw_ahead()
@@ -70,11 +66,28 @@ class Update:
             part.ahead = None
         return found
 
+    @torch.no_grad()
+    def _try(self, images: Tensor, labels: Tensor) -> None:
+        """Make an eager forward pass, which shows in what shapes random activations draw. It changes no later number.
+
+        A resumed run makes it too, at another update than a run that was never interrupted."""
+        buffers = [(buffer, buffer.clone()) for buffer in self.model.network.buffers()]
+        generators = dict.fromkeys(g for part in self.random for g in part.generators or ())
+        states = [(generator, generator.get_state()) for generator in generators]
+        self.model.losses(self.model.pixels(images), labels)
+        for generator, state in states:
+            generator.set_state(state)
+        for buffer, before in buffers:
+            buffer.copy_(before)
+
     def _gradients(
         self, images: Tensor, labels: Tensor, parameters: Sequence[Tensor]
     ) -> tuple[Tensor, Tensor, list[Tensor]]:
         losses, hits = self.model.losses(self.model.pixels(images), labels)
-        gradients = torch.autograd.grad(losses.mean(1).sum(), parameters)
+        total = losses.mean(1).sum()
+        if self.hooks.penalizes:
+            total = total + self.hooks.penalty(self.learner)
+        gradients = torch.autograd.grad(total, parameters)
         own = self.model.settings.batch_size  # without those from memory
         numbers = losses.detach()[:, :own].mean(1), hits[:, :own].sum(1)
         return *numbers, [laid_out_as(p, gradient) for p, gradient in zip(parameters, gradients, strict=True)]

@@ -1,5 +1,6 @@
 import copy
 import shutil
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -12,14 +13,16 @@ from supple.agents.ppo import PPO, PPOSettings
 from supple.agents.ppo.agent import unrolled
 from supple.agents.ppo.network import MultiHead, Space
 from supple.agents.ppo.policies import Gaussian
-from supple.agents.ppo.update import GradientStep, LossSettings, ppo_loss
+from supple.agents.ppo.update import GradientStep, LossSettings, _unrolled, ppo_loss
 from supple.envs import StepResult
+from supple.experiments.errors import RunError
 from supple.experiments.hooks import HookDriver
 from supple.interventions import parse_hook
 from supple.interventions.contract import zero_slots_
 
 OBSERVATION, ACTION, N = 5, 3, 48
 SB3_LOSS = LossSettings(0.2, False, 0.5, 0.01, True)
+PENALTIES = ("l2_init(strength=0.01)", "ewc(strength=1,samples=4)")
 needs_compiler = pytest.mark.skipif(
     not any(shutil.which(name) for name in ("c++", "g++", "clang++")), reason="torch.compile needs a C++ compiler"
 )
@@ -154,7 +157,7 @@ def test_eager_steps_equal_clipping_by_norm_and_the_optimizers_own_steps(max_nor
 def test_what_is_compiled_is_adam_with_weight_decay_and_any_betas(
     max_norm: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("supple.agents.ppo.update.compile_step", lambda steps: steps)  # as it stands: that is quick
+    monkeypatch.setattr("supple.agents.ppo.update._compiled", lambda: _unrolled)  # not compiled: that is quick
     g = torch.Generator().manual_seed(0)
     start, x = torch.randn(3, 2, generator=g), torch.randn(4, 2, generator=g)
     compiled, reference = (torch.nn.Parameter(start.clone()) for _ in range(2))
@@ -231,32 +234,32 @@ def test_without_normalisation_the_advantages_enter_as_they_are() -> None:
 
 
 @needs_compiler
-@pytest.mark.parametrize("penalty", [None, "l2_init(strength=0.01)"])
+@pytest.mark.parametrize("penalties", [(), PENALTIES, ("chain(strength=1)",)], ids=["none", "compiled", "untraceable"])
 def test_compiled_training_equals_eager_training_across_an_intervention(
-    penalty: str | None, monkeypatch: pytest.MonkeyPatch
+    penalties: Sequence[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("supple.agents.ppo.agent.UNROLL", 2)  # compiles in half the time
-    networks = [trained(mode, penalty) for mode in ("off", "on")]
+    networks = [trained(mode, penalties) for mode in ("off", "on")]
     for (name, eager), compiled in zip(networks[0].named_parameters(), networks[1].parameters(), strict=True):
         torch.testing.assert_close(compiled, eager, rtol=1e-4, atol=1e-5, msg=lambda m, name=name: f"{name}: {m}")
 
 
-def trained(compile_mode: str, penalty: str | None) -> MultiHead:
-    """Two rollouts of random data with FIRE between them; five gradient steps of 1e-2 an epoch, so that one is left
-    over that is not compiled.
+def trained(compile_mode: str, penalties: Sequence[str]) -> MultiHead:
+    """Two rollouts of random data with FIRE and the end of a task between them; five gradient steps of 1e-2 an epoch,
+    so that one is left over that is not compiled.
 
-    Without a penalty the activation is a random one, which must draw the same slopes compiled as not; and Adam has
+    Without penalties the activation is a random one, which must draw the same slopes compiled as not; and Adam has
     weight decay and other β, its gradients no bound.
     """
-    other: dict[str, Any] = {} if penalty else {"weight_decay": 0.05, "adam_betas": (0.8, 0.9), "max_grad_norm": 0.0}
+    other: dict[str, Any] = {} if penalties else {"weight_decay": 0.05, "adam_betas": (0.8, 0.9), "max_grad_norm": 0.0}
     settings = PPOSettings(
         env="unused", steps=1, num_envs=2, rollout_steps=40, epochs=2, minibatch_size=16, learning_rate=1e-2,
-        hidden=(8,), adapter=6, activation="tanh" if penalty else "rand_smooth_leaky", normalize_rewards=False,
+        hidden=(8,), adapter=6, activation="tanh" if penalties else "rand_smooth_leaky", normalize_rewards=False,
         compile=compile_mode, **other,
     )  # fmt: skip
     agent = PPO(settings, {"a": Space(4, Gaussian(2)), "b": Space(3, Gaussian(1))})
     start = copy.deepcopy(agent.network)
-    hooks = [hook for text in (penalty, "fire@10") if text and (hook := parse_hook(text))]
+    hooks = [parse_hook(text) for text in (*penalties, "fire@10")]
     events: list[dict[str, Any]] = []
     driver = HookDriver(hooks, agent.learners, lambda **event: events.append(event), 100)
     rng = np.random.default_rng(0)
@@ -271,7 +274,17 @@ def trained(compile_mode: str, penalty: str | None) -> MultiHead:
             agent.remember(StepResult(new, rng.normal(size=2), no, no, new, []))
         assert agent.update(driver, last=False)
         driver.passed(moment - 1, moment)
+        driver.finished()
     assert [event["step"] for event in events] == [10]
     after = dict(agent.network.named_parameters())
     assert max(float((after[name] - p).detach().abs().max()) for name, p in start.named_parameters()) > 0.05
     return agent.network
+
+
+@needs_compiler
+def test_a_penalty_that_cannot_be_compiled_is_named_in_one_line() -> None:
+    weight, draws = nn.Parameter(torch.ones(2)), torch.Generator()
+    step = GradientStep(0.0, compiled=True)
+    step.begin(torch.optim.Adam([weight]), [weight], 1)
+    with pytest.raises(RunError, match=r"^torch.compile cannot trace the loss \(.*\): use --compile off, or set .*$"):
+        step(lambda rows: ((weight * torch.rand(2, generator=draws)).sum(), rows), 1, torch.ones(1))

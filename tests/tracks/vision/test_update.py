@@ -61,24 +61,34 @@ def test_a_seed_in_a_stack_logs_what_it_logs_alone(lab: Any, tmp_path: Path, cha
     assert len({row["online_loss"] for row in lab.log(stack, "tasks") if row["task"] == 1}) == 3
 
 
-def updated(lab: Any, data: DataSet, compiled: bool, **changes: Any) -> tuple[list[Tensor], list[Tensor]]:
-    """Parameters, and what four updates returned."""
+def updated(
+    lab: Any, data: DataSet, compiled: bool, anew: bool = False, **changes: Any
+) -> tuple[list[Tensor], list[Tensor]]:
+    """Parameters, and what four updates returned. A task ends after the second, after which `anew` is as on resume."""
     settings = lab.settings(seeds=(0, 1), **changes)
     stream = Stream(settings, data)
     model = Model(settings, data, stream.classes, "cpu")
     hooks = read_hooks(settings.hook, stream.tasks, {"model": model.learner})
     model.feed = feed = Feed(stream, stream.tasks[1], "cpu")
     update = Update(model, hooks, compiled)
-    told = [number for _ in range(4) for number in update(*feed.batch(), 1.0)]
+    told = [number for _ in range(2) for number in update(*feed.batch(), 1.0)]
+    hooks.finished()
+    if anew:
+        update = Update(model, hooks, compiled)
+    told += [number for _ in range(2) for number in update(*feed.batch(), 1.0)]
     return list(model.network.parameters()), told
 
 
 @pytest.mark.skipif(not can_compile(), reason="needs a C++ compiler")
-def test_compiled_updates_are_the_eager_ones(lab: Any, data: DataSet) -> None:
-    changes: dict[str, Any] = {"activation": "rand_smooth_leaky", "hook": ("l2_init(strength=0.01)",), "width": 10}
-    for ours, theirs in zip(*(updated(lab, data, which, **changes) for which in (True, False)), strict=True):
+def test_compiled_updates_are_the_eager_ones_and_the_same_after_a_resume(lab: Any, data: DataSet) -> None:
+    penalties = ("ewc(samples=4)", "wasserstein")
+    changes: dict[str, Any] = {"activation": "rand_smooth_leaky", "hook": penalties, "width": 10}
+    compiled = updated(lab, data, True, **changes)
+    for ours, theirs in zip(compiled, updated(lab, data, False, **changes), strict=True):
         for own, other in zip(ours, theirs, strict=True):
             torch.testing.assert_close(own, other, rtol=1e-4, atol=1e-6)
+    for ours, theirs in zip(compiled, updated(lab, data, True, anew=True, **changes), strict=True):
+        assert all(map(torch.equal, ours, theirs))
 
 
 def test_a_large_network_takes_the_steps_of_plain_adam(lab: Any, data: DataSet) -> None:
