@@ -84,14 +84,15 @@ def test_an_arm_of_which_nothing_is_searched_is_one_point() -> None:
 
 def run_of(**logs: Any) -> RunData:
     tasks = (Segment(0, 0, 100, "a"), Segment(1, 100, 200, "b"))
-    nothing = Episodes(*(np.zeros(0, t) for t in (float, int, float, bool)))
+    nothing = Episodes(*(np.zeros(0, t) for t in (float, int, float, int, bool)))
     return RunData(Path(), {}, tasks, **{"episodes": nothing, "metrics": [], "events": [], **logs})
 
 
 def test_returns_count_by_the_steps_that_they_took_to_earn() -> None:
     """Five short bad episodes weigh less than one that is long and good."""
     steps = np.array([1.0, 2, 3, 4, 5, 50, 150])
-    episodes = Episodes(steps, np.array([0] * 6 + [1]), np.array([1.0] * 5 + [9, 7]), np.zeros(7, bool))
+    tasks, returns = np.array([0] * 6 + [1]), np.array([1.0] * 5 + [9, 7])
+    episodes = Episodes(steps, tasks, returns, np.ones(7, int), np.zeros(7, bool))
     assert score(run_of(episodes=episodes), "return") == pytest.approx(((9 * 1 + 11 * 9) / 20 + 7) / 2)
 
 
