@@ -25,11 +25,13 @@ class RunningMeanStd:
     def update(self, batch: NDArray[np.floating]) -> None:
         """Update the statistics with a batch of shape (n, size) and any floating type."""
         n = len(batch)
-        mean = batch.mean(0, dtype=np.float64)
+        # With one row, NumPy's mean and variance would take longer than all the rest.
+        mean = batch[0] if n == 1 else batch.mean(0, dtype=np.float64)
         delta, total = mean - self.mean, self.count + n
-        spread = (
-            self.variance * self.count + batch.var(0, dtype=np.float64) * n + delta * delta * (self.count * n / total)
-        )
+        spread = self.variance * self.count
+        if n > 1:
+            spread += batch.var(0, dtype=np.float64) * n
+        spread += delta * delta * (self.count * n / total)
         self.mean += delta * (n / total)
         self.variance = spread / total
         self.count = total

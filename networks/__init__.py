@@ -3,6 +3,7 @@
 from .activations import Units, activation, derivative, initial_gain, parse_activation, properties, set_generators
 from .activations import activations as activation_registry
 from .capabilities import no_batches
+from .inference import direct
 from .layers import Layer, Role, Scope, chain
 from .learner import Learner, learner_for
 from .linear_pairs import LinearPair
@@ -45,6 +46,7 @@ __all__ = [
     "chain",
     "copy_module_",
     "derivative",
+    "direct",
     "evaluating",
     "hidden_linear",
     "hidden_norm",

@@ -8,7 +8,7 @@ environments train the same hidden layers. Each environment has its own adapter,
 are used again when it returns. With `one_head`, the environments share these too.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from math import isfinite
@@ -191,19 +191,20 @@ class PPO:
     def act(self) -> np.ndarray:
         """Sample an action for each current observation, (num_envs, *shape)."""
         s, policy = self.settings, self.spaces[self.key].policy
-        self._outputs = self._policy_outputs(self.current, self.key)
         if not self.rollout.filled:
+            self._policy_of = self.network.acting(self.key)
             # For the whole rollout at once, like the log-probabilities in `update`: many small tensors are slow.
             self._noise = policy.noise((s.rollout_steps, s.num_envs), self.noise).numpy()
             scale = self.network.scale(self.key)
             self._log_std = None if scale is None else scale.detach().cpu()
+        self._outputs = self._outputs_of(self._policy_of, self.current)
         noise = self._noise[self.rollout.filled]
         self._actions = policy.draw(self._outputs, noise, self._log_std)
         return self._actions
 
-    def _policy_outputs(self, observations: NDArray[np.float32], key: str) -> NDArray[np.float32]:
-        """Return the policy's outputs, (n, outputs), on the CPU, for normalised observations (n, d)."""
-        return self.network.outputs(torch.from_numpy(observations).to(self.device), key).cpu().numpy()
+    def _outputs_of(self, policy: Callable[[Tensor], Tensor], observations: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return a policy's outputs, (n, outputs), on the CPU, for normalised observations (n, d)."""
+        return policy(torch.from_numpy(observations).to(self.device)).cpu().numpy()
 
     def remember(self, result: StepResult) -> None:
         """Store the result of the actions that `act` returned."""
@@ -385,4 +386,6 @@ class Greedy:
     def __call__(self, observations: Array) -> np.ndarray:
         """Return actions for raw observations, (n, d) → (n, *shape)."""
         seen = self.agent._normalize(observations, self.key)
-        return self.agent.spaces[self.key].policy.best(self.agent._policy_outputs(seen, self.key))
+        return self.agent.spaces[self.key].policy.best(
+            self.agent._outputs_of(self.agent.network.acting(self.key), seen)
+        )

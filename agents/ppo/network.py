@@ -1,12 +1,13 @@
 """The actor–critic of PPO: one body for all environments, and an adapter and heads for each of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from ...interventions import Layer, Units, Wiring, balance_layers_
+from ...networks import direct
 from ...networks.normalization import Normalization, hidden_linear, hidden_norm
 from ..initialization import uniform_
 from .policies import Policy
@@ -118,9 +119,10 @@ class MultiHead(nn.Module):
             linears = [[layer] for layer in body if isinstance(layer, nn.Linear)]
             balance_layers_([*([list(adapters.values())] if len(adapters) else []), *linears, heads], lam)
 
-    def outputs(self, observation: Tensor, key: str) -> Tensor:
-        """Return the outputs of the policy, (n, a_e)."""
-        return self.policy[key](self._features(observation, key, self.adapters, self.body))
+    def acting(self, key: str) -> Callable[[Tensor], Tensor]:
+        """Return a fast function from observations (n, d_e) to the outputs of the policy, (n, a_e) (see `direct`)."""
+        adapter = (self.adapters[key],) if len(self.adapters) else ()
+        return direct(*adapter, self.body, self.policy[key])
 
     def values(self, observation: Tensor, key: str) -> Tensor:
         """Return state values, (n,)."""

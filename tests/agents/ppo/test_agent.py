@@ -89,7 +89,7 @@ def test_stored_log_probabilities_are_those_of_the_policy_that_acted() -> None:
     live(agent, "a")
     _, batch = agent.probe or pytest.fail("no batch was kept")
     with torch.no_grad():
-        normal = torch.distributions.Normal(before.outputs(batch.observations, "a"), before.log_std["a"].exp())
+        normal = torch.distributions.Normal(before.acting("a")(batch.observations), before.log_std["a"].exp())
         torch.testing.assert_close(batch.log_probs, normal.log_prob(batch.actions).sum(-1))
         torch.testing.assert_close(batch.values, before.values(batch.observations, "a"))
 
@@ -111,7 +111,7 @@ def test_stored_log_probabilities_of_discrete_actions_are_those_that_the_network
     live(agent, "a")
     _, batch = agent.probe or pytest.fail("no batch was kept")
     with torch.no_grad():
-        expected = peer(before.outputs(batch.observations, "a")).log_prob(batch.actions.to(torch.float32))
+        expected = peer(before.acting("a")(batch.observations)).log_prob(batch.actions.to(torch.float32))
     torch.testing.assert_close(batch.log_probs, expected, rtol=1e-4, atol=1e-5)
     assert expected.std() > 0.01
 

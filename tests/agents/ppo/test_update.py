@@ -59,7 +59,7 @@ def batch(n: int = N) -> tuple[torch.Tensor, ...]:
     observations, noise = torch.randn(n, OBSERVATION, generator=g), torch.randn(n, ACTION, generator=g)
     net = network()
     with torch.no_grad():
-        actions = net.outputs(observations, "env") + net.log_std["env"].exp() * noise
+        actions = net.acting("env")(observations) + net.log_std["env"].exp() * noise
         log_probs = Gaussian(ACTION).log_prob_drawn(actions, actions, noise, net.log_std["env"])
         log_probs += 0.2 * torch.randn(n, generator=g)
         values = net.values(observations, "env") + 0.3 * torch.randn(n, generator=g)
@@ -226,7 +226,7 @@ def test_without_normalisation_the_advantages_enter_as_they_are() -> None:
     net, rows = network(), batch()
     settings = LossSettings(0.2, False, 0.5, 0.0, False)
     ratio = torch.exp(
-        torch.distributions.Normal(net.outputs(rows[0], "env"), net.log_std["env"].exp()).log_prob(rows[1]).sum(-1)
+        torch.distributions.Normal(net.acting("env")(rows[0]), net.log_std["env"].exp()).log_prob(rows[1]).sum(-1)
         - rows[2]
     )
     expected = -torch.minimum(ratio * rows[4], ratio.clamp(0.8, 1.2) * rows[4]).mean()

@@ -1,0 +1,37 @@
+"""Forward passes without the overhead of calling modules, for agents that act on single observations."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+def direct(*modules: nn.Module) -> Callable[[Tensor], Tensor]:
+    """Return a function that computes the modules one after the other, to the same bits, but faster.
+
+    With one observation and layers of 128 units, calling modules takes about as long as the arithmetic. Modules with
+    forward hooks are called as they are. Use the function without gradients, and make it anew when a parameter was
+    replaced or a hook was added. Parameters that change in place may.
+    """
+    functions = [function for module in modules for function in _functions(module)]
+
+    def forward(inputs: Tensor) -> Tensor:
+        for function in functions:
+            inputs = function(inputs)
+        return inputs
+
+    return forward
+
+
+def _functions(module: nn.Module) -> Iterator[Callable[[Tensor], Tensor]]:
+    if module._forward_hooks or module._forward_pre_hooks:
+        yield module
+    elif type(module) is nn.Sequential:
+        for part in module:
+            yield from _functions(part)
+    elif type(module) is nn.Linear:
+        bias = None if module.bias is None else module.bias.detach()
+        yield partial(F.linear, weight=module.weight.detach(), bias=bias)
+    else:
+        yield module.forward

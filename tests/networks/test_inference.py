@@ -1,0 +1,69 @@
+"""Forward passes that bypass the calls of modules."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from supple.networks import activation, direct
+
+
+def body() -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Linear(5, 16), nn.LayerNorm(16), nn.LeakyReLU(), nn.Sequential(nn.Linear(16, 8, bias=False))
+    )
+
+
+@pytest.mark.parametrize("rows", [1, 2, 17])
+@torch.no_grad()
+def test_it_computes_what_the_modules_compute_to_the_bit(rows: int) -> None:
+    first, second, inputs = body(), nn.Linear(8, 3), torch.randn(rows, 5)
+    assert torch.equal(direct(first, second)(inputs), second(first(inputs)))
+
+
+@torch.no_grad()
+def test_it_sees_what_changes_in_place() -> None:
+    network, inputs = body(), torch.randn(4, 5)
+    forward = direct(network)
+    before = forward(inputs)
+    for parameter in network.parameters():
+        parameter.mul_(1.5)
+    assert torch.equal(forward(inputs), network(inputs))
+    assert not torch.equal(forward(inputs), before)
+
+
+@pytest.mark.parametrize("place", ["0", "2", "3", "3.0"])
+@pytest.mark.parametrize("before", [True, False])
+@torch.no_grad()
+def test_hooks_of_modules_and_of_containers_are_called(place: str, before: bool) -> None:
+    network, inputs = body(), torch.randn(4, 5)
+    part = network.get_submodule(place)
+    if before:
+        part.register_forward_pre_hook(lambda module, args: (args[0] + 1,))
+    else:
+        part.register_forward_hook(lambda module, args, output: output + 1)
+    assert torch.equal(direct(network)(inputs), network(inputs))
+    assert not torch.equal(direct(network)(inputs), direct(body())(inputs))
+
+
+@torch.no_grad()
+def test_subclasses_of_linear_layers_keep_their_own_forward() -> None:
+    class Doubled(nn.Linear):
+        def forward(self, input: Tensor) -> Tensor:
+            return 2 * super().forward(input)
+
+    layer, inputs = Doubled(5, 3), torch.randn(2, 5)
+    assert torch.equal(direct(layer)(inputs), layer(inputs))
+
+
+@torch.no_grad()
+def test_random_activations_draw_as_often_as_in_a_call() -> None:
+    network, inputs = nn.Sequential(nn.Linear(5, 8), activation("rrelu")), torch.randn(4, 5)
+    forward = direct(network)
+    torch.manual_seed(3)
+    expected = [network(inputs) for _ in range(2)]
+    torch.manual_seed(3)
+    assert all(torch.equal(forward(inputs), outputs) for outputs in expected)
+    assert not torch.equal(*expected)
+    network.eval()
+    assert torch.equal(forward(inputs), network(inputs))
