@@ -17,18 +17,17 @@ log-standard deviation, of which SB3 has the first.
 """
 
 import json
-import multiprocessing
 import statistics
 import tempfile
 import time
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import gymnasium as gym
 import tyro
+from rows import Row, add_missing, read
 from timing import begin
 
 from supple.agents.ppo import PPOSettings
@@ -61,7 +60,6 @@ DRAWN = {"ppo": (SB3, "defaults"), "sac": (SB3, *SAC_ARMS)}
 ENVS = {"ppo": ("Hopper-v5", "Walker2d-v5", "HalfCheetah-v5", "Ant-v5"), "sac": ("HalfCheetah-v5", "Hopper-v5")}
 STEPS, SEEDS = {"ppo": 303_104, "sac": 100_000}, {"ppo": 5, "sac": 3}
 Episodes = list[tuple[int, float]]  # (step at its end, return)
-Row = dict[str, Any]  # a finished run: job, last, curve, seconds
 
 
 @dataclass(frozen=True)
@@ -94,15 +92,11 @@ def main(o: Options) -> None:
     arms, envs = o.arms or (SB3, *ARMS[o.agent]), o.envs or ENVS[o.agent]
     seeds, steps = range(o.seeds or SEEDS[o.agent]), o.steps or STEPS[o.agent]
     every = [Job(o.agent, arm, env, seed, steps) for seed in seeds for env in envs for arm in arms]
-    have = [row["job"] for row in read(out)]
-    todo = [job for job in every if asdict(job) not in have]
-    print(f"{len(todo)} of {len(every)} runs to do")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with ProcessPoolExecutor(o.jobs, multiprocessing.get_context("spawn")) as pool:
-        for row in pool.map(one, todo):
-            with out.open("a") as file:
-                file.write(json.dumps(row) + "\n")
-            print(*row["job"].values(), row["last"], f"{row['seconds']:.0f} s", flush=True)
+    add_missing(out, every, lambda row, job: row["job"] == asdict(job), one, said, o.jobs)
+
+
+def said(row: Row) -> str:
+    return f"{' '.join(map(str, row['job'].values()))} {row['last']} {row['seconds']:.0f} s"
 
 
 def one(job: Job) -> Row:
@@ -161,10 +155,6 @@ def with_sb3(job: Job) -> Episodes:
         env = make_vec_env(job.env, 1, seed=job.seed)
         sb3.SAC("MlpPolicy", env, buffer_size=100_000, seed=job.seed, device="cpu").learn(job.steps, record)
     return record.episodes
-
-
-def read(path: Path) -> list[Row]:
-    return [json.loads(line) for line in path.open()] if path.exists() else []
 
 
 def show(agent: str, rows: Sequence[Row]) -> None:

@@ -13,13 +13,11 @@ on. `none`, and what changes the network or the optimizer, is tuned over step si
 """
 
 import json
-import multiprocessing
 import statistics
 import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -27,6 +25,7 @@ from typing import Annotated, Any, Literal
 import tyro
 from rich.console import Console
 from rich.table import Table
+from rows import Row, add_missing, read
 
 from supple.agents.ppo import PPOSettings
 from supple.agents.presets import GYM_CONTROL
@@ -110,7 +109,7 @@ class Options:
     """Default: 100 to 102 for tuning, 0 to 5 for results (LunarLander 0 to 2)."""
     width: int = 128
     jobs: int = 2
-    minutes: float = 1e9
+    minutes: float = float("inf")
     """Begin no run after so many minutes."""
     point: dict[str, int] = field(default_factory=dict)
     """Points to run instead of the best of tuning, by arm."""
@@ -133,23 +132,14 @@ def main(o: Options) -> None:
             Job(o.world, arm, chosen.get(arm, 0), s, levels, o.width) for s in seeds for arm in o.arms if arm in chosen
         ]
     out = tuning if o.what == "tune" else results
-    have = [row["key"] for row in read(out)]
-    todo = [job for job in jobs if job.key not in have]
-    print(f"{len(todo)} of {len(jobs)} runs to do")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    deadline = time.time() + 60 * o.minutes
-    with ProcessPoolExecutor(o.jobs, multiprocessing.get_context("spawn")) as pool:
-        for row in pool.map(one, todo, [deadline] * len(todo)):
-            if row is None:
-                continue
-            with out.open("a") as file:
-                file.write(json.dumps(row) + "\n")
-            print(row["key"], [round(level, 1) for level in row["levels"]], f"{row['seconds']:.0f} s", flush=True)
+    add_missing(out, jobs, lambda row, job: row["key"] == job.key, one, said, o.jobs, o.minutes)
 
 
-def one(job: Job, deadline: float) -> dict[str, Any] | None:
-    if time.time() > deadline:
-        return None
+def said(row: Row) -> str:
+    return f"{row['key']} {[round(level, 1) for level in row['levels']]} {row['seconds']:.0f} s"
+
+
+def one(job: Job) -> Row:
     with tempfile.TemporaryDirectory() as folder:
         path, settings, began = Path(folder) / "run", job.settings, time.time()
         create(path, "ppo", settings, "benchmarks/worlds.py")
@@ -173,11 +163,7 @@ def levels(path: Path, rollout: int) -> list[float]:
     return [statistics.fmean(map(statistics.fmean, rollouts.values())) for rollouts in returns.values()]
 
 
-def read(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.open()] if path.exists() else []
-
-
-def by_arm(rows: list[dict[str, Any]]) -> Iterator[tuple[str, int, list[dict[str, Any]]]]:
+def by_arm(rows: list[Row]) -> Iterator[tuple[str, int, list[Row]]]:
     for arm, points in ARMS.items():
         for point in range(len(points)):
             found = [row for row in rows if row["key"][:2] == [arm, point]]
@@ -185,7 +171,7 @@ def by_arm(rows: list[dict[str, Any]]) -> Iterator[tuple[str, int, list[dict[str
                 yield arm, point, found
 
 
-def best(rows: list[dict[str, Any]]) -> dict[str, tuple[int, float]]:
+def best(rows: list[Row]) -> dict[str, tuple[int, float]]:
     """Return arm → its best point and that point's mean over levels and seeds."""
     found: dict[str, tuple[int, float]] = {}
     for arm, point, own in by_arm(rows):
@@ -195,7 +181,7 @@ def best(rows: list[dict[str, Any]]) -> dict[str, tuple[int, float]]:
     return found
 
 
-def show(world: str, tuning: list[dict[str, Any]], results: list[dict[str, Any]]) -> None:
+def show(world: str, tuning: list[Row], results: list[Row]) -> None:
     table = Table("arm", "point", "seeds", "level 0, level 1 (tuning)", title=f"{world}: tuning, seeds 100 to 102")
     for arm, _, own in by_arm(tuning):
         means = [statistics.fmean(level) for level in zip(*(row["levels"] for row in own), strict=True)]
