@@ -38,7 +38,7 @@ from supple.interventions import Learner, parse_hook
 from supple.networks.members import members_of
 from supple.tracks.vision.update import Update
 
-BARS = {"trac": 1.3, "l2_init": 1.15, "parseval": 1.15, "spectral": 1.15, "wasserstein": 1.15, "chain": 1.15}
+BARS = {"trac": 1.3, **dict.fromkeys(("l2_init", "l2_er", "parseval", "spectral", "wasserstein", "chain"), 1.15)}
 METHODS = (*BARS, "cpr", "soft_snp(toward=initial)", "soft_snp", "upgd", "hare_tortoise@every:1_000_000_000")
 BATCH = 64  # of PPO
 EPOCHS = 1  # of PPO's batch of 2,048 in a turn: 32 gradient steps

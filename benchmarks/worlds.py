@@ -64,6 +64,7 @@ ARMS: dict[str, tuple[dict[str, Any], ...]] = {
     "nap": stepped(hook=("nap",)),
     "trac": stepped(hook=("trac",)),
     "chain": hooks("chain(strength=10)", "chain(strength=100)", "chain(strength=1000)"),
+    "l2_er": hooks("l2_er(rate=1e-4)", "l2_er(rate=1e-3)", "l2_er(rate=1e-2)"),
     "regrama": hooks("regrama(tau=0.01)@every:8000", "regrama(tau=0.1)@every:8000", "regrama(tau=0.1)@every:800"),
     "cpr": hooks("cpr(rate=0.005)", "cpr(rate=0.015)", "cpr(rate=0.05)"),
     "spectral": hooks("spectral(strength=1e-4)", "spectral(strength=1e-3)", "spectral(strength=1e-2)"),

@@ -36,6 +36,7 @@ from .hare_tortoise import HareTortoise
 from .hook import Hook, parse_hook
 from .injection import Injected, Injection
 from .isometry import fire_
+from .l2_er import L2EffectiveRank
 from .l2_init import L2Init
 from .muon import Muon, MuonWithAdam
 from .normalize_project import NormalizeProject
@@ -81,6 +82,7 @@ __all__ = [
     "Injected",
     "Injection",
     "Intervention",
+    "L2EffectiveRank",
     "L2Init",
     "Layer",
     "Learner",

@@ -58,6 +58,7 @@ def test_methods_that_act_at_every_update_act_on_a_gpt(bench: Any, tmp_path: Pat
         "wasserstein",
         "soft_snp(epsilon=1e-3)",
         "cpr(period=2)",
+        "l2_er(period=2)",
         "regrama@3",
         "adam_rel@task",
     )

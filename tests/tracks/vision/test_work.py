@@ -26,6 +26,7 @@ PARAMETERS = {
     "snr": "(eta=0.5,window=2)",
     "weight_clip": "(kappa=0.5)",
     "cpr": "(period=2)",
+    "l2_er": "(period=2)",
 }
 MOMENTS = {
     "redo": "@every:5",

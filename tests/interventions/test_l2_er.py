@@ -1,0 +1,160 @@
+"""L2-ER: the decay of all parameters, and the climb of the features' effective rank."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from supple.interventions import Learner, StackedLinear, learner_for, make
+from supple.metrics import effective_rank
+
+RATE, PERIOD = 0.02, 4
+
+
+def learner(rows: int = 12, unit: type[nn.Module] = nn.Tanh) -> tuple[Learner, torch.Tensor]:
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(4, 6), unit(), nn.Linear(6, 5), unit(), nn.Linear(5, 3)).double()
+    inputs = torch.randn(rows, 4, dtype=torch.float64)
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.05)
+    return learner_for(module, optimizer, probe=lambda: (inputs,), loss=lambda: module(inputs).sum()), inputs
+
+
+def slope(features: np.ndarray) -> np.ndarray:
+    """Return the gradient of exp(−Σ p·log p) with respect to the features, from the definition."""
+    u, s, vt = np.linalg.svd(features, full_matrices=False)
+    p = s / s.sum()
+    entropy = -(p * np.log(p)).sum()
+    return u * (-np.exp(entropy) / s.sum() * (np.log(p) + entropy)) @ vt
+
+
+def climbed(values: dict[str, np.ndarray], x: np.ndarray) -> dict[str, np.ndarray]:
+    """Return the parameters after a step along the mean slope of two tanh layers, by backpropagation by hand."""
+    first = np.tanh(x @ values["0.weight"].T + values["0.bias"])
+    second = np.tanh(first @ values["2.weight"].T + values["2.bias"])
+    at_second = slope(second) / 2 * (1 - second**2)
+    at_first = (slope(first) / 2 + at_second @ values["2.weight"]) * (1 - first**2)
+    steps = {"0.weight": at_first.T @ x, "0.bias": at_first.sum(0),
+             "2.weight": at_second.T @ first, "2.bias": at_second.sum(0)}  # fmt: skip
+    return {name: value + RATE * steps.get(name, 0.0) for name, value in values.items()}
+
+
+def test_1000_updates_are_the_formulas() -> None:
+    target, inputs = learner()
+    hook = make("l2_er", strength=0.01, rate=RATE, period=PERIOD, steps=2)
+    hook.attach(target)
+    values = {n: p.detach().numpy().copy() for n, p in target.module.named_parameters()}
+    for number in range(1, 1001):
+        target.optimizer.zero_grad()
+        hook.penalty(target).backward()
+        target.optimizer.step()
+        hook.after_update(target)
+        values = {name: value - 0.05 * 0.01 * value for name, value in values.items()}
+        if number % PERIOD == 0:
+            values = climbed(climbed(values, inputs.numpy()), inputs.numpy())
+    for name, parameter in target.module.named_parameters():
+        np.testing.assert_allclose(parameter.detach().numpy(), values[name], rtol=0, atol=1e-9)
+
+
+def test_it_raises_the_effective_rank_of_collapsed_features() -> None:
+    target, inputs = learner()
+    with torch.no_grad():
+        target.module[0].weight.copy_(torch.randn(6, 1) * torch.randn(1, 4) + 0.01 * torch.randn(6, 4))
+    hook = make("l2_er", strength=0.0, rate=0.1, period=1)
+    hook.attach(target)
+    before = effective_rank(target.module[:2](inputs))
+    for _ in range(50):
+        hook.after_update(target)
+    assert effective_rank(target.module[:2](inputs)) > before + 1
+
+
+def test_dead_layers_and_features_of_rank_one_stay_finite() -> None:
+    """At a singular value of 0 the rank has no gradient; LAPACK's choice of its vectors must not matter."""
+    target, _ = learner(unit=nn.ReLU)
+    with torch.no_grad():
+        target.module[0].bias.fill_(-100.0)
+    before = {n: p.detach().clone() for n, p in target.module.named_parameters()}
+    hook = make("l2_er", strength=0.0, period=1)
+    hook.attach(target)
+    hook.after_update(target)
+    assert all(torch.equal(p, before[n]) for n, p in target.module.named_parameters())
+
+
+def test_each_member_of_a_stack_moves_as_alone() -> None:
+    def of(members: list[int]) -> Learner:
+        torch.manual_seed(1)
+        weights, x = torch.randn(3, 6, 4, dtype=torch.float64), torch.randn(3, 9, 4, dtype=torch.float64)
+        module = nn.Sequential(StackedLinear(len(members), 4, 6), nn.Tanh(), StackedLinear(len(members), 6, 2)).double()
+        with torch.no_grad():
+            module[0].weight.copy_(weights[members])
+            for parameter in (module[0].bias, module[2].weight, module[2].bias):
+                parameter.fill_(0.1)
+        return learner_for(module, probe=lambda: (x[members],), loss=lambda: module(x[members]).sum())
+
+    alone, together = [of([member]) for member in range(3)], of([0, 1, 2])
+    for target in (*alone, together):
+        hook = make("l2_er", rate=0.1, period=1)
+        hook.attach(target)
+        for _ in range(5):
+            hook.after_update(target)
+    for member, target in enumerate(alone):
+        for name, parameter in target.module.named_parameters():
+            torch.testing.assert_close(together.module.get_parameter(name)[member], parameter[0], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("shape", "stacked", "rows", "columns"),
+    [((7, 5), False, 7, 5), ((7, 3, 5), False, 21, 5), ((7, 2, 3, 4), False, 7, 24), ((2, 7, 5), True, 7, 5)],
+)
+def test_rows_are_inputs_or_tokens(shape: tuple[int, ...], stacked: bool, rows: int, columns: int) -> None:
+    from supple.interventions.l2_er import _matrix
+
+    assert _matrix(torch.zeros(shape), stacked).shape[-2:] == (rows, columns)
+
+
+def test_before_there_are_inputs_nothing_climbs() -> None:
+    target, _ = learner()
+    target.probe = lambda: None
+    before = {n: p.detach().clone() for n, p in target.module.named_parameters()}
+    hook = make("l2_er", period=1)
+    hook.attach(target)
+    hook.after_update(target)
+    assert all(torch.equal(p, before[n]) for n, p in target.module.named_parameters())
+
+
+def test_features_that_are_not_finite_are_left_to_the_run_to_report() -> None:
+    target, _ = learner()
+    with torch.no_grad():
+        target.module[0].bias.fill_(torch.nan)
+    before = target.module[2].weight.detach().clone()
+    hook = make("l2_er", period=1)
+    hook.attach(target)
+    hook.after_update(target)
+    assert torch.equal(target.module[2].weight, before)
+
+
+def test_it_goes_on_from_its_count() -> None:
+    moved = []
+    for saves in (False, True):
+        target, _ = learner()
+        hook = make("l2_er", period=3)
+        hook.attach(target)
+        for number in range(7):
+            if saves and number == 4:
+                state, hook = hook.state_dict(), make("l2_er", period=3)
+                hook.attach(target)
+                hook.load_state_dict(state)
+            hook.after_update(target)
+        moved.append(target.module[0].weight.detach().clone())
+    assert torch.equal(*moved)
+
+
+@pytest.mark.parametrize("wrong", [{"strength": -1}, {"rate": float("nan")}, {"period": 0}, {"steps": 0}])
+def test_wrong_parameters_are_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match=r"l2_er: \w+ must be"):
+        make("l2_er", **wrong)
+
+
+def test_networks_without_hidden_units_are_refused() -> None:
+    module = nn.Sequential(nn.Linear(4, 3))
+    with pytest.raises(ValueError, match="l2_er: 'model' has no hidden units"):
+        make("l2_er").attach(learner_for(module))
