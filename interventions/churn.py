@@ -8,6 +8,13 @@ last update. A learner with a stochastic policy (PPO, for its policy only; SAC's
 with values only (DQN, SAC's critics) has the second. If another hook rewrites weights, the next update compares with
 the network before that.
 
+C-CHAIN adapts λ so that the penalty is a constant share β of the training loss:
+
+    λ = β·mean|L| / (mean churn + 1e-8)          over the last `window` updates
+
+L is the loss that the last update had without penalties: PPO's clipped objective without value loss and entropy, the
+squared error of DQN, the losses of SAC. The churn is the mean above. λ is `strength` until there are so many updates.
+
 Source: Tang & Berseth 2024, "Improving deep reinforcement learning by reducing the chain effect of value and policy
 churn", arXiv:2409.04792. C-CHAIN applies it to continual learning: Tang et al. 2025, "Mitigating plasticity loss in
 continual reinforcement learning by reducing churn", arXiv:2506.00592.
@@ -20,9 +27,15 @@ steps are not compiled and DQN's steps are not captured as CUDA graphs while it 
 Released code: bluecontra/C-CHAIN uses the cross entropy for discrete policies, whose gradient is that of the KL
 divergence. For Gaussian policies it uses the squared difference of the means, which is 2σ² times the KL divergence
 here. Like here, it compares with the network before the last update (`his_policy_list[-2]`, after the present one was
-appended). Its PPO begins at the third update, this one at the second. λ is a constant here, as in CHAIN's Double DQN.
-C-CHAIN sets it from the ratio of running means of the two losses, but a hook sees only one of them.
+appended). Its PPO begins at the third update, this one at the second. CHAIN's Double DQN has a constant λ of 100.
+C-CHAIN's β is 0.05 for PPO on continuous control, with the squared difference of the means and the last minibatch of
+each of 100 rollouts, and 0.01 for Double DQN, with the last 50,000 updates. Its β of 10,000 for Gym Control is another
+number: there the cross entropy is in the denominator, the entropy bonus belongs to L, λ is at least 1, and both means
+begin anew at every switch of the task.
 """
+
+from copy import deepcopy
+from typing import Any, TypedDict
 
 import torch
 from torch import Tensor
@@ -33,20 +46,37 @@ from ..networks.members import members_of
 from .base import Intervention, interventions
 
 
+class Recent(TypedDict):
+    """The last updates of a learner: |L| and churn of each, (window,), written in turn, and how many there were."""
+
+    losses: Tensor
+    churns: Tensor
+    updates: int
+
+
 @interventions.register("chain")
 class Chain(Intervention):
     """Penalise how far an update moved the policy or the values on another minibatch (Tang & Berseth 2024).
 
-    strength: λ ≥ 0; CHAIN's Double DQN uses 100. The adaptive λ of C-CHAIN's PPO reaches a similar value.
+    strength: λ ≥ 0; CHAIN's Double DQN uses 100. share: C-CHAIN's β > 0, with which λ adapts (Tang et al. 2025), or
+    None. window: updates over which λ is adapted, ≥ 1.
     """
 
     traceable = False  # the other minibatch is drawn
 
-    def __init__(self, strength: float = 100.0) -> None:
+    def __init__(self, strength: float = 100.0, share: float | None = None, window: int = 1000) -> None:
         if not 0.0 <= strength < float("inf"):
             raise ValueError(f"chain: strength must be finite and ≥ 0, got {strength}")
-        self.strength = strength
+        if share is not None and not 0.0 < share < float("inf"):
+            raise ValueError(
+                f"chain: share must be finite and above 0, got {share}; leave it out for a constant strength"
+            )
+        if window < 1:
+            raise ValueError(f"chain: window must be at least 1 update, got {window}")
+        self.strength, self.share, self.window = strength, share, window
         self._before: dict[str, dict[str, Tensor]] = {}  # parameters before the last update, by learner and identity
+        self._recent: dict[str, Recent] = {}  # by learner
+        self._churn: dict[str, Tensor] = {}  # of the update under way, by learner
 
     def attach(self, learner: Learner) -> None:
         if learner.policy is None and learner.values is None:
@@ -55,6 +85,10 @@ class Chain(Intervention):
             )
         if learner.another is None:
             raise ValueError(f"chain: '{learner.name}' provides no other minibatch; set Learner.another")
+        if self.share is not None and learner.last_loss is None:
+            raise ValueError(
+                f"chain: '{learner.name}' does not tell its last loss; set Learner.last_loss or leave out share"
+            )
 
     def penalty(self, learner: Learner) -> Tensor:
         before = self._before.get(learner.name, {})
@@ -71,12 +105,17 @@ class Chain(Intervention):
         if learner.policy is not None:
             was, policy = learner.policy(reference, old), learner.policy(outputs, now)
             if isinstance(was, Distribution) and isinstance(policy, Distribution):
-                return self.strength * kl_divergence(was, policy).mean()
+                return self._weighted(learner, kl_divergence(was, policy).mean())
         assert learner.values is not None
         squares = (learner.values(outputs) - learner.values(reference)).square()
-        return (
-            self.strength * squares.flatten(1).mean(1).sum() if members_of(learner) else self.strength * squares.mean()
-        )
+        return self._weighted(learner, squares.flatten(1).mean(1).sum() if members_of(learner) else squares.mean())
+
+    def _weighted(self, learner: Learner, churn: Tensor) -> Tensor:
+        self._churn[learner.name] = churn.detach()
+        recent = self._recent.get(learner.name)
+        if self.share is None or recent is None or recent["updates"] < self.window:
+            return self.strength * churn
+        return self.share * recent["losses"].mean() / (recent["churns"].mean() + 1e-8) * churn
 
     @torch.no_grad()
     def before_update(self, learner: Learner) -> None:
@@ -87,10 +126,22 @@ class Chain(Intervention):
         else:
             self._before[learner.name] = {key: value.clone() for key, value in now.items()}
 
-    def state_dict(self) -> dict[str, dict[str, Tensor]]:
-        return {learner: dict(values) for learner, values in self._before.items()}
+    @torch.no_grad()
+    def after_update(self, learner: Learner) -> None:
+        churn = self._churn.pop(learner.name, None)
+        if self.share is None or churn is None:
+            return
+        assert learner.last_loss is not None
+        if learner.name not in self._recent:
+            zeros = churn.new_zeros(self.window)
+            self._recent[learner.name] = {"losses": zeros, "churns": zeros.clone(), "updates": 0}
+        recent = self._recent[learner.name]
+        at = recent["updates"] % self.window
+        recent["losses"][at], recent["churns"][at] = learner.last_loss().abs(), churn
+        recent["updates"] += 1
 
-    def load_state_dict(self, state: dict[str, dict[str, Tensor]]) -> None:
-        self._before = {  # copies, since they are written in place
-            learner: {key: value.clone() for key, value in values.items()} for learner, values in state.items()
-        }
+    def state_dict(self) -> dict[str, Any]:
+        return {"before": self._before, "recent": self._recent}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._before, self._recent = deepcopy(state["before"]), deepcopy(state["recent"])  # written in place

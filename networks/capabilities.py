@@ -35,6 +35,8 @@ class MoreData:
         last_inputs: (cbp, snr) Returns the inputs of the last update's batch only. Default: `probe`.
         another: (chain) Returns the inputs of another minibatch of the current data at each call, drawn by the
             learner's generator. Returns None while there are no data.
+        last_loss: (chain) Returns the loss of the last update without penalties, (): the policy's for a policy, else
+            the values'.
         retain: (sib) Returns the differentiable loss on a batch of the data to retain. None: `loss` is used.
     """
 
@@ -42,6 +44,7 @@ class MoreData:
     endless: bool = False
     last_inputs: Callable[[], Sequence[Any] | None] | None = None
     another: Callable[[], Sequence[Any] | None] | None = None
+    last_loss: Callable[[], Tensor] | None = None
     retain: Callable[[], Tensor] | None = None
 
 

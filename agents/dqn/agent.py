@@ -137,6 +137,7 @@ class DQN:
             loss=self._probe_loss,
             batches=self.experience.batches(self._losses, draws),
             another=lambda: self._states(self.experience.another(draws)),
+            last_loss=lambda: self._latest,
             endless=True,
             generator=draws,
             redraw=redraw,
@@ -241,7 +242,8 @@ class DQN:
             if hooks:
                 hooks.before_update(self.learner)
             step(self.optimizer)
-            self.experience.sums += torch.stack([loss.detach(), value.detach()])
+            self._latest = loss.detach()
+            self.experience.sums += torch.stack([self._latest, value.detach()])
             if hooks:
                 hooks.after_update(self.learner)
 

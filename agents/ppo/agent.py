@@ -104,6 +104,7 @@ class PPO:
             loss=self._probe_loss,
             batches=self._batches,
             another=self._another,
+            last_loss=lambda: self._latest[-1, 0],
             generator=generator(s.seed, "interventions"),
             redraw=redraw,
             algorithm="ppo",
@@ -258,7 +259,8 @@ class PPO:
             # of this epoch.
             order = torch.randperm(n, generator=self.shuffle)[: n // size * size].to(self.device)
             for rows in zip(*(tensor[order].split(size * unroll) for tensor in batch.tensors()), strict=True):
-                statistics.append(self.gradient_step(loss, size, *rows, before=before))
+                self._latest = self.gradient_step(loss, size, *rows, before=before)
+                statistics.append(self._latest)
                 hooks.after_update(learner)
         self.last, self.learning = self.learning, None
         means = torch.cat(statistics).mean(0).tolist()

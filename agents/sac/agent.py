@@ -131,7 +131,7 @@ class SAC:
             redraw=lambda: snapshot(self._new_actor()), temperature=temperature,
             features=features_of(self.actor), batches=experience.batches(self._actor_losses, draws["actor"]),
             another=lambda: (seen := experience.another(draws["actor"])) and seen[0][:1],
-            policy=lambda outputs, _: gaussian(*outputs),
+            policy=lambda outputs, _: gaussian(*outputs), last_loss=lambda: self.soft_update.latest["actor"],
             **common("actor"),
         )  # fmt: skip
         net = self.critics.net
@@ -143,6 +143,7 @@ class SAC:
             temperature=temperature, injectable="net", features=features_of(net, "net."),
             batches=experience.batches(self._critic_losses, draws["critic"]), values=lambda values: values,
             another=lambda: (seen := experience.another(draws["critic"])) and seen[0][:2],
+            last_loss=lambda: self.soft_update.latest["critic"],
             **common("critic"),
         )  # fmt: skip
         return {"actor": actor, "critic": critic}

@@ -92,6 +92,7 @@ class SoftUpdate:
         self.actor, self.critics, self.temperature, self.policy = actor, critics, actor.temperature, actor.module
         (self.target,) = critics.followers
         self.gamma, self.tau, self.target_entropy = gamma, tau, target_entropy
+        self.latest: dict[str, Tensor] = {}  # losses of the last update without penalties, by learner
         self.changes = -1  # of actor and critics, when the lists below were made
         self.trained: tuple[list[nn.Parameter], list[nn.Parameter]] = [], []  # of actor and critics
         self.averaged: tuple[list[Tensor], list[Tensor]] = [], []  # parameters of target and critics
@@ -110,11 +111,13 @@ class SoftUpdate:
         policy, critics = self.trained
         with frozen(self.critics.module):
             actor_loss, entropy, gradients = self.differentiated(self.actor_loss_of, policy, batch.states, for_actor)
+        self.latest["actor"] = actor_loss
         self._step(self.actor, policy, gradients, hooks)
         with torch.no_grad():  # α·(H − H̄) is its own derivative with respect to log α
             gradient = self.temperature.module() * (entropy - self.target_entropy)
         self._step(self.temperature, list(self.temperature.module.parameters()), [gradient])
         critic_loss, value, gradients = self.differentiated(self.critic_loss_of, critics, batch, for_target)
+        self.latest["critic"] = critic_loss
         self._step(self.critics, critics, gradients, hooks)
         with torch.no_grad():
             torch._foreach_lerp_(*self.averaged, self.tau)

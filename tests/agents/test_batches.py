@@ -183,6 +183,18 @@ def test_the_same_hooks_act_on_a_model_of_stable_baselines3(kind):
 
 
 @AGENTS
+def test_chain_adapts_to_the_loss_of_each_agent(build):
+    agent = build()
+    hooks = driver(agent, "chain(share=0.1,window=2)")
+    live(agent, hooks, steps=16)
+    for recent in hooks.hooks[0].intervention.state_dict()["recent"].values():
+        assert recent["updates"] > 2
+        assert (recent["losses"] > 0).all()
+        assert (recent["churns"] > 0).all()
+    assert hooks.hooks[0].intervention.state_dict()["recent"].keys() == agent.learners.keys()
+
+
+@AGENTS
 def test_other_minibatches_are_drawn_from_what_is_learned_from_by_generators_of_their_own(build):
     """And chain, which asks for them, moves no other draw."""
     agent, plain = build(), build()

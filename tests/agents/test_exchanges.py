@@ -70,7 +70,7 @@ def test_a_run_goes_on_from_a_checkpoint_behind_the_exchange_as_if_nothing_had_b
 
 REMEMBER = [
     "trac", "upgd", "ewc(samples=4)", "hare_tortoise@0.8", "snr(window=2,eta=0.4)", "spectral", "cpr(period=7)",
-    "chain", "l2_er(period=7,rate=0.1)",
+    "chain", "chain(share=0.1,window=9)", "l2_er(period=7,rate=0.1)",
 ]  # fmt: skip
 
 

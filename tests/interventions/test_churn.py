@@ -34,19 +34,24 @@ def mlp(outputs: int = 3) -> nn.Module:
 
 def update(target: Learner, chain: Any, x: Tensor) -> None:
     target.optimizer.zero_grad()
-    (target.module(x).sin().mean() + chain.penalty(target)).backward()
+    loss = target.module(x).sin().mean()
+    (loss + chain.penalty(target)).backward()
     chain.before_update(target)
     target.optimizer.step()
+    target.last_loss = lambda: loss.detach()
+    chain.after_update(target)
 
 
-def by_hand(net: nn.Module, old: nn.Module | None, x: Tensor, other: Tensor | None, term: Any) -> nn.Module:
+def by_hand(
+    net: nn.Module, old: nn.Module | None, x: Tensor, other: Tensor | None, term: Any, strength: float = STRENGTH
+) -> nn.Module:
     """One step on a copy, as the released code takes it, and the copy."""
     new = copy.deepcopy(net)
     loss = new(x).sin().mean()
     if old is not None:
         with torch.no_grad():
             reference = old(other)
-        loss = loss + STRENGTH * term(reference, new(other))
+        loss = loss + strength * term(reference, new(other))
     gradients = torch.autograd.grad(loss, list(new.parameters()))
     with torch.no_grad():
         for parameter, gradient in zip(new.parameters(), gradients, strict=True):
@@ -86,6 +91,35 @@ def test_1000_updates_are_the_released_codes(case: str) -> None:
         net, old = by_hand(net, old, x, others[number - 1], term), net
         for ours, theirs in zip(target.module.parameters(), net.parameters(), strict=True):
             torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("case", ["gaussian", "values"])
+def test_with_a_share_1000_updates_adapt_the_strength_to_the_last_ones(case: str) -> None:
+    share, window = 0.01, 20
+    capabilities, term = CASES[case]
+    own, others = batches(1, 1000, 8, 4), batches(2, 1000, 8, 4)
+    target = learner(mlp(), others, **capabilities, last_loss=lambda: torch.zeros(()))
+    chain = make("chain", strength=STRENGTH, share=share, window=window)
+    chain.attach(target)
+    net, old = mlp(), None
+    losses: list[float] = []
+    churns: list[float] = []
+    strengths = []
+    for number, x in enumerate(own):
+        update(target, chain, x)
+        strength = STRENGTH
+        if len(churns) >= window:
+            strength = share * math.fsum(losses[-window:]) / (math.fsum(churns[-window:]) + window * 1e-8)
+        strengths.append(strength)
+        with torch.no_grad():
+            if old is not None:
+                losses.append(abs(float(net(x).sin().mean())))
+                churns.append(float(term(old(others[number - 1]), net(others[number - 1]))))
+        net, old = by_hand(net, old, x, others[number - 1], term, strength), net
+        for ours, theirs in zip(target.module.parameters(), net.parameters(), strict=True):
+            torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
+        net.load_state_dict(target.module.state_dict())  # a strength that follows the churn amplifies roundings
+    assert min(strengths) < STRENGTH < max(strengths)
 
 
 def test_members_of_a_stack_have_the_penalty_of_networks_of_their_own() -> None:
@@ -130,6 +164,20 @@ def test_learners_without_a_policy_and_values_or_without_other_minibatches_are_r
     plain.values = lambda out: out
     with pytest.raises(ValueError, match=r"chain: 'model' .* Learner.another"):
         make("chain").attach(plain)
+
+
+def test_a_share_of_an_unknown_loss_is_refused() -> None:
+    target = learner(mlp(), batches(2, 9, 8, 4), values=lambda out: out)
+    with pytest.raises(ValueError, match=r"chain: 'model' .* Learner.last_loss"):
+        make("chain", share=0.1).attach(target)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "name"), [({"share": 0.0}, "share"), ({"share": math.inf}, "share"), ({"window": 0}, "window")]
+)
+def test_a_share_or_window_that_makes_no_sense_is_refused(wrong: dict[str, float], name: str) -> None:
+    with pytest.raises(ValueError, match=f"chain: {name} must be"):
+        make("chain", **wrong)
 
 
 @pytest.mark.parametrize("strength", [-1.0, math.inf, math.nan])
