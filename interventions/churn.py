@@ -31,7 +31,7 @@ appended). Its PPO begins at the third update, this one at the second. CHAIN's D
 C-CHAIN's β is 0.05 for PPO on continuous control, with the squared difference of the means and the last minibatch of
 each of 100 rollouts, and 0.01 for Double DQN, with the last 50,000 updates. Its β of 10,000 for Gym Control is another
 number: there the cross entropy is in the denominator, the entropy bonus belongs to L, λ is at least 1, and both means
-begin anew at every switch of the task.
+start again at every switch of the task.
 """
 
 from copy import deepcopy
