@@ -8,12 +8,12 @@ last update. A learner with a stochastic policy (PPO, for its policy only; SAC's
 with values only (DQN, SAC's critics) has the second. If another hook rewrites weights, the next update compares with
 the network before that.
 
-C-CHAIN adapts λ so that the penalty is a constant share β of the training loss:
+C-CHAIN adapts λ so that the penalty is on average the share β of the training loss:
 
     λ = β·mean|L| / (mean churn + 1e-8)          over the last `window` updates
 
-L is the loss that the last update had without penalties: PPO's clipped objective without value loss and entropy, the
-squared error of DQN, the losses of SAC. The churn is the mean above. λ is `strength` until there are so many updates.
+L is the loss of an update without penalties: PPO's clipped objective without value loss and entropy, the loss of DQN,
+the losses of SAC. The churn is the mean in the first two equations. The first `window` updates have λ = `strength`.
 
 Source: Tang & Berseth 2024, "Improving deep reinforcement learning by reducing the chain effect of value and policy
 churn", arXiv:2409.04792. C-CHAIN applies it to continual learning: Tang et al. 2025, "Mitigating plasticity loss in
@@ -86,9 +86,7 @@ class Chain(Intervention):
         if learner.another is None:
             raise ValueError(f"chain: '{learner.name}' provides no other minibatch; set Learner.another")
         if self.share is not None and learner.last_loss is None:
-            raise ValueError(
-                f"chain: '{learner.name}' does not tell its last loss; set Learner.last_loss or leave out share"
-            )
+            raise ValueError(f"chain: '{learner.name}' provides no last loss; set Learner.last_loss or leave out share")
 
     def penalty(self, learner: Learner) -> Tensor:
         before = self._before.get(learner.name, {})

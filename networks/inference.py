@@ -11,8 +11,8 @@ def direct(*modules: nn.Module) -> Callable[[Tensor], Tensor]:
     """Return a function that computes the modules one after the other, to the same bits, but faster.
 
     With one observation and layers of 128 units, calling modules takes about as long as the arithmetic. Modules with
-    forward hooks are called as they are. Use the function without gradients, and make it anew when a parameter was
-    replaced or a hook was added. Parameters that change in place may.
+    forward hooks are called as usual. Use the function without gradients. It sees changes of parameters in place, but
+    not a new parameter or hook: then call `direct` again.
     """
     functions = [function for module in modules for function in _functions(module)]
 
