@@ -13,7 +13,7 @@ C-CHAIN adapts λ so that the penalty is on average the share β of the training
     λ = β·mean|L| / (mean churn + 1e-8)          over the last `window` updates
 
 L is the loss of an update without penalties: PPO's clipped objective without value loss and entropy, the loss of DQN,
-the losses of SAC. The churn is the mean in the first two equations. The first `window` updates have λ = `strength`.
+the losses of SAC. The churn is the mean in the first two equations. The first `window` penalties have λ = `strength`.
 
 Source: Tang & Berseth 2024, "Improving deep reinforcement learning by reducing the chain effect of value and policy
 churn", arXiv:2409.04792. C-CHAIN applies it to continual learning: Tang et al. 2025, "Mitigating plasticity loss in
