@@ -75,6 +75,8 @@ def train(learner: Learner, it: Intervention, start: int = 0, end: int = UPDATES
             it.apply(learner)
         assert learner.optimizer is not None
         learner.optimizer.zero_grad()
+        if it.has("before_loss"):
+            it.before_loss(learner)
         loss = learner.loss()
         (loss + it.penalty(learner) if it.has("penalty") else loss).backward()
         if it.has("before_update"):

@@ -86,6 +86,7 @@ class HookDriver:
         self.planned = total if planned is None else planned
         self.asked = asked
         self._penalties = [hook for hook in hooks if hook.intervention.has("penalty")]
+        self._draws = [hook for hook in hooks if hook.intervention.has("before_loss")]
         self._before = [hook for hook in hooks if hook.intervention.has("before_update")]
         self._after = [hook for hook in hooks if hook.intervention.has("after_update")]
         for hook in self.hooks:
@@ -119,8 +120,24 @@ class HookDriver:
         """Whether any hook acts before or after every optimizer step."""
         return bool(self._before or self._after)
 
+    @property
+    def interleaves(self) -> bool:
+        """Whether any hook acts between one optimizer step and the next, so that they cannot be one compiled call."""
+        return bool(self._draws or self.follows_updates)
+
     def penalty(self, learner: Learner) -> Tensor:
         """Return the sum of the hooks' loss terms for this learner, or 0 if there are none. Requires `penalizes`."""
+        self.before_loss(learner)
+        return self.drawn_penalty(learner)
+
+    def before_loss(self, learner: Learner) -> None:
+        """Call the hooks that act before a loss of this learner."""
+        for hook in self._draws:
+            if hook.concerns(learner):
+                hook.intervention.before_loss(learner)
+
+    def drawn_penalty(self, learner: Learner) -> Tensor:
+        """Return `penalty`, without the draws of `before_loss`, which comes first. So it can be compiled."""
         terms = [hook.intervention.penalty(learner) for hook in self._penalties if hook.concerns(learner)]
         return torch.stack(terms).sum() if terms else next(learner.module.parameters()).new_zeros(())
 

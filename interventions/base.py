@@ -1,4 +1,4 @@
-"""The base class of interventions: a name, parameters, a reset contract and six optional moments."""
+"""The base class of interventions: a name, parameters, a reset contract and seven optional moments."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -20,6 +20,7 @@ class Intervention:
     """A change to a learner. A subclass overrides the moments that it needs.
 
     attach(learner)        at the start of a run or of a fork
+    before_loss(learner)   before every training loss, to draw or read what `penalty` needs
     penalty(learner)       returns a differentiable term that is added to every training loss
     before_update(learner) before every optimizer step, when `.grad` holds the gradients
     after_update(learner)  after every optimizer step
@@ -32,7 +33,7 @@ class Intervention:
     name: str = ""
     params: Mapping[str, Any]  # as given by the user, for logs
     at_start: bool = False  # without a schedule, it is applied once at the start of the run
-    traceable: bool = True  # whether torch.compile can trace `penalty`: False if it draws numbers, or reads data
+    traceable: bool = True  # whether torch.compile can trace `penalty`: False if it draws numbers itself
 
     def concerns(self, learner: Learner) -> bool:
         """Return whether the intervention can act on this learner. Other learners of the agent are left unchanged.
@@ -43,6 +44,9 @@ class Intervention:
 
     def attach(self, learner: Learner) -> None:
         """Check the learner before training, so that an unsuitable learner is refused before the run begins."""
+
+    def before_loss(self, learner: Learner) -> None:
+        raise AttributeError(f"{self.name} does nothing before a loss")
 
     def penalty(self, learner: Learner) -> Tensor:
         raise AttributeError(f"{self.name} adds no loss term")
@@ -84,7 +88,7 @@ class Intervention:
         """Load a state that `state_dict` returned."""
 
     def has(self, moment: str) -> bool:
-        """Return whether this intervention overrides a method: one of the six moments, or `restructure`."""
+        """Return whether this intervention overrides a method: one of the seven moments, or `restructure`."""
         return getattr(type(self), moment) is not getattr(Intervention, moment)
 
     def __str__(self) -> str:

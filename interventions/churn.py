@@ -22,7 +22,7 @@ continual reinforcement learning by reducing churn", arXiv:2506.00592.
 Resets: nothing.
 
 Cost: a copy of the parameters, and two forward passes and one backward pass on another minibatch per update. PPO's
-steps are not compiled and DQN's steps are not captured as CUDA graphs while it is active.
+steps are compiled one by one and DQN's steps are not captured as CUDA graphs while it is active.
 
 Released code: bluecontra/C-CHAIN uses the cross entropy for discrete policies, whose gradient is that of the KL
 divergence. For Gaussian policies it uses the squared difference of the means, which is 2σ² times the KL divergence
@@ -34,6 +34,7 @@ number: there the cross entropy is in the denominator, the entropy bonus belongs
 start again at every switch of the task.
 """
 
+from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any, TypedDict
 
@@ -47,11 +48,14 @@ from .base import Intervention, interventions
 
 
 class Recent(TypedDict):
-    """The last updates of a learner: |L| and churn of each, (window,), written in turn, and how many there were."""
+    """The last updates of a learner: |L| and churn of each, (window,), written in turn, and how many there were.
+
+    strength: the λ that follows from them, ()."""
 
     losses: Tensor
     churns: Tensor
     updates: int
+    strength: Tensor
 
 
 @interventions.register("chain")
@@ -61,8 +65,6 @@ class Chain(Intervention):
     strength: λ ≥ 0; CHAIN's Double DQN uses 100. share: C-CHAIN's β > 0, with which λ adapts (Tang et al. 2025), or
     None. window: updates over which λ is adapted, ≥ 1.
     """
-
-    traceable = False  # the other minibatch is drawn
 
     def __init__(self, strength: float = 100.0, share: float | None = None, window: int = 1000) -> None:
         if not 0.0 <= strength < float("inf"):
@@ -76,6 +78,7 @@ class Chain(Intervention):
         self.strength, self.share, self.window = strength, share, window
         self._before: dict[str, dict[str, Tensor]] = {}  # parameters before the last update, by learner and identity
         self._recent: dict[str, Recent] = {}  # by learner
+        self._others: dict[str, Sequence[Any] | None] = {}  # inputs of the next penalty, by learner
         self._churn: dict[str, Tensor] = {}  # of the update under way, by learner
 
     def attach(self, learner: Learner) -> None:
@@ -88,15 +91,17 @@ class Chain(Intervention):
         if self.share is not None and learner.last_loss is None:
             raise ValueError(f"chain: '{learner.name}' provides no last loss; set Learner.last_loss or leave out share")
 
-    def penalty(self, learner: Learner) -> Tensor:
-        before = self._before.get(learner.name, {})
-        now = learner.trained()
-        keys = {name: learner.identity(name) for name in now}
+    def before_loss(self, learner: Learner) -> None:
         assert learner.another is not None
         # There is no earlier network before the first update, or after the parameters have changed.
-        if before.keys() != set(keys.values()) or (inputs := learner.another()) is None:
+        known = self._before.get(learner.name, {}).keys() == set(map(learner.identity, learner.trained()))
+        self._others[learner.name] = learner.another() if known else None
+
+    def penalty(self, learner: Learner) -> Tensor:
+        if (inputs := self._others[learner.name]) is None:
             return next(learner.module.parameters()).new_zeros(())
-        old = {name: before[key] for name, key in keys.items()}
+        now = learner.trained()
+        old = {name: self._before[learner.name][learner.identity(name)] for name in now}
         with torch.no_grad():
             reference = learner.outputs(old, inputs)
         outputs = learner.outputs({}, inputs)
@@ -110,10 +115,7 @@ class Chain(Intervention):
 
     def _weighted(self, learner: Learner, churn: Tensor) -> Tensor:
         self._churn[learner.name] = churn.detach()
-        recent = self._recent.get(learner.name)
-        if self.share is None or recent is None or recent["updates"] < self.window:
-            return self.strength * churn
-        return self.share * recent["losses"].mean() / (recent["churns"].mean() + 1e-8) * churn
+        return (self._recent[learner.name]["strength"] if learner.name in self._recent else self.strength) * churn
 
     @torch.no_grad()
     def before_update(self, learner: Learner) -> None:
@@ -131,12 +133,14 @@ class Chain(Intervention):
             return
         assert learner.last_loss is not None
         if learner.name not in self._recent:
-            zeros = churn.new_zeros(self.window)
-            self._recent[learner.name] = {"losses": zeros, "churns": zeros.clone(), "updates": 0}
+            zeros, strength = churn.new_zeros(self.window), churn.new_tensor(self.strength)
+            self._recent[learner.name] = {"losses": zeros, "churns": zeros.clone(), "updates": 0, "strength": strength}
         recent = self._recent[learner.name]
         at = recent["updates"] % self.window
         recent["losses"][at], recent["churns"][at] = learner.last_loss().abs(), churn
         recent["updates"] += 1
+        if recent["updates"] >= self.window:
+            recent["strength"].copy_(self.share * recent["losses"].mean() / (recent["churns"].mean() + 1e-8))
 
     def state_dict(self) -> dict[str, Any]:
         return {"before": self._before, "recent": self._recent}

@@ -66,6 +66,7 @@ class PPO:
         self.key = next(iter(spaces))
         self.last: tuple[str, Batch] | None = None  # environment and batch of the last update
         self.learning: tuple[str, Batch] | None = None  # environment and batch of the update that is running
+        self._minibatch: tuple[Tensor, str] | None = None  # inputs of the last gradient step of that update
         self.learners = {"agent": self._learner()}
 
     def _new_network(self) -> MultiHead:
@@ -103,6 +104,7 @@ class PPO:
             probe=lambda: self.probe and (self.probe[1].observations, self.probe[0]),
             loss=self._probe_loss,
             batches=self._batches,
+            last_inputs=lambda: self._minibatch,
             another=self._another,
             last_loss=lambda: self._latest[-1, 0],
             generator=generator(s.seed, "interventions"),
@@ -250,7 +252,7 @@ class PPO:
         # A hook that acts between two gradient steps needs them one by one.
         whole = s.rollout_steps * s.num_envs
         most = UNROLL if s.stream()[1] * s.cycles < LONG else UNROLL_LONG
-        unroll = 1 if hooks.follows_updates else unrolled(whole // min(s.minibatch_size, whole), most)
+        unroll = 1 if hooks.interleaves else unrolled(whole // min(s.minibatch_size, whole), most)
         self.gradient_step.begin(self.optimizer, self._trained(hooks), unroll, hooks.traceable)
         before = partial(hooks.before_update, learner) if hooks.precedes_updates else None
         statistics = []
@@ -259,10 +261,12 @@ class PPO:
             # of this epoch.
             order = torch.randperm(n, generator=self.shuffle)[: n // size * size].to(self.device)
             for rows in zip(*(tensor[order].split(size * unroll) for tensor in batch.tensors()), strict=True):
+                hooks.before_loss(learner)
                 self._latest = self.gradient_step(loss, size, *rows, before=before)
+                self._minibatch = rows[0], self.key
                 statistics.append(self._latest)
                 hooks.after_update(learner)
-        self.last, self.learning = self.learning, None
+        self.last, self.learning, self._minibatch = self.learning, None, None
         means = torch.cat(statistics).mean(0).tolist()
         if not all(map(isfinite, means)):
             raise Diverged(f"on {self.key} the loss is not finite")
@@ -311,7 +315,7 @@ class PPO:
 
         def penalized(*batch: Tensor) -> tuple[Tensor, Tensor]:
             loss, statistics = ppo_loss(network, key, batch, settings)
-            return loss + hooks.penalty(learner), statistics
+            return loss + hooks.drawn_penalty(learner), statistics
 
         return penalized
 

@@ -333,6 +333,28 @@ def test_penalties_are_summed_and_a_run_without_any_says_so():
     assert not drive("fire@0.5")[0].penalizes
 
 
+class Counting(Intervention):
+    """Add the number of losses so far."""
+
+    losses = 0
+
+    def before_loss(self, learner: Learner) -> None:
+        self.losses += 1
+
+    def penalty(self, learner: Learner) -> Tensor:
+        return torch.tensor(float(self.losses))
+
+
+def test_a_penalty_is_drawn_once_for_every_loss() -> None:
+    target = learner()
+    driver = HookDriver([Hook("counting", Counting(), None)], {"model": target}, lambda **_: None, 1)
+    assert driver.interleaves
+    assert not drive("l2_init")[0].interleaves
+    assert [float(driver.penalty(target)) for _ in range(2)] == [1, 2]
+    driver.before_loss(target)
+    assert [float(driver.drawn_penalty(target)) for _ in range(2)] == [3, 3]
+
+
 def test_a_penalty_holds_training_near_its_start():
     def distance_with(*texts: str) -> float:
         target = learner()

@@ -1,4 +1,4 @@
-"""An intervention has six moments: the class, its docstring and the page on hooks name the same ones."""
+"""An intervention has seven moments: the class, its docstring and the page on hooks name the same ones."""
 
 import inspect
 import re
@@ -9,11 +9,11 @@ from torch import nn
 
 from supple.interventions import Intervention, learner_for, make
 
-MOMENTS = ["attach", "penalty", "before_update", "after_update", "finish_task", "apply"]
+MOMENTS = ["attach", "before_loss", "penalty", "before_update", "after_update", "finish_task", "apply"]
 PAGE = Path(__file__).parents[2] / "docs/reference/hooks.md"
 
 
-def test_docstring_and_page_name_the_six_moments_in_their_order() -> None:
+def test_docstring_and_page_name_the_seven_moments_in_their_order() -> None:
     assert re.findall(r"^(\w+)\(learner\)", inspect.getdoc(Intervention) or "", re.MULTILINE) == MOMENTS
     assert re.findall(r"^\| `(\w+)\(learner\)` \|", PAGE.read_text(), re.MULTILINE) == MOMENTS
 
@@ -36,6 +36,7 @@ def test_each_moment_is_optional_and_one_that_is_not_there_says_so() -> None:
         ("ewc", {"attach", "penalty", "finish_task"}),
         ("upgd", {"before_update", "after_update"}),
         ("cbp", {"attach", "after_update"}),
+        ("chain", {"attach", "before_loss", "penalty", "before_update", "after_update"}),
     ],
 )
 def test_an_intervention_has_the_moments_that_it_overrides(name: str, moments: set[str]) -> None:

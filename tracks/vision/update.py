@@ -34,6 +34,7 @@ class Update:
         """
         optimizer = self.learner.optimizer
         assert optimizer is not None
+        self.hooks.before_loss(self.learner)
         loss, hits, gradients = self._differentiate(images, labels)
         for parameter, gradient in zip(self.parameters, gradients, strict=True):
             parameter.grad = gradient
@@ -86,7 +87,7 @@ class Update:
         losses, hits = self.model.losses(self.model.pixels(images), labels)
         total = losses.mean(1).sum()
         if self.hooks.penalizes:
-            total = total + self.hooks.penalty(self.learner)
+            total = total + self.hooks.drawn_penalty(self.learner)
         gradients = torch.autograd.grad(total, parameters)
         own = self.model.settings.batch_size  # without those from memory
         numbers = losses.detach()[:, :own].mean(1), hits[:, :own].sum(1)

@@ -36,7 +36,9 @@ def world(key: str, envs: int = 2, seed: int = 0, ends: bool = True) -> Iterator
         yield StepResult(obs, rng.normal(size=envs), terminated, truncated, final, [])
 
 
-def live(agent: PPO, key: str, rollouts: int = 1, seed: int = 0, ends: bool = True) -> None:
+def live(
+    agent: PPO, key: str, rollouts: int = 1, seed: int = 0, ends: bool = True, hooks: HookDriver = NO_HOOKS
+) -> None:  # fmt: skip
     """A task of some rollouts."""
     steps = world(key, agent.settings.num_envs, seed, ends)
     agent.begin_task(key)
@@ -44,7 +46,7 @@ def live(agent: PPO, key: str, rollouts: int = 1, seed: int = 0, ends: bool = Tr
     for _ in range(rollouts * agent.settings.rollout_steps):
         agent.act()
         agent.remember(next(steps))
-        agent.update(NO_HOOKS, last=False)
+        agent.update(hooks, last=False)
 
 
 def own_state(agent: PPO, key: str) -> dict[str, Tensor]:
@@ -64,6 +66,32 @@ def own_state(agent: PPO, key: str) -> dict[str, Tensor]:
 
 def same(a: dict[str, Tensor], b: dict[str, Tensor]) -> bool:
     return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+
+
+class Looks(Intervention):
+    """Keep what a learner says that the last update was made on."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[Tensor, str]] = []
+
+    def after_update(self, learner: Learner) -> None:
+        assert learner.last_inputs is not None
+        if (inputs := learner.last_inputs()) is not None:
+            self.seen.append((inputs[0], inputs[1]))
+
+
+def test_the_last_inputs_are_those_of_the_last_gradient_step() -> None:
+    agent, looks = agent_with(), Looks()
+    hooks = HookDriver([Hook("looks", looks, None)], agent.learners, lambda **_: None, 1)
+    live(agent, "a", hooks=hooks)
+    assert agent.last is not None
+    observations = agent.last[1].observations
+    assert [(len(rows), key) for rows, key in looks.seen] == [(8, "a")] * 8  # 2 epochs of 32 rows
+    for epoch in (looks.seen[:4], looks.seen[4:]):
+        rows = torch.cat([rows for rows, _ in epoch])
+        assert torch.equal(rows[rows[:, 0].argsort()], observations[observations[:, 0].argsort()])
+    assert agent.learners["agent"].last_inputs is not None
+    assert agent.learners["agent"].last_inputs() is None  # between updates
 
 
 def test_training_on_one_environment_leaves_what_belongs_to_another_untouched() -> None:
