@@ -79,6 +79,7 @@ class Chain(Intervention):
         self._before: dict[str, dict[str, Tensor]] = {}  # parameters before the last update, by learner and identity
         self._recent: dict[str, Recent] = {}  # by learner
         self._others: dict[str, Sequence[Any] | None] = {}  # inputs of the next penalty, by learner
+        self._tried: set[str] = set()  # learners whose penalty was computed outside compiled code
         self._churn: dict[str, Tensor] = {}  # of the update under way, by learner
 
     def attach(self, learner: Learner) -> None:
@@ -96,6 +97,11 @@ class Chain(Intervention):
         # There is no earlier network before the first update, or after the parameters have changed.
         known = self._before.get(learner.name, {}).keys() == set(map(learner.identity, learner.trained()))
         self._others[learner.name] = learner.another() if known else None
+        if known and learner.name not in self._tried:
+            # PyTorch looks up how to compute a KL divergence when it is first used, which cannot be compiled.
+            self._tried.add(learner.name)
+            with torch.no_grad():
+                self.penalty(learner)
 
     def penalty(self, learner: Learner) -> Tensor:
         if (inputs := self._others[learner.name]) is None:
