@@ -96,8 +96,8 @@ class Chain(Intervention):
         assert learner.another is not None
         # There is no earlier network before the first update, or after the parameters have changed.
         known = self._before.get(learner.name, {}).keys() == set(map(learner.identity, learner.trained()))
-        self._others[learner.name] = learner.another() if known else None
-        if known and learner.name not in self._tried:
+        self._others[learner.name] = inputs = learner.another() if known else None
+        if inputs is not None and learner.name not in self._tried:
             # PyTorch looks up how to compute a KL divergence when it is first used, which cannot be compiled.
             self._tried.add(learner.name)
             with torch.no_grad():

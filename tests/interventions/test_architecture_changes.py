@@ -67,6 +67,8 @@ class World:
         kept, learner = self.kept, self.learner
         for _ in range(updates):
             assert learner.optimizer
+            if kept.has("before_loss"):
+                kept.before_loss(learner)
             loss = learner.loss() + (kept.penalty(learner) if kept.has("penalty") else 0)
             learner.optimizer.zero_grad()
             loss.backward()
