@@ -82,11 +82,13 @@ def test_submitits_debug_executor_works_off_the_queue_where_it_is_asked(tmp_path
 
 @pytest.fixture
 def cluster() -> Iterator[Any]:
-    """A real Ray of two nodes, on this machine."""
+    """A real Ray of two nodes, on this machine. It finds out within a second that a node is lost."""
     ray = pytest.importorskip("ray")
     from ray.cluster_utils import Cluster
 
-    nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+    quickly = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 200, "health_check_failure_threshold": 3}
+    head = {"num_cpus": 0, "include_dashboard": False, "_system_config": quickly}
+    nodes = Cluster(initialize_head=True, head_node_args=head)
     ray.init(address=nodes.address, log_to_driver=False, logging_level=logging.ERROR)
     yield nodes
     ray.shutdown()

@@ -234,7 +234,9 @@ def test_without_normalisation_the_advantages_enter_as_they_are() -> None:
 
 
 @needs_compiler
-@pytest.mark.parametrize("penalties", [(), PENALTIES, ("chain(strength=1,share=0.5,window=4)",)], ids=["none", "penalties", "drawn"])
+@pytest.mark.parametrize(
+    "penalties", [(), PENALTIES, ("chain(strength=1,share=0.5,window=4)",)], ids=["none", "penalties", "drawn"]
+)
 def test_compiled_training_equals_eager_training_across_an_intervention(
     penalties: Sequence[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
