@@ -8,14 +8,14 @@ The stream is that of the text of Lillo & Cheney 2025 (arXiv 2509.22562, section
 a million steps each, three times (preset `cycling-mujoco`). Activations have the shapes and learning rates of its
 Table F1, interventions act on relu. Every finished run is a line in docs/results/cycling/, by cycle and environment:
 the mean return of the training episodes in the last 15 % of a task, of ten episodes of the mean action after it, and of
-ten with held-out friction. Runs that are there already are not repeated.
+ten with held-out friction. Runs that are there already are not repeated, and one that was cut goes on from its last
+checkpoint, of which there are four per task.
 """
 
+import shutil
 import statistics
-import tempfile
-import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -51,11 +51,16 @@ class Job:
     arm: str
     seed: int
     steps_per_task: int
+    folders: Path
+
+    @property
+    def key(self) -> dict[str, Any]:
+        return {"arm": self.arm, "seed": self.seed, "steps_per_task": self.steps_per_task}
 
     @property
     def settings(self) -> PPOSettings:
         own = {**CYCLING, "sequence": "cycling-text", **ARMS[self.arm], "seed": self.seed, "compile": "on"}
-        own |= {"steps_per_task": self.steps_per_task, "checkpoint_every": 10**9}
+        own |= {"steps_per_task": self.steps_per_task, "checkpoint_every": self.steps_per_task // 4}
         return PPOSettings(**own, measure_every=self.steps_per_task)
 
 
@@ -66,6 +71,8 @@ class Options:
     seeds: tuple[int, ...] = (0, 1, 2)
     steps_per_task: int = CYCLING["steps_per_task"]
     out: Path = RUNS
+    folders: Path = Path("runs/cycling")
+    """Where runs are that have not ended."""
     jobs: int = 2
     minutes: float = float("inf")
     """Begin no run after so many minutes."""
@@ -75,8 +82,8 @@ def main(o: Options) -> None:
     if o.what == "show":
         show(read(o.out))
         return
-    jobs = [Job(arm, seed, o.steps_per_task) for seed in o.seeds for arm in o.arms]
-    add_missing(o.out, jobs, lambda row, job: row["job"] == asdict(job), one, said, o.jobs, o.minutes)
+    jobs = [Job(arm, seed, o.steps_per_task, o.folders) for seed in o.seeds for arm in o.arms]
+    add_missing(o.out, jobs, lambda row, job: row["job"] == job.key, one, said, o.jobs, o.minutes)
 
 
 def said(row: Row) -> str:
@@ -87,15 +94,14 @@ def said(row: Row) -> str:
 def one(job: Job) -> Row:
     begin(1)
     quiet_mujoco()
-    began = time.perf_counter()
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "run"
+    path = job.folders / " ".join(map(str, job.key.values()))
+    if not path.exists():
         create(path, "ppo", job.settings, "benchmarks/cycling.py")
-        train(path, lambda step: None, print)
-        results = load(path)
-        (arm,), metrics, events = results.scores["arms"].values(), results.metrics, results.events
-    return {
-        "job": asdict(job),
+    train(path, lambda step: None, print)
+    results = load(path)
+    (arm,), metrics, events = results.scores["arms"].values(), results.metrics, results.events
+    row = {
+        "job": job.key,
         "settings": {name: list(v) if isinstance(v, tuple) else v for name, v in ARMS[job.arm].items()},
         "environments": results.scores["environments"],
         "training": arm["train_return"][0],
@@ -103,8 +109,10 @@ def one(job: Job) -> Row:
         "friction": arm["test_return"][0],
         "exploded": sorted({int(task) for task in events.loc[events["event"] == "explosion", "task"]}),
         "ends": {name: metrics[name].dropna().tolist() for name in MEASURES},
-        "seconds": round(time.perf_counter() - began, 1),
+        "seconds": round(metrics["time"].max(), 1),
     }
+    shutil.rmtree(path)
+    return row
 
 
 def show(rows: Sequence[Row]) -> None:
