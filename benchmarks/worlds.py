@@ -2,7 +2,7 @@
 
     python benchmarks/worlds.py tune cartpole            # seeds 100 to 102, levels 0 and 1, three points for every arm
     python benchmarks/worlds.py run cartpole             # seeds 0 to 5, ten levels, each arm at its best point
-    python benchmarks/worlds.py show cartpole            # the table
+    python benchmarks/worlds.py show cartpole            # the tables, as Markdown
 
 The table is at width 128, TRAC's; --width 256 is C-CHAIN's, for the columns that it published.
 
@@ -23,8 +23,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tyro
-from rich.console import Console
-from rich.table import Table
 from rows import Row, add_missing, read
 
 from supple.agents.ppo import PPOSettings
@@ -76,6 +74,13 @@ ARMS: dict[str, tuple[dict[str, Any], ...]] = {
     "LayerNorm": stepped(normalization="layer"),
     "beta .99/.99": stepped(adam_betas=(0.99, 0.99)),
 }
+# C-CHAIN's table (Tang et al. 2025), width 256
+PUBLISHED = {
+    "cartpole": {"none": 61.8, "fresh": 299.9, "l2_init": 266.1, "trac": 217.4, "chain": 160.4, "weight_clip": 154.3},
+    "acrobot": {"none": -372.7, "fresh": -125.7, "l2_init": -134.0, "trac": -166.6, "chain": -119.2,
+                "weight_clip": -118.8},
+}  # fmt: skip
+STUCK = {"cartpole": 10.0, "acrobot": -395.0}  # returns up to these are those of a policy with one action
 # arms that are told when the world changes
 TOLD = ("reset@task", "fire@task", "snp@task", "adam_rel@task", "reset(optimizer)@task", "fresh")
 
@@ -183,22 +188,36 @@ def best(rows: list[Row]) -> dict[str, tuple[int, float]]:
 
 
 def show(world: str, tuning: list[Row], results: list[Row]) -> None:
-    table = Table("arm", "point", "seeds", "level 0, level 1 (tuning)", title=f"{world}: tuning, seeds 100 to 102")
+    """Print the tables, as Markdown: every point of tuning, then the arms from the best to the worst."""
+    print("| arm | settings | seeds | level 0, level 1 (tuning) |\n|---|---|---|---|")
     for arm, _, own in by_arm(tuning):
         means = [statistics.fmean(level) for level in zip(*(row["levels"] for row in own), strict=True)]
-        table.add_row(arm, str(own[0]["settings"]), str(len(own)), ", ".join(f"{m:.1f}" for m in means))
-    Console().print(table)
-    table = Table("arm", "settings", "seeds", "mean return", "95 % (t)", "by level", title=f"{world}: results")
+        print(f"| {arm} | {said_of(own[0])} | {len(own)} | {', '.join(f'{mean:.1f}' for mean in means)} |")
+    lowest = STUCK.get(world, float("-inf"))
+    lines = []
     for arm, _, own in by_arm(results):
+        own = sorted(own, key=lambda row: row["key"][2])
         whole = [statistics.fmean(row["levels"]) for row in own]
-        means = [statistics.fmean(level) for level in zip(*(row["levels"] for row in own), strict=True)]
         around = t_interval(whole)
-        span = "" if around is None else f"[{around[0]:.1f}, {around[1]:.1f}]"
-        table.add_row(
-            arm + (" (told)" if arm in TOLD else ""), str(own[0]["settings"]), str(len(own)),
-            f"{statistics.fmean(whole):.1f}", span, " ".join(f"{m:.0f}" for m in means),
-        )  # fmt: skip
-    Console().print(table)
+        span = "" if around is None else f" [{around[0]:.0f}, {around[1]:.0f}]"
+        shifted = [level for row in own for level in row["levels"][1:]]
+        cells = [
+            f"`{arm}`" + (" (knows the switches)" if arm in TOLD else ""), said_of(own[0]),
+            *(text.replace("-", "−") for text in (
+                str(PUBLISHED.get(world, {}).get(arm, "")), f"{statistics.fmean(whole):.0f}{span}",
+                ", ".join(f"{mean:.0f}" for mean in whole),
+            )),
+            f"{sum(level <= lowest for level in shifted)} of {len(shifted)}",
+        ]  # fmt: skip
+        lines.append((-statistics.fmean(whole), "| " + " | ".join(cells) + " |"))
+    print("\n| arm | chosen in tuning | published | mean, 95 % (t) | by seed | levels at the lowest return |")
+    print("|---|---|---|---|---|---|", *(line for _, line in sorted(lines)), sep="\n")
+
+
+def said_of(row: Row) -> str:
+    """Return the settings of a row in few words."""
+    words = [name if name == "fresh" else str(value) for name, value in row["settings"].items() if name != "hook"]
+    return ", ".join([*row["settings"].get("hook", ()), *words])
 
 
 if __name__ == "__main__":
