@@ -5,8 +5,8 @@
 θ_fresh is a new draw of the initial parameters after every update. `toward=initial` uses θ₀ instead. This is the drift
 of soft resets (Galashov et al. 2024, "Non-stationary learning of neural networks with automatic soft parameter reset",
 arXiv:2411.04034), θ ← γ·θ + (1 − γ)·θ₀, with a constant γ = 1 − ε. They fit γ before every update on the batch of that
-update, and scale its learning rate by it. A hook has no moment before the gradient of that batch, so the fitted form is
-not available.
+update, and scale its learning rate by it. A hook does not see the batch of an update before its gradient is taken, so
+the fitted form is not available.
 
 Source: Juliani & Ash 2024, "A study of plasticity loss in on-policy deep reinforcement learning", arXiv:2405.19153, and
 its released code (awjuliani/deep-rl-plasticity, algos/ppo/model.py; shrink 0.999999, perturb 0.000001).
