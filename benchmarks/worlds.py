@@ -70,7 +70,9 @@ ARMS: dict[str, tuple[dict[str, Any], ...]] = {
     "soft_snp": hooks("soft_snp(epsilon=1e-6)", "soft_snp(epsilon=1e-5)", "soft_snp(epsilon=1e-4)"),
     "adam_rel@task": stepped(hook=("adam_rel@task",)),
     "reset(optimizer)@task": stepped(hook=("reset(what=optimizer)@task",)),
-    "fire@when": hooks(*(f"fire@when:policy/entropy<{h},least=8000" for h in (0.005, 0.02, 0.1))),
+    "fire@when": tuple(
+        {"hook": (f"fire@when:policy/entropy<{h},least=8000",), "measure_every": 800} for h in (0.005, 0.02, 0.1)
+    ),
     "LayerNorm": stepped(normalization="layer"),
     "beta .99/.99": stepped(adam_betas=(0.99, 0.99)),
 }
@@ -99,7 +101,8 @@ class Job:
         own = {**GYM_CONTROL, **WORLDS[self.world], **ARMS[self.arm][self.point]}
         own |= {"cycles": self.levels, "seed": self.seed, "hidden": (self.width,) * 3}
         own |= {"compile": "on", "checkpoint_every": 10**9}
-        return PPOSettings(**own, measure_every=own["steps_per_task"])
+        own.setdefault("measure_every", own["steps_per_task"])
+        return PPOSettings(**own)
 
     @property
     def key(self) -> list[Any]:
