@@ -156,6 +156,7 @@ def one(job: Job) -> Row:
         found = levels(path, settings.rollout_steps)
         shifts = [task["shift"]["offset"]["offset"] for task in json.loads((path / "config.json").read_text())["tasks"]]
         metrics = [json.loads(line) for line in (path / "metrics.jsonl").open()]
+        metrics = [row for row in metrics if row["step"] % settings.steps_per_task == 0]
         ends = {name: [row[name] for row in metrics if name in row] for name in ("policy/entropy", "agent/weight_norm",
                 "agent/dormant_fraction", "agent/srank")}  # fmt: skip
     own = {name: list(v) if isinstance(v, tuple) else v for name, v in ARMS[job.arm][job.point].items()}
