@@ -383,6 +383,7 @@ class Greedy:
 
     def __enter__(self) -> "Greedy":
         self.agent.network.eval()
+        self._acting = self.agent.network.acting(self.key)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -391,7 +392,5 @@ class Greedy:
     @torch.no_grad()
     def __call__(self, observations: Array) -> np.ndarray:
         """Return actions for raw observations, (n, d) → (n, *shape)."""
-        seen = self.agent._normalize(observations, self.key)
-        return self.agent.spaces[self.key].policy.best(
-            self.agent._outputs_of(self.agent.network.acting(self.key), seen)
-        )
+        outputs = self.agent._outputs_of(self._acting, self.agent._normalize(observations, self.key))
+        return self.agent.spaces[self.key].policy.best(outputs)
