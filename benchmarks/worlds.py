@@ -64,6 +64,11 @@ ARMS: dict[str, tuple[dict[str, Any], ...]] = {
     "chain": hooks("chain(strength=10)", "chain(strength=100)", "chain(strength=1000)"),
     "l2_er": hooks("l2_er(rate=1e-4)", "l2_er(rate=1e-3)", "l2_er(rate=1e-2)"),
     "regrama": hooks("regrama(tau=0.01)@every:8000", "regrama(tau=0.1)@every:8000", "regrama(tau=0.1)@every:800"),
+    "regrama, outgoing 0": hooks(
+        "regrama(tau=0.01,outgoing=zero)@every:8000",
+        "regrama(tau=0.1,outgoing=zero)@every:8000",
+        "regrama(tau=0.1,outgoing=zero)@every:800",
+    ),
     "cpr": hooks("cpr(rate=0.005)", "cpr(rate=0.015)", "cpr(rate=0.05)"),
     "spectral": hooks("spectral(strength=1e-4)", "spectral(strength=1e-3)", "spectral(strength=1e-2)"),
     "wasserstein": hooks("wasserstein(strength=1e-4)", "wasserstein(strength=1e-3)", "wasserstein(strength=1e-2)"),

@@ -1,6 +1,7 @@
 """Reinitialisation of single units, and its description in reports, for the interventions on units."""
 
 from collections.abc import Mapping
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -9,21 +10,28 @@ from ..networks.learner import Learner
 from ..networks.units import hidden, hidden_units, own_tensors, sizes, times
 from ..networks.wiring import Wiring
 
+Outgoing = Literal["zero", "kept"]
+
 
 @torch.no_grad()
 def recycle_(
-    module: nn.Module, masks: Mapping[str, Tensor], wiring: Mapping[str, Wiring], fresh: Mapping[str, Tensor]
+    module: nn.Module,
+    masks: Mapping[str, Tensor],
+    wiring: Mapping[str, Wiring],
+    fresh: Mapping[str, Tensor],
+    outgoing: Outgoing = "zero",
 ) -> dict[str, Tensor]:
     """Reinitialise units of any module, in place.
 
-    Incoming weights are drawn from `fresh`; their bias and the outgoing weights become 0. Gains and shifts of
-    normalisations, and slopes of the units, come from `fresh`. Running statistics return to 0 and 1.
+    Incoming weights are drawn from `fresh`, and their bias becomes 0. Gains and shifts of normalisations, and slopes of
+    the units, come from `fresh`. Running statistics return to 0 and 1.
 
     Args:
         masks: Unit module → boolean mask of the units to reinitialise, (units,), or (members, units) in a stack.
         wiring: Unit module → its incoming and outgoing layers. After convolutions, a Linear layer reads the channels
             one after the other, each with all its positions (PyTorch's flattening of C, H, W).
         fresh: New parameters of the incoming layers and of normalisations, by name, as `redraw(module)` returns.
+        outgoing: Whether the outgoing weights become 0, or stay as they are.
 
     Returns:
         For each parameter written, a boolean mask, broadcastable to it, of the entries written.
@@ -62,6 +70,8 @@ def recycle_(
             for name, start in (("running_mean", 0.0), ("running_var", 1.0)):
                 if isinstance(statistics := getattr(part, name, None), Tensor):
                     statistics.masked_fill_(mask, start)
+    if outgoing == "kept":
+        return written
     # after all draws, so that reinitialised units do not read each other either
     for unit, mask in masks.items():
         for layer in map(module.get_submodule, wiring[unit].outgoing):

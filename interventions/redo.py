@@ -33,7 +33,7 @@ from ..networks.learner import Learner
 from ..networks.units import activity_scores, hidden_units, observe
 from .base import Intervention, interventions
 from .contract import Preset, check_optimizer, contract_for, settle
-from .recycle import recycle_, where
+from .recycle import Outgoing, recycle_, where
 
 
 @interventions.register("redo")
@@ -50,6 +50,7 @@ class Redo(Intervention):
     """
 
     words = "of dormant units: incoming re-drawn, bias and outgoing 0"
+    outgoing: Outgoing = "zero"
 
     def __init__(self, tau: float = 0.1, contract: Preset = "uniform") -> None:
         check_tau("redo", tau)
@@ -75,7 +76,7 @@ class Redo(Intervention):
         if not chosen:
             return []
         fresh = {**learner.initial, **learner.redraw()}
-        masks = recycle_(learner.module, chosen, learner.wiring, fresh)
+        masks = recycle_(learner.module, chosen, learner.wiring, fresh, self.outgoing)
         settle(learner, list(masks), contract_for(self.name, self.preset, learner.algorithm), masks)
         return list(masks)
 

@@ -4,18 +4,26 @@
 
 W_i are the incoming weights of unit i. The gradient is that of the training loss on the recent inputs. A unit that is
 active but learns nothing is reset. A unit that is silent on most inputs but learns from the others is not. The metric
-`small_gradient_fraction` counts the same units. They are reinitialised as by ReDo: new incoming weights, bias and
-outgoing weights 0.
+`small_gradient_fraction` counts the same units. They get new incoming weights and bias 0. Their outgoing weights stay,
+or become 0 as by ReDo (`outgoing=zero`).
+
+With `outgoing=zero`, a network in which no unit has a gradient is lost for ever: all weights between its hidden layers
+become 0, and no gradient can pass them again. PPO's policy on CartPole gets there when it has become deterministic.
+With a return of 22, it then takes both actions equally often in all later levels (docs/results/worlds.md).
 
 Source: Liu et al. 2025, "Measure gradients, not activations! Enhancing neuronal activity in deep reinforcement
-learning", arXiv:2505.24061.
+learning", arXiv:2505.24061. The text of the paper was not at hand.
 
 Resets: contract `uniform` (slots of the rewritten entries and step counters of their tensors zeroed, target networks :=
 online network).
 
 Cost: one forward and backward pass, and one draw of the network's parameters if any unit is reset.
 
-Released code: LucMc/continual-learning, optim/regrama.py, adds 1e-8 to the mean.
+Released code: three programs differ. All add 1e-8 or 1e-9 to the mean. `GradientReDo`, which calls itself "our method"
+(the index of code does not name the repository), re-draws the incoming weights and the bias, also of output units, and
+keeps the outgoing weights. LucMc/continual-learning, optim/regrama.py, sets the outgoing weights to 0, except those to
+units that are re-drawn too. AgileRL 2.13 takes the gradients of pre-activations, and small outgoing weights. Here
+output units are never reset.
 """
 
 from collections.abc import Sequence
@@ -28,6 +36,7 @@ from ..networks.learner import Learner
 from ..networks.recording import evaluating
 from ..networks.units import hidden_units, incoming_gradients, small_gradients
 from .base import interventions
+from .recycle import Outgoing
 from .redo import Redo, check_tau
 
 
@@ -38,16 +47,19 @@ class ReGraMa(Redo):
     tau: A unit is reset if its score, which is 1 on average over a layer, is at most this; in [0, 1). Usual is 0.01
     every
         1000 steps: `regrama@every:1000`.
+    outgoing: `kept` or `zero`, of the outgoing weights of these units.
 
     Units that the recent inputs do not reach (those of another task) and units that share weights with others (see
     wiring.py) are unchanged.
     """
 
-    words = "of units with small gradients: incoming re-drawn, bias and outgoing 0"
-
-    def __init__(self, tau: float = 0.01) -> None:
+    def __init__(self, tau: float = 0.01, outgoing: Outgoing = "kept") -> None:
         check_tau("regrama", tau)
         super().__init__(tau)
+        self.outgoing = outgoing
+        self.words = "of units with small gradients: incoming re-drawn, bias" + (
+            " 0, outgoing kept" if outgoing == "kept" else " and outgoing 0"
+        )
 
     def chosen(self, learner: Learner, inputs: Sequence[Any]) -> dict[str, Tensor]:
         named = learner.trained()

@@ -1,4 +1,4 @@
-"""ReGraMa: units chosen by the gradients of their incoming weights, and drawn anew as by ReDo."""
+"""ReGraMa: units chosen by the gradients of their incoming weights, and drawn anew."""
 
 import pytest
 import torch
@@ -26,23 +26,52 @@ def scores(target: Learner, layer: int) -> Tensor:
     return gradient / gradient.mean()
 
 
+@pytest.mark.parametrize("outgoing", ["kept", "zero"])
 @pytest.mark.parametrize("tau", [0.0, 0.3, 0.8])
-def test_units_are_drawn_anew_whose_score_is_at_most_tau(tau: float) -> None:
+def test_units_are_drawn_anew_whose_score_is_at_most_tau(tau: float, outgoing: str) -> None:
     target = learner()
     with torch.no_grad():
         target.module[4].weight[:, 2] = 0  # unit 2 of the second layer is active, and nothing comes back to it
     small = {"1": scores(target, 0) <= tau, "3": scores(target, 2) <= tau}
     assert small["3"][2]
     before = [p.detach().clone() for p in target.module.parameters()]
-    written = make("regrama", tau=tau).apply(target)
+    written = make("regrama", tau=tau, outgoing=outgoing).apply(target)
     after = list(target.module.parameters())
     assert written
     for unit, place in (("1", 0), ("3", 2)):
-        incoming, bias, outgoing = after[place], after[place + 1], after[place + 2]
+        incoming, bias = after[place], after[place + 1]
         assert not bias[small[unit]].any()
-        assert not outgoing[:, small[unit]].any()
+        if outgoing == "zero":
+            assert not after[place + 2][:, small[unit]].any()
         assert (incoming[small[unit]] != before[place][small[unit]]).all()
         torch.testing.assert_close(bias[~small[unit]], before[place + 1][~small[unit]], rtol=0, atol=0)
+
+
+def test_outgoing_weights_stay_unless_zero_is_asked_for() -> None:
+    target = learner()
+    with torch.no_grad():
+        target.module[4].weight[:, 2] = 0
+        target.module[4].weight[0, 2] = 1e-9  # nearly no gradient, so that unit 2 is chosen and its weight can be seen
+    before = target.module[4].weight.detach().clone()
+    assert make("regrama").apply(target) == ["2.weight", "2.bias"]
+    assert torch.equal(target.module[4].weight, before)
+    make("regrama", outgoing="zero").apply(target)
+    assert not target.module[4].weight[:, 2].any()
+
+
+def test_a_network_without_any_gradient_learns_again_unless_outgoing_weights_become_0() -> None:
+    trained = {}
+    for outgoing in ("kept", "zero"):
+        target = learner()
+        with torch.no_grad():
+            for bias in (target.module[0].bias, target.module[2].bias):
+                bias.fill_(-1e3)  # every unit is dead
+        for _ in range(3):
+            make("regrama", outgoing=outgoing).apply(target)
+        target.module.zero_grad()
+        target.loss().backward()
+        trained[outgoing] = bool(target.module[2].weight.grad.any())
+    assert trained == {"kept": True, "zero": False}
 
 
 def test_it_finds_as_many_units_as_the_metric_counts() -> None:
