@@ -87,7 +87,14 @@ PUBLISHED = {
     "acrobot": {"none": -372.7, "fresh": -125.7, "l2_init": -134.0, "trac": -166.6, "chain": -119.2,
                 "weight_clip": -118.8},
 }  # fmt: skip
+PUBLISHED_STEP_SIZE = STEP_SIZES[1]
 STUCK = {"cartpole": 10.0, "acrobot": -395.0}  # returns up to these are those of a policy with one action
+LONG = {
+    "none": "no intervention",
+    "fresh": "fresh agent",
+    "LayerNorm": "PPO with LayerNorm",
+    "beta .99/.99": "PPO with β .99/.99",
+}
 # arms that are told when the world changes
 TOLD = ("reset@task", "fire@task", "snp@task", "adam_rel@task", "reset(optimizer)@task", "fresh")
 
@@ -204,16 +211,17 @@ def show(world: str, tuning: list[Row], results: list[Row]) -> None:
         print(f"| {arm} | {said_of(own[0])} | {len(own)} | {', '.join(f'{mean:.1f}' for mean in means)} |")
     lowest = STUCK.get(world, float("-inf"))
     lines = []
-    for arm, _, own in by_arm(results):
+    for arm, point, own in by_arm(results):
+        published = PUBLISHED.get(world, {}) if arm != "none" or ARMS[arm][point] == PUBLISHED_STEP_SIZE else {}
         own = sorted(own, key=lambda row: row["key"][2])
         whole = [statistics.fmean(row["levels"]) for row in own]
         around = t_interval(whole)
         span = "" if around is None else f" [{around[0]:.0f}, {around[1]:.0f}]"
         shifted = [level for row in own for level in row["levels"][1:]]
         cells = [
-            f"`{arm}`" + (" (knows the switches)" if arm in TOLD else ""), said_of(own[0]),
+            LONG.get(arm, arm) + (" (knows the switches)" if arm in TOLD else ""), said_of(own[0]),
             *(text.replace("-", "−") for text in (
-                str(PUBLISHED.get(world, {}).get(arm, "")), f"{statistics.fmean(whole):.0f}{span}",
+                str(published.get(arm, "")), f"{statistics.fmean(whole):.0f}{span}",
                 ", ".join(f"{mean:.0f}" for mean in whole),
             )),
             f"{sum(level <= lowest for level in shifted)} of {len(shifted)}",
@@ -224,9 +232,10 @@ def show(world: str, tuning: list[Row], results: list[Row]) -> None:
 
 
 def said_of(row: Row) -> str:
-    """Return the settings of a row in few words."""
-    words = [name if name == "fresh" else str(value) for name, value in row["settings"].items() if name != "hook"]
-    return ", ".join([*row["settings"].get("hook", ()), *words])
+    """Return the hook and the learning rate of a row, where they are its own, as Markdown."""
+    own = row["settings"]
+    rate = [f"learning rate {own['learning_rate']:.0e}".replace("e-0", "e-")] if "learning_rate" in own else []
+    return ", ".join([*(f"`{hook}`" for hook in own.get("hook", ())), *rate])
 
 
 if __name__ == "__main__":
