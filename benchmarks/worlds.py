@@ -89,6 +89,7 @@ PUBLISHED = {
 }  # fmt: skip
 PUBLISHED_STEP_SIZE = STEP_SIZES[1]
 STUCK = {"cartpole": 10.0, "acrobot": -395.0}  # returns up to these are those of a policy with one action
+# arms in the tables, where their names need more words
 LONG = {
     "none": "no intervention",
     "fresh": "fresh agent",

@@ -31,7 +31,7 @@ def recycle_(
         wiring: Unit module → its incoming and outgoing layers. After convolutions, a Linear layer reads the channels
             one after the other, each with all its positions (PyTorch's flattening of C, H, W).
         fresh: New parameters of the incoming layers and of normalisations, by name, as `redraw(module)` returns.
-        outgoing: Whether the outgoing weights become 0, or stay as they are.
+        outgoing: "zero" sets the outgoing weights to 0, "kept" leaves them as they are.
 
     Returns:
         For each parameter written, a boolean mask, broadcastable to it, of the entries written.

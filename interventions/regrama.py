@@ -7,9 +7,9 @@ active but learns nothing is reset. A unit that is silent on most inputs but lea
 `small_gradient_fraction` counts the same units. They get new incoming weights and bias 0. Their outgoing weights stay,
 or become 0 as by ReDo (`outgoing=zero`).
 
-With `outgoing=zero`, a network in which no unit has a gradient is lost for ever: all weights between its hidden layers
-become 0, and no gradient can pass them again. PPO's policy on CartPole gets there when it has become deterministic.
-With a return of 22, it then takes both actions equally often in all later levels (docs/results/worlds.md).
+With `outgoing=zero`, a network in which no unit has a gradient can never learn again: all weights between its hidden
+layers become 0, and no gradient passes them. This happens to PPO's policy on CartPole once it is deterministic. From
+then on, it takes both actions with the same probability and returns 22 (docs/results/worlds.md).
 
 Source: Liu et al. 2025, "Measure gradients, not activations! Enhancing neuronal activity in deep reinforcement
 learning", arXiv:2505.24061. The text of the paper was not at hand.
@@ -19,11 +19,11 @@ online network).
 
 Cost: one forward and backward pass, and one draw of the network's parameters if any unit is reset.
 
-Released code: three programs differ. All add 1e-8 or 1e-9 to the mean. `GradientReDo`, which calls itself "our method"
-(the index of code does not name the repository), re-draws the incoming weights and the bias, also of output units, and
-keeps the outgoing weights. LucMc/continual-learning, optim/regrama.py, sets the outgoing weights to 0, except those to
-units that are re-drawn too. AgileRL 2.13 takes the gradients of pre-activations, and small outgoing weights. Here
-output units are never reset.
+Released code: three programs differ. A class `GradientReDo`, which calls itself "our method" (its repository is not
+known to us), re-draws the incoming weights and the bias, also of output units, and keeps the outgoing weights.
+LucMc/continual-learning, optim/regrama.py, sets the outgoing weights to 0, except those to units that are re-drawn too.
+Both add a small number to the mean. AgileRL 2.13, by its release notes, takes the gradients of pre-activations and
+draws small outgoing weights. Here output units are never reset.
 """
 
 from collections.abc import Sequence
@@ -47,7 +47,7 @@ class ReGraMa(Redo):
     tau: A unit is reset if its score, which is 1 on average over a layer, is at most this; in [0, 1). Usual is 0.01
     every
         1000 steps: `regrama@every:1000`.
-    outgoing: `kept` or `zero`, of the outgoing weights of these units.
+    outgoing: `kept` leaves the outgoing weights of these units as they are, `zero` sets them to 0.
 
     Units that the recent inputs do not reach (those of another task) and units that share weights with others (see
     wiring.py) are unchanged.
@@ -57,9 +57,8 @@ class ReGraMa(Redo):
         check_tau("regrama", tau)
         super().__init__(tau)
         self.outgoing = outgoing
-        self.words = "of units with small gradients: incoming re-drawn, bias" + (
-            " 0, outgoing kept" if outgoing == "kept" else " and outgoing 0"
-        )
+        after = "kept" if outgoing == "kept" else "0"
+        self.words = f"of units with small gradients: incoming re-drawn, bias 0, outgoing {after}"
 
     def chosen(self, learner: Learner, inputs: Sequence[Any]) -> dict[str, Tensor]:
         named = learner.trained()
