@@ -5,7 +5,10 @@ So an experiment of many runs can be cut off at any moment: the next call makes 
 
 import json
 import multiprocessing
+import os
+import threading
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
@@ -31,23 +34,45 @@ def add_missing(
 ) -> None:
     """Run the jobs that have no row in a file, and add the row of each when it ends, whatever the order.
 
+    A run that fails has no row, and prevents no other run. The processes end when this one does, even by `kill -9`.
+
     Args:
         is_of: Whether a row is that of a job.
         run: Makes the run of a job, in another process.
         say: Returns what is printed of a row.
         minutes: No run begins after so many minutes.
+
+    Raises:
+        SystemExit: After all other runs, if some failed.
     """
     have = read(path)
     todo = [job for job in jobs if not any(is_of(row, job) for row in have)]
     print(f"{len(todo)} of {len(jobs)} runs to do", flush=True)
     path.parent.mkdir(parents=True, exist_ok=True)
     deadline = time.time() + 60 * minutes
-    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
+    failed = 0
+    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), _end_with_parent) as pool:
         for future in as_completed([pool.submit(_unless_late, run, job, deadline) for job in todo]):
-            if (row := future.result()) is not None:
-                with path.open("a") as file:
-                    file.write(json.dumps(row) + "\n")
+            if (error := future.exception()) is not None:
+                traceback.print_exception(error)
+                failed += 1
+            elif (row := future.result()) is not None:
+                with path.open("ab", buffering=0) as file:  # in one piece: a cut must not leave half a row
+                    file.write(f"{json.dumps(row)}\n".encode())
                 print(say(row), flush=True)
+    if failed:
+        raise SystemExit(f"{failed} of {len(todo)} runs failed")
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def wait() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 def _unless_late(run: Callable[[Job], Row], job: Job, deadline: float) -> Row | None:
