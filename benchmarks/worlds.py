@@ -74,6 +74,7 @@ ARMS: dict[str, tuple[dict[str, Any], ...]] = {
     "wasserstein": hooks("wasserstein(strength=1e-4)", "wasserstein(strength=1e-3)", "wasserstein(strength=1e-2)"),
     "soft_snp": hooks("soft_snp(epsilon=1e-6)", "soft_snp(epsilon=1e-5)", "soft_snp(epsilon=1e-4)"),
     "adam_rel@task": stepped(hook=("adam_rel@task",)),
+    "adam_rel": stepped(hook=("adam_rel@every:800",)),  # at every rollout, as the paper's PPO
     "reset(optimizer)@task": stepped(hook=("reset(what=optimizer)@task",)),
     "fire@when": tuple(
         {"hook": (f"fire@when:policy/entropy<{h},least=8000",), "measure_every": 800} for h in (0.005, 0.02, 0.1)
