@@ -25,13 +25,14 @@ Cost: a copy of the parameters, and two forward passes and one backward pass on 
 steps are compiled one by one and DQN's steps are not captured as CUDA graphs while it is active.
 
 Released code: bluecontra/C-CHAIN uses the cross entropy for discrete policies, whose gradient is that of the KL
-divergence. For Gaussian policies it uses the squared difference of the means, which is 2σ² times the KL divergence
-here. Like here, it compares with the network before the last update (`his_policy_list[-2]`, after the present one was
-appended). Its PPO begins at the third update, this one at the second. CHAIN's Double DQN has a constant λ of 100.
+divergence. For Gaussian policies it uses the mean squared difference of the means over the d dimensions of the action,
+which is 2σ²/d times the KL divergence here if σ is the same before and after; a change of σ costs nothing there. Like
+here, it compares with the network before the last update (`his_policy_list[-2]`, after the present one was appended).
+Its PPO begins at the third update, this one at the second. CHAIN's Double DQN has a constant λ of 100.
 C-CHAIN's β is 0.05 for PPO on continuous control, with the squared difference of the means and the last minibatch of
 each of 100 rollouts, and 0.01 for Double DQN, with the last 50,000 updates. Its β of 10,000 for Gym Control is another
-number: there the cross entropy is in the denominator, the entropy bonus belongs to L, λ is at least 1, and both means
-start again at every switch of the task.
+number: there the cross entropy is in the denominator, L is the mean over all updates of a rollout, whose signs differ,
+and contains the entropy bonus, λ is at least 1, and both means start again at every switch of the task.
 """
 
 from collections.abc import Sequence

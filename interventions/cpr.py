@@ -17,7 +17,9 @@ Resets: nothing else. Biases, normalisation layers, the optimizer's state and ta
 Cost: one pass over the gradients per update; at every 1000th update a draw of the network's parameters and one pass
 over the weights.
 
-Released code: it counts its first 1000 updates from 0, so that its first reset follows the 1001st update.
+Released code: it counts its first 1000 updates from 0, so that its first reset follows the 1001st update. It always
+draws from Kaiming's uniform distribution, which its networks begin with. Here the draw is of the network's own initial
+distribution, which for PyTorch's default is 2.4 times narrower.
 """
 
 from copy import deepcopy

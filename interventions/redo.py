@@ -41,8 +41,8 @@ class Redo(Intervention):
     """Reinitialise dormant units: new incoming weights, bias and outgoing weights 0 (Sokar et al. 2023).
 
     tau: A unit is dormant if its score, which is 1 on average over a layer, is at most this; in [0, 1). Sokar et al.
-    use
-        0.1 (0.025 at DQN's own replay ratio) every 1000 steps: `redo@every:1000`.
+        use 0.1 (0.025 at DQN's own replay ratio) every 1000 steps, which are gradient steps in their code. A
+        schedule counts the agent's steps, so this is `redo@every:4000` for a DQN with a gradient step every four.
     contract: `uniform`, or `as_released`, which keeps Adam's step count.
 
     Units that the recent inputs do not reach (those of another task) and units that share weights with others (see

@@ -19,11 +19,14 @@ online network).
 
 Cost: one forward and backward pass, and one draw of the network's parameters if any unit is reset.
 
-Released code: three programs differ. A class `GradientReDo`, which calls itself "our method" (its repository is not
-known to us), re-draws the incoming weights and the bias, also of output units, and keeps the outgoing weights.
+Released code: three programs differ. The authors' `GradientReDo` (their repository was not at hand, only the copy
+rippl-svg/grad-based-plasticity-metrics, utils/ReDo.py) acts on SAC's critics and on the gradient of the present
+minibatch. It re-draws the incoming weights (Kaiming, uniform) and the bias, also of output units, and keeps the
+outgoing weights. Without an `optimizer=` argument, as in its main.py, it keeps Adam's state; with one, it zeroes the moments but
+not the step count. Gains of layer normalisations are reset by the same rule. Its τ is 0 by default.
 LucMc/continual-learning, optim/regrama.py, sets the outgoing weights to 0, except those to units that are re-drawn too.
 Both add a small number to the mean. AgileRL 2.13, by its release notes, takes the gradients of pre-activations and
-draws small outgoing weights. Here output units are never reset.
+draws small outgoing weights. Here output units and gains are never reset, and the gradient is that on the probe.
 """
 
 from collections.abc import Sequence
@@ -44,9 +47,8 @@ from .redo import Redo, check_tau
 class ReGraMa(Redo):
     """Reinitialise units whose incoming weights have small gradients (Liu et al. 2025).
 
-    tau: A unit is reset if its score, which is 1 on average over a layer, is at most this; in [0, 1). Usual is 0.01
-    every
-        1000 steps: `regrama@every:1000`.
+    tau: A unit is reset if its score, which is 1 on average over a layer, is at most this; in [0, 1). LucMc's program
+        has 0.01 every 1000 steps: `regrama@every:1000`.
     outgoing: `kept` leaves the outgoing weights of these units as they are, `zero` sets them to 0.
 
     Units that the recent inputs do not reach (those of another task) and units that share weights with others (see

@@ -13,6 +13,9 @@ its released code (awjuliani/deep-rl-plasticity, algos/ppo/model.py; shrink 0.99
 
 Resets: nothing. The optimizer's state is kept, and target networks follow as usual.
 
+Released code: it makes a new AdamW at every switch of the task, for all of its methods and for its baseline. Add
+`reset(what=optimizer)@task` for this.
+
 Cost: one pass over the parameters per update. `toward=fresh` also draws all of them, which takes longer than the update
 itself if the initialisation is orthogonal.
 """

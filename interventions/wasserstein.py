@@ -14,6 +14,7 @@ Cost: every parameter is sorted once per update, and a sorted copy of θ₀ is s
 
 Released code differs in the normalisation: parseval_reg (wechu/parseval_reg, parseval_reg/agent.py) takes the mean over
 each tensor's entries, Juliani & Ash (awjuliani/deep-rl-plasticity, algos/ppo/trainer.py) the root of the sum over all.
+parseval_reg leaves out the log σ of a Gaussian policy, which here stays near its initial value.
 """
 
 from dataclasses import dataclass
