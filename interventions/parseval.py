@@ -18,8 +18,8 @@ Cost: two products of the size min(d_out, d_in)² × max(d_out, d_in) for each m
 Released code: FIRE's also pulls the gains of layer normalisation to ±1. Biases and normalisation layers are unchanged
 here, as in the equation. The code of Chung et al. (wechu/parseval_reg, parseval_reg/agent.py) has s = 2, the square of
 the gain of its orthogonal initialisation, and multiplies λ by (64/width)²: its strength of 1e-3 is, at width 128,
-`parseval(strength=2.5e-4,s=2,scope=[encoder,hidden])`. Here s = 1 as in FIRE's, which shortens the rows of PPO's default
-initialisation (gain √2) from the first update on.
+`parseval(strength=2.5e-4,s=2,scope=[encoder,hidden])`. Here s = 1 as in FIRE's code, which shortens the rows of PPO's
+default initialisation (gain √2) from the first update on.
 """
 
 from typing import Any

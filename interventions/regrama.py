@@ -22,8 +22,8 @@ Cost: one forward and backward pass, and one draw of the network's parameters if
 Released code: three programs differ. The authors' `GradientReDo` (their repository was not at hand, only the copy
 rippl-svg/grad-based-plasticity-metrics, utils/ReDo.py) acts on SAC's critics and on the gradient of the present
 minibatch. It re-draws the incoming weights (Kaiming, uniform) and the bias, also of output units, and keeps the
-outgoing weights. Without an `optimizer=` argument, as in its main.py, it keeps Adam's state; with one, it zeroes the moments but
-not the step count. Gains of layer normalisations are reset by the same rule. Its τ is 0 by default.
+outgoing weights. Without an `optimizer=` argument, as in its main.py, it keeps Adam's state; with one, it zeroes the
+moments but not the step count. Gains of layer normalisations are reset by the same rule. Its τ is 0 by default.
 LucMc/continual-learning, optim/regrama.py, sets the outgoing weights to 0, except those to units that are re-drawn too.
 Both add a small number to the mean. AgileRL 2.13, by its release notes, takes the gradients of pre-activations and
 draws small outgoing weights. Here output units and gains are never reset, and the gradient is that on the probe.
