@@ -213,8 +213,10 @@ def show(world: str, tuning: list[Row], results: list[Row]) -> None:
         print(f"| {arm} | {said_of(own[0])} | {len(own)} | {', '.join(f'{mean:.1f}' for mean in means)} |")
     lowest = STUCK.get(world, float("-inf"))
     lines = []
+    chosen = best(tuning)
     for arm, point, own in by_arm(results):
-        published = PUBLISHED.get(world, {}) if arm != "none" or ARMS[arm][point] == PUBLISHED_STEP_SIZE else {}
+        compared = ARMS[arm][point] == PUBLISHED_STEP_SIZE if arm == "none" else point == chosen.get(arm, (0,))[0]
+        published = PUBLISHED.get(world, {}) if compared else {}
         own = sorted(own, key=lambda row: row["key"][2])
         whole = [statistics.fmean(row["levels"]) for row in own]
         around = t_interval(whole)
