@@ -65,6 +65,7 @@ def add_missing(
 
 
 def _end_with_parent() -> None:
+    """End this process as soon as its parent has ended, in whatever way."""
     parent = multiprocessing.parent_process()
     assert parent is not None
 

@@ -148,7 +148,7 @@ def main(o: Options) -> None:
         seeds = o.seeds or (100, 101, 102)
         jobs = [Job(o.world, arm, p, s, 2, o.width) for s in seeds for arm in o.arms for p in range(len(ARMS[arm]))]
     else:
-        chosen = {arm: p for arm, (p, _) in best(read(tuning)).items()} | o.point
+        chosen = best(read(tuning)) | o.point
         levels = WORLDS[o.world].get("cycles", GYM_CONTROL["cycles"])
         seeds = o.seeds or ((0, 1, 2) if o.world == "lunarlander" else (0, 1, 2, 3, 4, 5))
         jobs = [
@@ -195,14 +195,14 @@ def by_arm(rows: list[Row]) -> Iterator[tuple[str, int, list[Row]]]:
                 yield arm, point, found
 
 
-def best(rows: list[Row]) -> dict[str, tuple[int, float]]:
-    """Return arm → its best point and that point's mean over levels and seeds."""
-    found: dict[str, tuple[int, float]] = {}
+def best(rows: list[Row]) -> dict[str, int]:
+    """Return the point of each arm with the highest mean over levels and seeds."""
+    found: dict[str, tuple[float, int]] = {}
     for arm, point, own in by_arm(rows):
         score = statistics.fmean(statistics.fmean(row["levels"]) for row in own)
-        if arm not in found or score > found[arm][1]:
-            found[arm] = point, score
-    return found
+        if arm not in found or score > found[arm][0]:
+            found[arm] = score, point
+    return {arm: point for arm, (_, point) in found.items()}
 
 
 def show(world: str, tuning: list[Row], results: list[Row]) -> None:
@@ -215,7 +215,7 @@ def show(world: str, tuning: list[Row], results: list[Row]) -> None:
     lines = []
     chosen = best(tuning)
     for arm, point, own in by_arm(results):
-        compared = ARMS[arm][point] == PUBLISHED_STEP_SIZE if arm == "none" else point == chosen.get(arm, (0,))[0]
+        compared = ARMS[arm][point] == PUBLISHED_STEP_SIZE if arm == "none" else point == chosen.get(arm, 0)
         published = PUBLISHED.get(world, {}) if compared else {}
         own = sorted(own, key=lambda row: row["key"][2])
         whole = [statistics.fmean(row["levels"]) for row in own]
@@ -231,7 +231,7 @@ def show(world: str, tuning: list[Row], results: list[Row]) -> None:
             f"{sum(level <= lowest for level in shifted)} of {len(shifted)}",
         ]  # fmt: skip
         lines.append((-statistics.fmean(whole), "| " + " | ".join(cells) + " |"))
-    print("\n| arm | chosen in tuning | published | mean, 95 % (t) | by seed | levels at the lowest return |")
+    print("\n| arm | chosen in tuning, or for comparison | published | mean, 95 % (t) | by seed | levels at lowest |")
     print("|---|---|---|---|---|---|", *(line for _, line in sorted(lines)), sep="\n")
 
 

@@ -42,7 +42,7 @@ class Redo(Intervention):
 
     tau: A unit is dormant if its score, which is 1 on average over a layer, is at most this; in [0, 1). Sokar et al.
         use 0.1 (0.025 at DQN's own replay ratio) every 1000 steps, which are gradient steps in their code. A
-        schedule counts the agent's steps, so this is `redo@every:4000` for a DQN with a gradient step every four.
+        schedule counts environment steps, so this is `redo@every:4000` for a DQN with a gradient step every four.
     contract: `uniform`, or `as_released`, which keeps Adam's step count.
 
     Units that the recent inputs do not reach (those of another task) and units that share weights with others (see

@@ -15,7 +15,6 @@ SCRIPT = """
 import os
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 sys.path.insert(0, {benchmarks!r})
