@@ -14,7 +14,7 @@ import time
 import uuid
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TypedDict
+from typing import BinaryIO, TypedDict
 
 import psutil
 
@@ -110,10 +110,10 @@ def claim(folder: Path, patience: float = 0.0) -> Claim:
     while True:
         with suppress(FileExistsError):
             return Claim(file)
-        owner = _owner(file)
-        if _gone(file, owner):
-            _remove(file, owner)
-        elif time.monotonic() >= until:
+        if _removed(file):
+            continue
+        if time.monotonic() >= until:
+            owner = _owner(file)
             raise Claimed(
                 f"{folder}: process {owner['pid']} on {owner['host']} is training this run; "
                 f"wait for it, or stop it first"
@@ -121,8 +121,7 @@ def claim(folder: Path, patience: float = 0.0) -> Claim:
                 else f"{file} does not say which process is training this run; "
                 f"if none is, try again in {NAMELESS:g} seconds"
             )
-        else:
-            time.sleep(0.05)
+        time.sleep(0.05)
 
 
 def _this_process(token: str) -> Owner:
@@ -134,18 +133,22 @@ def _this_process(token: str) -> Owner:
 def _owner(file: Path) -> Owner | None:
     """Return the owner that a claim names, or None if there is no claim or it is damaged."""
     try:
-        owner: Owner = typed.fitted(typed.parse(files.contents(file)), Owner, "")
-        return owner
-    except (OSError, ValueError):
+        return _parsed(files.contents(file))
+    except OSError:
         return None
 
 
-def _gone(file: Path, owner: Owner | None) -> bool:
-    """Return whether the owner of a claim has ended. For one on another machine, only its heartbeat is known."""
+def _parsed(text: bytes) -> Owner | None:
     try:
-        silent = time.time() - file.lstat().st_mtime
-    except FileNotFoundError:
-        return True  # the claim itself is gone
+        owner: Owner = typed.fitted(typed.parse(text), Owner, "")
+        return owner
+    except ValueError:
+        return None
+
+
+def _gone(claim: BinaryIO) -> bool:
+    """Return whether the owner of a claim has ended. For one on another machine, only its heartbeat is known."""
+    silent, owner = time.time() - os.fstat(claim.fileno()).st_mtime, _parsed(claim.read())
     if owner is None:
         return silent > NAMELESS
     if owner["host"] != platform.node():
@@ -171,14 +174,20 @@ def _started(process: psutil.Process) -> float:
     return float(process.create_time() - psutil.boot_time())
 
 
-def _remove(file: Path, owner: Owner | None) -> None:
-    """Remove the claim of an owner that is gone, but no other claim.
+def _removed(file: Path) -> bool:
+    """Remove a claim if its owner is gone, and return whether that claim is no longer there.
 
     Several processes may try this at the same time. A lock on the file makes them take turns, and a process that then
     finds another claim there leaves it alone.
     """
-    with suppress(FileNotFoundError), files.opened(file, "rb") as found:
-        with suppress(OSError):  # a file system without locks
-            fcntl.flock(found, fcntl.LOCK_EX)
-        if os.path.samestat(os.fstat(found.fileno()), file.lstat()) and _owner(file) == owner:
-            file.unlink()
+    try:
+        with files.opened(file, "rb") as found:
+            if not _gone(found):
+                return False
+            with suppress(OSError):  # a file system without locks
+                fcntl.flock(found, fcntl.LOCK_EX)
+            if os.path.samestat(os.fstat(found.fileno()), file.lstat()):
+                file.unlink()
+    except FileNotFoundError:  # its owner or another process has removed it
+        pass
+    return True

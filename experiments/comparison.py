@@ -191,6 +191,14 @@ def folder_of(seeds: Seeds) -> str:
     return "-".join(["seed" if len(seeds) == 1 else "seeds", *map(str, seeds)])
 
 
+def files_of_runs(path: Path, name: str) -> list[Path]:
+    """Return all files with this name in the folders of a comparison's runs, sorted.
+
+    Subfolders of the runs are not searched: checkpoints come and go there, and `Path.glob` fails if one vanishes.
+    """
+    return sorted([*path.glob(f"seed*/*/{name}"), *path.glob(f"seed*/*/*/{name}")])
+
+
 def create(path: Path, comparison: Comparison, jobs: int, warn: Warn = print) -> Comparison:
     """Check a comparison with `jobs` simultaneous runs, write its comparison.json, and return it.
 

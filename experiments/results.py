@@ -6,6 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .comparison import files_of_runs
 from .kinds import find_kind
 from .report.collect import ComparisonData, RunData
 from .report.collect import load as collect
@@ -101,5 +102,4 @@ def load(path: str | Path) -> Results:
 
 
 def _has_begun(comparison: Path) -> bool:
-    runs = [*comparison.glob("seed*/*/config.json"), *comparison.glob("seed*/*/*/config.json")]
-    return any(file.parent.name != "trunk" for file in runs)
+    return any(file.parent.name != "trunk" for file in files_of_runs(comparison, "config.json"))

@@ -8,7 +8,8 @@ A study is a table of a sweep file. Its points become ordinary comparisons, each
     DIR/STUDY/tuned.json           the score of each point, and the chosen ones
 """
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from .jobs import Job, jobs_of
 from .loop import Warn
 from .study import Asked, Study
 from .tried import Scores
+from .tuning import TUNING
 
 FILE = "sweep.json"
 
@@ -148,7 +150,18 @@ def open_queue(path: Path, jobs: int = 1, warn: Warn = print) -> list[Job]:
 
 def folders_of(path: Path) -> list[Path]:
     """Return the folders of a sweep's comparisons, by study. Raises UsageError if there is no sweep."""
-    return [file.parent for name in _bases(path) for file in sorted((path / name).glob(f"**/{comparisons.FILE}"))]
+    return [folder for name in _bases(path) for folder in sorted(_comparisons_in(path / name))]
+
+
+def _comparisons_in(study: Path) -> Iterator[Path]:
+    """Yield the folders of a study's comparisons.
+
+    The folders of their runs are not searched: checkpoints come and go there, and `Path.glob` fails if one vanishes.
+    """
+    for folder, inside, names in os.walk(study):
+        if comparisons.FILE in names:
+            inside[:] = {*inside} & {TUNING}
+            yield Path(folder)
 
 
 def _bases(path: Path) -> dict[str, Any]:

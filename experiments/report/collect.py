@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import sealed, typed
-from ..comparison import label_of
+from ..comparison import files_of_runs, label_of
 from ..errors import RunError
 from ..kinds import all_kinds, find_kind
 from ..rundir import Config
@@ -197,7 +197,7 @@ def load(path: Path) -> ComparisonData:
 def _load_comparison(path: Path) -> ComparisonData:
     plan = read_object(path / "comparison.json")
     fork = int(plan.get("fork_step", 0))
-    files = sorted([*path.glob("seed*/*/config.json"), *path.glob("seed*/*/*/config.json")])
+    files = files_of_runs(path, "config.json")
     configs = {file.parent: read_object(file) for file in files}
     trunks = {folder.parent: folder for folder, config in configs.items() if config.get("arm") is None}
 
@@ -230,7 +230,7 @@ def planned_points(plan: Row) -> list[tuple[Row, str]]:
 
 def failures(path: Path) -> list[str]:
     """Return one line for each failed run of a comparison, with its folder and the reason."""
-    found = [(file, read_object(file)) for file in sorted(path.glob("seed*/**/outcome.json"))]
+    found = [(file, read_object(file)) for file in files_of_runs(path, "outcome.json")]
     return [
         f"{file.parent.relative_to(path)} failed: {outcome.get('reason')}"
         for file, outcome in found

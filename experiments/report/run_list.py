@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from ..comparison import files_of_runs
 from ..fork import FRESH, NONE
 from ..jobs import OUTCOME
 from ..kinds import find_kind
@@ -51,7 +52,7 @@ def run_lines(place: Path, runs: Sequence[RunData]) -> list[RunLine]:
 
 def outcomes(folder: Path) -> list[str]:
     """Return the outcome of a run, or those of all runs of a comparison that have ended."""
-    files = [file] if (file := folder / OUTCOME).is_file() else folder.glob(f"seed*/**/{OUTCOME}")
+    files = [file] if (file := folder / OUTCOME).is_file() else files_of_runs(folder, OUTCOME)
     return [str(read_object(file).get("outcome")) for file in files]
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from ..comparison import files_of_runs
 from .collect import ComparisonData, Row, RunData, failures, load_runs, planned_points, read_object
 from .side_by_side import gather
 
@@ -89,7 +90,7 @@ def read_study(paths: Sequence[Path]) -> Study:
 def _of_comparison(path: Path) -> Study:
     plan = read_object(path / "comparison.json")
     variants: list[Row] = list(plan.get("variants") or [{}])
-    files = sorted([*path.glob("seed*/*/config.json"), *path.glob("seed*/*/*/config.json")])
+    files = files_of_runs(path, "config.json")
     cells: dict[tuple[int, str], list[RunData]] = {
         (variants.index(variant), arm): [] for variant, arm in planned_points(plan)
     }

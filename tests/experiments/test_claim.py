@@ -1,5 +1,6 @@
 """One process at a time goes on with a run; what is gone is taken over, what lives is not."""
 
+import fcntl
 import json
 import os
 import signal
@@ -12,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from supple.experiments.claim import FILE, Claimed, _owner, _remove, _this_process, claim
+from supple.experiments.claim import FILE, Claimed, _this_process, claim
 
 HOLD = """
 import sys, time
@@ -126,12 +127,21 @@ def test_an_owner_whose_number_no_process_can_have_is_gone(tmp_path: Path, pid: 
         pass
 
 
-def test_who_comes_late_to_a_dead_claim_leaves_the_new_one_alone(tmp_path: Path) -> None:
-    file = write(tmp_path, started=-5.0)
-    dead = _owner(file)
-    with claim(tmp_path) as held:
-        _remove(file, dead)
-        held.check()
+@pytest.mark.parametrize("text", ["", None])  # a claim that is still being written, and a complete one
+def test_who_comes_late_to_a_dead_claim_leaves_the_new_one_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str | None
+) -> None:
+    """Another process takes over between the look at the dead claim and the lock on it."""
+    file, dead = write(tmp_path, started=-5.0), tmp_path / "dead"
+
+    def another_is_faster(*_: object) -> None:
+        file.rename(dead)
+        write(tmp_path) if text is None else file.write_text(text)
+
+    monkeypatch.setattr(fcntl, "flock", another_is_faster)
+    with pytest.raises(Claimed):
+        claim(tmp_path)
+    assert file.exists()
 
 
 def test_who_lost_its_claim_is_told_and_leaves_the_new_one_alone(tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 """Sweeps: which runs a file comes to, how they are divided, and what happens when the file grows."""
 
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,8 @@ import pytest
 from supple.experiments.errors import UsageError
 from supple.experiments.jobs import Job
 from supple.experiments.points import Choice, Random, Range, Space
-from supple.experiments.report.collect import load
+from supple.experiments.report.collect import failures, load
+from supple.experiments.report.run_list import outcomes
 from supple.experiments.report.study import read_study
 from supple.experiments.search import Search
 from supple.experiments.study import Published, Study
@@ -293,3 +296,26 @@ def test_numbers_of_others_do_not_stand_beside_a_smaller_study(write: Write) -> 
     whole, small = (read_sweep(file, scale).studies[0].published for scale in ("paper", "small"))
     assert whole == Published("a", "b", {"none": 1})
     assert small is None
+
+
+def test_a_sweep_is_read_while_checkpoints_of_its_runs_come_and_go(tmp_path: Path, worked: Worked) -> None:
+    jobs = Sweep([study(settings={**LINEAR, "updates_per_task": 1})]).begin(tmp_path / "sweep")
+    worked(jobs)
+    checkpoints = jobs[0].folder / "checkpoints"
+    come_and_go = (
+        "import os, sys\n"
+        "places = [os.path.join(sys.argv[1], f'tmp-{i}') for i in range(50)]\n"
+        "while True:\n"
+        "    for place in places: os.mkdir(place)\n"
+        "    print(flush=True)\n"
+        "    for place in places: os.rmdir(place)\n"
+    )
+    command = [sys.executable, "-c", come_and_go, str(checkpoints)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as trainer:
+        assert trainer.stdout
+        assert trainer.stdout.readline()
+        for _ in range(30):
+            assert [job.folder for job in open_sweep(tmp_path / "sweep")] == [jobs[0].folder]
+            assert failures(jobs[0].path) == []
+            assert outcomes(jobs[0].path) == ["finished"]
+        trainer.kill()
