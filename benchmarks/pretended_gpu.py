@@ -13,6 +13,7 @@ from unittest.mock import MagicMock, patch
 
 import torch
 from torch import Tensor
+from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
@@ -26,6 +27,9 @@ gpu_generators: list[torch.Generator] = []  # those that were asked for on the G
 
 class Mixed(Exception):
     """Something of the CPU where something of the GPU belongs."""
+
+
+MIXED: tuple[type[Exception], ...] = (Mixed, getattr(fake_tensor, "FakeTensorDeviceMismatchError", Mixed))  # from 2.13 on
 
 
 class Shapes(FakeTensorMode):

@@ -96,7 +96,7 @@ class NormalizeProject(Intervention):
         self.restructure(learner)
         self._begun.add(learner.name)
         self.after_update(learner)
-        written = [f"{layer.name}.weight" for layer in learner.select(self.scope)]
+        written = [learner.weight_of(layer) for layer in learner.select(self.scope)]
         settle(learner, written, UNIFORM)
         return written
 

@@ -167,6 +167,10 @@ class Learner(MoreData, Specifics, Compared, Restructured):
             raise ValueError(f"scope '{'+'.join(words)}' names no layer of '{self.name}'")
         return chosen
 
+    def weight_of(self, layer: Layer) -> str:
+        """Return the qualified name of a layer's weight in `named_parameters`; a tied one may be another module's."""
+        return next(name for name, parameter in self.module.named_parameters() if parameter is layer.weight)
+
     def parameters_of(self, layers: Sequence[Layer]) -> list[str]:
         """Return the qualified names of the parameters of these layers; a tied one once, as in `named_parameters`."""
         names: dict[Tensor, str] = {parameter: name for name, parameter in self.module.named_parameters()}

@@ -39,7 +39,7 @@ class AtStart:
             self._known[learner.name] = learner.initial, {}
         values = self._known[learner.name][1]
         if layer.name not in values:
-            values[layer.name] = self.statistic(learner.initial[f"{layer.name}.weight"], own_axes(layer))
+            values[layer.name] = self.statistic(learner.initial[learner.weight_of(layer)], own_axes(layer))
         return values[layer.name]
 
 

@@ -45,6 +45,17 @@ def test_after_every_update_each_weight_has_its_norm_of_step_0_and_its_direction
         assert torch.equal(layer.module.bias, bias)
 
 
+def test_a_head_tied_to_an_embedding_keeps_its_norm():
+    module = nn.Sequential(nn.Embedding(5, 3), nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 5))
+    module[3].weight = module[0].weight
+    target, nap = learner_for(module), make("nap")
+    nap.attach(target)
+    with torch.no_grad():
+        module[3].weight.mul_(2)
+    assert nap.apply(target) == ["1.weight", "0.weight"]
+    torch.testing.assert_close(module[0].weight.detach(), target.initial["0.weight"])
+
+
 @pytest.mark.parametrize("norm", ["layer", "rms"])
 def test_every_nonlinearity_gets_normalized_inputs_in_the_network_and_in_its_followers(norm):
     target = learner()

@@ -18,7 +18,7 @@ needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is n
 
 
 def parameters(agent: PPO) -> dict[str, Tensor]:
-    return {name: p.detach().cpu() for name, p in agent.network.named_parameters()}
+    return {name: p.detach().cpu().clone() for name, p in agent.network.named_parameters()}
 
 
 def assert_close(a: PPO, b: PPO) -> None:

@@ -1,13 +1,13 @@
-"""Whole runs of every kind, with every intervention, on a GPU that is not there: does anything mix devices?
+"""Whole runs of every kind, with every intervention, on a GPU. Where there is none, on a simulated one.
 
-    python benchmarks/cuda_without_gpu.py [--runs dqn sac] [--hooks none fire@0.5] [--jobs 2] [--out cuda.json]
+    python benchmarks/cuda_runs.py [--runs dqn sac] [--hooks none fire@0.5] [--jobs 2] [--out cuda.json]
 
-It needs a build of PyTorch for CUDA (`pip install torch`; the driver and the GPU may be missing) beside supple with its
-extras mujoco, language and vision, in an environment of their own. Every run trains, measures (without a hook all that
-there is to measure), evaluates and saves, is broken off after half its way and resumed, as `supple train` and `supple
-resume` do, but nothing is computed on the GPU and gradients are empty (see pretended_gpu.py): what comes out proves
-where tensors are, not what is in them. A combination that supple refuses before training, as it does on a CPU, is
-listed with its reason. Exit status 1 if devices were mixed, or a run ended in any other error.
+It needs a build of PyTorch for CUDA (`pip install torch`) beside supple with its extras mujoco and language, in an
+environment of their own. Every run trains, measures (without a hook all that there is to measure), evaluates and saves,
+is interrupted after half its way and resumed, as `supple train` and `supple resume` do. On a GPU the updates of DQN and
+SAC are recorded as graphs. On a simulated GPU (see pretended_gpu.py) nothing is computed and gradients are empty, so
+that a run proves where tensors are, not what is in them. A combination that supple refuses before training, as it does
+on a CPU, is listed with its reason. Exit status 1 if devices were mixed, or a run ended in any other error.
 """
 
 import json
@@ -16,7 +16,8 @@ import sys
 import tempfile
 import traceback
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -25,8 +26,7 @@ from unittest.mock import patch
 import numpy as np
 import torch
 import tyro
-from pretended_gpu import Mixed, pretended_gpu
-from torch._subclasses.fake_tensor import FakeTensorDeviceMismatchError
+from pretended_gpu import MIXED, pretended_gpu
 
 from supple.experiments.errors import UsageError
 from supple.experiments.kinds import find_kind
@@ -48,7 +48,7 @@ EPISODES = {
     "steps_per_task": 40,
 }  # fmt: skip
 OFF_POLICY = {
-    "num_envs": 2, "learning_starts": 10, "replay_size": 100, "batch_size": 4, "replay_ratio": 0.5, "capture": False,
+    "num_envs": 2, "learning_starts": 10, "replay_size": 100, "batch_size": 4, "replay_ratio": 0.5,
 } | EPISODES  # fmt: skip
 ON_POLICY = {
     "num_envs": 2, "rollout_steps": 10, "epochs": 1, "minibatch_size": 10, "hidden": (8, 8), "adapter": 4,
@@ -128,7 +128,7 @@ class BrokenOff(Exception):
 
 def whole(out: Path, kind: str, settings: RunSettings) -> None:
     """Train a run to its half, and from its checkpoint to its end."""
-    create(out, kind, settings, "cuda_without_gpu")
+    create(out, kind, settings, "benchmarks/cuda_runs.py")
     end = json.loads((out / "config.json").read_text())["total_steps"]
 
     def break_off(step: int) -> None:
@@ -140,6 +140,17 @@ def whole(out: Path, kind: str, settings: RunSettings) -> None:
     train(out, lambda step: None, lambda line: None)
 
 
+@contextmanager
+def simulated_gpu() -> Iterator[None]:
+    """Let runs find a GPU whose values are unknown: losses are neither finite nor not, and deviations stay at ½."""
+    with ExitStack() as stack:
+        for work in ("vision.work.VisionWork", "supervised.SupervisedWork"):
+            stack.enter_context(patch(f"supple.tracks.{work}.check", lambda *_, **__: None))
+        stack.enter_context(patch("supple.interventions.balance.TOLERANCE", 1.0))
+        stack.enter_context(pretended_gpu())
+        yield
+
+
 def tried(name: str, hook: str, data: Path) -> tuple[str, str, list[str]]:
     """Return what became of a run, in a word (`fine`, `refused`, `MIXED` or `FAILED`), why, and which of supple's
     metrics it measured."""
@@ -147,16 +158,14 @@ def tried(name: str, hook: str, data: Path) -> tuple[str, str, list[str]]:
     kind, values = runs(data)[name]
     out = Path(tempfile.mkdtemp(dir=data)) / "run"
     with ExitStack() as stack:
-        for work in ("vision.work.VisionWork", "supervised.SupervisedWork"):  # losses here are neither finite nor not
-            stack.enter_context(patch(f"supple.tracks.{work}.check", lambda *_, **__: None))
         stack.enter_context(patch("supple.experiments.work.trainability", partial(trainability, updates=2)))  # of 200
-        stack.enter_context(patch("supple.interventions.balance.TOLERANCE", 1.0))  # deviations here read as ½ for ever
-        stack.enter_context(pretended_gpu())
+        if not torch.cuda.is_available():
+            stack.enter_context(simulated_gpu())
         try:
             whole(out, kind, settings_of(kind, values, hook))
         except UsageError as error:
             return "FAILED" if out.exists() else "refused", str(error), []
-        except (Mixed, FakeTensorDeviceMismatchError) as error:
+        except MIXED as error:
             return "MIXED", f"{place(error)}: {error}", []
         except Exception as error:  # whatever it is, it is to be looked at
             return "FAILED", f"{place(error)}: {type(error).__name__}: {error}", []
@@ -172,7 +181,9 @@ def place(error: Exception) -> str:
 
 
 def settings_of(kind: str, values: dict[str, object], hook: str) -> RunSettings:
-    own = COSTLY if hook == "none" else {"hook": (hook,)}
+    own: dict[str, object] = COSTLY if hook == "none" else {"hook": (hook,)}
+    if kind in ("dqn", "sac"):
+        own = own | {"capture": torch.cuda.is_available()}  # a simulated GPU records nothing
     settings: RunSettings = find_kind(kind).settings_class()(device="cuda", **values, **own)
     settings.check()
     return settings
@@ -181,11 +192,10 @@ def settings_of(kind: str, values: dict[str, object], hook: str) -> RunSettings:
 def main(args: Args) -> bool:
     if torch.version.cuda is None:
         raise SystemExit("this is PyTorch's build for the CPU: `pip install torch` brings that for CUDA")
-    if torch.cuda.is_available():
-        raise SystemExit("here is a GPU: `pytest` tests the real thing")
     if untried := {*interventions.names()} - {hook.partition("(")[0].partition("@")[0] for hook in HOOKS}:
         raise SystemExit(f"HOOKS lacks {', '.join(sorted(untried))}")
     before = json.loads(args.out.read_text()) if args.out and args.out.exists() else {"runs": {}, "measured": {}}
+    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "simulated"
     table: dict[str, dict[str, str]] = before["runs"]
     measured: dict[str, list[str]] = before["measured"]
     with (
@@ -204,10 +214,10 @@ def main(args: Args) -> bool:
             if hook == "none":
                 measured[name] = found
             if args.out:
-                result = {"pytorch": torch.__version__, "counts": counts(table), "runs": table, "measured": measured}
+                result = {"pytorch": torch.__version__, "gpu": gpu, "counts": counts(table), "runs": table, "measured": measured}
                 args.out.write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n")
     found = counts(table)
-    print(f"PyTorch {torch.__version__}: " + ", ".join(f"{count} {word}" for word, count in found.items()))
+    print(f"PyTorch {torch.__version__}, {gpu} GPU: " + ", ".join(f"{count} {word}" for word, count in found.items()))
     return not found.keys() & {"MIXED", "FAILED"}
 
 
