@@ -37,12 +37,7 @@ class Run:
             env=ENV, steps=10**9, num_envs=ENVS, threads=args.threads, device=args.device, capture=capture,
             replay_ratio=1.0, replay_size=50_000, learning_starts=1_000,
         )  # fmt: skip
-        self.run = SteppedAgent("dqn", settings)
-        if args.device == "cuda":
-            update = self.run.work.agent.update
-            self.run.work.agent.update = lambda *args, **options: (update(*args, **options), torch.cuda.synchronize())[
-                0
-            ]
+        self.run = SteppedAgent("dqn", settings, wait=args.device == "cuda")
         self.rates = {"learning": Rounds(0), "updating": Rounds(0)}
 
     def __call__(self, updates: int) -> None:

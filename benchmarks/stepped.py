@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any, cast
 
+import torch
 from timing import Rounds
 
 from supple.agents.settings import AgentSettings
@@ -56,12 +57,15 @@ class SteppedAgent(Stepped):
     parts: seconds in each, in the steps last lived through; "updating" is what is left of it without "sampling".
     """
 
-    def __init__(self, kind: str, settings: AgentSettings) -> None:
+    def __init__(self, kind: str, settings: AgentSettings, *, wait: bool = False) -> None:
+        """wait: for the GPU after every update, as part of "updating"."""
         work = build(find_kind(kind), settings)
         assert isinstance(work, AgentWork)
         super().__init__(work)
         self.agent: Any = work.agent
         self.parts: dict[str, float] = defaultdict(float)
+        if wait:
+            self._wait_after("update")
         self._time(work._envs, "step", "environment")
         for method, part in (("act", "acting"), ("remember", "storing"), ("update", "updating")):
             self._time(self.agent, method, part)
@@ -80,6 +84,16 @@ class SteppedAgent(Stepped):
             return result
 
         setattr(owner, method, timed)
+
+    def _wait_after(self, method: str) -> None:
+        inner: Callable[..., Any] = getattr(self.agent, method)
+
+        def waited(*args: Any, **options: Any) -> Any:
+            result = inner(*args, **options)
+            torch.cuda.synchronize()
+            return result
+
+        setattr(self.agent, method, waited)
 
     def live(self, steps: int) -> dict[str, float]:
         """Go on by so many steps of the environments; return the seconds of each part."""
