@@ -15,8 +15,8 @@ import multiprocessing
 import sys
 import tempfile
 import traceback
-from concurrent.futures import ProcessPoolExecutor
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -42,6 +42,7 @@ HOOKS = (
     "snp(noise=0.1)@0.5", "snr(window=2,eta=0.4)", "soft_snp", "spectral", "swap(activation=elu)@0.5", "trac", "upgd",
     "wasserstein", "weight_clip",
 )  # fmt: skip
+REAL = torch.cuda.is_available()  # which a simulated GPU also answers
 COSTLY = {"curvature": True, "trainability_every": 1_000_000}
 EPISODES = {
     "eval_episodes": 1, "checkpoint_every": 40, "measure_every": 20, "max_episode_steps": 10, "cycles": 2,
@@ -159,7 +160,7 @@ def tried(name: str, hook: str, data: Path) -> tuple[str, str, list[str]]:
     out = Path(tempfile.mkdtemp(dir=data)) / "run"
     with ExitStack() as stack:
         stack.enter_context(patch("supple.experiments.work.trainability", partial(trainability, updates=2)))  # of 200
-        if not torch.cuda.is_available():
+        if not REAL:
             stack.enter_context(simulated_gpu())
         try:
             whole(out, kind, settings_of(kind, values, hook))
@@ -183,7 +184,7 @@ def place(error: Exception) -> str:
 def settings_of(kind: str, values: dict[str, object], hook: str) -> RunSettings:
     own: dict[str, object] = COSTLY if hook == "none" else {"hook": (hook,)}
     if kind in ("dqn", "sac"):
-        own = own | {"capture": torch.cuda.is_available()}  # a simulated GPU records nothing
+        own = own | {"capture": REAL}  # a simulated GPU records nothing
     settings: RunSettings = find_kind(kind).settings_class()(device="cuda", **values, **own)
     settings.check()
     return settings
@@ -195,7 +196,7 @@ def main(args: Args) -> bool:
     if untried := {*interventions.names()} - {hook.partition("(")[0].partition("@")[0] for hook in HOOKS}:
         raise SystemExit(f"HOOKS lacks {', '.join(sorted(untried))}")
     before = json.loads(args.out.read_text()) if args.out and args.out.exists() else {"runs": {}, "measured": {}}
-    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "simulated"
+    gpu = torch.cuda.get_device_name() if REAL else "simulated"
     table: dict[str, dict[str, str]] = before["runs"]
     measured: dict[str, list[str]] = before["measured"]
     with (
@@ -214,7 +215,8 @@ def main(args: Args) -> bool:
             if hook == "none":
                 measured[name] = found
             if args.out:
-                result = {"pytorch": torch.__version__, "gpu": gpu, "counts": counts(table), "runs": table, "measured": measured}
+                result = {"pytorch": torch.__version__, "gpu": gpu, "counts": counts(table)}
+                result |= {"runs": table, "measured": measured}
                 args.out.write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n")
     found = counts(table)
     print(f"PyTorch {torch.__version__}, {gpu} GPU: " + ", ".join(f"{count} {word}" for word, count in found.items()))

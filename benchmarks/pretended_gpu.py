@@ -29,7 +29,8 @@ class Mixed(Exception):
     """Something of the CPU where something of the GPU belongs."""
 
 
-MIXED: tuple[type[Exception], ...] = (Mixed, getattr(fake_tensor, "FakeTensorDeviceMismatchError", Mixed))  # from 2.13 on
+OF_TORCH = getattr(fake_tensor, "FakeTensorDeviceMismatchError", Mixed)  # PyTorch 2.11 has none
+MIXED: tuple[type[Exception], ...] = (Mixed, OF_TORCH)
 
 
 class Shapes(FakeTensorMode):
