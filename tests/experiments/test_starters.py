@@ -82,12 +82,13 @@ def test_submitits_debug_executor_works_off_the_queue_where_it_is_asked(tmp_path
 
 @pytest.fixture
 def cluster() -> Iterator[Any]:
-    """A real Ray of two nodes, on this machine. It finds out within a second that a node is lost."""
+    """A real Ray of two nodes, on this machine. It finds out within a second that a node is lost. Its workers get their
+    share of a busy machine, on which those of its default niceness of 15 hardly move."""
     ray = pytest.importorskip("ray")
     from ray.cluster_utils import Cluster
 
     quickly = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 200, "health_check_failure_threshold": 3}
-    head = {"num_cpus": 0, "include_dashboard": False, "_system_config": quickly}
+    head = {"num_cpus": 0, "include_dashboard": False, "_system_config": {**quickly, "worker_niceness": 0}}
     nodes = Cluster(initialize_head=True, head_node_args=head)
     ray.init(address=nodes.address, log_to_driver=False, logging_level=logging.ERROR)
     yield nodes
