@@ -2,7 +2,7 @@
 
     python benchmarks/cycling.py run                     # 12M steps, an hour and a half for a seed on one core
     python benchmarks/cycling.py run --arms relu rand_smooth_leaky --seeds 0 1
-    python benchmarks/cycling.py show                    # the tables, as Markdown
+    python benchmarks/cycling.py show                    # the tables, as Markdown, and their numbers: scores.json
 
 The stream is that of the text of Lillo & Cheney 2025 (arXiv 2509.22562, section 7): HalfCheetah, Hopper, Walker2d, Ant,
 a million steps each, three times (preset `cycling-mujoco`). Activations have the shapes and learning rates of its
@@ -12,11 +12,12 @@ ten with held-out friction. Runs that are there already are not repeated, and on
 checkpoint, of which there are four per task.
 """
 
+import json
 import shutil
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean, median, stdev
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -80,7 +81,7 @@ class Options:
 
 def main(o: Options) -> None:
     if o.what == "show":
-        show(read(o.out))
+        show(read(o.out), o.out.with_name("scores.json"))
         return
     jobs = [Job(arm, seed, o.steps_per_task, o.folders) for seed in o.seeds for arm in o.arms]
     add_missing(o.out, jobs, lambda row, job: row["job"] == job.key, one, said, o.jobs, o.minutes)
@@ -115,33 +116,75 @@ def one(job: Job) -> Row:
     return row
 
 
-def show(rows: Sequence[Row]) -> None:
-    """Print the plasticity scores, the returns of the last cycle and the changes of the gap, by arm."""
+def show(rows: Sequence[Row], out: Path) -> None:
+    """Print the tables of the arms that have rows, and write their numbers to `out`."""
+    scores = summary(rows)
+    out.write_text(json.dumps(scores, indent=1, allow_nan=False) + "\n")
+    names, arms = scores["environments"], scores["arms"].items()
+    cycles = [f"cycle {1 + cycle}" for cycle in range(len(rows[0]["training"]))]
+    table(
+        ["plasticity score, IQM [95 %]", "seeds"],
+        {
+            arm: ["{iqm:.3f} [{low:.3f}, {high:.3f}]".format(**x["plasticity_score"]), len(x["seeds"])]
+            for arm, x in arms
+        },
+    )
+    table(names, {arm: [spread(env[-1]) for env in x["returns"]] for arm, x in arms})
+    table(
+        names,
+        {arm: ["; ".join(f"{fmean(runs):,.0f}" for runs in env) for env in x["returns"]] for arm, x in arms},
+    )
+    table(cycles, {arm: [f"{100 * fmean(runs):.0f} %" for runs in x["dormant"]] for arm, x in arms})
+    table(cycles, {arm: [f"{fmean(runs):.0f}" for runs in x["srank"]] for arm, x in arms})
+    table(
+        [*names, "IQM"],
+        {arm: [*map(spread, x["change_of_the_gap"]), f"{x['change_of_the_gap_iqm']:,.0f}"] for arm, x in arms},
+    )
+    print(f"{median(row['seconds'] for row in rows) / 60:.0f} minutes a run")
+
+
+def summary(rows: Sequence[Row]) -> dict[str, Any]:
+    """Return the numbers of the tables. Lists of runs are in the order of the seeds."""
+    rows = sorted(rows, key=lambda row: row["job"]["seed"])
     of = {arm: found for arm in ARMS if (found := [row for row in rows if row["job"]["arm"] == arm])}
     training = {arm: array(found, "training") for arm, found in of.items()}
+    friction = {arm: array(found, "friction") for arm, found in of.items()}
     exploded = {arm: np.array([marks(row) for row in found]) for arm, found in of.items()}
-    scores = plasticity_score(
-        {arm: x[:, -1] for arm, x in training.items()}, {a: x[:, -1] for a, x in exploded.items()}
-    )
-    print("| | seeds | plasticity score, IQM [95 %] |", " | ".join(rows[0]["environments"]), "|")
-    print("|---|---|---|" + "---|" * len(rows[0]["environments"]))
-    for arm, x in training.items():
-        cells = " | ".join(", ".join(f"{value:,.0f}" for value in column) for column in x[:, -1].T)
-        score = scores[arm]
-        print(f"| {arm} | {len(x)} | {score.iqm:.3f} [{score.low:.3f}, {score.high:.3f}] | {cells} |")
-    print(
-        "\n| | "
-        + " | ".join(f"cycle {1 + cycle}" for cycle in range(len(rows[0]["training"])))
-        + " | change of the gap |"
-    )
-    print("|---|" + "---|" * (1 + len(rows[0]["training"])))
-    for arm, x in training.items():
-        by_cycle = " | ".join("; ".join(f"{value:,.0f}" for value in cycle) for cycle in x.mean(0))
-        gaps = [generalization_gap(*cells) for cells in zip(x, array(of[arm], "friction"), exploded[arm], strict=True)]
-        changes = np.concatenate([gap.change for gap in gaps])
-        change = iqm(changes[np.isfinite(changes)])
-        print(f"| {arm} | {by_cycle} | {change:,.0f} |")
-    print(f"\n{statistics.median(row['seconds'] for row in rows) / 60:.0f} minutes a run")
+    late = {arm: x[:, -1] for arm, x in training.items()}
+    scores = plasticity_score(late, {arm: x[:, -1] for arm, x in exploded.items()})
+    arms = {}
+    for arm, found in of.items():
+        gaps = [generalization_gap(*run) for run in zip(training[arm], friction[arm], exploded[arm], strict=True)]
+        changes = np.array([gap.change for gap in gaps])
+        arms[arm] = {
+            "seeds": [row["job"]["seed"] for row in found],
+            "plasticity_score": {"iqm": scores[arm].iqm, "low": scores[arm].low, "high": scores[arm].high},
+            "returns": training[arm].T.tolist(),  # by environment, cycle and run
+            "change_of_the_gap": changes.T.tolist(),  # by environment and run
+            "change_of_the_gap_iqm": iqm(changes.mean(0)),  # over environments, as in Table F3
+            "dormant": by_cycle(found, "agent/dormant_fraction"),
+            "srank": by_cycle(found, "agent/srank"),
+        }
+    return {"environments": rows[0]["environments"], "arms": arms}
+
+
+def by_cycle(rows: Sequence[Row], measure: str) -> list[list[float]]:
+    """Return the mean of a measure over the ends of the tasks of each cycle, by cycle and run."""
+    ends = np.array([row["ends"][measure] for row in rows])
+    return ends.reshape(len(rows), len(rows[0]["training"]), -1).mean(-1).T.tolist()
+
+
+def spread(runs: Sequence[float]) -> str:
+    """Return mean ± standard deviation, or the mean of a single run."""
+    return f"{fmean(runs):,.0f}" + (f" ± {stdev(runs):,.0f}" if len(runs) > 1 else "")
+
+
+def table(columns: Sequence[str], lines: dict[str, Sequence[object]]) -> None:
+    print("| arm |", " | ".join(columns), "|")
+    print("|---|" + "---|" * len(columns))
+    for arm, cells in lines.items():
+        print(f"| `{arm}` |", " | ".join(map(str, cells)), "|")
+    print()
 
 
 def array(rows: Sequence[Row], name: str) -> np.ndarray:
