@@ -1,6 +1,6 @@
 """Which activation keeps PPO able to learn over three cycles of MuJoCo tasks? The tables of docs/results/cycling.md.
 
-    python benchmarks/cycling.py run                     # 12M steps, an hour and a half for a seed on one core
+    python benchmarks/cycling.py run                     # 12M steps, two hours for a seed on one core
     python benchmarks/cycling.py run --arms relu rand_smooth_leaky --seeds 0 1
     python benchmarks/cycling.py show                    # the tables, as Markdown, and their numbers: scores.json
 
@@ -122,13 +122,7 @@ def show(rows: Sequence[Row], out: Path) -> None:
     out.write_text(json.dumps(scores, indent=1, allow_nan=False) + "\n")
     names, arms = scores["environments"], scores["arms"].items()
     cycles = [f"cycle {1 + cycle}" for cycle in range(len(rows[0]["training"]))]
-    table(
-        ["plasticity score, IQM [95 %]", "seeds"],
-        {
-            arm: ["{iqm:.3f} [{low:.3f}, {high:.3f}]".format(**x["plasticity_score"]), len(x["seeds"])]
-            for arm, x in arms
-        },
-    )
+    table(["plasticity score, IQM [95 % interval]", "seeds"], {arm: [score(x), len(x["seeds"])] for arm, x in arms})
     table(names, {arm: [spread(env[-1]) for env in x["returns"]] for arm, x in arms})
     table(
         names,
@@ -177,6 +171,12 @@ def by_cycle(rows: Sequence[Row], measure: str) -> list[list[float]]:
 def spread(runs: Sequence[float]) -> str:
     """Return mean ± standard deviation, or the mean of a single run."""
     return f"{fmean(runs):,.0f}" + (f" ± {stdev(runs):,.0f}" if len(runs) > 1 else "")
+
+
+def score(arm: dict[str, Any]) -> str:
+    """Return a plasticity score and its interval, which a single run does not have."""
+    iqm, low, high = arm["plasticity_score"].values()
+    return f"{iqm:.2f}" + (f" [{low:.2f}, {high:.2f}]" if len(arm["seeds"]) > 1 else "")
 
 
 def table(columns: Sequence[str], lines: dict[str, Sequence[object]]) -> None:
