@@ -120,19 +120,21 @@ def show(rows: Sequence[Row], out: Path) -> None:
     """Print the tables of the arms that have rows, and write their numbers to `out`."""
     scores = summary(rows)
     out.write_text(json.dumps(scores, indent=1, allow_nan=False) + "\n")
-    names, arms = scores["environments"], scores["arms"].items()
-    cycles = [f"cycle {1 + cycle}" for cycle in range(len(rows[0]["training"]))]
+    names, cycles, arms = scores["environments"], scores["cycles"], scores["arms"].items()
     table(["plasticity score, IQM [95 % interval]", "seeds"], {arm: [score(x), len(x["seeds"])] for arm, x in arms})
-    table(names, {arm: [spread(env[-1]) for env in x["returns"]] for arm, x in arms})
+    table(names, {arm: [spread(env[cycles[-1]]) for env in x["returns"].values()] for arm, x in arms})
     table(
         names,
-        {arm: ["; ".join(f"{fmean(runs):,.0f}" for runs in env) for env in x["returns"]] for arm, x in arms},
+        {
+            arm: ["; ".join(f"{fmean(runs):,.0f}" for runs in env.values()) for env in x["returns"].values()]
+            for arm, x in arms
+        },
     )
-    table(cycles, {arm: [f"{100 * fmean(runs):.0f} %" for runs in x["dormant"]] for arm, x in arms})
-    table(cycles, {arm: [f"{fmean(runs):.0f}" for runs in x["srank"]] for arm, x in arms})
+    table(cycles, {arm: [f"{100 * fmean(runs):.0f} %" for runs in x["dormant"].values()] for arm, x in arms})
+    table(cycles, {arm: [f"{fmean(runs):.0f}" for runs in x["srank"].values()] for arm, x in arms})
     table(
         [*names, "IQM"],
-        {arm: [*map(spread, x["change_of_the_gap"]), f"{x['change_of_the_gap_iqm']:,.0f}"] for arm, x in arms},
+        {arm: [*map(spread, x["change_of_the_gap"].values()), f"{x['change_of_the_gap_iqm']:,.0f}"] for arm, x in arms},
     )
     print(f"{median(row['seconds'] for row in rows) / 60:.0f} minutes a run")
 
@@ -140,6 +142,8 @@ def show(rows: Sequence[Row], out: Path) -> None:
 def summary(rows: Sequence[Row]) -> dict[str, Any]:
     """Return the numbers of the tables. Lists of runs are in the order of the seeds."""
     rows = sorted(rows, key=lambda row: row["job"]["seed"])
+    environments = rows[0]["environments"]
+    cycles = [f"cycle {1 + cycle}" for cycle in range(len(rows[0]["training"]))]
     of = {arm: found for arm in ARMS if (found := [row for row in rows if row["job"]["arm"] == arm])}
     training = {arm: array(found, "training") for arm, found in of.items()}
     friction = {arm: array(found, "friction") for arm, found in of.items()}
@@ -150,16 +154,17 @@ def summary(rows: Sequence[Row]) -> dict[str, Any]:
     for arm, found in of.items():
         gaps = [generalization_gap(*run) for run in zip(training[arm], friction[arm], exploded[arm], strict=True)]
         changes = np.array([gap.change for gap in gaps])
+        by_environment = zip(environments, training[arm].transpose(2, 0, 1), strict=True)  # (runs, cycles) each
         arms[arm] = {
             "seeds": [row["job"]["seed"] for row in found],
             "plasticity_score": {"iqm": scores[arm].iqm, "low": scores[arm].low, "high": scores[arm].high},
-            "returns": training[arm].T.tolist(),  # by environment, cycle and run
-            "change_of_the_gap": changes.T.tolist(),  # by environment and run
+            "returns": {env: dict(zip(cycles, x.T.tolist(), strict=True)) for env, x in by_environment},
+            "change_of_the_gap": dict(zip(environments, changes.T.tolist(), strict=True)),
             "change_of_the_gap_iqm": iqm(changes.mean(0)),  # over environments, as in Table F3
-            "dormant": by_cycle(found, "agent/dormant_fraction"),
-            "srank": by_cycle(found, "agent/srank"),
+            "dormant": dict(zip(cycles, by_cycle(found, "agent/dormant_fraction"), strict=True)),
+            "srank": dict(zip(cycles, by_cycle(found, "agent/srank"), strict=True)),
         }
-    return {"environments": rows[0]["environments"], "arms": arms}
+    return {"environments": environments, "cycles": cycles, "arms": arms}
 
 
 def by_cycle(rows: Sequence[Row], measure: str) -> list[list[float]]:
