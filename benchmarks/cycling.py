@@ -161,16 +161,16 @@ def summary(rows: Sequence[Row]) -> dict[str, Any]:
             "returns": {env: dict(zip(cycles, x.T.tolist(), strict=True)) for env, x in by_environment},
             "change_of_the_gap": dict(zip(environments, changes.T.tolist(), strict=True)),
             "change_of_the_gap_iqm": iqm(changes.mean(0)),  # over environments, as in Table F3
-            "dormant": dict(zip(cycles, by_cycle(found, "agent/dormant_fraction"), strict=True)),
-            "srank": dict(zip(cycles, by_cycle(found, "agent/srank"), strict=True)),
+            "dormant": dict(zip(cycles, ends(found, "agent/dormant_fraction"), strict=True)),
+            "srank": dict(zip(cycles, ends(found, "agent/srank"), strict=True)),
         }
     return {"environments": environments, "cycles": cycles, "arms": arms}
 
 
-def by_cycle(rows: Sequence[Row], measure: str) -> list[list[float]]:
-    """Return the mean of a measure over the ends of the tasks of each cycle, by cycle and run."""
-    ends = np.array([row["ends"][measure] for row in rows])
-    return ends.reshape(len(rows), len(rows[0]["training"]), -1).mean(-1).T.tolist()
+def ends(rows: Sequence[Row], measure: str) -> list[list[float]]:
+    """Return the mean of a measure over the ends of the tasks of a cycle, by cycle and run."""
+    measured = np.array([row["ends"][measure] for row in rows])
+    return measured.reshape(len(rows), len(rows[0]["training"]), -1).mean(-1).T.tolist()
 
 
 def spread(runs: Sequence[float]) -> str:
