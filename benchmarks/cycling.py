@@ -17,7 +17,7 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean, median, stdev
+from statistics import median
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -28,6 +28,7 @@ from timing import begin
 from supple.agents.ppo import PPOSettings
 from supple.agents.presets import CYCLING
 from supple.envs.make import quiet_mujoco
+from supple.experiments.report.numbers import strict
 from supple.experiments.results import load
 from supple.experiments.runs import create, train
 from supple.metrics import generalization_gap, iqm, plasticity_score
@@ -119,19 +120,19 @@ def one(job: Job) -> Row:
 def show(rows: Sequence[Row], out: Path) -> None:
     """Print the tables of the arms that have rows, and write their numbers to `out`."""
     scores = summary(rows)
-    out.write_text(json.dumps(scores, indent=1, allow_nan=False) + "\n")
+    out.write_text(json.dumps(strict(scores), indent=1, allow_nan=False) + "\n")
     names, cycles, arms = scores["environments"], scores["cycles"], scores["arms"].items()
     table(["plasticity score, IQM [95 % interval]", "seeds"], {arm: [score(x), len(x["seeds"])] for arm, x in arms})
     table(names, {arm: [spread(env[cycles[-1]]) for env in x["returns"].values()] for arm, x in arms})
     table(
         names,
         {
-            arm: ["; ".join(f"{fmean(runs):,.0f}" for runs in env.values()) for env in x["returns"].values()]
+            arm: ["; ".join(f"{np.mean(runs):,.0f}" for runs in env.values()) for env in x["returns"].values()]
             for arm, x in arms
         },
     )
-    table(cycles, {arm: [f"{100 * fmean(runs):.0f} %" for runs in x["dormant"].values()] for arm, x in arms})
-    table(cycles, {arm: [f"{fmean(runs):.0f}" for runs in x["srank"].values()] for arm, x in arms})
+    table(cycles, {arm: [f"{100 * np.mean(runs):.0f} %" for runs in x["dormant"].values()] for arm, x in arms})
+    table(cycles, {arm: [f"{np.mean(runs):.0f}" for runs in x["srank"].values()] for arm, x in arms})
     table(
         [*names, "IQM"],
         {arm: [*map(spread, x["change_of_the_gap"].values()), f"{x['change_of_the_gap_iqm']:,.0f}"] for arm, x in arms},
@@ -154,28 +155,29 @@ def summary(rows: Sequence[Row]) -> dict[str, Any]:
     for arm, found in of.items():
         gaps = [generalization_gap(*run) for run in zip(training[arm], friction[arm], exploded[arm], strict=True)]
         changes = np.array([gap.change for gap in gaps])
+        means = changes.mean(0)
         by_environment = zip(environments, training[arm].transpose(2, 0, 1), strict=True)  # (runs, cycles) each
         arms[arm] = {
             "seeds": [row["job"]["seed"] for row in found],
             "plasticity_score": {"iqm": scores[arm].iqm, "low": scores[arm].low, "high": scores[arm].high},
-            "returns": {env: dict(zip(cycles, x.T.tolist(), strict=True)) for env, x in by_environment},
-            "change_of_the_gap": dict(zip(environments, changes.T.tolist(), strict=True)),
-            "change_of_the_gap_iqm": iqm(changes.mean(0)),  # over environments, as in Table F3
+            "returns": {env: dict(zip(cycles, x.T, strict=True)) for env, x in by_environment},
+            "change_of_the_gap": dict(zip(environments, changes.T, strict=True)),
+            "change_of_the_gap_iqm": iqm(means[np.isfinite(means)]),  # over environments, as in Table F3
             "dormant": dict(zip(cycles, ends(found, "agent/dormant_fraction"), strict=True)),
             "srank": dict(zip(cycles, ends(found, "agent/srank"), strict=True)),
         }
     return {"environments": environments, "cycles": cycles, "arms": arms}
 
 
-def ends(rows: Sequence[Row], measure: str) -> list[list[float]]:
-    """Return the mean of a measure over the ends of the tasks of a cycle, by cycle and run."""
+def ends(rows: Sequence[Row], measure: str) -> np.ndarray:
+    """Return the mean of a measure over the ends of the tasks of a cycle, (cycles, runs)."""
     measured = np.array([row["ends"][measure] for row in rows])
-    return measured.reshape(len(rows), len(rows[0]["training"]), -1).mean(-1).T.tolist()
+    return measured.reshape(len(rows), len(rows[0]["training"]), -1).mean(-1).T
 
 
 def spread(runs: Sequence[float]) -> str:
     """Return mean ± standard deviation, or the mean of a single run."""
-    return f"{fmean(runs):,.0f}" + (f" ± {stdev(runs):,.0f}" if len(runs) > 1 else "")
+    return f"{np.mean(runs):,.0f}" + (f" ± {np.std(runs, ddof=1):,.0f}" if len(runs) > 1 else "")
 
 
 def score(arm: dict[str, Any]) -> str:

@@ -177,9 +177,6 @@ def test_the_scores_of_cycling_are_those_of_its_rows(tmp_path: Path) -> None:
     command = [sys.executable, ROOT / "benchmarks" / "cycling.py", "show", "--out", rows]
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     new, kept = (json.loads((folder / "scores.json").read_text()) for folder in (tmp_path, RESULTS / "cycling"))
-    assert {arm: found["seeds"] for arm, found in new["arms"].items()} == {
-        arm: found["seeds"] for arm, found in kept["arms"].items()
-    }
     assert evidence.Measured([new["arms"]]).numbers == pytest.approx(evidence.Measured([kept["arms"]]).numbers)
     page = (RESULTS / "cycling.md").read_text().replace("−", "-")
     cells = {cell.strip() for line in printed.splitlines() for cell in line.split("|")[2:-1] if re.search(r"\d", cell)}
