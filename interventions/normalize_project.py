@@ -8,6 +8,7 @@ learning rate decays. The projection to the norm at step 0 prevents this. The no
 names change and checkpoints fit. It is over all pre-activations of a sample in a layer, including the positions of a
 convolution (Ba et al. 2016), separately for each member of a stack. Biases and other vectors are not projected. The
 head is projected by default, although the outputs depend on its length: `scope=[encoder,hidden]` leaves it out.
+Normalisation alone, which the paper compares with, is `project=false`.
 
 It is meant for the start of a run. Applied later, it changes the function of the network.
 
@@ -53,14 +54,19 @@ class NormalizeProject(Intervention):
     """Normalise before every nonlinearity and keep the norms of the weights (Lyle et al. 2024).
 
     normalize: false for networks that have their own normalisation (SimBa); then weights are only projected.
-    norm: `layer` (mean 0, variance 1) or `rms` (mean square 1). scope: the weights that are projected.
+    norm: `layer` (mean 0, variance 1) or `rms` (mean square 1). project: false for normalisation alone.
+    scope: the weights that are projected.
     Without a schedule it is applied at the start.
     """
 
     at_start = True
 
-    def __init__(self, normalize: bool = True, norm: Norm = "layer", scope: Scope = "all") -> None:
-        self.normalize, self.norm, self.scope = normalize, norm, scope
+    def __init__(
+        self, normalize: bool = True, norm: Norm = "layer", project: bool = True, scope: Scope = "all"
+    ) -> None:
+        if not normalize and not project:
+            raise ValueError("nap: it does nothing with normalize=false and project=false; leave one of them true")
+        self.normalize, self.norm, self.project, self.scope = normalize, norm, project, scope
         self._norms = AtStart(lambda weight, axes: torch.linalg.vector_norm(weight, dim=axes))
         self._begun: set[str] = set()  # names of learners
 
@@ -69,12 +75,13 @@ class NormalizeProject(Intervention):
         if self.normalize and not learner.units:
             raise ValueError(f"nap: '{learner.name}' has no hidden units to normalise; use normalize=false to project")
         for layer in learner.select(self.scope):
-            if not self._norms(learner, layer).all():
+            if self.project and not self._norms(learner, layer).all():
                 raise ValueError(f"nap: '{layer.name}' starts at zero and has no norm to keep; exclude it with scope=")
 
     def contract(self, learner: Learner) -> dict[str, str]:
-        words = "rescaled to their norms at step 0, now and after every update"
-        return UNIFORM.describe(words + "; normalisation before every nonlinearity" * self.normalize, learner)
+        words = ["rescaled to their norms at step 0, now and after every update"] * self.project
+        words += ["normalisation before every nonlinearity"] * self.normalize
+        return UNIFORM.describe("; ".join(words), learner)
 
     def restructure(self, learner: Learner) -> None:
         added = 0
@@ -102,7 +109,7 @@ class NormalizeProject(Intervention):
 
     @torch.no_grad()
     def after_update(self, learner: Learner) -> None:
-        if learner.name not in self._begun:
+        if not self.project or learner.name not in self._begun:
             return
         for layer in learner.select(self.scope):
             wanted = self._norms(learner, layer)

@@ -121,6 +121,22 @@ def test_with_its_own_normalization_a_network_is_only_projected():
     assert not torch.allclose(target.module[3].weight.norm(), target.initial["3.weight"].norm())
 
 
+def test_without_projection_a_network_is_only_normalized_and_its_weights_grow_as_they_would():
+    target, nap = learner(), make("nap", project=False)
+    target.initial["5.weight"].zero_()  # no norm to keep
+    nap.attach(target)
+    both = learner()
+    make("nap").apply(both)
+    nap.apply(target)
+    torch.testing.assert_close(target.module(X), both.module(X))
+    weights = [layer.weight.detach().clone() for layer in target.layers]
+    nap.after_update(target)
+    assert all(torch.equal(layer.weight, weight) for layer, weight in zip(target.layers, weights, strict=True))
+    train(target, 2, nap)
+    norms = [(layer.weight.norm(), weight.norm()) for layer, weight in zip(target.layers, weights, strict=True)]
+    assert all(abs(now - before) > 1e-3 for now, before in norms)
+
+
 def test_without_a_schedule_it_begins_at_the_start():
     assert parse_hook("nap").text == "nap@start"
     assert parse_hook("nap@0.5").text == "nap@0.5"
@@ -137,6 +153,8 @@ def test_what_it_cannot_do_is_refused_before_training():
         make("nap").attach(target)
     with pytest.raises(ValueError, match="nap: norm must be"):
         make("nap", norm="batch")
+    with pytest.raises(ValueError, match="nap: it does nothing with normalize=false and project=false"):
+        make("nap", normalize=False, project=False)
 
 
 def test_compiled_code_sees_what_was_inserted():
