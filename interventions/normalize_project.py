@@ -8,7 +8,7 @@ learning rate decays. The projection to the norm at step 0 prevents this. The no
 names change and checkpoints fit. It is over all pre-activations of a sample in a layer, including the positions of a
 convolution (Ba et al. 2016), separately for each member of a stack. Biases and other vectors are not projected. The
 head is projected by default, although the outputs depend on its length: `scope=[encoder,hidden]` leaves it out.
-Normalisation alone, which the paper compares with, is `project=false`.
+With `project=false` the layers are only normalised.
 
 It is meant for the start of a run. Applied later, it changes the function of the network.
 
@@ -54,19 +54,19 @@ class NormalizeProject(Intervention):
     """Normalise before every nonlinearity and keep the norms of the weights (Lyle et al. 2024).
 
     normalize: false for networks that have their own normalisation (SimBa); then weights are only projected.
-    norm: `layer` (mean 0, variance 1) or `rms` (mean square 1). project: false for normalisation alone.
-    scope: the weights that are projected.
+    norm: `layer` (mean 0, variance 1) or `rms` (mean square 1). scope: the weights that are projected.
+    project: false for normalisation alone.
     Without a schedule it is applied at the start.
     """
 
     at_start = True
 
     def __init__(
-        self, normalize: bool = True, norm: Norm = "layer", project: bool = True, scope: Scope = "all"
+        self, normalize: bool = True, norm: Norm = "layer", scope: Scope = "all", project: bool = True
     ) -> None:
         if not normalize and not project:
             raise ValueError("nap: it does nothing with normalize=false and project=false; leave one of them true")
-        self.normalize, self.norm, self.project, self.scope = normalize, norm, project, scope
+        self.normalize, self.norm, self.scope, self.project = normalize, norm, scope, project
         self._norms = AtStart(lambda weight, axes: torch.linalg.vector_norm(weight, dim=axes))
         self._begun: set[str] = set()  # names of learners
 

@@ -121,7 +121,7 @@ def test_with_its_own_normalization_a_network_is_only_projected():
     assert not torch.allclose(target.module[3].weight.norm(), target.initial["3.weight"].norm())
 
 
-def test_without_projection_a_network_is_only_normalized_and_its_weights_grow_as_they_would():
+def test_without_projection_a_network_is_only_normalized_and_its_weights_are_left_alone():
     target, nap = learner(), make("nap", project=False)
     target.initial["5.weight"].zero_()  # no norm to keep
     nap.attach(target)
