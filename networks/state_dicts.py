@@ -93,11 +93,12 @@ def _matched(values: Iterable[str], own: Iterable[str]) -> dict[str, str]:
     """Return own name → given name, for names that are equal, or equal without what wrappers add."""
     given, wanted = set(values), set(own)
     found = {name: name for name in wanted & given}
-    bare = {_bare(name): name for name in given - wanted}
-    return {name: match for name in own if (match := found.get(name) or bare.get(_bare(name)))}
+    bare = {bare_name(name): name for name in given - wanted}
+    return {name: match for name in own if (match := found.get(name) or bare.get(bare_name(name)))}
 
 
-def _bare(name: str) -> str:
+def bare_name(name: str) -> str:
+    """Return the name of a parameter without what DataParallel, torch.compile and the like add to it."""
     return ".".join(part for part in name.split(".") if part not in WRAPPERS)
 
 

@@ -17,7 +17,7 @@ from stable_baselines3.common.vec_env import VecEnv
 
 from ...experiments.errors import one_line
 from ...interventions import Learner
-from ...networks.state_dicts import fitted_state
+from ...networks.state_dicts import bare_name, fitted_state
 from ...registry import did_you_mean
 from .learners import learners_of
 from .old import fitting_settings, renamed
@@ -81,7 +81,7 @@ def _weights(file: Path) -> dict[str, torch.Tensor]:
         with zipfile.ZipFile(file) as archive:
             stored = io.BytesIO(archive.read(WEIGHTS))
         weights: dict[str, torch.Tensor] = torch.load(stored, map_location="cpu", weights_only=True)
-        return weights
+        return {bare_name(name): value[...] for name, value in weights.items()}
     except OSError as error:
         raise ValueError(f"{file}: {error.strerror or error}") from error
     except Exception as error:  # from zipfile, zlib or torch, for other files
