@@ -68,6 +68,9 @@ class ResetContract:
             "temperature": {"kept": "kept", "start": "back to its start value"}[self.temperature],
             "replay, observation statistics, generators": "kept",
         }
+        if frozen := learner.frozen():
+            more = f" and {len(frozen) - 3} more" if len(frozen) > 3 else ""
+            terms["frozen parameters"] = f"kept: {', '.join(frozen[:3])}{more}"
         has = {
             "optimizer state": learner.optimizer is not None,
             "target network": bool(learner.followers),

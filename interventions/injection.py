@@ -76,8 +76,10 @@ class Injection(Intervention):
 
     def attach(self, learner: Learner) -> None:
         contract_for(self.name, self.preset, learner.algorithm)
-        _head(learner)
+        path, _ = _head(learner)
         check_optimizer(learner.optimizer)
+        if self.toward == "fresh":
+            learner.check_drawn([name for name in learner.initial if _within(name, path)], "injection")
 
     def contract(self, learner: Learner) -> dict[str, str]:
         start = {"initial": "the step-0 values", "fresh": "a fresh draw"}[self.toward]

@@ -26,7 +26,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..networks.layers import Scope
+from ..networks.layers import Layer, Scope
 from ..networks.learner import Learner
 from ..networks.members import AtStart, fit, own_axes
 from ..networks.wiring import CONV, layer_before
@@ -74,7 +74,7 @@ class NormalizeProject(Intervention):
         check_optimizer(learner.optimizer)
         if self.normalize and not learner.units:
             raise ValueError(f"nap: '{learner.name}' has no hidden units to normalise; use normalize=false to project")
-        for layer in learner.select(self.scope):
+        for layer in self._projected(learner):
             if self.project and not self._norms(learner, layer).all():
                 raise ValueError(f"nap: '{layer.name}' starts at zero and has no norm to keep; exclude it with scope=")
 
@@ -103,7 +103,7 @@ class NormalizeProject(Intervention):
         self.restructure(learner)
         self._begun.add(learner.name)
         self.after_update(learner)
-        written = [learner.weight_of(layer) for layer in learner.select(self.scope)]
+        written = [learner.weight_of(layer) for layer in self._projected(learner)]
         settle(learner, written, UNIFORM)
         return written
 
@@ -111,10 +111,13 @@ class NormalizeProject(Intervention):
     def after_update(self, learner: Learner) -> None:
         if not self.project or learner.name not in self._begun:
             return
-        for layer in learner.select(self.scope):
+        for layer in self._projected(learner):
             wanted = self._norms(learner, layer)
             norms = torch.linalg.vector_norm(layer.weight, dim=own_axes(layer))
             layer.weight.mul_(fit(wanted / norms.clamp_min_(1e-12), layer.weight))
+
+    def _projected(self, learner: Learner) -> list[Layer]:
+        return [layer for layer in learner.select(self.scope) if layer.weight.requires_grad]
 
     def state_dict(self) -> dict[str, Any]:
         return {"begun": sorted(self._begun)}

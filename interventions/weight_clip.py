@@ -45,7 +45,8 @@ class WeightClip(Intervention):
         for layer in learner.select(self.scope):
             limit = self.kappa * _bound(layer)
             for parameter in layer.module.parameters(recurse=False):
-                parameter.clamp_(-limit, limit)
+                if parameter.requires_grad:  # a frozen one is kept
+                    parameter.clamp_(-limit, limit)
 
 
 def _bound(layer: Layer) -> float:

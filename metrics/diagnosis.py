@@ -155,7 +155,7 @@ def diagnose(
 ) -> Diagnosis:
     """Return the condition of a learner now and at its step-0 parameters, on its probe.
 
-    Parameters are exchanged temporarily and then restored. Optimizers and generators do not change.
+    Parameters and buffers are exchanged temporarily and then restored. Optimizers and generators do not change.
 
     Args:
         updates, learning_rate: Settings of `trainability`, which makes 2·`updates` passes forward and backward. For a

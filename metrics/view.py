@@ -14,8 +14,9 @@ from torch import Tensor, nn
 
 from ..networks.learner import Learner
 from ..networks.members import members_of
-from ..networks.recording import Recording, evaluating, record
+from ..networks.recording import Recording, record
 from ..networks.scale import isometry_scale
+from ..networks.unchanged import unchanged
 from .features import feature_matrices
 from .saturation import activation_slopes
 from .weights import deviations, gram_matrices, member_taps
@@ -73,7 +74,7 @@ class View:
         if self.probe is None:
             raise RuntimeError(f"'{learner.name}' has seen no data yet")
         names = learner.units if learner.features is None else (*learner.units, learner.features)
-        return record(learner.module, names, self.probe)
+        return record(learner.module, names, self.probe, learner.run)
 
     @property
     def has_units(self) -> bool:
@@ -126,9 +127,10 @@ class View:
         layers = {id(layer.module) for layer in self.learner.layers}
         slopes = {}
         for name in self.learner.units:
-            module = self.learner.module.get_submodule(name)
-            if name in self.recording.inputs and not any(id(part) in layers for part in module.modules()):
-                slopes[name] = self._members(activation_slopes(module, self.recording.inputs[name]), of=name)
+            called = self.recording.made_by[name]
+            block = isinstance(called, nn.Module) and any(id(part) in layers for part in called.modules())
+            if name in self.recording.inputs and not block:
+                slopes[name] = self._members(activation_slopes(called, self.recording.inputs[name]), of=name)
         return slopes
 
     @cached_property
@@ -157,7 +159,7 @@ class View:
         Parameters that the loss does not reach are left out. `.grad` does not change.
         """
         trained = self.learner.trained()
-        with evaluating(self.learner.module):
+        with unchanged(self.learner.module):
             found = torch.autograd.grad(self.learner.loss(), list(trained.values()), allow_unused=True)
         return {name: g for name, g in zip(trained, found, strict=True) if g is not None}
 
@@ -206,7 +208,7 @@ class View:
         """
         state = self.learner.generator.get_state()
         try:
-            with evaluating(self.learner.module):
+            with unchanged(self.learner.module):
                 return next(self.learner.batches(1), None)
         except ValueError:
             return None

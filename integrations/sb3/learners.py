@@ -18,7 +18,7 @@ from torch.distributions import Categorical
 
 from ...experiments.seeding import generator
 from ...interventions import Injected, Layer, Learner, Wiring, chain, trace_wiring, unit_names
-from ...networks.recording import outputs_with
+from ...networks.unchanged import outputs_with
 from .recent import LastRollout, Replay, actor_losses, critic_losses, on_policy_losses, q_losses, untouched
 
 Batch = TypeVar("Batch")

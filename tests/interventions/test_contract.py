@@ -280,7 +280,7 @@ def test_fire_as_released_on_dqn_gives_the_target_network_the_tensors_that_it_wr
 def test_as_released_dqn_applies_the_same_operation_to_the_target_network(hook):
     learner = dqn()
     (target,) = learner.followers
-    copied = copy.deepcopy(target)
+    copied = copy.deepcopy(target).requires_grad_()
     twin = replace(dqn(), module=copied, layers=chain(copied), followers=())  # the target as an online network
     online = snapshot(learner.module)
     make(hook, contract="as_released").apply(learner)
