@@ -5,27 +5,26 @@ import sys
 import time
 import warnings
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 import torch
 
 from tests.zoo.networks import zoo
-from tests.zoo.references import referred
+from tests.zoo.references import referred, without_fresh
 from tests.zoo.trials import VARIANTS, Outcome, measured, tried
 
 
-def everything(names: list[str]) -> list[Outcome]:
-    """Return all outcomes on these networks, or on all."""
-    found = []
+def everything(names: list[str]) -> Iterator[list[Outcome]]:
+    """Yield the outcomes on each of these networks, or on each of all."""
     for name, kind in zoo().items():
         if names and name not in names:
             continue
         start = time.perf_counter()
-        ours = [*measured(kind), *tried(kind, VARIANTS), *referred(kind)]
-        found += ours
+        ours = [*measured(kind), *tried(kind, VARIANTS), *referred(kind), *([without_fresh(kind)] if kind.fresh else [])]
         broken = sum(outcome.kind == "broken" for outcome in ours)
         print(f"{name}: {broken} of {len(ours)} broken, {time.perf_counter() - start:.1f} s", flush=True)
-    return found
+        yield ours
 
 
 def gist(why: str) -> str:
@@ -37,13 +36,20 @@ def main() -> None:
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     path, *names = sys.argv[1:]
-    found = everything(names)
+    found: list[Outcome] = []
+    for ours in everything(names):
+        found += ours
+        Path(path).write_text(report(found))
+
+
+def report(found: list[Outcome]) -> str:
+    """Return what is broken, grouped by reasons, the most frequent first."""
     groups: dict[str, list[Outcome]] = defaultdict(list)
     for outcome in found:
         if outcome.kind == "broken":
             groups[gist(outcome.why)].append(outcome)
     counts = {kind: sum(outcome.kind == kind for outcome in found) for kind in ("acts", "refused", "broken")}
-    lines = [f"{len(zoo())} networks, {len(found)} outcomes: {counts}", ""]
+    lines = [f"{len({outcome.network for outcome in found})} networks, {len(found)} outcomes: {counts}", ""]
     for _, group in sorted(groups.items(), key=lambda item: -len(item[1])):
         by_network: dict[str, list[str]] = defaultdict(list)
         for outcome in group:
@@ -51,7 +57,7 @@ def main() -> None:
         lines.append(f"== {len(group)} times: {group[0].why}")
         lines += [f"   {network}: {', '.join(operations)}" for network, operations in by_network.items()]
         lines.append("")
-    Path(path).write_text("\n".join(lines))
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

@@ -33,10 +33,12 @@ class Kind:
         tied: Pairs of names of one parameter.
         acts, refuses: Interventions that must act, and such as must refuse: a network without either is only described.
         coupled: Whether a unit's own statistics reach the others (LayerNorm, GroupNorm after or before the units).
+        steady: Whether equal inputs have equal outputs each time.
         silent: Whether trained networks of this kind are given units that are silent on all inputs.
-        steps: Whether it is trained a little: not if nothing of it can be.
+        tolerance: How far outputs may move by rounding.
         more: Further arguments of `learner_for`.
         learner: Returns the learner, for networks that have a way of their own to one.
+        slow: Whether one takes so long to make that only the tests in tests/stress try it.
     """
 
     name: str
@@ -49,10 +51,12 @@ class Kind:
     acts: tuple[str, ...] = ()
     refuses: tuple[str, ...] = ()
     coupled: bool = False
+    steady: bool = True
     silent: bool = True
     tolerance: float = 1e-5
     more: Mapping[str, Any] | None = None
     learner: Callable[[], "Subject"] | None = None
+    slow: bool = False
 
     def make(self) -> nn.Module:
         """Return a new module, from the present state of PyTorch's generator."""

@@ -48,9 +48,10 @@ def bits(tensor: Tensor) -> Any:
 
 def generator_states() -> dict[Path, Any]:
     """Return the states of the generators of PyTorch, NumPy and Python."""
+    name, key, *rest = np.random.get_state()  # noqa: NPY002
     return {
         "generator of torch": torch.get_rng_state().numpy().tobytes(),
-        "generator of numpy": repr(np.random.get_state()),  # noqa: NPY002
+        "generator of numpy": (name, np.asarray(key).tobytes(), *rest),
         "generator of python": random.getstate(),
     }
 

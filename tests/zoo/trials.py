@@ -1,7 +1,7 @@
 """What happens when a network of the zoo is measured, and when an intervention acts on it: outcomes, with reasons."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
@@ -51,6 +51,9 @@ def new(kind: Kind, **more: Any) -> Subject:
         raise
 
 
+MUST = ("measure", "trainability", "diagnose")  # measures that no network with acts may be refused
+
+
 # -- measures --------------------------------------------------------------------------------------------------------
 
 
@@ -64,13 +67,18 @@ def measured(kind: Kind, names: Sequence[str] = ()) -> list[Outcome]:
         except Broken as error:
             return [Outcome(kind.name, "learner_for", "broken", str(error))]
         except ValueError as error:
-            return [Outcome(kind.name, "learner_for", "refused", str(error))]
+            why = str(error)
+            if kind.acts:
+                return [Outcome(kind.name, "learner_for", "broken", f"refused, though it must act: {why}")]
+            return [Outcome(kind.name, name, "refused", why) for name in names or MEASURES]
         before, outcome, why = state_of(it), "acts", ""
         try:
             MEASURES[name](it)
         except Exception as error:
             wrong = refusal(error)
             outcome, why = ("broken", wrong) if wrong else ("refused", str(error))
+            if name in MUST and kind.acts and not wrong:
+                outcome, why = "broken", f"refused, though it must be measured: {error}"
         if changes := differences(before, state_of(it)):
             outcome, why, it = "broken", f"{some(changes)}{why and f'; {why}'}", None
         found.append(Outcome(kind.name, name, outcome, why))
@@ -167,8 +175,8 @@ class Trial:
         """Run one moment and check what it changed. Returns a note."""
         if not intervention.has(name):
             return ""
-        before, values = state_of(it), _values(it)
         outputs = it.outputs() if name == "apply" and self.text in SILENT else None
+        before, values = state_of(it), _values(it)
         result: Any = None
         try:
             result = getattr(intervention, name)(it.learner)
@@ -187,6 +195,8 @@ class Trial:
         self.check(name, it, values, changes, written)
         if outputs is not None:
             self.check_outputs(it, outputs, written)
+            if it.kind.silent and "redo" in it.kind.acts and not written:
+                raise Broken("found no silent units, though there are some")
         return f"wrote {len(written)}" if written else ""
 
     def check(self, name: str, it: Subject, values: dict[str, Any], changes: list[str], written: tuple[str, ...]) -> None:
@@ -234,7 +244,7 @@ class Trial:
         return [path for path in changes if not allowed(path)]
 
     def check_outputs(self, it: Subject, before: list[Tensor], written: tuple[str, ...]) -> None:
-        if it.kind.coupled:
+        if it.kind.coupled or not it.kind.steady:
             return
         after = it.outputs()
         worst = max((float((a - b).abs().max()) for a, b in zip(before, after, strict=True) if a.numel()), default=0.0)
@@ -255,7 +265,13 @@ def _values(it: Subject) -> dict[str, Any]:
 
 def tried(kind: Kind, texts: Sequence[str] = VARIANTS) -> list[Outcome]:
     """Return what comes of these interventions on a network."""
-    return [Trial(kind, text).run() for text in texts]
+    return [as_wanted(kind, text.partition("(")[0], Trial(kind, text).run()) for text in texts]
 
 
-Operation = Callable[[Kind], Sequence[Outcome]]
+def as_wanted(kind: Kind, name: str, outcome: Outcome) -> Outcome:
+    """Return the outcome, broken if the network's facts say that another one is right."""
+    if outcome.kind == "refused" and name in kind.acts:
+        return replace(outcome, kind="broken", why=f"refused, though it must act: {outcome.why}")
+    if outcome.kind == "acts" and name in kind.refuses:
+        return replace(outcome, kind="broken", why=f"acts, though it must refuse {outcome.why}")
+    return outcome

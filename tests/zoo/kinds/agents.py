@@ -99,7 +99,7 @@ def both_parts(module: Any, x: Tensor) -> tuple[Tensor, Tensor]:
 AGENT = {"fresh": True, "acts": SOME + UNITS}
 
 
-@network("CleanRL's agent for continuous actions, without forward", forward=both_parts, **AGENT)
+@network("CleanRL's agent for continuous actions, without forward", forward=both_parts, silent=False, **AGENT)
 def cleanrl_continuous() -> Made:
     return Continuous(), rows()
 
@@ -284,7 +284,7 @@ class Choices(Vectors):
     action_space = gymnasium.spaces.Discrete(3)
 
 
-FROM_A_MODEL = {"acts": SOME, "silent": False}
+FROM_A_MODEL = {"acts": SOME, "silent": False, "slow": True}
 
 
 @network("a PPO model's learner, CnnPolicy", learner=of_a_model("PPO", "CnnPolicy", Pictures(), "policy"), **FROM_A_MODEL)

@@ -10,7 +10,7 @@ from tests.zoo.networks import Made, network
 SOME = ("fire", "reset", "snp")
 
 
-@network("draws from its own torch.Generator in every forward pass", acts=SOME, silent=False)
+@network("draws from its own torch.Generator in every forward pass", acts=SOME, silent=False, steady=False)
 def own_generator() -> Made:
     class Net(Three):
         def __init__(self) -> None:
@@ -38,7 +38,7 @@ def always_dropout() -> Made:
     return Net(), rows()
 
 
-@network("noise by torch.randn and numpy in every forward pass", acts=SOME)
+@network("noise by torch.randn and numpy in every forward pass", acts=SOME, steady=False)
 def noisy() -> Made:
     class Net(Three):
         def __init__(self) -> None:
@@ -85,7 +85,7 @@ def remembers() -> Made:
     return Net(), rows()
 
 
-@network("keeps its hidden state from pass to pass", acts=SOME)
+@network("keeps its hidden state from pass to pass", acts=SOME, steady=False)
 def stateful() -> Made:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -100,7 +100,7 @@ def stateful() -> Made:
     return Net(), rows()
 
 
-@network("changes its inputs in place", acts=SOME)
+@network("changes its inputs in place", acts=SOME, steady=False)
 def writes_inputs() -> Made:
     class Net(Three):
         def forward(self, x: Tensor) -> Tensor:
