@@ -163,6 +163,7 @@ class Muon(Intervention):
         return bool(_matrices(learner, self.variant))
 
     def attach(self, learner: Learner) -> None:
+        learner.select_stored("all", "muon")
         if not _matrices(learner, self.variant):
             place = "between its first and its last" if self.variant == "paper" else "before its last"
             raise ValueError(f"muon: '{learner.name}' has no Linear or Conv layer {place}")

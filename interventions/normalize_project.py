@@ -29,6 +29,7 @@ from torch import Tensor, nn
 from ..networks.layers import Layer, Scope
 from ..networks.learner import Learner
 from ..networks.members import AtStart, fit, own_axes
+from ..networks.units import check_module
 from ..networks.wiring import CONV, layer_before
 from .base import Intervention, interventions
 from .contract import UNIFORM, check_optimizer, settle
@@ -74,8 +75,12 @@ class NormalizeProject(Intervention):
         check_optimizer(learner.optimizer)
         if self.normalize and not learner.units:
             raise ValueError(f"nap: '{learner.name}' has no hidden units to normalise; use normalize=false to project")
-        for layer in self._projected(learner):
-            if self.project and not self._norms(learner, layer).all():
+        if self.project:
+            learner.select_stored(self.scope, "nap")
+        for unit in learner.units if self.normalize else ():
+            check_module(learner, unit, "nap")
+        for layer in self._projected(learner) if self.project else ():
+            if not self._norms(learner, layer).all():
                 raise ValueError(f"nap: '{layer.name}' starts at zero and has no norm to keep; exclude it with scope=")
 
     def contract(self, learner: Learner) -> dict[str, str]:

@@ -79,7 +79,7 @@ class Parseval(Intervention):
         self.strength, self.s, self.scope = strength, s, scope
 
     def attach(self, learner: Learner) -> None:
-        learner.select(self.scope)
+        learner.select_stored(self.scope, "parseval")
 
     def penalty(self, learner: Learner) -> Tensor:
         layers = {layer.weight: layer for layer in learner.select(self.scope)}  # a tied weight counts once

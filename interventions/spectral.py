@@ -50,6 +50,7 @@ class Spectral(Intervention):
         self._vectors: dict[str, dict[str, dict[str, Tensor]]] = {}  # v by learner and identity of the weight
 
     def attach(self, learner: Learner) -> None:
+        learner.select_stored("all", "spectral")
         if not any(layer.weight.requires_grad for layer in learner.layers):
             raise ValueError(f"spectral: no layer of '{learner.name}' is trained")
 

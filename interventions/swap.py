@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from ..networks.activations import Activation, Units, set_generators
 from ..networks.learner import Learner
+from ..networks.units import check_module
 from ..networks.wiring import CONV, STACKED, is_activation, layer_before
 from .base import Intervention, interventions
 
@@ -49,6 +50,7 @@ class Swap(Intervention):
         if not learner.units:
             raise ValueError(f"swap: '{learner.name}' has no hidden units")
         for unit in learner.units:
+            check_module(learner, unit, "swap")
             old = learner.module.get_submodule(unit)
             kind = type(old).__name__
             if not is_activation(old):

@@ -139,6 +139,10 @@ class View:
 
         One Gram product serves both. The parts of a fused layer are separate matrices.
         """
+        with unchanged(self.learner.module):  # a parametrized weight computes itself, and changes its buffers
+            return self._isometry()
+
+    def _isometry(self) -> list[tuple[Tensor, Tensor, int]]:
         found = []
         for layer in self.learner.layers:
             weight = self.own(layer.weight) if layer.stacked else layer.weight[None]

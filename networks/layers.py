@@ -34,8 +34,17 @@ class Layer:
 
     @property
     def weight(self) -> Tensor:
-        """The layer's weight matrix or kernel, or those of all members, (members, …), if it is stacked."""
-        return self.module.get_parameter("weight")
+        """The layer's weight matrix or kernel, or those of all members, (members, …), if it is stacked.
+
+        A parametrized layer (weight or spectral normalisation, pruning) computes it anew, see `stored`.
+        """
+        weight: Tensor = self.module.weight  # type: ignore[assignment]
+        return weight
+
+    @property
+    def stored(self) -> bool:
+        """Whether the weight is a parameter, which can be rewritten in place."""
+        return self.module._parameters.get("weight") is not None
 
     @property
     def weights(self) -> tuple[Tensor, ...]:

@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from torch import fx, nn
+from torch import Tensor, fx, nn
 
 Layout = Literal["units", "channels", "flat"]
 
@@ -36,7 +36,8 @@ def after(
     Raises Mixed if several units share a column behind it.
     """
     axis = 1 + stacked
-    weight = before.get_parameter("weight")
+    weight = before.weight
+    assert isinstance(weight, Tensor)  # of a Linear or Conv layer
     width, axes = weight.shape[int(stacked)], weight.ndim  # a convolution's outputs have as many axes as its weight
     if "pool" in operation or type(part).__module__ == _POOLING:
         if layout != CHANNELS:

@@ -26,6 +26,15 @@ def _is_part(word: str) -> Callable[[Layer], bool]:
     return lambda layer: layer.part == word
 
 
+def check_values(module: nn.Module, name: str) -> None:
+    """Raise ValueError for a network with parameters that have no values; name: what it is called."""
+    for parameter, p in module.named_parameters():
+        if is_lazy(p):
+            raise ValueError(f"'{name}': '{parameter}' of a lazy layer has no values yet: run the network once before")
+        if p.is_meta:
+            raise ValueError(f"'{name}': '{parameter}' is on the meta device and has no values: load the network first")
+
+
 @dataclass
 class Learner(MoreData, Specifics, Compared, Restructured):
     """The interface between a training run and interventions or metrics, for agents and tracks alike.
@@ -79,7 +88,7 @@ class Learner(MoreData, Specifics, Compared, Restructured):
     _undrawn: list[str] | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self._check_values()
+        check_values(self.module, self.name)
         if not self.initial:
             self.initial = snapshot(self.module)
         modules = dict(self.module.named_modules())
@@ -101,18 +110,6 @@ class Learner(MoreData, Specifics, Compared, Restructured):
                 if name not in modules:
                     hint = did_you_mean(name, modules)
                     raise ValueError(f"'{self.name}': the wiring of '{unit}' names no module: '{name}'{hint}")
-
-    def _check_values(self) -> None:
-        """Raise ValueError for parameters without values."""
-        for name, p in self.module.named_parameters():
-            if is_lazy(p):
-                raise ValueError(
-                    f"'{self.name}': '{name}' of a lazy layer has no values yet: run the network once before"
-                )
-            if p.is_meta:
-                raise ValueError(
-                    f"'{self.name}': '{name}' is on the meta device and has no values: load the network first"
-                )
 
     @property
     def run(self) -> Callable[..., Any]:
@@ -241,6 +238,21 @@ class Learner(MoreData, Specifics, Compared, Restructured):
         if not chosen:
             raise ValueError(f"scope '{'+'.join(words)}' names no layer of '{self.name}'")
         return chosen
+
+    def select_stored(self, scope: Scope, who: str) -> list[Layer]:
+        """Return the layers in a scope, for an intervention (`who`) that uses their weights as tensors of their own.
+
+        Raises:
+            ValueError: As `select`, or the weight of one of the layers is no parameter.
+        """
+        layers = self.select(scope)
+        for layer in layers:
+            if not layer.stored:
+                raise ValueError(
+                    f"{who}: the weight of '{layer.name}' is parametrized (weight normalisation, pruning, …) "
+                    f"and no tensor of its own: exclude it with scope=, or remove the parametrization"
+                )
+        return layers
 
     def weight_of(self, layer: Layer) -> str:
         """Return the qualified name of a layer's weight in `named_parameters`; a tied one may be another module's."""

@@ -11,7 +11,7 @@ from .calls import parse_call_name
 from .capabilities import no_batches
 from .forward import Forward, methods, runner, runs
 from .layers import Layer, chain
-from .learner import Learner
+from .learner import Learner, check_values
 from .recording import called_units, record
 from .redraw import drawn_alike, not_redrawn_by, redraw, redraw_by
 from .unchanged import unchanged
@@ -59,13 +59,14 @@ def learner_for(
         seed: Seed of the generator of new draws and noise.
 
     Raises:
-        ValueError: In one line. The module has no layers, cannot be run on the inputs or has no such method; `units`
+        ValueError: In one line. The module has no parameters or cannot be run on the inputs; `units`
             names a layer or something that is not called; `fresh` makes another network.
     """
+    check_values(module, name)
     layers = chain(module) if layers is None else layers
     kind = type(module).__name__
-    if not layers:
-        raise ValueError(f"{kind} has no Linear or Conv layer to intervene in: name them with layers=")
+    if not any(True for _ in module.parameters()):
+        raise ValueError(f"{kind} has no parameters to intervene in")
     if (probe is None) != (loss is None):
         raise ValueError("probe and loss go together: the inputs to measure on, and the loss on them")
     if probe and forward == "forward" and not runs(module):

@@ -4,7 +4,7 @@ import random
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from contextlib import ExitStack, contextmanager
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -63,11 +63,11 @@ def _is_steady(part: nn.Module) -> bool:
     Those of PyTorch and of this package do, unless somebody hung a hook on them. Keeping their state would take as long
     as the pass through a small network.
     """
-    renorms = getattr(part, "max_norm", None) is not None  # a lookup changes rows of the embedding
-    return _is_known(type(part)) and not (renorms or part._forward_hooks or part._forward_pre_hooks)
+    # a lookup changes rows of the embedding; a recurrent layer remembers the tensors that it was run with
+    remembers = getattr(part, "max_norm", None) is not None or isinstance(part, nn.RNNBase)
+    return _is_known(type(part)) and not (remembers or part._forward_hooks or part._forward_pre_hooks)
 
 
-@cache
 def _is_known(kind: type[nn.Module]) -> bool:
     return kind.__module__.partition(".")[0] in ("torch", __name__.partition(".")[0])
 
@@ -93,9 +93,8 @@ def _keep(part: nn.Module) -> Callable[[], object]:
     groups: list[MutableMapping[str, Any]] = [attributes, part._parameters, part._buffers, part._modules]
     kept = [(group, dict(group)) for group in groups]
     own = [value for name, value in attributes.items() if name not in _STANDARD]
-    tensors = [value for value in (*part._buffers.values(), *own) if isinstance(value, Tensor)]
-    if getattr(part, "max_norm", None) is not None:
-        tensors += part._parameters.values()
+    renormed = part._parameters.values() if getattr(part, "max_norm", None) is not None else ()
+    tensors = [value for value in (*part._buffers.values(), *own, *renormed) if isinstance(value, Tensor)]
     copies = [(tensor, tensor.detach().clone(), _version(tensor)) for tensor in tensors if tensor.device.type != "meta"]
     contents = [undo for value in own if (undo := _keep_contents(value))]
 

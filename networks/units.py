@@ -109,6 +109,9 @@ def hidden(module: nn.Module, unit: str, wires: Wiring) -> Hidden:
     if not incoming or not outgoing:
         raise ValueError(f"'{unit}' has no layer {'after' if incoming else 'before'} it: name it in the wiring")
     call = parse_call_name(unit)
+    for name in (*wires.incoming, *wires.outgoing):
+        if module.get_submodule(name)._parameters.get("weight") is None:
+            raise ValueError(f"'{unit}' has no weights to rewrite: that of '{name}' is parametrized")
     activation = None if call.function else module.get_submodule(call.path)
     if (
         isinstance(activation, nn.GLU)
@@ -166,6 +169,16 @@ def _settled(learner: Learner, groups: Mapping[str, Hidden], inputs: Sequence[An
     if groups and not left:
         hidden_units(learner, "units")  # raises, with the reasons
     return left
+
+
+def check_module(learner: Learner, unit: str, who: str) -> None:
+    """Raise ValueError if the units are not the outputs of a module that is called once, for an intervention on it."""
+    call = parse_call_name(unit)
+    if call.function:
+        raise ValueError(f"{who}: '{unit}' is a function, not a module: call a module there, such as nn.ReLU()")
+    several = [other for other in learner.units if other != unit and parse_call_name(other).path == call.path]
+    if call.number > 1 or several:
+        raise ValueError(f"{who}: '{call.path}' is called several times: use a module of its own in each place")
 
 
 def activity_scores(magnitudes: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ from .calls import ActivationCall, function_name, parse_call_name
 from .forward import Forward, with_forward
 from .layout import CHANNELS, FLAT, UNITS, Layout, Mixed, after
 from .stacked import StackedConv2d, StackedLayerNorm, StackedLinear
-from .unchanged import evaluating
+from .unchanged import unchanged
 
 LINEAR = (nn.Linear, StackedLinear)
 CONV = (nn.Conv1d, nn.Conv2d, nn.Conv3d, StackedConv2d)
@@ -141,6 +141,13 @@ def trace_wiring(
     units: names of calls of activations, or of any other modules whose outputs count as units. forward: as in
     `unit_names`.
     """
+    with unchanged(module):  # a parametrized weight computes itself, and changes its buffers, when it is read
+        return _trace_wiring(module, units, forward)
+
+
+def _trace_wiring(
+    module: nn.Module, units: Sequence[str], forward: Forward
+) -> tuple[dict[str, Wiring], dict[str, str]]:
     try:
         graph, outputs = trace(module, forward)
     except Untraceable as error:
@@ -168,7 +175,7 @@ def trace(module: nn.Module, forward: Forward = "forward") -> tuple[fx.Graph, di
     """
     tracer = _Tracer()
     try:
-        with evaluating(module):
+        with unchanged(module):  # a tensor that is no parameter becomes an attribute of the module
             graph = tracer.trace(with_forward(module, forward))
         kept = set(graph.nodes)  # the tracer drops what nothing reads
         return graph, {str(call): node for call, node in tracer.outputs.items() if node in kept}

@@ -199,7 +199,9 @@ class Trial:
                 raise Broken("found no silent units, though there are some")
         return f"wrote {len(written)}" if written else ""
 
-    def check(self, name: str, it: Subject, values: dict[str, Any], changes: list[str], written: tuple[str, ...]) -> None:
+    def check(
+        self, name: str, it: Subject, values: dict[str, Any], changes: list[str], written: tuple[str, ...]
+    ) -> None:
         """Raise Broken if a moment changed more than it may."""
         now = _values(it)
         if frozen := [n for n, (p, bits) in values.items() if not p.requires_grad and n in now and now[n][1] != bits]:
