@@ -58,6 +58,7 @@ class HareTortoise(Intervention):
 
     @torch.no_grad()
     def apply(self, learner: Learner) -> list[str]:
+        check_optimizer(learner.optimizer)
         tortoise = self._tortoises.get(learner.name, {})
         for name, value in _values(learner).items():
             if name in tortoise:  # it is not before the first update, or the first since it was added

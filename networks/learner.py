@@ -13,6 +13,7 @@ from ..registry import did_you_mean
 from .capabilities import Compared, MoreData, Restructured, Specifics, no_batches
 from .layers import Layer, Scope, chain
 from .linear_pairs import Joint, LinearPair, declared_pairs, find_joints, pair_at
+from .optimizers import trainer_of
 from .parameters import snapshot
 from .recording import outputs_with
 from .redraw import redraw
@@ -70,6 +71,7 @@ class Learner(MoreData, Specifics, Compared, Restructured):
     _joints: tuple[list[nn.Module], list[Joint], list[str]] | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
+        self.optimizer = trainer_of(self.module, self.optimizer, self.name)
         if not self.initial:
             self.initial = snapshot(self.module)
         modules = dict(self.module.named_modules())
