@@ -110,7 +110,8 @@ def _steps_alone(kind: type, base: type) -> bool:
     step = inspect.unwrap(own["step"]) if "step" in own else None
     if step is None or step is inspect.unwrap(base.step):  # type: ignore[attr-defined]
         return False
-    return not {"super", base.__name__} & set(step.__code__.co_names)
+    names = set(step.__code__.co_names)
+    return "state" in names or not {"super", base.__name__} & names
 
 
 def _remedy(optimizer: torch.optim.Optimizer) -> str:
