@@ -58,6 +58,7 @@ class HareTortoise(Intervention):
 
     @torch.no_grad()
     def apply(self, learner: Learner) -> list[str]:
+        check_optimizer(learner.optimizer)
         tortoise = self._tortoises.get(learner.name, {})
         frozen = {learner.identity(name) for name in learner.frozen()}
         for name, value in _values(learner).items():

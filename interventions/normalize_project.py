@@ -105,6 +105,7 @@ class NormalizeProject(Intervention):
             learner.changes.append(str(self))
 
     def apply(self, learner: Learner) -> list[str]:
+        check_optimizer(learner.optimizer)
         self.restructure(learner)
         self._begun.add(learner.name)
         self.after_update(learner)

@@ -63,7 +63,9 @@ class UPGD(Intervention):
     def before_update(self, learner: Learner) -> None:
         utility = self._utility.setdefault(learner.name, {})
         steps = self._steps.setdefault(learner.name, {})
-        moving = {n: (p, p.grad) for n, p in learner.module.named_parameters() if p.grad is not None}
+        assert learner.optimizer is not None
+        trained = {p for group in learner.optimizer.param_groups for p in group["params"]}
+        moving = {n: (p, p.grad) for n, p in learner.module.named_parameters() if p.grad is not None and p in trained}
         for name, (parameter, _) in moving.items():
             key = learner.identity(name)
             old = utility.get(key)

@@ -15,6 +15,7 @@ from .capabilities import Compared, MoreData, Restructured, Specifics
 from .forward import Forward, runner
 from .layers import Layer, Scope
 from .linear_pairs import Joint, LinearPair, declared_pairs, find_joints, pair_at
+from .optimizers import trainer_of
 from .parameters import snapshot
 from .recording import misread_units
 from .redraw import is_constant
@@ -89,6 +90,7 @@ class Learner(MoreData, Specifics, Compared, Restructured):
 
     def __post_init__(self) -> None:
         check_values(self.module, self.name)
+        self.optimizer = trainer_of(self.module, self.optimizer, self.name)
         if not self.initial:
             self.initial = snapshot(self.module)
         modules = dict(self.module.named_modules())

@@ -114,3 +114,13 @@ def test_a_loop_that_skips_the_first_half_of_it_is_told_so():
 def test_numbers_that_make_no_sense_are_refused(params):
     with pytest.raises(ValueError, match=f"upgd: {next(iter(params))} must"):
         make("upgd", **params)
+
+
+def test_parameters_that_the_optimizer_does_not_hold_stay_where_they_are():
+    target, upgd = learner(), make("upgd", sigma=0.3)
+    target.optimizer = torch.optim.SGD(target.module[2].parameters(), lr=0.05)
+    before = {name: value.clone() for name, value in target.module.state_dict().items()}
+    for _ in range(3):
+        update(target, upgd)
+    moved = {name for name, value in target.module.state_dict().items() if not torch.equal(value, before[name])}
+    assert moved == {"2.weight", "2.bias"}
