@@ -205,7 +205,8 @@ def _matrices(learner: Learner, variant: Variant) -> dict[Tensor, bool]:
     """Return the weights of the Linear and Conv layers that Muon trains → whether each is a stack."""
     roles = ("hidden",) if variant == "paper" else ("encoder", "hidden")
     return {
-        layer.weight: isinstance(layer.module, STACKED)
+        weight: isinstance(layer.module, STACKED)
         for layer in learner.layers
-        if layer.role in roles and isinstance(layer.module, (*LINEAR, *CONV)) and layer.weight.requires_grad
+        if layer.role in roles and isinstance(layer.module, (*LINEAR, *CONV))
+        if (weight := layer.module._parameters.get("weight")) is not None and weight.requires_grad
     }
