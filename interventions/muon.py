@@ -166,7 +166,7 @@ class Muon(Intervention):
         return bool(_matrices(learner, self.variant))
 
     def attach(self, learner: Learner) -> None:
-        learner.select_stored("all", "muon")
+        learner.select_stored("all")
         if not _matrices(learner, self.variant):
             place = "between its first and its last" if self.variant == "paper" else "before its last"
             raise ValueError(f"muon: '{learner.name}' has no Linear or Conv layer {place}")
@@ -210,7 +210,8 @@ def _matrices(learner: Learner, variant: Variant) -> dict[Tensor, bool]:
     """Return the weights of the Linear and Conv layers that Muon trains → whether each is a stack."""
     roles = ("hidden",) if variant == "paper" else ("encoder", "hidden")
     return {
-        layer.weight: isinstance(layer.module, STACKED)
+        weight: isinstance(layer.module, STACKED)
         for layer in learner.layers
-        if layer.role in roles and isinstance(layer.module, (*LINEAR, *CONV)) and layer.weight.requires_grad
+        if layer.role in roles and isinstance(layer.module, (*LINEAR, *CONV))
+        if (weight := layer.module._parameters.get("weight")) is not None and weight.requires_grad
     }

@@ -38,7 +38,7 @@ class WeightClip(Intervention):
         self.kappa, self.scope = kappa, scope
 
     def attach(self, learner: Learner) -> None:
-        learner.select_stored(self.scope, "weight_clip")
+        learner.select_stored(self.scope)
 
     @torch.no_grad()
     def after_update(self, learner: Learner) -> None:

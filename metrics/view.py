@@ -4,7 +4,7 @@ Each member of a stack (the critics of SAC, several seeds trained together) is a
 them are in one tensor, members first. A plain network has one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,13 +13,13 @@ import torch
 from torch import Tensor, nn
 
 from ..networks.learner import Learner
+from ..networks.matrices import unfit, weight_matrices
 from ..networks.members import members_of
 from ..networks.recording import Recording, record
-from ..networks.scale import isometry_scale
 from ..networks.unchanged import unchanged
 from .features import feature_matrices
 from .saturation import activation_slopes
-from .weights import deviations, gram_matrices, member_taps
+from .weights import deviations, gram_matrices
 
 
 @dataclass
@@ -135,22 +135,37 @@ class View:
 
     @cached_property
     def isometry(self) -> list[tuple[Tensor, Tensor, int]]:
-        """For each layer: the DfI of its matrices, (members,), the unscaled DfI, and the number of singular values.
+        """For each weight: the DfI of its matrices, (members,), the unscaled DfI, and the number of singular values.
 
-        One Gram product serves both. The parts of a fused layer are separate matrices.
+        Weights are those of the learner's layers, and those of recurrent and attention modules. One Gram product serves
+        both numbers. The parts of a fused layer are separate matrices. Weights that are no matrices of floating-point
+        numbers, and the factors of adapters, are left out.
         """
         with unchanged(self.learner.module):  # a parametrized weight computes itself, and changes its buffers
             return self._isometry()
 
     def _isometry(self) -> list[tuple[Tensor, Tensor, int]]:
         found = []
-        for layer in self.learner.layers:
-            weight = self.own(layer.weight) if layer.stacked else layer.weight[None]
-            parts = member_taps(weight).unflatten(2, (layer.split, -1)).flatten(1, 2)
-            gram = gram_matrices(parts)
-            unscaled = gram / isometry_scale(weight[0, : parts.shape[2]]) ** 2
+        for matrices, scale in self._matrices():
+            gram = gram_matrices(matrices)
+            unscaled = gram / scale**2
             found.append((deviations(gram).sum(1), deviations(unscaled).sum(1), gram.shape[1] * gram.shape[2]))
         return found
+
+    def _matrices(self) -> Iterator[tuple[Tensor, float]]:
+        """Yield the matrices of each weight, (members, matrices, d_out, d_in), and the scale of their isometry."""
+        for layer in self.learner.layers:
+            kernel = layer.kernel
+            if layer.factor or unfit(kernel):
+                continue
+            weight = layer.described(self.own(kernel) if layer.stacked else kernel)
+            matrices = weight.matrices() if layer.stacked else weight.matrices()[None]
+            yield matrices.flatten(1, -3), weight.scale()
+        others = weight_matrices(self.learner.module)
+        for name in others.weights:
+            if name in others.several:
+                weight = others.weights[name]
+                yield weight.matrices()[None].flatten(1, -3), weight.scale()
 
     def parameters(self) -> list[nn.Parameter]:
         """Return the parameters that the learner trains."""
@@ -177,6 +192,7 @@ class View:
         for layer in self.learner.layers:
             gradient = self.gradients.get(f"{layer.name}.weight")
             if layer.role != "head" and gradient is not None:
+                gradient = gradient.mT if layer.transposed else gradient
                 stacked = self.own(gradient) if layer.stacked else gradient[None]
                 found.append(stacked.flatten(2))
         # what is stacked in a learner that is not is more units of one network

@@ -241,19 +241,11 @@ class Learner(MoreData, Specifics, Compared, Restructured):
             raise ValueError(f"scope '{'+'.join(words)}' names no layer of '{self.name}'")
         return chosen
 
-    def select_stored(self, scope: Scope, who: str) -> list[Layer]:
-        """Return the layers in a scope, for an intervention (`who`) that uses their weights as tensors of their own.
-
-        Raises:
-            ValueError: As `select`, or the weight of one of the layers is no parameter.
-        """
+    def select_stored(self, scope: Scope) -> list[Layer]:
+        """Return the layers in a scope. Raises ValueError as `select`, and if the weight of one cannot be rewritten."""
         layers = self.select(scope)
         for layer in layers:
-            if not layer.stored:
-                raise ValueError(
-                    f"{who}: the weight of '{layer.name}' is parametrized (weight normalisation, pruning, …) "
-                    f"and no tensor of its own: exclude it with scope=, or remove the parametrization"
-                )
+            _ = layer.weight  # raises
         return layers
 
     def weight_of(self, layer: Layer) -> str:
