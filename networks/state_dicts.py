@@ -5,7 +5,8 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.parameter import is_lazy
+
+from .redraw import is_constant
 
 WRAPPERS = ("module", "_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")  # parts of names that they add
 COUNTER = "num_batches_tracked"  # of BatchNorm, which files from before PyTorch 0.4.1 lack
@@ -59,28 +60,11 @@ def fitted_state(values: Any, module: nn.Module, what: str) -> dict[str, Tensor]
     return {name: values[given].detach().to(own[name], copy=True) for name, given in found.items()}
 
 
-def check_values(module: nn.Module) -> None:
-    """Raise ValueError if parameters or buffers of a module have no values or no shape yet."""
-    for name, tensor in (*module.named_parameters(), *module.named_buffers()):
-        if is_lazy(tensor):
-            raise ValueError(
-                f"'{name}' of {type(module).__name__} has no shape yet: run the network once on its inputs"
-            )
-        if tensor.is_meta:
-            raise ValueError(f"'{name}' of {type(module).__name__} is on the meta device, without values: load them")
-
-
 def not_redrawn(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> list[str]:
     """Return the names of the values that two draws have in common although they are not constant.
 
     A constant, such as the zeros of a bias, is a rule of initialisation. Other equal values were not drawn."""
-    return [
-        name
-        for name, value in first.items()
-        if value.numel()
-        and torch.equal(value, second[name].to(value))
-        and not bool((value == value.flatten()[0]).all())
-    ]
+    return [n for n, value in first.items() if torch.equal(value, second[n].to(value)) and not is_constant(value)]
 
 
 def listed(names: Collection[str], count: int = 3) -> str:

@@ -34,6 +34,8 @@ class Options:
     """Interventions to try on the network, such as fire. Its values are restored afterwards."""
     updates: int = 200
     """Number of gradient steps for fitting the random targets."""
+    forward: str = "forward"
+    """Method that runs the module of FILE.py:FUNCTION on its inputs."""
     sb3: str = ""
     """Algorithm of the .zip: PPO, A2C, DQN, SAC, TD3 or DDPG."""
     env: str = ""
@@ -178,7 +180,7 @@ def of_function(o: Options, remarks: list[str]) -> Stages:
     """Yield the learner of the network that a function of the user returns."""
     from supple.experiments.own_network import learner_from
 
-    learner, more = learner_from(o.what)
+    learner, more = learner_from(o.what, o.forward)
     remarks += more
     yield None, {learner.name: learner}
 
