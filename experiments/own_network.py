@@ -100,7 +100,7 @@ def learner_from(text: str, forward: str = "forward") -> tuple[Learner, list[str
         module, given, *third = found
         inputs = given if isinstance(given, tuple) else (given,)
         try:
-            check_values(module, text)
+            check_values(module, type(module).__name__)
             if forward == "forward" and not runs(module):
                 choice = f": name a method with --forward ({', '.join(methods(module))})" if methods(module) else ""
                 raise UsageError(f"{text}: {type(module).__name__} has no forward{choice}")

@@ -28,8 +28,8 @@ def runner(module: nn.Module, forward: Forward = "forward") -> Callable[..., Any
 
 
 def runs(module: nn.Module) -> bool:
-    """Return whether a module can be called: its class has a forward."""
-    return type(module).forward is not _MISSING
+    """Return whether a module can be called: its class has a forward, or itself, as torch.compile gives it one."""
+    return type(module).forward is not _MISSING or "forward" in vars(module)
 
 
 def methods(module: nn.Module) -> list[str]:

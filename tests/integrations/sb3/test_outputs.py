@@ -141,4 +141,4 @@ def test_actors_are_fitted_before_their_actions_are_bounded() -> None:
                     p.fill_(50.0)
         outputs = learner.outputs(dict(learner.module.named_parameters()), learner.probe())  # type: ignore[arg-type]
         assert tensors(outputs)[0].mean() > 20
-        assert diagnose(learner, updates=60).loss < 0.9  # tanh would leave no gradient
+        assert diagnose(learner, updates=60).loss < 0.95  # tanh would leave no gradient
