@@ -9,14 +9,14 @@ channels of a convolution behind a flattening only. Such units are left out, wit
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from torch import Tensor, fx, nn
 
 from .activations import Activation
 from .calls import ActivationCall, function_name, parse_call_name
-from .forward import Forward, with_forward
+from .forward import Forward, unwrapped, with_forward
 from .layout import CHANNELS, FLAT, UNITS, Layout, Mixed, after
 from .stacked import StackedConv2d, StackedLayerNorm, StackedLinear
 from .unchanged import unchanged
@@ -173,12 +173,20 @@ def trace(module: nn.Module, forward: Forward = "forward") -> tuple[fx.Graph, di
 
     Layers, norms and activations are single nodes of the graph. Raises Untraceable.
     """
+    prefix, inner = unwrapped(module)
     tracer = _Tracer()
     try:
         with unchanged(module):  # a tensor that is no parameter becomes an attribute of the module
-            graph = tracer.trace(with_forward(module, forward))
+            graph = tracer.trace(with_forward(inner, forward))
         kept = set(graph.nodes)  # the tracer drops what nothing reads
-        return graph, {str(call): node for call, node in tracer.outputs.items() if node in kept}
+        for node in kept:
+            if node.op in ("call_module", "get_attr"):
+                node.target = f"{prefix}{node.target}"
+        return graph, {
+            str(replace(call, path=f"{prefix}{call.path}".rstrip("."))): node
+            for call, node in tracer.outputs.items()
+            if node in kept
+        }
     except Exception as error:  # a forward pass may do anything with inputs that are not tensors
         why = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise Untraceable(f"cannot be traced ({why})") from error
