@@ -54,6 +54,9 @@ class Wasserstein(Intervention):
         self.strength = strength
         self._starts: dict[str, tuple[dict[str, Tensor], Start]] = {}  # by learner, and the θ₀ that it is of
 
+    def attach(self, learner: Learner) -> None:
+        learner.check_trained("wasserstein")
+
     def penalty(self, learner: Learner) -> Tensor:
         trained = learner.trained()
         start, parameters = self._start(learner, list(trained)), list(trained.values())

@@ -178,6 +178,7 @@ def trace(module: nn.Module, forward: Forward = "forward") -> tuple[fx.Graph, di
     try:
         with unchanged(module):  # a tensor that is no parameter becomes an attribute of the module
             graph = tracer.trace(with_forward(inner, forward))
+        _follow_writes(graph, inner)
         kept = set(graph.nodes)  # the tracer drops what nothing reads
         for node in kept:
             if node.op in ("call_module", "get_attr"):
@@ -188,8 +189,29 @@ def trace(module: nn.Module, forward: Forward = "forward") -> tuple[fx.Graph, di
             if node in kept
         }
     except Exception as error:  # a forward pass may do anything with inputs that are not tensors
-        why = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        why = lines[0].partition(". ")[0].rstrip(".")[:120]
         raise Untraceable(f"cannot be traced ({why})") from error
+
+
+def _follow_writes(graph: fx.Graph, module: nn.Module) -> None:
+    """Let those who read a tensor after an operation in place (`x.relu_()`) read the result of the operation."""
+    order = {node: index for index, node in enumerate(graph.nodes)}
+    for node in graph.nodes:
+        if node.all_input_nodes and _writes(node, module):
+            written = node.all_input_nodes[0]
+            for reader in list(written.users):
+                if order[reader] > order[node]:
+                    reader.replace_input_with(written, node)
+
+
+def _writes(node: fx.Node, module: nn.Module) -> bool:
+    """Return whether a node works in place."""
+    if node.op == "call_module":
+        return bool(getattr(module.get_submodule(str(node.target)), "inplace", False))
+    named = operation(node).endswith("_") and not operation(node).endswith("__")
+    asked = node.kwargs.get("inplace", False) or (function_name(operation(node)) and True in node.args[1:])
+    return node.op in ("call_method", "call_function") and bool(named or asked)
 
 
 class Shared(Exception):
