@@ -54,6 +54,7 @@ class Dash(Reinitialization):
 
     def attach(self, learner: Learner) -> None:
         super().attach(learner)
+        learner.select_stored(self.scope)
         if learner.batches is no_batches:
             raise ValueError(f"dash: '{learner.name}' provides no batches; set Learner.batches")
         if self.batches is None and learner.endless:

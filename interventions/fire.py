@@ -7,8 +7,9 @@ with the smallest change.
 
 Source: the FIRE paper (Han et al. 2026, arXiv 2602.08040), eq. 4 and 5, Appendix C.
 
-Resets: weight matrices only. Biases, normalisation layers and parameters outside layers are kept. The rest follows the
-reset contract.
+Resets: weight matrices only. Biases, normalisation layers and parameters outside layers are kept, and so are frozen
+weights, a head that is tied to an embedding (unless the scope names it) and the factors of adapters. FIRE is defined on
+the matrix that a layer applies, W + B·A with an adapter, and not on A and B. The rest follows the reset contract.
 
 Cost: `steps` × 4·N·k² operations for a matrix with sides N ≥ k; milliseconds for the network of an agent.
 """
@@ -17,10 +18,11 @@ from collections.abc import Mapping
 
 from torch import Tensor, nn
 
-from ..networks.layers import Scope
+from ..networks.layers import Layer, Scope
 from ..networks.learner import Learner
+from ..networks.matrices import FACTOR, FROZEN, Written, first_names, in_words, weight_matrices
 from .base import Reinitialization, interventions
-from .contract import Preset
+from .contract import Preset, contract_for
 from .isometry import fire_
 from .orthogonalize import check_method
 
@@ -32,8 +34,10 @@ class Fire(Reinitialization):
     Ten cubic Newton–Schulz steps, the released default, do not reach an isometry for square matrices.
     Use `tolerance` or `method=polar` if that matters. Events record DfI before and after.
 
-    scope: By default all layers, or those to which the paper restricts FIRE on this network (`Learner.fire_scope`): the
-        query and key projections of a vision transformer, whose other layers did not gain (Appendix C).
+    scope: By default all weight matrices, or those layers to which the paper restricts FIRE on this network
+        (`Learner.fire_scope`): the query and key projections of a vision transformer, whose other layers did not gain
+        (Appendix C). `all` includes the matrices of recurrent and attention modules, which have no role. Frozen weights
+        are kept. A head that is tied to an embedding is kept, unless its role or part is in the scope (`scope=head`).
     """
 
     def __init__(
@@ -52,6 +56,57 @@ class Fire(Reinitialization):
     def scope_on(self, learner: Learner) -> Scope:
         return learner.fire_scope if self.as_in_paper else self.scope
 
-    def rewrite(self, module: nn.Module, learner: Learner, start: Mapping[str, Tensor], scope: Scope) -> list[str]:
-        split = {f"{layer.name}.weight": layer.split for layer in learner.select(scope)}
-        return fire_(module, self.method, self.steps, self.tolerance, names=split, split=split)
+    def attach(self, learner: Learner) -> None:
+        super().attach(learner)
+        chosen, kept = self._chosen(learner)
+        if chosen:
+            return
+        if FACTOR in kept.values():
+            raise ValueError(
+                f"{self.name}: '{learner.name}' trains adapters, and FIRE is defined on the matrix that a layer applies, "
+                "not on the two factors of its update: merge the adapters and train the layers, or use snp or reset"
+            )
+        why = f": {in_words(kept)}" if kept else ""
+        raise ValueError(f"{self.name}: '{learner.name}' has no weight matrix to rewrite{why}")
+
+    def contract(self, learner: Learner) -> dict[str, str]:
+        row = super().contract(learner)
+        _, kept = self._chosen(learner)
+        return row | {"weights": f"{row['weights']}; kept: {in_words(kept)}"} if kept else row
+
+    def rewrite(self, module: nn.Module, learner: Learner, start: Mapping[str, Tensor], scope: Scope) -> Written:
+        # of the learner's own network, since all parameters of a target network are frozen
+        chosen, kept = self._chosen(learner)
+        return Written(fire_(module, self.method, self.steps, self.tolerance, names=chosen, split=chosen), kept)
+
+    def _chosen(self, learner: Learner) -> tuple[dict[str, int], dict[str, str]]:
+        """Return the names of the weights to rewrite → their parts, and of those in the scope that are kept → why."""
+        scope = contract_for(self.name, self.preset, learner.algorithm).weights or self.scope_on(learner)
+        words = {scope} if isinstance(scope, str) else set(scope)
+        found, names = weight_matrices(learner.module), _names(learner)
+        chosen: dict[str, int] = {}
+        kept: dict[str, str] = {}
+        for layer in learner.select(scope):
+            name = names[layer]
+            asked = bool(words & {layer.role, layer.part})
+            if name not in found.weights:
+                kept[name] = found.skipped.get(name, f"no weight matrix of its {type(layer.module).__name__}")
+            elif not found.weights[name].tensor.requires_grad:
+                kept[name] = FROZEN
+            elif name in found.spared and not asked:
+                kept[name] = found.spared[name]
+            else:
+                chosen[name] = layer.split
+        if "all" in words:
+            chosen |= {n: w.split for n, w in found.weights.items() if n in found.several and n not in found.spared}
+            own = set(names.values())
+            others = {name: "in none of the learner's layers" for name in found.weights if name not in own}
+            kept = {**others, **found.left(), **kept}
+        return chosen, {name: why for name, why in kept.items() if name not in chosen}
+
+
+def _names(learner: Learner) -> dict[Layer, str]:
+    """Return the names of the weights of a learner's layers, as in `named_parameters`."""
+    first = first_names(learner.module)
+    inside = {layer: f"{layer.name}.weight" for layer in learner.layers}
+    return {layer: first.get(name, name) for layer, name in inside.items()}

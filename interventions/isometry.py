@@ -10,62 +10,17 @@ Source: the FIRE paper, Appendix C.
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
-from torch.nn.parameter import is_lazy
 
-from ..networks.scale import isometry_scale
-from ..networks.wiring import CONV, LINEAR, STACKED
+from ..networks.matrices import Weight, Written, first_names, in_words, weight_matrices
 from .orthogonalize import MatrixError, check_method, orthogonalize
-
-TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
-Layout = Literal["linear", "stacked", "conv"]
 
 # A batch takes three times its size while it is iterated. Larger groups (language models) are cut between
 # weights, which changes no result; agents and VGG-16 stay in one batch per shape.
 MAX_BATCH_ELEMENTS = 2**26  # 256 MiB in float32
-
-
-@dataclass(frozen=True)
-class Weight:
-    """A weight, and how its dimensions form matrices (d_out, d_in).
-
-    layout: `linear` (d_out, d_in); `conv` (C_out, C_in, *kernel), one matrix per tap; `stacked`, several networks with
-        the members first: (members, d_out, d_in), or for 2-D convolutions (members, C_out, C_in, k_h, k_w). The slice
-        of a grouped convolution is used as it is stored, (C_out, C_in/groups), since the paper defines none.
-    split: number of equal parts along d_out that are separate matrices, such as 3 for a fused q, k, v.
-    """
-
-    name: str
-    tensor: Tensor
-    layout: Layout = "linear"
-    split: int = 1
-
-    def __post_init__(self) -> None:
-        shape, fits = tuple(self.tensor.shape), {"linear": (2,), "stacked": (3, 5), "conv": (3, 4, 5)}[self.layout]
-        if len(shape) not in fits:
-            raise ValueError(f"{self.name}: a {self.layout} weight cannot have the shape {shape}")
-        d_out = shape[self._first]
-        if self.split < 1 or d_out % self.split:
-            raise ValueError(f"{self.name}: {d_out} outputs cannot be split into {self.split} equal parts")
-
-    @property
-    def _first(self) -> int:
-        """The axis of the outputs."""
-        return int(self.layout == "stacked")
-
-    def matrices(self) -> Tensor:
-        """Return a view (members, taps, split, d_out, d_in) of the weight, with 1 for members or taps that it lacks."""
-        tensor = self.tensor.detach().movedim((self._first, self._first + 1), (-2, -1))
-        return tensor.unflatten(-2, (self.split, -1))
-
-    def scale(self) -> float:
-        """Return the factor of the isometry that keeps the variance of a signal (see the module)."""
-        weight = self.tensor[0] if self.layout == "stacked" else self.tensor
-        return isometry_scale(weight[: len(weight) // self.split])
 
 
 @torch.no_grad()
@@ -162,13 +117,14 @@ def fire_(
     tolerance: float | None = None,
     names: Collection[str] | None = None,
     split: Mapping[str, int] | None = None,
-) -> list[str]:
-    """Apply FIRE to the Linear and Conv1d/2d/3d weights of any module, stacked or not, in place.
+) -> Written:
+    """Apply FIRE to the weight matrices of any module in place: each becomes its nearest isometry times its scale.
 
-    Biases, normalisation layers, embeddings and parameters outside layers are not changed. For the fused in_proj_weight
-    of nn.MultiheadAttention, use `orthogonalize_weights_`. A Linear weight tied to an embedding is one tensor: it is
-    written once, which changes both. Names are those of `module.named_parameters()`, which lists a tied tensor under
-    its first name only.
+    Matrices are those of Linear and Conv1d/2d/3d layers, stacked or not, of transformers' Conv1D, of recurrent layers
+    (each gate is a matrix of its own, of inputs and of hidden states) and of nn.MultiheadAttention (query, key and
+    value). Biases, normalisations, embeddings and parameters outside layers are not changed. Nor are frozen weights,
+    and weights tied to an embedding, unless `names` has them. Names are those of `module.named_parameters()`, which
+    lists a tied tensor under its first name only; `names` and `split` may have any of its names.
 
     Args:
         method, steps, tolerance: See `orthogonalize`.
@@ -177,34 +133,30 @@ def fire_(
             {"attn.c_attn.weight": 3} for a fused query, key and value.
 
     Returns:
-        The names of the weights written.
+        The names of the weights written. Its attribute `skipped` says which other parameters of two or more dimensions
+        there are, name → reason, and is empty if `names` is given.
 
     Raises:
-        ValueError: Nothing was changed. There is no weight to rewrite or a name fits none; a weight cannot be rewritten
-            in place (weight or spectral norm, a lazy layer); it belongs to a transposed convolution, whose scale the
-            paper does not define; or `orthogonalize_weights_` refuses it.
+        ValueError: Nothing was changed. There is no weight to rewrite, or a name fits none; a named weight cannot be
+            rewritten in place (weight or spectral norm, a lazy or quantised layer), or belongs to a transposed
+            convolution, whose scale the paper does not define; or `orthogonalize_weights_` refuses it.
     """
-    layers = {
-        f"{path}.weight".lstrip("."): layer
-        for path, layer in module.named_modules(remove_duplicate=False)
-        if isinstance(layer, (*LINEAR, *CONV, *TRANSPOSED))
-    }
-    split = split or {}
-    chosen = layers if names is None else [name for name in layers if name in names]
-    unknown = sorted({*(names or ()), *split} - layers.keys())
-    if unknown or not chosen:
-        what = f"named '{unknown[0]}'" if unknown else "to rewrite"
-        raise ValueError(f"no Linear or Conv weight {what} in {type(module).__name__}")
-    parameters: dict[Tensor, str] = {parameter: name for name, parameter in module.named_parameters()}
-    weights = []
-    for name in chosen:
-        layer = layers[name]
-        if isinstance(layer, TRANSPOSED):
-            raise ValueError(f"{name} is a transposed convolution's, for which FIRE has no scale: leave it out")
-        if layer.weight not in parameters or is_lazy(layer.weight):
-            raise ValueError(f"{name} is parametrized or has no values yet: it cannot be rewritten in place")
-        layout: Layout = "linear" if isinstance(layer, LINEAR) else "conv"
-        if isinstance(layer, STACKED):
-            layout = "stacked"
-        weights.append(Weight(parameters[layer.weight], layer.weight, layout, split.get(name, 1)))
-    return orthogonalize_weights_(weights, method, steps, tolerance)
+    found, first, kind = weight_matrices(module), first_names(module), type(module).__name__
+    parts = {first.get(name, name): number for name, number in (split or {}).items()}
+    if names is None:
+        wanted, skipped = found.weights.keys() - found.spared.keys(), found.left()
+    else:
+        wanted, skipped = {first.get(name, name) for name in names}, {}
+    for name in sorted({*wanted, *parts} - found.weights.keys()):
+        raise ValueError(f"{name} is {found.skipped[name]}" if name in found.skipped else _unknown(name, kind))
+    if not wanted:
+        why = f": {in_words(skipped)}" if skipped else ""
+        raise ValueError(f"no weight matrix to rewrite in {kind}{why}")
+    weights = [
+        replace(weight, split=parts.get(name, weight.split)) for name, weight in found.weights.items() if name in wanted
+    ]
+    return Written(orthogonalize_weights_(weights, method, steps, tolerance), skipped)
+
+
+def _unknown(name: str, kind: str) -> str:
+    return f"no weight matrix named '{name}' in {kind}"

@@ -9,7 +9,9 @@ Resets: nothing.
 Cost: one pass over the parameters per update.
 
 Released code: skumar9876/L2_Init, agents/agents.py, has the factor ½, so half of its `l2_weight` is the same strength
-here.
+here. So has isaac7778/FIRE, vision/train.py (coef/2): the 1e-3 of the FIRE paper's Table 7 was run as `strength=5e-4`,
+and the values of its Tables 8 and 9 as half of those printed. The suites of the FIRE paper have the strengths that were
+run.
 """
 
 import torch

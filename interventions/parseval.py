@@ -28,9 +28,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from ..networks.layers import Scope
+from ..networks.layers import ADAPTED, Scope, trained_kernels
 from ..networks.learner import Learner
-from ..networks.wiring import STACKED
 from .base import Intervention, interventions
 
 
@@ -66,7 +65,7 @@ class _Distance(torch.autograd.Function):
 
 @interventions.register("parseval")
 class Parseval(Intervention):
-    """Penalise Σ‖WWᵀ − sI‖²_F of the weights in the scope (Chung et al. 2024).
+    """Penalise Σ‖WWᵀ − sI‖²_F of the trained Linear and convolution weights in the scope (Chung et al. 2024).
 
     strength: λ ≥ 0; the FIRE paper sweeps 1e-3, 1e-4, 1e-5 (Appendix D). s: squared length of a row, > 0.
     """
@@ -79,12 +78,12 @@ class Parseval(Intervention):
         self.strength, self.s, self.scope = strength, s, scope
 
     def attach(self, learner: Learner) -> None:
-        learner.select(self.scope)
+        if not trained_kernels(learner.select(self.scope)):
+            raise ValueError(f"parseval: no layer of '{learner.name}' in the scope is trained; {ADAPTED}")
 
     def penalty(self, learner: Learner) -> Tensor:
-        layers = {layer.weight: layer for layer in learner.select(self.scope)}  # a tied weight counts once
         terms = [
-            parseval_penalty(weight.flatten(2 if isinstance(layer.module, STACKED) else 1), self.s).sum()
-            for weight, layer in layers.items()
+            parseval_penalty(weight.flatten(1 + layer.stacked), self.s).sum()
+            for weight, layer in trained_kernels(learner.select(self.scope)).items()
         ]
         return self.strength * torch.stack(terms).sum()

@@ -169,12 +169,13 @@ class Sib(Intervention):
             scale_pairs(learner.module)
         except ValueError as error:
             raise ValueError(f"sib: '{learner.name}': {error}") from error
-        check_optimizer(learner.optimizer)
+        check_optimizer(learner.optimizer, entries=bool(_masks(learner.module)))
 
     def contract(self, learner: Learner) -> dict[str, str]:
         return UNIFORM.describe("value/output and up/down pairs rescaled, the function kept", learner)
 
     def apply(self, learner: Learner) -> list[str]:
+        check_optimizer(learner.optimizer, entries=bool(_masks(learner.module)))
         written = list(sib_(learner.module, learner.retain or learner.loss, self.ratio).written)
         settle(learner, written, UNIFORM, _masks(learner.module))
         return written

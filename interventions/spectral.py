@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from ..networks.layers import Layer
+from ..networks.layers import ADAPTED, Layer, trained_kernels
 from ..networks.learner import Learner
 from ..networks.wiring import NORMS
 from .base import Intervention, interventions
@@ -50,8 +50,8 @@ class Spectral(Intervention):
         self._vectors: dict[str, dict[str, dict[str, Tensor]]] = {}  # v by learner and identity of the weight
 
     def attach(self, learner: Learner) -> None:
-        if not any(layer.weight.requires_grad for layer in learner.layers):
-            raise ValueError(f"spectral: no layer of '{learner.name}' is trained")
+        if not trained_kernels(learner.layers):
+            raise ValueError(f"spectral: no layer of '{learner.name}' is trained; {ADAPTED}")
 
     def penalty(self, learner: Learner) -> Tensor:
         sigma, biases, gains, shifts = [], [], [], []
@@ -97,9 +97,8 @@ def _trained(learner: Learner) -> dict[str, tuple[Layer, Tensor]]:
 
     A fused layer has several matrices, (parts, rows, columns), and so has a stack, (members, …).
     """
-    layers = {layer.weight: layer for layer in learner.layers if layer.weight.requires_grad}
     found = {}
-    for weight, layer in layers.items():
+    for weight, layer in trained_kernels(learner.layers).items():
         matrices = _in_parts(weight.flatten(1 + layer.stacked), -2, layer)
         found[learner.identity(f"{layer.name}.weight")] = layer, matrices
     return found

@@ -18,8 +18,10 @@ from torch import Tensor, nn
 
 from ..networks.activations import Activation, Units, set_generators
 from ..networks.learner import Learner
+from ..networks.units import check_module
 from ..networks.wiring import CONV, STACKED, is_activation, layer_before
 from .base import Intervention, interventions
+from .contract import check_optimizer
 
 WIDTH = 12  # of a layer by which an activation is asked whether it keeps widths
 
@@ -49,6 +51,7 @@ class Swap(Intervention):
         if not learner.units:
             raise ValueError(f"swap: '{learner.name}' has no hidden units")
         for unit in learner.units:
+            check_module(learner, unit, "swap")
             old = learner.module.get_submodule(unit)
             kind = type(old).__name__
             if not is_activation(old):
@@ -57,6 +60,10 @@ class Swap(Intervention):
                 raise ValueError(f"swap: {_OTHER_WIDTHS.format(kind)}, so '{unit}' cannot become {self.activation}")
             if _before(learner, learner.module, unit) is None:
                 raise ValueError(f"swap: '{unit}' has no known layer before it; name it in the wiring")
+
+        parametric = [Units(self.activation)(WIDTH), *map(learner.module.get_submodule, learner.units)]
+        if any(True for part in parametric for _ in part.parameters()):
+            check_optimizer(learner.optimizer)  # their parameters join or leave it
 
     def contract(self, learner: Learner) -> dict[str, str]:
         terms = {

@@ -1,6 +1,6 @@
 """The Wasserstein regulariser keeps the distribution of a tensor's entries near that of its initial values.
 
-    L ← L + λ·Σ (sort θ − sort θ₀)²   over every entry of every parameter tensor, each sorted separately
+    L ← L + λ·Σ (sort θ − sort θ₀)²   over every entry of every trained tensor, each sorted separately
 
 Each entry may move to the initial value of another. The sum is the squared 2-Wasserstein distance of the two
 distributions, times the number of entries. Each member of a stack has its own distribution.
@@ -35,17 +35,18 @@ INTEGERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}  # by bytes of an en
 class Start:
     """Step-0 values in one vector: a row for each network that a parameter belongs to, each sorted separately.
 
-    parts: begin and end of what is sorted at once, a long row or several short ones; for short ones, the row that each
-    entry belongs to, (entries,).
+    names: the parameters. parts: begin and end of what is sorted at once, a long row or several short ones; for short
+    ones, the row that each entry belongs to, (entries,).
     """
 
+    names: list[str]
     values: Tensor
     parts: list[tuple[int, int, Tensor | None]]
 
 
 @interventions.register("wasserstein")
 class Wasserstein(Intervention):
-    """Penalise Σ(sort θ − sort θ₀)² of every parameter (Lewandowski et al. 2024); strengths as for `l2_init`."""
+    """Penalise Σ(sort θ − sort θ₀)² of every trained parameter (Lewandowski et al. 2024); strengths as for `l2_init`."""
 
     def __init__(self, strength: float = 1e-3) -> None:
         if not 0.0 <= strength < float("inf"):
@@ -54,21 +55,22 @@ class Wasserstein(Intervention):
         self._starts: dict[str, tuple[dict[str, Tensor], Start]] = {}  # by learner, and the θ₀ that it is of
 
     def penalty(self, learner: Learner) -> Tensor:
-        start, parameters = self._start(learner), list(learner.module.parameters())
+        trained = learner.trained()
+        start, parameters = self._start(learner, list(trained)), list(trained.values())
         placed = _placed(start, _flat([p.detach() for p in parameters]))
         targets = zip(parameters, placed.split([p.numel() for p in parameters]), strict=True)
         terms = [mse_loss(p, target.view(p.shape).to(p), reduction="sum") for p, target in targets]
         return self.strength * torch.stack(terms).sum()
 
-    def _start(self, learner: Learner) -> Start:
-        """Return the sorted step-0 values; they are sorted again if a checkpoint or a new head replaced them."""
+    def _start(self, learner: Learner, names: list[str]) -> Start:
+        """Return the sorted step-0 values; they are sorted again if a checkpoint, a new head or a freeze changed them."""
         initial, known = self._starts.get(learner.name, ({}, None))
-        if known is None or initial is not learner.initial:
+        if known is None or initial is not learner.initial or known.names != names:
             members = members_of(learner)
-            values = [learner.initial[name] for name, _ in learner.module.named_parameters()]
+            values = [learner.initial[name] for name in names]
             rows = [members if of_each(value, members) else 1 for value in values]
             lengths = [value.numel() // n for value, n in zip(values, rows, strict=True) for _ in range(n)]
-            known = Start(_flat(values), _parts(lengths, values[0].device))
+            known = Start(names, _flat(values), _parts(lengths, values[0].device))
             for begin, end, of_row in known.parts:
                 part = known.values[begin:end]
                 part.copy_(part[_order(part, of_row)])

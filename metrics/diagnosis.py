@@ -155,7 +155,7 @@ def diagnose(
 ) -> Diagnosis:
     """Return the condition of a learner now and at its step-0 parameters, on its probe.
 
-    Parameters are exchanged temporarily and then restored. Optimizers and generators do not change.
+    Parameters and buffers are exchanged temporarily and then restored. Optimizers and generators do not change.
 
     Args:
         updates, learning_rate: Settings of `trainability`, which makes 2·`updates` passes forward and backward. For a
@@ -213,7 +213,7 @@ def _condition(view: View) -> Condition:
                 float(ranks.mean()),
             )
         )
-    norms = {layer.name: float(torch.linalg.vector_norm(layer.weight.detach().double())) for layer in learner.layers}
+    norms = {layer.name: float(torch.linalg.vector_norm(layer.kernel.detach().double())) for layer in learner.layers}
     return Condition(measure(view), tuple(units), norms, _entropy(view))
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from ..networks.activations import SATURATED
 from ..networks.learner import Learner
 from ..networks.linear_pairs import LinearPair
-from ..networks.recording import evaluating
+from ..networks.unchanged import unchanged
 from ..registry import Registry
 from .balance import deviation_of, nearest_lambda
 from .churn import policy_churn, update_ratio, value_churn
@@ -117,7 +117,7 @@ def _saturated(view: View) -> Tensor:
 
 
 def _lambda_max(view: View) -> Tensor:
-    with evaluating(view.learner.module):
+    with unchanged(view.learner.module):
         values = hessian_eigenvalues(view.learner.loss, view.parameters(), members=view.members)
     return values if view.members is None else view.own(values[:, 0])
 

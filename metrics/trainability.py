@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from ..networks.learner import Learner
+from ..networks.unchanged import unchanged
 from .view import View
 
 UPDATES = 200
@@ -72,9 +73,10 @@ def trainability(
     learner = view.learner
     now = {name: p.detach() for name, p in learner.module.named_parameters()}
     start = now | learner.initial
-    with torch.no_grad():
-        targets = [_standardized(t) for t in _outputs(view, start | _redrawn(view))]
-    losses = [_fitted(view, p, targets, updates, learning_rate, after_each) for p in (now, start)]
+    with unchanged(learner.module):  # once for all passes
+        with torch.no_grad():
+            targets = [_standardized(t) for t in _outputs(view, start | _redrawn(view))]
+        losses = [_fitted(view, p, targets, updates, learning_rate, after_each) for p in (now, start)]
     return Trainability(*map(view.own, losses))
 
 
@@ -92,9 +94,11 @@ def _fitted(
     with torch.no_grad():
         wanted = [own + target for own, target in zip(_outputs(view, parameters), targets, strict=True)]
     for _ in range(updates):
-        optimizer.zero_grad()
         losses = _losses(_outputs(view, {**parameters, **fitted}), wanted)
-        losses.sum().backward()  # members share no parameter
+        # members share no parameter; tensors that the network keeps elsewhere get no gradient
+        gradients = torch.autograd.grad(losses.sum(), list(fitted.values()), allow_unused=True)
+        for parameter, gradient in zip(fitted.values(), gradients, strict=True):
+            parameter.grad = gradient
         optimizer.step()
         if after_each:
             after_each()

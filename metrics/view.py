@@ -4,7 +4,7 @@ Each member of a stack (the critics of SAC, several seeds trained together) is a
 them are in one tensor, members first. A plain network has one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,12 +13,13 @@ import torch
 from torch import Tensor, nn
 
 from ..networks.learner import Learner
+from ..networks.matrices import unfit, weight_matrices
 from ..networks.members import members_of
-from ..networks.recording import Recording, evaluating, record
-from ..networks.scale import isometry_scale
+from ..networks.recording import Recording, record
+from ..networks.unchanged import unchanged
 from .features import feature_matrices
 from .saturation import activation_slopes
-from .weights import deviations, gram_matrices, member_taps
+from .weights import deviations, gram_matrices
 
 
 @dataclass
@@ -73,7 +74,7 @@ class View:
         if self.probe is None:
             raise RuntimeError(f"'{learner.name}' has seen no data yet")
         names = learner.units if learner.features is None else (*learner.units, learner.features)
-        return record(learner.module, names, self.probe)
+        return record(learner.module, names, self.probe, learner.run)
 
     @property
     def has_units(self) -> bool:
@@ -126,25 +127,45 @@ class View:
         layers = {id(layer.module) for layer in self.learner.layers}
         slopes = {}
         for name in self.learner.units:
-            module = self.learner.module.get_submodule(name)
-            if name in self.recording.inputs and not any(id(part) in layers for part in module.modules()):
-                slopes[name] = self._members(activation_slopes(module, self.recording.inputs[name]), of=name)
+            called = self.recording.made_by[name]
+            block = isinstance(called, nn.Module) and any(id(part) in layers for part in called.modules())
+            if name in self.recording.inputs and not block:
+                slopes[name] = self._members(activation_slopes(called, self.recording.inputs[name]), of=name)
         return slopes
 
     @cached_property
     def isometry(self) -> list[tuple[Tensor, Tensor, int]]:
-        """For each layer: the DfI of its matrices, (members,), the unscaled DfI, and the number of singular values.
+        """For each weight: the DfI of its matrices, (members,), the unscaled DfI, and the number of singular values.
 
-        One Gram product serves both. The parts of a fused layer are separate matrices.
+        Weights are those of the learner's layers, and those of recurrent and attention modules. One Gram product serves
+        both numbers. The parts of a fused layer are separate matrices. Weights that are no matrices of floating-point
+        numbers, and the factors of adapters, are left out.
         """
+        with unchanged(self.learner.module):  # a parametrized weight computes itself, and changes its buffers
+            return self._isometry()
+
+    def _isometry(self) -> list[tuple[Tensor, Tensor, int]]:
         found = []
-        for layer in self.learner.layers:
-            weight = self.own(layer.weight) if layer.stacked else layer.weight[None]
-            parts = member_taps(weight).unflatten(2, (layer.split, -1)).flatten(1, 2)
-            gram = gram_matrices(parts)
-            unscaled = gram / isometry_scale(weight[0, : parts.shape[2]]) ** 2
+        for matrices, scale in self._matrices():
+            gram = gram_matrices(matrices)
+            unscaled = gram / scale**2
             found.append((deviations(gram).sum(1), deviations(unscaled).sum(1), gram.shape[1] * gram.shape[2]))
         return found
+
+    def _matrices(self) -> Iterator[tuple[Tensor, float]]:
+        """Yield the matrices of each weight, (members, matrices, d_out, d_in), and the scale of their isometry."""
+        for layer in self.learner.layers:
+            kernel = layer.kernel
+            if layer.factor or unfit(kernel):
+                continue
+            weight = layer.described(self.own(kernel) if layer.stacked else kernel)
+            matrices = weight.matrices() if layer.stacked else weight.matrices()[None]
+            yield matrices.flatten(1, -3), weight.scale()
+        others = weight_matrices(self.learner.module)
+        for name in others.weights:
+            if name in others.several:
+                weight = others.weights[name]
+                yield weight.matrices()[None].flatten(1, -3), weight.scale()
 
     def parameters(self) -> list[nn.Parameter]:
         """Return the parameters that the learner trains."""
@@ -157,7 +178,7 @@ class View:
         Parameters that the loss does not reach are left out. `.grad` does not change.
         """
         trained = self.learner.trained()
-        with evaluating(self.learner.module):
+        with unchanged(self.learner.module):
             found = torch.autograd.grad(self.learner.loss(), list(trained.values()), allow_unused=True)
         return {name: g for name, g in zip(trained, found, strict=True) if g is not None}
 
@@ -171,6 +192,7 @@ class View:
         for layer in self.learner.layers:
             gradient = self.gradients.get(f"{layer.name}.weight")
             if layer.role != "head" and gradient is not None:
+                gradient = gradient.mT if layer.transposed else gradient
                 stacked = self.own(gradient) if layer.stacked else gradient[None]
                 found.append(stacked.flatten(2))
         # what is stacked in a learner that is not is more units of one network
@@ -206,7 +228,7 @@ class View:
         """
         state = self.learner.generator.get_state()
         try:
-            with evaluating(self.learner.module):
+            with unchanged(self.learner.module):
                 return next(self.learner.batches(1), None)
         except ValueError:
             return None

@@ -31,6 +31,9 @@ def sfe(a: Weights, b: Weights, normalized: bool = False) -> float:
         ValueError: Names or shapes differ, there is no tensor, or `normalized` is given with a = 0.
     """
     before, after = _named(a), _named(b)
+    if isinstance(a, nn.Module) != isinstance(b, nn.Module):  # a snapshot has the buffers, too
+        buffers = {name for module in (a, b) if isinstance(module, nn.Module) for name, _ in module.named_buffers()}
+        before, after = ({n: t for n, t in each.items() if n not in buffers} for each in (before, after))
     if before.keys() != after.keys():
         unmatched = sorted(before.keys() ^ after.keys())
         raise ValueError(f"sfe: a and b must hold the same tensors; {unmatched[0]!r} is in only one of them")

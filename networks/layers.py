@@ -1,10 +1,14 @@
 """Layers with weights and their roles in a network."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Literal
 
 from torch import Tensor, nn
+from torch.nn.utils.parametrize import is_parametrized
 
+from .matrices import Layout, Weight, adapter_modules, is_transposed, parts_of
+from .unchanged import evaluating
 from .wiring import CONV, LINEAR, STACKED
 
 Role = Literal["encoder", "hidden", "head"]
@@ -17,7 +21,8 @@ class Layer:
 
     `depth` counts from the input; parallel layers share a depth. `part` is the word for its function in a larger
     design, such as `query`, which a scope may name. `split`: number of equal parts along its outputs that are separate
-    matrices, such as 3 for a fused query, key and value.
+    matrices, such as 3 for a fused query, key and value. `factor`: whether it is one of the two factors of an adapter's
+    update, and not the map of a layer.
     """
 
     name: str
@@ -26,6 +31,11 @@ class Layer:
     depth: int
     part: str = ""
     split: int = 1
+    factor: bool = False
+    transposed: bool = field(init=False, repr=False)  # the weight is stored as (d_in, d_out)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "transposed", is_transposed(self.module))
 
     @property
     def stacked(self) -> bool:
@@ -34,23 +44,65 @@ class Layer:
 
     @property
     def weight(self) -> Tensor:
-        """The layer's weight matrix or kernel, or those of all members, (members, …), if it is stacked."""
-        return self.module.get_parameter("weight")
+        """The layer's weight as it is stored: a matrix or kernel, or those of all members, (members, …), if stacked.
+
+        Raises ValueError if it is no parameter, because it is computed from others or quantised.
+        """
+        try:
+            if not is_parametrized(
+                self.module, "weight"
+            ):  # where a look in training mode changes spectral_norm's state
+                return self.module.get_parameter("weight")
+        except AttributeError:
+            pass
+        kind = type(self.module).__name__
+        raise ValueError(f"'{self.name}' ({kind}) has no weight that can be written: it is parametrized or quantised")
+
+    @property
+    def kernel(self) -> Tensor:
+        """The weight that the layer applies, with the outputs first: (d_out, d_in, *kernel), or (members, d_out, …).
+
+        It is differentiable, and computed if the weight is parametrized. Write to `weight` instead.
+        """
+        if not is_parametrized(self.module, "weight"):
+            weight: Tensor = self.module.weight  # type: ignore[assignment]
+            return weight.mT if self.transposed else weight
+        with evaluating(self.module):  # else spectral_norm would make a step of its power iteration
+            return self.module.weight  # type: ignore[return-value]
 
     @property
     def weights(self) -> tuple[Tensor, ...]:
         """One weight per network: the layer's own, or that of each member of a stack."""
         return self.weight.unbind() if self.stacked else (self.weight,)
 
+    def described(self, kernel: Tensor) -> Weight:
+        """Return how a kernel forms matrices: the layer's `kernel`, or some members of it."""
+        layout: Layout = "stacked" if self.stacked else "conv" if kernel.ndim > 2 else "linear"
+        return Weight(self.name, kernel, layout, self.split)
+
+
+ADAPTED = "the factors of adapters are the maps of no layer, so merge adapters first"
+
+
+def trained_kernels(layers: Iterable[Layer]) -> dict[Tensor, Layer]:
+    """Return the kernels of the layers that are trained → the layer, without the factors of adapters; a tied one once.
+
+    What is quantised is not trained.
+    """
+    kernels = {layer.kernel: layer for layer in layers if not layer.factor}
+    return {kernel: layer for kernel, layer in kernels.items() if kernel.requires_grad}
+
 
 def chain(module: nn.Module, prefix: str = "") -> tuple[Layer, ...]:
     """Return the Linear and Conv layers (stacked or not) of a plain feed-forward module, in order of definition.
 
-    The first is the encoder, the last the head, and those between are hidden.
+    Linear layers include transformers' Conv1D. The first is the encoder, the last the head, and those between are hidden.
     """
-    found = [(n, m) for n, m in module.named_modules() if isinstance(m, (*LINEAR, *CONV))]
+    found = [(n, m) for n, m in module.named_modules() if isinstance(m, (*LINEAR, *CONV)) or is_transposed(m)]
     last = len(found) - 1
     roles: list[Role] = ["head" if i == last else "encoder" if i == 0 else "hidden" for i in range(len(found))]
+    factors = adapter_modules(module)
     return tuple(
-        Layer(prefix + n, m, role, depth) for depth, ((n, m), role) in enumerate(zip(found, roles, strict=True))
+        Layer(prefix + n, m, role, depth, split=parts_of(n, m), factor=m in factors)
+        for depth, ((n, m), role) in enumerate(zip(found, roles, strict=True))
     )

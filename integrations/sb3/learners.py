@@ -11,14 +11,13 @@ from stable_baselines3 import A2C, DQN, PPO, SAC, TD3
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from stable_baselines3.common.policies import ActorCriticPolicy
-from stable_baselines3.common.sb2_compat.rmsprop_tf_like import RMSpropTFLike
 from stable_baselines3.common.torch_layers import CombinedExtractor
 from torch import Tensor, nn
 from torch.distributions import Categorical
 
 from ...experiments.seeding import generator
 from ...interventions import Injected, Layer, Learner, Wiring, chain, trace_wiring, unit_names
-from ...networks.recording import outputs_with
+from ...networks.unchanged import outputs_with
 from .recent import LastRollout, Replay, actor_losses, critic_losses, on_policy_losses, q_losses, untouched
 
 Batch = TypeVar("Batch")
@@ -171,10 +170,6 @@ def _learner(
     **more: Any,
 ) -> Learner:
     """part: the path of the learner's network in the model's policy. losses: returns the loss of each row, (n,)."""
-    if isinstance(optimizer, RMSpropTFLike):
-        raise ValueError(
-            "the state of RMSpropTFLike does not start at zero, so it cannot be reset: use PyTorch's RMSprop"
-        )
     draws = generator(model.seed or 0, "interventions", name)
     module = model.policy.get_submodule(part)
     if any(isinstance(each, Injected) for each in module.modules()):

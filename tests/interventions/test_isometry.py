@@ -5,8 +5,10 @@ import torch
 from torch import Tensor, nn
 
 from supple.interventions import StackedConv2d, StackedLinear, isometry
-from supple.interventions.isometry import Weight, fire_, isometry_scale, orthogonalize_weights_
+from supple.interventions.isometry import fire_, orthogonalize_weights_
 from supple.interventions.orthogonalize import orthogonalize
+from supple.networks import isometry_scale
+from supple.networks.matrices import Weight
 
 
 def network() -> nn.Sequential:

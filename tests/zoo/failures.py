@@ -21,7 +21,12 @@ def everything(names: list[str]) -> Iterator[list[Outcome]]:
         if names and name not in names:
             continue
         start = time.perf_counter()
-        ours = [*measured(kind), *tried(kind, VARIANTS), *referred(kind), *([without_fresh(kind)] if kind.fresh else [])]
+        ours = [
+            *measured(kind),
+            *tried(kind, VARIANTS),
+            *referred(kind),
+            *([without_fresh(kind)] if kind.fresh else []),
+        ]
         broken = sum(outcome.kind == "broken" for outcome in ours)
         print(f"{name}: {broken} of {len(ours)} broken, {time.perf_counter() - start:.1f} s", flush=True)
         yield ours

@@ -34,7 +34,16 @@ NOT_OF_NETWORKS = {
 }
 # Public functions that change the network, which trials.py tries.
 WRITE = {
-    *("set_generators", "copy_module_", "restore_", "balance_layers_", "fire_", "rebalance_", "recycle_", "restructure"),
+    *(
+        "set_generators",
+        "copy_module_",
+        "restore_",
+        "balance_layers_",
+        "fire_",
+        "rebalance_",
+        "recycle_",
+        "restructure",
+    ),
     *("settle", "shrink_perturb_", "sib_", "zero_slots_"),
 }
 
@@ -240,8 +249,6 @@ def copied(it: Subject) -> Any:
         raise ValueError(str(error).splitlines()[0]) from error
     N.copy_module_(other, it.module)
     N.restore_(other, N.snapshot(it.module))
-
-
 
 
 def public_functions() -> set[str]:

@@ -129,7 +129,9 @@ def fresh(it: Subject) -> str:
             sizes = sorted(float(values[name].double().square().mean()) for values in drawn)
             size = float(now.detach().double().square().mean())
             if now.numel() >= 16 and not sizes[0] / 4 < size < sizes[1] * 4:
-                raise Broken(f"reset(toward=fresh): {name} is drawn by another law (size {size:.2g}, not {sizes[0]:.2g})")
+                raise Broken(
+                    f"reset(toward=fresh): {name} is drawn by another law (size {size:.2g}, not {sizes[0]:.2g})"
+                )
     if stale:
         raise Broken(f"reset(toward=fresh) leaves old values of {', '.join(stale[:3])}")
     return ""

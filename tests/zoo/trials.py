@@ -218,7 +218,9 @@ class Trial:
                 raise Broken("found no silent units, though there are some")
         return f"wrote {len(written)}" if written else ""
 
-    def check(self, name: str, it: Subject, values: dict[str, Any], changes: list[str], written: tuple[str, ...]) -> None:
+    def check(
+        self, name: str, it: Subject, values: dict[str, Any], changes: list[str], written: tuple[str, ...]
+    ) -> None:
         """Raise Broken if a moment changed more than it may."""
         now = _values(it)
         itself = moved_by_itself(it.kind.name) if changes else frozenset()

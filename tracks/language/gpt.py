@@ -243,5 +243,6 @@ def gpt_learner(
         batches=batches,
         wiring={f"{b}.activation": Wiring((f"{b}.c_fc",), (f"{b}.c_proj",)) for b in blocks},
         features="ln_f",
+        fire_scope=("hidden", "head"),  # also the head, which is tied to the embedding
         activation_draws=activation_draws,
     )

@@ -287,12 +287,16 @@ class Choices(Vectors):
 FROM_A_MODEL = {"acts": SOME, "silent": False, "slow": True}
 
 
-@network("a PPO model's learner, CnnPolicy", learner=of_a_model("PPO", "CnnPolicy", Pictures(), "policy"), **FROM_A_MODEL)
+@network(
+    "a PPO model's learner, CnnPolicy", learner=of_a_model("PPO", "CnnPolicy", Pictures(), "policy"), **FROM_A_MODEL
+)
 def model_ppo_cnn() -> Made:
     raise NotImplementedError
 
 
-@network("a PPO model's learner, MlpPolicy", learner=of_a_model("PPO", "MlpPolicy", Vectors(), "policy"), **FROM_A_MODEL)
+@network(
+    "a PPO model's learner, MlpPolicy", learner=of_a_model("PPO", "MlpPolicy", Vectors(), "policy"), **FROM_A_MODEL
+)
 def model_ppo_mlp() -> Made:
     raise NotImplementedError
 

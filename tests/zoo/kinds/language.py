@@ -62,9 +62,7 @@ def gpt_neox() -> Made:
 def t5() -> Made:
     from transformers import T5Config, T5ForConditionalGeneration
 
-    config = T5Config(
-        vocab_size=WORDS, d_model=8, d_kv=4, d_ff=12, num_layers=1, num_heads=2, decoder_start_token_id=0
-    )
+    config = T5Config(vocab_size=WORDS, d_model=8, d_kv=4, d_ff=12, num_layers=1, num_heads=2, decoder_start_token_id=0)
     return T5ForConditionalGeneration(config), tokens(), tokens()
 
 

@@ -108,7 +108,11 @@ def residual() -> Made:
     return nn.Sequential(nn.Conv2d(2, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), Block(), Block(), *pooled), pictures()
 
 
-@network("batch renormalisation by hand: buffers that every forward pass changes", acts=("fire", "reset", "snp"), steady=False)
+@network(
+    "batch renormalisation by hand: buffers that every forward pass changes",
+    acts=("fire", "reset", "snp"),
+    steady=False,
+)
 def counting_buffers() -> Made:
     class Counting(nn.Module):
         def __init__(self) -> None:

@@ -236,7 +236,9 @@ def dropout() -> Made:
 @network("Identity, nested Sequentials", hidden=by_hand, acts=ALL)
 def nested() -> Made:
     first, second, third = layers()
-    return nn.Sequential(nn.Sequential(nn.Sequential(first), nn.ReLU()), nn.Identity(), second, nn.ReLU(), third), rows()
+    return nn.Sequential(
+        nn.Sequential(nn.Sequential(first), nn.ReLU()), nn.Identity(), second, nn.ReLU(), third
+    ), rows()
 
 
 @network("Linears without bias", acts=("fire", "reset", "snp", "redo"))

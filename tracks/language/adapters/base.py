@@ -85,6 +85,11 @@ class Adapter(nn.Module, ABC):
         return self.linear.out_features
 
     @property
+    def adapter_layer_names(self) -> tuple[str, ...]:
+        """The names of the atoms, under the name that PEFT has for them."""
+        return self.banks
+
+    @property
     def atoms(self) -> int:
         """The number of atoms of all tasks."""
         return sum(self.sizes)

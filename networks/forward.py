@@ -1,0 +1,47 @@
+"""The function that runs a network, where it is not its `forward`: a method by name, or a function of yours."""
+
+import copy
+from collections.abc import Callable
+from functools import partial
+from inspect import getattr_static
+from typing import Any
+
+from torch import nn
+
+from ..registry import did_you_mean
+
+Forward = str | Callable[..., Any]  # the name of a method, or a function of the module and the inputs
+
+_MISSING = nn.Module.forward  # what a class without a forward has
+
+
+def runner(module: nn.Module, forward: Forward = "forward") -> Callable[..., Any]:
+    """Return the function of the inputs that runs a module. Raises ValueError if the class has no such method."""
+    if forward == "forward":
+        return module
+    if not isinstance(forward, str):
+        return partial(forward, module)
+    if not callable(getattr_static(module, forward, None)):
+        raise ValueError(f"{type(module).__name__} has no method '{forward}'{did_you_mean(forward, methods(module))}")
+    method: Callable[..., Any] = getattr(module, forward)
+    return method
+
+
+def runs(module: nn.Module) -> bool:
+    """Return whether a module can be called: its class has a forward."""
+    return type(module).forward is not _MISSING
+
+
+def methods(module: nn.Module) -> list[str]:
+    """Return the names of the public methods that a module's own class adds to those of every module."""
+    return [name for name in dir(type(module)) if not name.startswith("_") and not hasattr(nn.Module, name)]
+
+
+def with_forward(module: nn.Module, forward: Forward) -> nn.Module:
+    """Return a module of the same submodules whose `forward` is that function, for code that traces `forward`."""
+    if forward == "forward":
+        return module
+    function = getattr(type(module), forward) if isinstance(forward, str) else forward
+    view = copy.copy(module)
+    view.__class__ = type(type(module).__name__, (type(module),), {"forward": function})
+    return view

@@ -1,0 +1,316 @@
+"""The weight matrices of a module: which parameters form them, and which other parameters form none, with the reason.
+
+    Linear, StackedLinear            (d_out, d_in)               one matrix, or one for each member
+    Conv1d/2d/3d, StackedConv2d      (C_out, C_in, *kernel)      one for each tap of the kernel
+    Conv1D (transformers' GPT-2)     (d_in, d_out)               one, transposed; its c_attn is query, key and value
+    RNN, GRU, LSTM, their cells      (gates·hidden, d_in)        one for each gate, of inputs and of hidden states
+    MultiheadAttention               (3·width, width)            query, key and value, fused or not
+
+Layers are recognised by their classes. This file imports only torch.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
+from torch.nn.utils import parametrize
+
+from .scale import isometry_scale
+from .stacked import StackedLayerNorm
+from .wiring import CONV, LINEAR, NORMS, STACKED, is_activation
+
+EMBEDDINGS = (nn.Embedding, nn.EmbeddingBag)
+TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
+FROZEN = "frozen (requires_grad=False)"
+FACTOR = "a factor of an adapter, and the map of no layer: merge the adapter first"
+
+Layout = Literal["linear", "stacked", "conv", "transposed"]
+
+
+@dataclass(frozen=True)
+class Weight:
+    """A weight, and how its dimensions form matrices (d_out, d_in).
+
+    layout: `linear` (d_out, d_in); `conv` (C_out, C_in, *kernel), one matrix per tap; `stacked`, several networks with
+        the members first: (members, d_out, d_in), or for 2-D convolutions (members, C_out, C_in, k_h, k_w);
+        `transposed` (d_in, d_out). The slice of a grouped convolution is used as it is stored, (C_out, C_in/groups),
+        since the FIRE paper defines none.
+    split: number of equal parts along d_out that are separate matrices, such as 3 for a fused q, k, v.
+    """
+
+    name: str
+    tensor: Tensor
+    layout: Layout = "linear"
+    split: int = 1
+
+    def __post_init__(self) -> None:
+        shape = tuple(self.tensor.shape)
+        fits = {"linear": (2,), "stacked": (3, 5), "conv": (3, 4, 5), "transposed": (2,)}[self.layout]
+        if len(shape) not in fits:
+            raise ValueError(f"{self.name}: a {self.layout} weight cannot have the shape {shape}")
+        d_out = self._stored().shape[self._first]
+        if self.split < 1 or d_out % self.split:
+            raise ValueError(f"{self.name}: {d_out} outputs cannot be split into {self.split} equal parts")
+
+    @property
+    def _first(self) -> int:
+        """The axis of the outputs, as `_stored` has them."""
+        return int(self.layout == "stacked")
+
+    def _stored(self) -> Tensor:
+        return self.tensor.mT if self.layout == "transposed" else self.tensor
+
+    def matrices(self) -> Tensor:
+        """Return a view (members, taps, split, d_out, d_in) of the weight, without the members or taps that it lacks.
+
+        The view is differentiable. Detach it to write.
+        """
+        tensor = self._stored().movedim((self._first, self._first + 1), (-2, -1))
+        return tensor.unflatten(-2, (self.split, -1))
+
+    def scale(self) -> float:
+        """Return the factor of the isometry that keeps the variance of a signal (see `isometry_scale`)."""
+        weight = self._stored()[0] if self.layout == "stacked" else self._stored()
+        return isometry_scale(weight[: len(weight) // self.split])
+
+
+@dataclass
+class Matrices:
+    """The weight matrices of a module. Names are those of `named_parameters`, where a tied tensor has its first name.
+
+    Attributes:
+        weights: The weights that form matrices, by name, in the order of their definition.
+        spared: Those of `weights` that are left as they are unless they are asked for by name → the reason.
+        skipped: Each other parameter of two or more dimensions → the reason. A weight that is computed from other
+            parameters has the name that its layer has for it. Biases, and gains of one dimension, are no part of it.
+        several: The names of those `weights` whose layers have more than one, so that no `Layer` describes them.
+
+    A reason completes a sentence "NAME is …".
+    """
+
+    weights: dict[str, Weight] = field(default_factory=dict)
+    spared: dict[str, str] = field(default_factory=dict)
+    skipped: dict[str, str] = field(default_factory=dict)
+    several: set[str] = field(default_factory=set)
+
+    def left(self) -> dict[str, str]:
+        """Return everything that is not rewritten by default, with the reasons."""
+        return {**self.spared, **self.skipped}
+
+
+def is_transposed(module: nn.Module) -> bool:
+    """Return whether a module is transformers' Conv1D, a linear layer whose weight is (d_in, d_out)."""
+    return any(
+        kind.__name__ == "Conv1D" and kind.__module__.split(".")[0] == "transformers" for kind in type(module).__mro__
+    )
+
+
+def parts_of(name: str, module: nn.Module) -> int:
+    """Return the number of matrices that are fused in a layer of this name: 3 for GPT-2's c_attn, usually 1."""
+    if is_transposed(module) and name.rpartition(".")[2] == "c_attn":
+        d_in, d_out = module.get_parameter("weight").shape
+        return 1 if d_out % d_in else d_out // d_in
+    return 1
+
+
+def weight_matrices(module: nn.Module) -> Matrices:
+    """Return the weights of a module that form matrices, and the reasons why its other parameters do not."""
+    names: dict[Tensor, str] = {parameter: name for name, parameter in module.named_parameters()}
+    tables = {
+        table: path
+        for path, part in module.named_modules()
+        if isinstance(part, EMBEDDINGS)
+        for table in part._parameters.values()
+        if table is not None
+    }
+    factors = _factors(module)
+    found = Matrices()
+    others: dict[str, str] = {}
+    for path, part in module.named_modules():
+        forms = dict(_forms(path, part))
+        for own, (layout, split) in forms.items():
+            tensor = part._parameters.get(own)
+            if tensor is None:
+                found.skipped[_join(path, own)] = _computed(part, own)
+                continue
+            name = names[tensor]
+            if name in found.weights or name in found.skipped:
+                continue
+            if why := unfit(tensor) or (FACTOR if tensor in factors else ""):
+                found.skipped[name] = why
+                continue
+            try:
+                found.weights[name] = Weight(name, tensor, layout, split)
+            except ValueError:  # a subclass may store its weight in another way
+                found.skipped[name] = f"of the shape {tuple(tensor.shape)}, which is not that of a {layout} weight"
+                continue
+            if isinstance(part, (nn.RNNBase, nn.RNNCellBase, nn.MultiheadAttention)):
+                found.several.add(name)
+            if tensor in tables:
+                found.spared[name] = f"tied to the embedding '{tables[tensor]}'"
+            elif not tensor.requires_grad:
+                found.spared[name] = FROZEN
+        for own, reason in _others(part, forms, factors):
+            tensor = part._parameters.get(own)
+            others.setdefault(_join(path, own) if tensor is None else names[tensor], reason)
+    found.skipped |= {name: why for name, why in others.items() if name not in found.weights | found.skipped}
+    return found
+
+
+def first_names(module: nn.Module) -> dict[str, str]:
+    """Return every name of every parameter of a module → its first one, that of `named_parameters`."""
+    first: dict[Tensor, str] = {parameter: name for name, parameter in module.named_parameters()}
+    return {name: first[parameter] for name, parameter in module.named_parameters(remove_duplicate=False)}
+
+
+def _forms(path: str, part: nn.Module) -> Iterator[tuple[str, tuple[Layout, int]]]:
+    """Yield the name, the layout and the split of each weight that a layer has; nothing for other modules."""
+    if isinstance(part, STACKED):
+        yield "weight", ("stacked", 1)
+    elif isinstance(part, LINEAR):
+        yield "weight", ("linear", 1)
+    elif isinstance(part, CONV):
+        yield "weight", ("conv", 1)
+    elif is_transposed(part):
+        yield "weight", ("transposed", parts_of(path, part))
+    elif isinstance(part, nn.MultiheadAttention):
+        if part._qkv_same_embed_dim:
+            yield "in_proj_weight", ("linear", 3)
+        else:
+            yield from ((f"{which}_proj_weight", ("linear", 1)) for which in "qkv")
+    elif isinstance(part, nn.RNNBase):
+        gates = {"LSTM": 4, "GRU": 3}.get(part.mode, 1)
+        for layer in range(part.num_layers):
+            for end in ("", "_reverse") if part.bidirectional else ("",):
+                yield f"weight_ih_l{layer}{end}", ("linear", gates)
+                yield f"weight_hh_l{layer}{end}", ("linear", gates)
+                if part.proj_size:
+                    yield f"weight_hr_l{layer}{end}", ("linear", 1)
+    elif isinstance(part, nn.RNNCellBase):
+        gates = 4 if isinstance(part, nn.LSTMCell) else 3 if isinstance(part, nn.GRUCell) else 1
+        yield "weight_ih", ("linear", gates)
+        yield "weight_hh", ("linear", gates)
+
+
+def _computed(part: nn.Module, own: str) -> str:
+    """Return why a layer has no parameter of this name."""
+    if parametrize.is_parametrized(part, own):
+        kinds = ", ".join(type(each).__name__.strip("_") for each in part.parametrizations[own])  # type: ignore[index,union-attr]
+        return f"parametrized ({kinds}) and cannot be rewritten in place"
+    if made_of := [name for name in (*part._parameters, *part._buffers) if name.startswith(f"{own}_")]:
+        return f"computed from {', '.join(made_of)} in every pass and cannot be rewritten in place"
+    return f"no parameter of its {type(part).__name__} and cannot be rewritten in place"
+
+
+def unfit(tensor: Tensor) -> str:
+    """Return why a parameter cannot be rewritten in place as it is stored, or "" if it can."""
+    if is_lazy(tensor):
+        return "lazy and has no values yet"
+    if tensor.is_meta:
+        return "on the meta device and has no values yet"
+    plain = tensor.detach()
+    if type(plain) is not Tensor:
+        return f"stored as a {type(plain).__name__}, which is no plain tensor"
+    if tensor.is_complex() or tensor.layout is not torch.strided:
+        return "complex" if tensor.is_complex() else f"sparse ({tensor.layout})"
+    if not tensor.is_floating_point() or tensor.itemsize == 1:
+        return f"quantised ({tensor.dtype})"
+    if tensor.is_inference() and not torch.is_inference_mode_enabled():
+        return "an inference tensor and cannot be rewritten in place"
+    if not tensor.numel():
+        return f"empty: {tuple(tensor.shape)}"
+    if any(step == 0 and size > 1 for step, size in zip(tensor.stride(), tensor.shape, strict=True)):
+        return "expanded: several of its entries are one number"
+    return ""
+
+
+def _others(part: nn.Module, forms: Mapping[str, object], factors: set[Tensor]) -> Iterator[tuple[str, str]]:
+    """Yield the name and the reason for each tensor of a module, of two dimensions at least, that forms no matrix."""
+    if isinstance(part, parametrize.ParametrizationList):
+        return  # said of the layer that it belongs to
+    computed = tuple(f"{own}_" for own in forms if part._parameters.get(own) is None)
+    for own, tensor in part._parameters.items():
+        if tensor is None or own in forms or (computed and own.startswith(computed)):
+            continue
+        if not is_lazy(tensor) and tensor.ndim < 2:
+            continue
+        if isinstance(part, (*STACKED, StackedLayerNorm)):
+            continue  # vectors, of several members
+        yield own, FACTOR if tensor in factors else _kind(part, own)
+    if type(part).__module__.startswith("torch.ao.nn.quantized") and callable(getattr(part, "weight", None)):
+        yield "weight", f"quantised ({type(part).__name__})"
+    for own, buffer in part._buffers.items():
+        if buffer is not None and buffer.ndim >= 2 and own.endswith("weight") and own not in forms:
+            yield own, f"no parameter but a buffer ({buffer.dtype}) of its {type(part).__name__}"
+    for own in getattr(part, "parametrizations", {}) if not forms and parametrize.is_parametrized(part) else ():
+        yield own, _computed(part, own)
+
+
+def _kind(part: nn.Module, own: str) -> str:
+    """Return what a parameter is that forms no matrix."""
+    kind = type(part).__name__
+    if isinstance(part, EMBEDDINGS):
+        return "an embedding"
+    if isinstance(part, TRANSPOSED):
+        return "a transposed convolution's, for which FIRE has no scale"
+    if isinstance(part, nn.Bilinear):
+        return "a bilinear form's, which is no matrix"
+    if isinstance(part, NORMS):
+        return f"part of a normalisation ({kind})"
+    if is_activation(part):
+        return f"part of an activation ({kind})"
+    return f"a parameter of {kind}, which is no layer that is known"
+
+
+def adapter_modules(module: nn.Module) -> set[nn.Module]:
+    """Return the modules that belong to adapters, those that PEFT's layers name in `adapter_layer_names`."""
+    return {part for _, each in _adapters(module) if isinstance(each, nn.Module) for part in each.modules()}
+
+
+def _factors(module: nn.Module) -> set[Tensor]:
+    """Return the parameters of adapters."""
+    found: set[Tensor] = set()
+    for _, each in _adapters(module):
+        found |= set(each.parameters()) if isinstance(each, nn.Module) else {each}
+    return found
+
+
+def _adapters(module: nn.Module) -> Iterator[tuple[nn.Module, nn.Module | nn.Parameter]]:
+    """Yield each adapted layer with each module or parameter that its adapter adds to it."""
+    for part in module.modules():
+        for name in getattr(part, "adapter_layer_names", ()):
+            each = getattr(part, name, None)
+            if isinstance(each, (nn.Module, nn.Parameter)):
+                yield part, each
+
+
+def _join(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+class Written(list[str]):
+    """The names of the parameters that a function wrote.
+
+    Attributes:
+        skipped: The name of each parameter that it left as it was although it was not told to → the reason, which
+            completes a sentence "NAME is …".
+    """
+
+    def __init__(self, names: Iterable[str] = (), skipped: Mapping[str, str] | None = None) -> None:
+        super().__init__(names)
+        self.skipped: dict[str, str] = dict(skipped or {})
+
+
+def in_words(skipped: Mapping[str, str]) -> str:
+    """Return which parameters were skipped and why, in words: up to two names for each reason, and how many others."""
+    groups: dict[str, list[str]] = {}
+    for name, reason in skipped.items():
+        groups.setdefault(reason, []).append(name)
+    texts = []
+    for reason, names in groups.items():
+        rest = f" and {len(names) - 2} more" if len(names) > 2 else ""
+        texts.append(f"{', '.join(names[:2])}{rest} ({reason})")
+    return "; ".join(texts)
