@@ -63,8 +63,8 @@ class Fire(Reinitialization):
             return
         if FACTOR in kept.values():
             raise ValueError(
-                f"{self.name}: '{learner.name}' trains adapters, and FIRE is defined on the matrix that a layer applies, "
-                "not on the two factors of its update: merge the adapters and train the layers, or use snp or reset"
+                f"{self.name}: '{learner.name}' trains adapters, and FIRE is defined on the matrix that a layer "
+                "applies, not on the two factors of its update: merge the adapters and train the layers, or use snp or reset"
             )
         why = f": {in_words(kept)}" if kept else ""
         raise ValueError(f"{self.name}: '{learner.name}' has no weight matrix to rewrite{why}")

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ..networks.linear_pairs import LinearPair
+from ..networks.unchanged import evaluating
 
 Map = Tensor | nn.Module
 
