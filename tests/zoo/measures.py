@@ -16,6 +16,7 @@ from tests.zoo.networks import Subject, tensors
 UPDATES = 2  # of the fits to random targets
 Measure = Callable[[Subject], Any]
 MEASURES: dict[str, Measure] = {}
+OWN_LOSS = {"gradients", "hessian_eigenvalues"}  # here the zoo runs the network itself
 COVERED: dict[str, str] = {}  # public name → the measure that calls it
 
 # Public functions that take numbers of runs, texts, or settings, and no network.

@@ -3,7 +3,7 @@
 Each is a function that returns a module and the inputs of one forward pass, in one of the files of `kinds`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from supple.interventions import Learner, learner_for
+from supple.networks import evaluating
 from tests.zoo.state import differences, take
 
 Made = tuple[Any, ...]  # the module, and the inputs of a forward pass
@@ -166,6 +167,12 @@ def subject(kind: Kind, optimizer: Callable[..., torch.optim.Optimizer] = torch.
     def losses() -> Tensor:
         return rows_of(run())
 
+    def batches(count: int | None) -> Iterator[Tensor]:
+        for _ in range(count or 1):
+            with evaluating(module):
+                found = losses()
+            yield found
+
     trained = [p for p in module.parameters() if p.requires_grad and not nn.parameter.is_lazy(p)]
     steps = optimizer(trained, lr=1e-2) if trained else None
     given: dict[str, Any] = {**(kind.more or {}), **more}
@@ -177,7 +184,7 @@ def subject(kind: Kind, optimizer: Callable[..., torch.optim.Optimizer] = torch.
     before = take(module, inputs=inputs, optimizer=steps)
     learner = learner_for(
         module, steps, probe=lambda: tuple(inputs), loss=lambda: losses().mean(),
-        batches=lambda count: iter([losses() for _ in range(count or 1)]), **given,
+        batches=batches, **given,
     )  # fmt: skip
     if found := differences(before, take(module, inputs=inputs, optimizer=steps)):
         raise Harmed(f"learner_for changed {len(found)} things: {', '.join(found[:3])}")

@@ -9,7 +9,7 @@ from tests.zoo.kinds.plain import INPUTS, ROWS, WIDTH, layers, rows
 from tests.zoo.networks import Made, network
 
 
-@network("one body registered in two heads", acts=("fire", "reset", "snp", "redo"))
+@network("one body registered in two heads", acts=("fire", "reset", "snp"))
 def body_in_two_heads() -> Made:
     class Head(nn.Module):
         def __init__(self, body: nn.Module, outputs: int) -> None:
