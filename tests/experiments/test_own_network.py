@@ -212,7 +212,7 @@ def test_a_network_that_the_function_overwrites_gets_its_values_back(code: Path)
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("own_two", "'fixed', 'token' cannot be drawn anew, because no layer draws it"),
+        ("own_two", "'fixed', 'token' cannot be redrawn, because no layer draws it"),
         ("own_kept", "does not draw 'token', 'fixed': it returns the values of the trained network"),
         ("same", "returned the trained network itself"),
         ("agent", r"Agent has no forward: name a method with --forward \(get_action\)"),

@@ -138,7 +138,7 @@ def test_a_network_that_is_made_anew_is_compared_with_that_and_remarks_are_shown
     norms = [found["stages"][0][of]["numbers"]["weight_norm"] for of in ("now", "new")]
     assert norms[0] > 10 * norms[1]
     assert "so not redrawn" in (tmp_path / "out/index.html").read_text()
-    with pytest.raises(UsageError, match="'grid' cannot be drawn anew"):
+    with pytest.raises(UsageError, match="'grid' cannot be redrawn"):
         dispatch(["doctor", f"{tmp_path / 'anew.py'}:two"])
     with pytest.raises(UsageError, match=r"Own has no forward: name a method with --forward \(values\)"):
         dispatch(["doctor", f"{tmp_path / 'anew.py'}:agent"])
