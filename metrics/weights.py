@@ -45,7 +45,7 @@ def sfe(a: Weights, b: Weights, normalized: bool = False) -> float:
             where = f" of {name!r}" if name else ""
             raise ValueError(f"sfe: shapes{where} differ: {tuple(old.shape)} and {tuple(after[name].shape)}")
     pairs = [(old, after[name].to(old.device)) for name, old in before.items()]
-    error = torch.stack([(old.double() - new).square().sum() for old, new in pairs]).sum().item()
+    error = torch.stack([(old.double() - new.double()).square().sum() for old, new in pairs]).sum().item()
     if not normalized:
         return error
     size = torch.stack([old.double().square().sum() for old, _ in pairs]).sum().item()
