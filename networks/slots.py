@@ -72,7 +72,7 @@ def slot_starts(optimizer: torch.optim.Optimizer) -> Starts:
     Raises:
         ValueError: It is not known how the optimizer starts. The message is one line and says what would work.
     """
-    kind = type(optimizer)
+    kind: Any = type(optimizer)
     if (declared := getattr(optimizer, "slot_starts", None)) is not None:
         if not isinstance(declared, Mapping):
             raise ValueError(f"{kind.__name__}.slot_starts must be a dict, slot → value, but is {declared!r}")
