@@ -2,7 +2,7 @@
 
 import functools
 import warnings
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import nn
@@ -54,7 +54,7 @@ def step(optimizer: torch.optim.Optimizer) -> None:
 
 def bare(optimizer: Any) -> torch.optim.Optimizer:
     """Return the optimizer itself, without the wrappers of Accelerate and Lightning."""
-    while _wraps(type(optimizer)):
+    while _wraps(cast(Any, type(optimizer))):
         optimizer = optimizer.optimizer
     inside: torch.optim.Optimizer = optimizer
     return inside

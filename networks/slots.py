@@ -77,6 +77,11 @@ def slot_starts(optimizer: torch.optim.Optimizer) -> Starts:
         if not isinstance(declared, Mapping):
             raise ValueError(f"{kind.__name__}.slot_starts must be a dict, slot → value, but is {declared!r}")
         return declared
+    if isinstance(optimizer, torch.optim.LBFGS):
+        raise ValueError(
+            f"the optimizer is {kind.__name__}, whose state belongs to all tensors together, so it cannot be reset: use "
+            "AdamW, for example"
+        )
     if (known := _known(kind)) is None:
         raise ValueError(
             f"the optimizer is {kind.__name__}, and how its state starts is not known: {_remedy(optimizer)}"
