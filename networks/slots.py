@@ -79,8 +79,8 @@ def slot_starts(optimizer: torch.optim.Optimizer) -> Starts:
         return declared
     if isinstance(optimizer, torch.optim.LBFGS):
         raise ValueError(
-            f"the optimizer is {kind.__name__}, whose state belongs to all tensors together, so it cannot be reset: use "
-            "AdamW, for example"
+            f"the optimizer is {kind.__name__}, whose state belongs to all tensors together, so it cannot be reset: "
+            "use AdamW, for example"
         )
     if (known := _known(kind)) is None:
         raise ValueError(
