@@ -51,7 +51,7 @@ def redraw(module: nn.Module, generator: torch.Generator | None = None) -> dict[
         fresh.apply(reset)
     names = {parameter: name for name, parameter in fresh.named_parameters()}
     before = dict(module.named_parameters())
-    kinds: dict[Tensor, set[type]] = {}
+    kinds: dict[nn.Parameter, set[type]] = {}
     for layer in redrawn:
         for p in layer.parameters(recurse=False):
             kinds.setdefault(p, set()).add(type(layer))
