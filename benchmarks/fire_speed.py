@@ -18,8 +18,8 @@ from timing import Options, Timing, begin, measure
 from torch import Tensor, nn
 
 from supple.interventions.isometry import fire_
-from supple.networks import isometry_scale
 from supple.interventions.orthogonalize import orthogonalize
+from supple.networks import isometry_scale
 
 VGG16 = (64, 64, 128, 128, 256, 256, 256, 512, 512, 512, 512, 512, 512)  # Simonyan & Zisserman 2015, column D
 

@@ -172,6 +172,8 @@ class View:
         Parameters that the loss does not reach are left out. `.grad` does not change.
         """
         trained = self.learner.trained()
+        if not trained:
+            return {}
         with evaluating(self.learner.module):
             found = torch.autograd.grad(self.learner.loss(), list(trained.values()), allow_unused=True)
         return {name: g for name, g in zip(trained, found, strict=True) if g is not None}
