@@ -76,6 +76,10 @@ def dfi(W: Tensor, side: Side = "smaller", per_dimension: bool = False) -> float
         of
             different size are comparable. With "smaller" this is the mean of (σ² − 1)².
 
+    Of weights that hold several matrices, pass one at a time: `W.chunk(4)` are the gates of an LSTM (3 for a GRU),
+    `W.chunk(3)` the query, key and value of nn.MultiheadAttention's in_proj_weight. Pass `W.T` of transformers' Conv1D,
+    whose weight is (in, out). `measure` does both.
+
     Raises:
         ValueError: The tensor has fewer than two dimensions or is empty, or the side is unknown.
     """
