@@ -126,7 +126,7 @@ class Reinitialization(Intervention, ABC):
                 f"{self.name}: contract={self.preset} requires scope={contract.weights} here, got {_words(self.scope)}"
             )
         for scope in (contract.weights or self.scope_on(learner), contract.restore):
-            if scope:
+            if scope and scope != "all":  # which may mean parameters that belong to no layer
                 learner.select(scope)
         check_contract(learner, contract)
 

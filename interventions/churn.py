@@ -87,6 +87,7 @@ class Chain(Intervention):
         self._churn: dict[str, Tensor] = {}  # of the update under way, by learner
 
     def attach(self, learner: Learner) -> None:
+        learner.check_trained("chain")
         if learner.policy is None and learner.values is None:
             raise ValueError(
                 f"chain: '{learner.name}' has neither a policy nor values; set Learner.policy or Learner.values"

@@ -36,6 +36,7 @@ class HareTortoise(Intervention):
         self._tortoises: dict[str, dict[str, Tensor]] = {}  # by learner, then by identity of parameter or buffer
 
     def attach(self, learner: Learner) -> None:
+        learner.check_trained("hare_tortoise")
         check_optimizer(learner.optimizer)
 
     def contract(self, learner: Learner) -> dict[str, str]:
@@ -58,6 +59,7 @@ class HareTortoise(Intervention):
 
     @torch.no_grad()
     def apply(self, learner: Learner) -> list[str]:
+        learner.check_trained("hare_tortoise")
         check_optimizer(learner.optimizer)
         tortoise = self._tortoises.get(learner.name, {})
         frozen = {learner.identity(name) for name in learner.frozen()}

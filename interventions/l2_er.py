@@ -54,6 +54,7 @@ class L2EffectiveRank(Intervention):
         self._updates: dict[str, int] = {}  # by learner
 
     def attach(self, learner: Learner) -> None:
+        learner.check_trained("l2_er")
         if not learner.units:
             raise ValueError(f"l2_er: '{learner.name}' has no hidden units: name them (Learner.units)")
         self._updates[learner.name] = 0
@@ -94,7 +95,10 @@ def _climb_(learner: Learner, inputs: Any, rate: float) -> None:
             run_watched(learner.module, inputs, {name: keep(name) for name in learner.units}, learner.run)
         except torch.linalg.LinAlgError:
             return
-        gradients = torch.autograd.grad(torch.stack([*ranks.values()]).mean(), parameters, allow_unused=True)
+        mean = torch.stack([*ranks.values()]).mean()
+        if not mean.requires_grad:  # the layers before all units are frozen
+            return
+        gradients = torch.autograd.grad(mean, parameters, allow_unused=True)
     climbed = [(p.detach(), g) for p, g in zip(parameters, gradients, strict=True) if g is not None]
     torch._foreach_add_([p for p, _ in climbed], [g for _, g in climbed], alpha=rate)
 

@@ -31,6 +31,9 @@ class L2Init(Intervention):
             raise ValueError(f"l2_init: strength must be finite and ≥ 0, got {strength}")
         self.strength = strength
 
+    def attach(self, learner: Learner) -> None:
+        learner.check_trained("l2_init")
+
     def penalty(self, learner: Learner) -> Tensor:
         # One operation forward and one backward for each parameter, with no tensor of its size stored in between.
         terms = [mse_loss(p, learner.initial[name], reduction="sum") for name, p in learner.module.named_parameters()]

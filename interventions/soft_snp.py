@@ -42,6 +42,7 @@ class SoftShrinkPerturb(Intervention):
         self.epsilon, self.toward = epsilon, toward
 
     def attach(self, learner: Learner) -> None:
+        learner.check_trained("soft_snp")
         if self.toward == "fresh":
             learner.check_drawn(learner.trained(), "soft_snp")
 

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from ..networks.activations import Activation, Units, set_generators
 from ..networks.learner import Learner
+from ..networks.unchanged import evaluating
 from ..networks.units import check_module
 from ..networks.wiring import CONV, STACKED, is_activation, layer_before
 from .base import Intervention, interventions
@@ -113,7 +114,8 @@ class Swap(Intervention):
         for unit in learner.units:
             layer, old = _before(learner, module, unit), module.get_submodule(unit)
             assert layer is not None
-            weight = layer.get_parameter("weight")
+            with evaluating(layer):  # else a parametrization may change its buffers
+                weight: Tensor = layer.weight  # type: ignore[assignment]
             members, width, axis = _place(layer, weight)
             units = factories.setdefault(members, Units(self.activation, members))
             new[old] = units(width, axis).to(weight).train(old.training)

@@ -178,6 +178,8 @@ class View:
         Parameters that the loss does not reach are left out. `.grad` does not change.
         """
         trained = self.learner.trained()
+        if not trained:
+            return {}
         with unchanged(self.learner.module):
             found = torch.autograd.grad(self.learner.loss(), list(trained.values()), allow_unused=True)
         return {name: g for name, g in zip(trained, found, strict=True) if g is not None}
@@ -190,7 +192,7 @@ class View:
         """
         found = []
         for layer in self.learner.layers:
-            gradient = self.gradients.get(f"{layer.name}.weight")
+            gradient = self.gradients.get(f"{layer.name}.weight".lstrip("."))
             if layer.role != "head" and gradient is not None:
                 gradient = gradient.mT if layer.transposed else gradient
                 stacked = self.own(gradient) if layer.stacked else gradient[None]

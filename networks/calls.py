@@ -1,9 +1,9 @@
 """Calls of activations in a forward pass, and their names: modules, each time they are called, and functions (F.relu).
 
-act         the first call of the module `act`
-act#2       its second call, where one nn.ReLU() serves several layers
-relu()      the first call of a function relu (F.relu, torch.relu, x.relu()) in the forward pass of the network
-body.relu()#2   the second one in the forward pass of its submodule `body`
+act             the first call of the module `act`
+act#2           its second call, where one nn.ReLU() serves several layers
+F.relu          the first call of a function relu (F.relu, torch.relu, x.relu()) in the network's own forward pass
+body.F.relu#2   the second one in the forward pass of its submodule `body`
 """
 
 import re
@@ -16,7 +16,7 @@ FUNCTIONS = frozenset({
     *("softplus", "hardtanh", "tanh", "sigmoid", "hardsigmoid", "hardswish", "logsigmoid", "softsign", "tanhshrink"),
     *("softshrink", "hardshrink", "threshold"),
 })  # fmt: skip
-_FORM = re.compile(r"(?P<path>.*?)(?:(?:^|\.)(?P<function>\w+)\(\))?(?:#(?P<number>\d+))?")
+_FORM = re.compile(r"(?P<path>.*?)(?:(?:^|\.)F\.(?P<function>\w+))?(?:#(?P<number>\d+))?")
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class ActivationCall:
     number: int = 1
 
     def __str__(self) -> str:
-        name = ".".join(part for part in (self.path, f"{self.function}()" if self.function else "") if part)
+        name = ".".join(part for part in (self.path, f"F.{self.function}" if self.function else "") if part)
         return name if self.number == 1 else f"{name}#{self.number}"
 
 

@@ -96,7 +96,7 @@ def trained_kernels(layers: Iterable[Layer]) -> dict[Tensor, Layer]:
 def chain(module: nn.Module, prefix: str = "") -> tuple[Layer, ...]:
     """Return the Linear and Conv layers (stacked or not) of a plain feed-forward module, in order of definition.
 
-    Linear layers include transformers' Conv1D. The first is the encoder, the last the head, and those between are hidden.
+    Linear layers include transformers' Conv1D. The first is the encoder, the last the head, those between are hidden.
     """
     found = [(n, m) for n, m in module.named_modules() if isinstance(m, (*LINEAR, *CONV)) or is_transposed(m)]
     last = len(found) - 1

@@ -158,6 +158,11 @@ class Learner(MoreData, Specifics, Compared, Restructured):
             ]
         return self._undrawn
 
+    def check_trained(self, who: str) -> None:
+        """Raise ValueError if all parameters are frozen."""
+        if not self.trained():
+            raise ValueError(f"{who}: all parameters of '{self.name}' are frozen")
+
     def check_drawn(self, names: Iterable[str], who: str) -> None:
         """Raise ValueError if no new initial values are known of one of these parameters."""
         wanted = set(names)

@@ -4,6 +4,7 @@ import copy
 import random
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,7 +27,7 @@ def redraw(module: nn.Module, generator: torch.Generator | None = None) -> dict[
     Raises ValueError for a module that cannot be copied.
     """
     try:
-        fresh = copy.deepcopy(module).cpu()
+        fresh = copy.deepcopy(module, _leaves(module)).cpu()
     except (RuntimeError, TypeError, NotImplementedError) as error:
         why = str(error).strip().splitlines()[0]
         raise ValueError(
@@ -89,6 +90,24 @@ def _may_be_alike(drawn: Tensor, initial: Tensor) -> bool:
     sizes = [float(each.detach().double().square().mean()) for each in (drawn, initial)]
     # six standard deviations of a ratio of mean squares of normal numbers
     return abs(sizes[0] - sizes[1]) <= max(LARGEST, 12 / initial.numel() ** 0.5) * max(sizes)
+
+
+def _leaves(module: nn.Module) -> dict[int, Any]:
+    """Return what stands in for stored results of a forward pass in a copy, by id, since those cannot be copied."""
+    found: dict[int, Any] = {}
+
+    def look(value: Any) -> None:
+        if isinstance(value, Tensor) and value.grad_fn is not None:
+            found[id(value)] = value.detach()
+        elif isinstance(value, (list, tuple, dict)):
+            for item in value.values() if isinstance(value, dict) else value:
+                look(item)
+
+    for part in module.modules():
+        for name, value in vars(part).items():
+            if name not in ("_parameters", "_modules", "_buffers"):
+                look(value)
+    return found
 
 
 def _seed(generator: torch.Generator | None) -> int:

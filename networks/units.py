@@ -86,10 +86,9 @@ def _check_values(learner: Learner, group: Hidden, frozen: set[str], undrawn: se
     """Raise ValueError if weights of these units are frozen, or if no new values of them can be drawn."""
     if not frozen and not undrawn:
         return
-    unit = parse_call_name(group.name).path
     parameters = [
         (name, f"{name}.{own}")
-        for name in (*group.wires.incoming, *group.wires.norms, unit)
+        for name in (*group.wires.incoming, *group.wires.norms, *activation_module(group.name))
         for own, _ in learner.module.get_submodule(name).named_parameters(recurse=False)
     ]
     for layer, name in [*parameters, *((name, f"{name}.weight") for name in group.wires.outgoing)]:
@@ -169,6 +168,12 @@ def _settled(learner: Learner, groups: Mapping[str, Hidden], inputs: Sequence[An
     if groups and not left:
         hidden_units(learner, "units")  # raises, with the reasons
     return left
+
+
+def activation_module(unit: str) -> tuple[str, ...]:
+    """Return the name of the module whose outputs are units, or nothing if they are those of a function."""
+    call = parse_call_name(unit)
+    return () if call.function else (call.path,)
 
 
 def check_module(learner: Learner, unit: str, who: str) -> None:

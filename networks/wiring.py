@@ -9,14 +9,14 @@ channels of a convolution behind a flattening only. Such units are left out, wit
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from torch import Tensor, fx, nn
 
 from .activations import Activation
 from .calls import ActivationCall, function_name, parse_call_name
-from .forward import Forward, with_forward
+from .forward import Forward, unwrapped, with_forward
 from .layout import CHANNELS, FLAT, UNITS, Layout, Mixed, after
 from .stacked import StackedConv2d, StackedLayerNorm, StackedLinear
 from .unchanged import unchanged
@@ -173,15 +173,45 @@ def trace(module: nn.Module, forward: Forward = "forward") -> tuple[fx.Graph, di
 
     Layers, norms and activations are single nodes of the graph. Raises Untraceable.
     """
+    prefix, inner = unwrapped(module)
     tracer = _Tracer()
     try:
         with unchanged(module):  # a tensor that is no parameter becomes an attribute of the module
-            graph = tracer.trace(with_forward(module, forward))
+            graph = tracer.trace(with_forward(inner, forward))
+        _follow_writes(graph, inner)
         kept = set(graph.nodes)  # the tracer drops what nothing reads
-        return graph, {str(call): node for call, node in tracer.outputs.items() if node in kept}
+        for node in kept:
+            if node.op in ("call_module", "get_attr"):
+                node.target = f"{prefix}{node.target}"
+        return graph, {
+            str(replace(call, path=f"{prefix}{call.path}".rstrip("."))): node
+            for call, node in tracer.outputs.items()
+            if node in kept
+        }
     except Exception as error:  # a forward pass may do anything with inputs that are not tensors
-        why = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        why = lines[0].partition(". ")[0].rstrip(".")[:120]
         raise Untraceable(f"cannot be traced ({why})") from error
+
+
+def _follow_writes(graph: fx.Graph, module: nn.Module) -> None:
+    """Let those who read a tensor after an operation in place (`x.relu_()`) read the result of the operation."""
+    order = {node: index for index, node in enumerate(graph.nodes)}
+    for node in graph.nodes:
+        if node.all_input_nodes and _writes(node, module):
+            written = node.all_input_nodes[0]
+            for reader in list(written.users):
+                if order[reader] > order[node]:
+                    reader.replace_input_with(written, node)
+
+
+def _writes(node: fx.Node, module: nn.Module) -> bool:
+    """Return whether a node works in place."""
+    if node.op == "call_module":
+        return bool(getattr(module.get_submodule(str(node.target)), "inplace", False))
+    named = operation(node).endswith("_") and not operation(node).endswith("__")
+    asked = node.kwargs.get("inplace", False) or (function_name(operation(node)) and True in node.args[1:])
+    return node.op in ("call_method", "call_function") and bool(named or asked)
 
 
 class Shared(Exception):

@@ -209,7 +209,7 @@ def test_what_cannot_work_is_refused_when_the_learner_is_built():
         learner_for(Functional(), units=("frist",), probe=probe, loss=loss)
     with pytest.raises(ValueError, match="layer 'first' is a module of another network"):
         learner_for(Functional(), layers=chain(Functional()))
-    with pytest.raises(ValueError, match=r"units=: 'first' is a Linear.* \(there are relu\(\)\), or leave units= out"):
+    with pytest.raises(ValueError, match=r"units=: 'first' is a Linear.* \(there are F.relu\), or leave units= out"):
         learner_for(Functional(), units=("first",), probe=probe, loss=loss)
 
 

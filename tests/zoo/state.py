@@ -18,7 +18,8 @@ HOOKS = (
     *("_forward_hooks_with_kwargs", "_forward_pre_hooks_with_kwargs", "_forward_hooks_always_called"),
     *("_state_dict_hooks", "_state_dict_pre_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks"),
 )
-APART = {"_parameters", "_buffers", "_modules", "training", "_flat_weight_refs", *HOOKS}  # attributes that are taken in their own way
+# Attributes that are taken in their own way, or remade at will.
+APART = {"_parameters", "_buffers", "_modules", "training", "_flat_weight_refs", *HOOKS}
 REMADE = "._flat_weights"  # of recurrent layers: the list of their parameters, made again when one is assigned
 DEPTH = 4  # of lists and dictionaries within each other
 Path = str

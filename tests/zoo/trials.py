@@ -281,7 +281,6 @@ class Refusal(Exception):
 
 
 def _values(it: Subject) -> dict[str, Any]:
-    from tests.zoo.state import bits
 
     return {name: (p, bits(p)) for name, p in it.module.named_parameters(remove_duplicate=False)}
 

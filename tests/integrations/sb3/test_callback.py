@@ -18,6 +18,7 @@ pytest.importorskip("stable_baselines3")
 from stable_baselines3 import A2C, DQN, PPO, SAC, TD3
 from stable_baselines3.common.callbacks import BaseCallback, EveryNTimesteps
 from stable_baselines3.common.logger import configure
+from stable_baselines3.common.sb2_compat.rmsprop_tf_like import RMSpropTFLike
 
 from supple.agents.sb3 import SuppleCallback, learners_of
 from supple.interventions import restructure
@@ -110,17 +111,19 @@ def test_fire_makes_isometries_settles_optimizers_in_place_and_targets_follow(ki
     assert [event["learner"] for event in callback.events] == list(callback.learners)
 
 
-def test_a2cs_own_optimizer_starts_anew_at_one() -> None:
-    net = {"net_arch": [8, 8]}
+def test_the_rmsprop_of_tensorflow_starts_anew_at_one() -> None:
+    net = {"net_arch": [8, 8], "optimizer_class": RMSpropTFLike, "optimizer_kwargs": {"alpha": 0.99, "eps": 1e-5}}
     model = A2C("MlpPolicy", "Pendulum-v1", policy_kwargs=net, seed=0, device="cpu", n_steps=8)
-    assert type(model.policy.optimizer).__name__ == "RMSpropTFLike"
-    callback = SuppleCallback(hooks=["fire@0.5", "snr", "reset(what=optimizer)@1.0"])
-    model.learn(64, callback=callback)
-    assert [event["hook"] for event in callback.events] == ["fire@0.5", "reset(what=optimizer)@1.0"]
-    state = slots(callback.learners["policy"])
-    assert state
-    for (_, slot), value in state.items():
-        assert value == 0 if slot == "step" else bool((value == 1).all())
+    callback, seen = SuppleCallback(["snr", "fire@32", "reset(what=optimizer)@48"], measure_every=0), []
+
+    def look(step: int) -> None:
+        if step == 48:
+            for (_, slot), value in slots(callback.learners["policy"]).items():
+                seen.append(value == 0 if slot == "step" else bool((value == 1).all()))
+
+    model.learn(64, callback=[callback, Look(look)])
+    assert len(seen) == 2 * len(list(model.policy.parameters()))
+    assert all(seen)
 
 
 def test_as_released_on_sac_discards_all_optimizer_state_and_puts_the_temperature_back() -> None:
