@@ -150,7 +150,7 @@ metrics: Registry[Metric] = Registry("metric", {
         lambda v: _per_dimension(v, [dfi for dfi, _, _ in v.isometry]),
     ),
     "dfi_unscaled": Metric(
-        "dfi_per_dim of W divided by its FIRE scale: 0 if every matrix is an isometry times that scale",
+        "dfi_per_dim of every W divided by its FIRE scale: 0 right after an exact FIRE",
         "matrices",
         lambda v: _per_dimension(v, [unscaled for _, unscaled, _ in v.isometry]),
     ),

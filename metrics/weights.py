@@ -106,10 +106,12 @@ def deviations(gram: Tensor) -> Tensor:
 
 
 def dfi_unscaled(W: Tensor, per_dimension: bool = True) -> float:
-    """Return the DfI of the unscaled factor W / isometry_scale(W): zero right after an exact FIRE.
+    """Return the DfI per dimension of the unscaled factor W / isometry_scale(W): zero right after an exact FIRE.
 
-    `dfi(W)` of a weight that FIRE wrote is not zero unless d_out = d_in, because FIRE scales the isometry afterwards.
-    Use this number to ask how close W is to an isometry. Shapes, range and errors are those of `dfi`.
+    It is the mean of ((σ/s)² − 1)² for the scale s, as in logs, events and reports ("DfI (unscaled)"). `dfi(W)` of a
+    weight that FIRE wrote is not zero unless d_out = d_in, because FIRE scales the isometry afterwards. Use this number
+    to ask how close W is to an isometry. `per_dimension=False` gives the sum instead. Shapes, range and errors are
+    those of `dfi`.
     """
     return dfi(W.detach().double() / isometry_scale(W), per_dimension=per_dimension)
 

@@ -47,7 +47,7 @@ def redraw(module: nn.Module, generator: torch.Generator | None = None) -> dict[
                 redrawn.append(layer)
                 return
 
-    with _borrowed_generators(_seed(generator)):  # reset_parameters draws from torch's global generator
+    with borrowed_generators(_seed(generator)):  # reset_parameters draws from torch's global generator
         fresh.apply(reset)
     names = {parameter: name for name, parameter in fresh.named_parameters()}
     before = dict(module.named_parameters())
@@ -65,7 +65,7 @@ def redraw(module: nn.Module, generator: torch.Generator | None = None) -> dict[
 
 def redraw_by(make: Callable[[], nn.Module], generator: torch.Generator | None = None) -> dict[str, Tensor]:
     """Return the parameters of a new network of `make`, on the CPU, by name. Draws are as in `redraw`."""
-    with _borrowed_generators(_seed(generator)):
+    with borrowed_generators(_seed(generator)):
         fresh = make()
     return {name: p.detach().cpu() for name, p in fresh.named_parameters()}
 
@@ -133,7 +133,7 @@ def _seed(generator: torch.Generator | None) -> int:
 
 
 @contextmanager
-def _borrowed_generators(seed: int) -> Iterator[None]:
+def borrowed_generators(seed: int) -> Iterator[None]:
     """Seed the global generators of PyTorch (CPU), NumPy and Python, and give them back as they were."""
     numpy_state, python_state = np.random.get_state(), random.getstate()  # noqa: NPY002
     try:
