@@ -197,8 +197,8 @@ class AgentWork(Work):
         if str(self.explosions).strip("0") == "1":
             warnings.warn(
                 f"{self.task.env} after {self.now} steps of the run: the physics exploded, which ends the episode "
-                f"(reward {reward}; it was below {REWARD_FLOOR:g}, or it, the observation or the simulation was not "
-                f"finite). Explosions so far: {self.explosions}, all logged in events.jsonl",
+                f"(reward {reward}; it, the observation or the simulation was not finite, or with MuJoCo a reward was "
+                f"below {REWARD_FLOOR:g}). Explosions so far: {self.explosions}, all logged in events.jsonl",
                 stacklevel=2,
             )
 

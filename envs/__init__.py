@@ -1,7 +1,7 @@
 """Environments: made by name, guarded against explosions of physics, vectorised, in sequences, and with shifts."""
 
 from .atari import AtariVector, make_pixels
-from .fault import EnvironmentFault
+from .fault import EnvironmentFault, Exploded
 from .flat import Flat, flat
 from .guard import REWARD_FLOOR, ClipActions, Guard
 from .h1 import register_h1
@@ -29,6 +29,7 @@ __all__ = [
     "EnvironmentFault",
     "Envs",
     "Episode",
+    "Exploded",
     "Flat",
     "Guard",
     "Repeat",

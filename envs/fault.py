@@ -1,4 +1,4 @@
-"""The exception for environments that misbehave, with a message of one line."""
+"""What is said of environments that misbehave: an exception with a message of one line, the mark of an explosion."""
 
 import reprlib
 from typing import Any
@@ -21,6 +21,19 @@ class EnvironmentFault(RuntimeError):
 
     def __str__(self) -> str:
         return f"{self.environment}: {self.what}"
+
+
+class Exploded(dict[Any, Any]):
+    """The `info` of a step in which the physics exploded: that of the environment, with two attributes.
+
+    Its class marks it and not an entry, because an environment's own entries may have any name.
+
+    reward: the original reward, a float, or "nan", "inf", "-inf". cause: "reward", "observation" or "simulation".
+    """
+
+    def __init__(self, info: dict[Any, Any], reward: float | str, cause: str) -> None:
+        super().__init__(info)
+        self.reward, self.cause = reward, cause
 
 
 def raised(call: str, error: BaseException) -> str:

@@ -21,7 +21,7 @@ from gymnasium.wrappers import OrderEnforcing, TimeLimit
 from numpy.typing import NDArray
 
 from .fault import BLAMED, EnvironmentFault, raised
-from .guard import REWARD_FLOOR, ClipActions, Guard
+from .guard import REWARD_FLOOR, ClipActions, Guard, as_reported
 from .helper import Helper
 from .make import make_env, resolve_env
 from .physics_tasks import TASKS, Array, Task
@@ -179,7 +179,7 @@ class Batched(Vector):
         truncated: NDArray[np.bool_] = self._lengths >= self._limit
         explosions: dict[int, float | str] = {}
         if exploded := self._exploded(obs, reward):  # handled as in `Guard`
-            explosions = {i: float(reward[i]) if isfinite(reward[i]) else str(float(reward[i])) for i in exploded}
+            explosions = {i: as_reported(reward[i]) for i in exploded}
             obs[exploded] = self._task.observe(before[exploded])
             reward[exploded], terminated[exploded], truncated[exploded] = 0.0, True, False
         self._returns += reward
