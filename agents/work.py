@@ -98,7 +98,8 @@ class AgentWork(Work):
         """Return the arguments of a task's environment that follow from the settings."""
         s = self.settings
         shifted = {} if self.shifts is None else {"shifts": self.shifts, "seed": s.seed, "task": task.index}
-        return shifted | ({} if s.max_episode_steps is None else {"max_episode_steps": s.max_episode_steps})
+        own = {"max_episode_steps": s.max_episode_steps, "kwargs": s.kwargs}
+        return shifted | {name: value for name, value in own.items() if value}
 
     # -- learning ---------------------------------------------------------------------------------------------------
 

@@ -29,6 +29,8 @@ WHOLE_NUMBERS = (gym.spaces.Discrete, gym.spaces.MultiDiscrete, gym.spaces.Multi
 class ClipActions(gym.Wrapper):
     """A wrapper that clips actions to the bounds of the Box action space. NaN stays NaN, so that the guard detects it.
 
+    A space of shorter numbers than float32 gets actions of its own type, which it would refuse otherwise.
+
     `gymnasium.wrappers.ClipAction` also widens `action_space` to infinity, which hides the bounds from agents
     that scale their actions to them, and uses `np.clip`, which takes twice as long.
     """
@@ -38,9 +40,11 @@ class ClipActions(gym.Wrapper):
         if not isinstance(env.action_space, gym.spaces.Box):
             raise ValueError(f"actions can only be clipped in a Box action space, got {env.action_space}")
         self._low, self._high = env.action_space.low, env.action_space.high
+        self._short = None if np.can_cast(np.float32, env.action_space.dtype) else env.action_space.dtype
 
     def step(self, action: np.ndarray) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
-        return self.env.step(np.minimum(np.maximum(action, self._low), self._high))
+        action = np.minimum(np.maximum(action, self._low), self._high)
+        return self.env.step(action if self._short is None else action.astype(self._short))
 
 
 class Guard(gym.Wrapper):

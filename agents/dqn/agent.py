@@ -44,7 +44,7 @@ class Pixels(NamedTuple):
     @property
     def layout(self) -> Layout:
         """The layout of the replay memory."""
-        return Layout((self.height, self.width), np.uint8, self.stack)
+        return Layout((self.height, self.width), np.uint8, self.stack, actions=self.actions)
 
     def split(self, frames: Tensor) -> tuple[Tensor, Tensor]:
         """Return s and s′ from the frames of a sample, (n, stack, H, W) each."""
@@ -65,7 +65,7 @@ class Vectors(NamedTuple):
     @property
     def layout(self) -> Layout:
         """The layout of the replay memory."""
-        return Layout((self.size,), np.float32)
+        return Layout((self.size,), np.float32, actions=self.actions)
 
     def split(self, frames: Tensor) -> tuple[Tensor, Tensor]:
         """Return s and s′ from the frames of a sample, (n, size) each."""

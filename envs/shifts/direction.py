@@ -33,7 +33,8 @@ class Direction(Alternating):
     def reward(self, reward: float, info: dict[str, Any]) -> float:
         if not self._reversed or isinstance(info, Exploded):
             return reward
-        if not is_numbers(forward := info.get(FORWARD), ()):
+        forward: Any = info.get(FORWARD)
+        if not is_numbers(forward, ()):
             what = f"step() returned {shown(forward)} as info[{FORWARD!r}], not a number"
             raise EnvironmentFault(self._name, what)
         return reward - 2.0 * forward
