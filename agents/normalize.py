@@ -70,7 +70,7 @@ class Centre:
     def begin(self, observations: NDArray[Any]) -> None:
         """Set the offset from the first of these observations, (n, size), unless it is set already."""
         if not self.known:
-            first = observations[0]
+            first = observations[0].astype(np.float64)
             large = (np.abs(first) > LARGE) & (observations.dtype == np.float64)
             self.load_state_dict({"offset": np.where(large, first, 0.0), "known": True})
 

@@ -82,6 +82,12 @@ class AgentSettings(RunSettings):
         return found
 
     @property
+    def world(self) -> dict[str, Any]:
+        """The arguments of `make_env` that are the same for all tasks."""
+        given = {"max_episode_steps": self.max_episode_steps, "kwargs": self.kwargs}
+        return {name: value for name, value in given.items() if value}
+
+    @property
     def stride(self) -> int:
         """The environment steps between two decisions of the agent, over all copies."""
         return self.num_envs

@@ -98,8 +98,7 @@ class AgentWork(Work):
         """Return the arguments of a task's environment that follow from the settings."""
         s = self.settings
         shifted = {} if self.shifts is None else {"shifts": self.shifts, "seed": s.seed, "task": task.index}
-        own = {"max_episode_steps": s.max_episode_steps, "kwargs": s.kwargs}
-        return shifted | {name: value for name, value in own.items() if value}
+        return shifted | s.world
 
     # -- learning ---------------------------------------------------------------------------------------------------
 

@@ -17,12 +17,12 @@ PACKAGES = {
         "and register the game there with the wrapper gymnasium.wrappers.FlattenObservation around it"
     ),
     r"(dm_?control|dm_?c|dm_?suite|shimmy)\b": (
-        "the DeepMind Control Suite needs shimmy[dm-control] and a MuJoCo before 4, with which dm-control 1.0.50 does "
-        "not run: pip install 'shimmy[dm-control]' 'mujoco<4', and use --plugin shimmy --env dm_control/walker-walk-v0"
+        "the DeepMind Control Suite comes with shimmy, but dm-control 1.0.50 does not run with MuJoCo 4: "
+        "pip install 'shimmy[dm-control]' 'mujoco<4', and use --plugin shimmy --env dm_control/walker-walk-v0"
     ),
     r"(meta-?world|MT\d+|ML\d+|[a-z-]+-v\d-goal-(observable|hidden))\b": (
-        "Meta-World does not run with this MuJoCo: metaworld 3.0.0 fails at its first reset with MuJoCo 3.17 and 4.0, "
-        "and 3.1.1 needs MuJoCo 3.3.0, in a Python environment of its own"
+        "Meta-World does not run with new versions of MuJoCo: metaworld 3.0.0 fails at its first reset with 3.17 and "
+        "4.0, and 3.1.1 asks for MuJoCo 3.3.0, so it needs a Python environment of its own"
     ),
 }
 

@@ -50,6 +50,8 @@ SHORT_NAMES = {
     **{f"h1-{task}": f"h1-{task}-v0" for task in H1_TASKS},
 }
 
+OTHERS = "(games: `supple list games`; your own: --plugin FILE)"
+
 _log = logging.getLogger("supple.envs.mujoco")
 
 
@@ -99,14 +101,14 @@ def resolve_env(name: str) -> str:
     if _squash(name) in known:
         return known[_squash(name)]
     if newer := successor(name, ids, known):
-        raise ValueError(f"unknown environment {name!r}: its successor is {newer!r}")
+        raise ValueError(f"unknown environment {name!r}: did you mean {newer!r}, its successor? {OTHERS}")
     shown = {env_id.lower(): env_id for env_id in short.values()} if atari else {game: game for game in short} | others
     near = near_names(name.lower(), shown, most=3)
     if near:
         hint = f"did you mean {' or '.join(repr(shown[match]) for match in near)}?"
     else:
         hint = f"use one of {', '.join(SHORT_NAMES)} or a registered Gymnasium id"
-    raise ValueError(f"unknown environment {name!r}: {hint} (games: `supple list games`; your own: --plugin FILE)")
+    raise ValueError(f"unknown environment {name!r}: {hint} {OTHERS}")
 
 
 def games() -> dict[str, str]:

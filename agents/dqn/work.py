@@ -19,11 +19,11 @@ class DQNWork(AgentWork):
 
     def space(self, env: str) -> Pixels | Vectors:
         """Return the sizes of an environment's observations and its number of actions."""
-        if not shows_images(env, kwargs := self.settings.kwargs):
-            shown = vector_space(env, "dqn", kwargs)
+        s = self.settings
+        if not shows_images(env, s.kwargs):
+            shown = vector_space(env, "dqn", s.kwargs)
             return Vectors(shown.observation, spaces.flatdim(shown.action))
-        world = {"kwargs": kwargs} if kwargs else {}
-        envs: Any = self.envs(self.settings, env, 1, **world)
+        envs: Any = self.envs(s, env, 1, **s.world)
         stack, height, width = envs.single_observation_space.shape
         actions = int(envs.single_action_space.n)
         envs.close()
