@@ -8,6 +8,7 @@ import numpy as np
 from gymnasium import spaces
 
 from ..envs import flat, make_env, of_package
+from ..envs.fault import worded
 
 # The action spaces that each agent supports. Observations may be anything that `envs.flat` turns into vectors.
 ACTIONS: Mapping[str, tuple[type[spaces.Space], ...]] = {
@@ -46,18 +47,18 @@ def vector_space(name: str, agent: str, kwargs: Mapping[str, Any] | None = None)
         needs = f"{', '.join(most)} or {last}" if most else last
         others = [other for other, kinds in ACTIONS.items() if isinstance(action, kinds)]
         hint = f": use {' or '.join(others)}" if others else ""
-        raise ValueError(f"{name}: {agent} needs {needs} actions, but they are {action}{hint}")
+        raise ValueError(f"{name}: {agent} needs {needs} actions, but they are {worded(action)}{hint}")
     if isinstance(action, spaces.Box) and not np.issubdtype(action.dtype, np.floating):
         raise ValueError(
-            f"{name}: {agent} needs actions of real numbers, but they are {action}: use a Box of float32, or for ppo a "
-            "MultiDiscrete space"
+            f"{name}: {agent} needs actions of real numbers, but they are {worded(action)}: use a Box of float32, or "
+            "for ppo a MultiDiscrete space"
         )
     if isinstance(action, spaces.Box) and len(action.shape) != 1:
-        raise ValueError(f"{name}: {agent} needs actions that are vectors, but they are {action}")
+        raise ValueError(f"{name}: {agent} needs actions that are vectors, but they are {worded(action)}")
     if not spaces.flatdim(action):
-        raise ValueError(f"{name}: {agent} needs at least one action, but they are {action}")
+        raise ValueError(f"{name}: {agent} needs at least one action, but they are {worded(action)}")
     if isinstance(action, spaces.Discrete | spaces.MultiDiscrete) and np.any(action.start):
-        raise ValueError(f"{name}: {agent} needs actions numbered from 0, but they are {action}")
+        raise ValueError(f"{name}: {agent} needs actions numbered from 0, but they are {worded(action)}")
     return VectorSpace(spaces.flatdim(shown), action)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
 
+from .fault import worded
 from .make import ale, games, make_env, resolve_env
 from .shifts import Shifted, Shifts
 from .vector import Envs, Episode, StepResult, Vector
@@ -272,7 +273,7 @@ def _stacked(env_id: str, world: dict[str, Any]) -> gym.Env:
 def _check_spaces(env_id: str, observation: gym.Space, action: gym.Space) -> None:
     if not isinstance(action, gym.spaces.Discrete):
         other = ": use ppo" if isinstance(action, gym.spaces.Box) else ""
-        raise ValueError(f"DQN needs discrete actions, but {env_id} has {action}{other}")
+        raise ValueError(f"DQN needs discrete actions, but {env_id} has {worded(action)}{other}")
     shape = observation.shape or ()
     if observation.dtype != np.uint8 or len(shape) != 2:
         if observation.dtype != np.uint8 or len(shape) != 3:
@@ -284,8 +285,8 @@ def _check_spaces(env_id: str, observation: gym.Space, action: gym.Space) -> Non
         else:  # channels first, or frames that are stacked already
             wrappers = "TransformObservation, which picks or averages one frame,"
         raise ValueError(
-            f"DQN needs grey images, (height, width) uint8, but {env_id} has {observation}: register it with the "
-            f"wrapper gymnasium.wrappers.{wrappers} around it"
+            f"DQN needs grey images, (height, width) uint8, but {env_id} has {worded(observation)}: register it with "
+            f"the wrapper gymnasium.wrappers.{wrappers} around it"
         )
     if min(shape) < SMALLEST:
         raise ValueError(

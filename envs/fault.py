@@ -1,6 +1,7 @@
 """What is said of environments that misbehave: an exception with a message of one line, the mark of an explosion."""
 
 import reprlib
+from textwrap import shorten
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,11 @@ def shown(value: Any) -> str:
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
         return f"an array of shape {value.shape}"
     return " ".join(reprlib.repr(value).split())
+
+
+def worded(space: Any) -> str:
+    """Return the text of a space in one line. NumPy breaks those of matrices and of long bounds into several."""
+    return shorten(" ".join(str(space).split()), LONGEST, placeholder=" …")
 
 
 def is_numbers(value: Any, shape: tuple[int, ...]) -> bool:

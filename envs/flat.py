@@ -8,6 +8,8 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from .fault import worded
+
 EXACT = 2**24  # up to which float32 holds every whole number
 PLAIN = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 FLOATS = (np.float32, np.float64)  # that networks and memories take as they are
@@ -92,19 +94,23 @@ def _require_numbers(shown: spaces.Space) -> None:
     for name, part in parts.items():
         if not isinstance(part, PLAIN):
             raise ValueError(
-                f"observations of {shown} cannot be vectors{name and f' because of {name}'}: use a Box, Discrete, "
-                "MultiDiscrete or MultiBinary space, or a Dict or Tuple of them"
+                f"observations of {worded(shown)} cannot be vectors{name and f' because of {name}'}: use a Box, "
+                "Discrete, MultiDiscrete or MultiBinary space, or a Dict or Tuple of them"
             )
     for name, part in parts.items():
         if is_image(part):
-            where = f"the part {name} of observations, {part}, is an image" if name else f"{shown} are images"
+            where = (
+                f"the part {name} of observations, {worded(part)}, is an image"
+                if name
+                else f"{worded(shown)} are images"
+            )
             raise ValueError(
                 f"{where if name else f'observations of {where}'}, which only dqn reads, as one grey frame of uint8, "
                 "(height, width): to learn from its pixels as a vector, register the environment with the wrapper "
                 "gymnasium.wrappers.FlattenObservation around it"
             )
     if not sum(spaces.flatdim(part) for part in parts.values()):
-        raise ValueError(f"observations of {shown} are empty: an agent needs at least one number")
+        raise ValueError(f"observations of {worded(shown)} are empty: an agent needs at least one number")
 
 
 def _parts(shown: spaces.Space, name: str = "") -> Iterator[tuple[str, spaces.Space]]:

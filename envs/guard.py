@@ -14,7 +14,7 @@ import gymnasium as gym
 import numpy as np
 from numpy import ndarray, vdot
 
-from .fault import BLAMED, EnvironmentFault, Exploded, is_numbers, raised, shown
+from .fault import BLAMED, EnvironmentFault, Exploded, is_numbers, raised, shown, worded
 from .shifts.base import name_of
 
 REWARD_FLOOR = -1e6
@@ -38,7 +38,7 @@ class ClipActions(gym.Wrapper):
     def __init__(self, env: gym.Env) -> None:
         super().__init__(env)
         if not isinstance(env.action_space, gym.spaces.Box):
-            raise ValueError(f"actions can only be clipped in a Box action space, got {env.action_space}")
+            raise ValueError(f"actions can only be clipped in a Box action space, got {worded(env.action_space)}")
         self._low, self._high = env.action_space.low, env.action_space.high
         self._short = None if np.can_cast(np.float32, env.action_space.dtype) else env.action_space.dtype
 
@@ -174,7 +174,7 @@ class Guard(gym.Wrapper):
                 if not is_numbers(value, shape):
                     raise self._gave(call, value, part, f"{prod(shape)} numbers")
             elif isinstance(space, COMPOSITE) or (isinstance(space, WHOLE_NUMBERS) and not _is_in(space, value)):
-                raise self._gave(call, value, part, f"one of {space}")
+                raise self._gave(call, value, part, f"one of {worded(space)}")
         if not isinstance(info, dict):
             raise self._gave(call, info, "info", "a dictionary")
 

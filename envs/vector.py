@@ -14,7 +14,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from .fault import Exploded
+from .fault import Exploded, worded
 from .repeat import Repeat
 from .shifts import shifted
 
@@ -97,7 +97,7 @@ class Vector:
         self.single_observation_space = self.envs[0].observation_space
         self.single_action_space = self.envs[0].action_space
         if not isinstance(self.single_observation_space, gym.spaces.Box | gym.spaces.Discrete):
-            raise ValueError(f"observations must be a Box or Discrete, got {self.single_observation_space}")
+            raise ValueError(f"observations must be a Box or Discrete, got {worded(self.single_observation_space)}")
         spaces = (self.single_observation_space, self.single_action_space)
         for index, env in enumerate(self.envs):
             if (env.observation_space, env.action_space) != spaces:

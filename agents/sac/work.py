@@ -7,6 +7,7 @@ import gymnasium as gym
 import numpy as np
 
 from ...envs import Envs, Repeat, flat, make_env, side_by_side
+from ...envs.fault import worded
 from ..spaces import vector_space
 from ..work import AgentWork
 from .agent import SAC, Control
@@ -25,7 +26,7 @@ class SACWork(AgentWork):
         size, action = vector_space(env, "sac", self.settings.kwargs)
         assert isinstance(action, gym.spaces.Box)
         if not (action.is_bounded() and max(np.abs(action.low).max(), np.abs(action.high).max()) < BOUNDLESS):
-            raise ValueError(f"{env}: SAC needs bounded actions, but they are {action}")
+            raise ValueError(f"{env}: SAC needs bounded actions, but they are {worded(action)}")
         low, high = (tuple(map(float, bound)) for bound in (action.low, action.high))
         return Control(size, low, high)
 
