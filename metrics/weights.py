@@ -45,7 +45,7 @@ def sfe(a: Weights, b: Weights, normalized: bool = False) -> float:
             where = f" of {name!r}" if name else ""
             raise ValueError(f"sfe: shapes{where} differ: {tuple(old.shape)} and {tuple(after[name].shape)}")
     pairs = [(old, after[name].to(old.device)) for name, old in before.items()]
-    error = torch.stack([(old.double() - new).square().sum() for old, new in pairs]).sum().item()
+    error = torch.stack([(old.double() - new.double()).square().sum() for old, new in pairs]).sum().item()
     if not normalized:
         return error
     size = torch.stack([old.double().square().sum() for old, _ in pairs]).sum().item()
@@ -75,6 +75,10 @@ def dfi(W: Tensor, side: Side = "smaller", per_dimension: bool = False) -> float
         per_dimension: Divide by the Gram matrix's dimension, and average over taps instead of summing, so that layers
         of
             different size are comparable. With "smaller" this is the mean of (σ² − 1)².
+
+    Of weights that hold several matrices, pass one at a time: `W.chunk(4)` are the gates of an LSTM (3 for a GRU),
+    `W.chunk(3)` the query, key and value of nn.MultiheadAttention's in_proj_weight. Pass `W.T` of transformers' Conv1D,
+    whose weight is (in, out). `measure` does both.
 
     Raises:
         ValueError: The tensor has fewer than two dimensions or is empty, or the side is unknown.

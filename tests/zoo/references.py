@@ -1,6 +1,6 @@
 """What interventions and metrics must compute on the networks of the zoo, computed again by plain means."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -206,10 +206,12 @@ def checks(kind: Kind) -> Iterator[tuple[str, Callable[[Subject], str]]]:
     yield "recycle_ of silent units", recycled
 
 
-def referred(kind: Kind) -> list[Outcome]:
-    """Return whether the references are met on a network."""
+def referred(kind: Kind, only: Sequence[str] = ()) -> list[Outcome]:
+    """Return whether the references (or these) are met on a network."""
     found = []
     for words, check in checks(kind):
+        if only and words not in only:
+            continue
         try:
             found.append(Outcome(kind.name, words, "acts", check(new(kind))))
         except (Broken, Refusal) as error:

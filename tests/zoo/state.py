@@ -18,15 +18,8 @@ HOOKS = (
     *("_forward_hooks_with_kwargs", "_forward_pre_hooks_with_kwargs", "_forward_hooks_always_called"),
     *("_state_dict_hooks", "_state_dict_pre_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks"),
 )
-APART = {
-    "_parameters",
-    "_buffers",
-    "_modules",
-    "training",
-    "_flat_weight_refs",
-    *HOOKS,
-}  # attributes that are taken in their own way
-CACHES = {"_joints", "_undrawn", "_settled"}  # of a learner, which it fills when it is first asked
+# Attributes that are taken in their own way, or remade at will.
+APART = {"_parameters", "_buffers", "_modules", "training", "_flat_weight_refs", *HOOKS}
 REMADE = "._flat_weights"  # of recurrent layers: the list of their parameters, made again when one is assigned
 DEPTH = 4  # of lists and dictionaries within each other
 Path = str
@@ -177,7 +170,8 @@ def take(
     if learner is not None:
         assert is_dataclass(learner)
         for part in fields(learner):
-            if part.name not in CACHES and part.name not in ("module", "optimizer"):
+            # private ones are caches, which a learner fills when it is first asked
+            if not part.name.startswith("_") and part.name not in ("module", "optimizer"):
                 taker.value(f"learner.{part.name}", getattr(learner, part.name))
         for index, follower in enumerate(learner.followers):
             taker.module(follower, f"learner.followers[{index}]")

@@ -14,29 +14,29 @@ from tests.zoo.trials import Outcome, measured, tried
 
 PAGE = Path(__file__).parents[2] / "docs/reference/networks.md"
 MEASURED = ("measure", "trainability", "record", "names", "trace_wiring", "outputs_of_others", "diagnose", "features")
+QUICK = ("fire_ is an isometry", "dormant_fraction by hand", "recycle_ of silent units")  # of the references
 COLUMNS = {  # heading → the operations whose outcomes it shows
     "measured": ("measure", "trainability"),
     "`diagnose`": ("diagnose",),
     "`fire`": ("fire(method=polar)",),
     "`reset`, `snp`": ("reset(toward=fresh)", "snp"),
-    "units": ("redo(tau=0)", "cbp(replacement_rate=0.5,maturity=1)", "snr(eta=0.5,window=3)", "regrama(tau=0.5)"),
-    "penalties, clips": ("parseval", "spectral", "l2_init", "weight_clip(kappa=1)"),
+    "units": ("redo(tau=0)", "cbp(replacement_rate=0.5,maturity=1)"),
+    "matrices": ("parseval", "weight_clip(kappa=1)"),
 }
 INTRODUCTION = """# Networks
 
-This page lists the networks of the tests and what works on them. It is for users whose network is not a plain
-`nn.Sequential`. The table is the result of `tests/zoo`, which trains each network for two steps and then measures it and applies
-every intervention. For each network the tests require:
+This page shows what works on networks that are more than a plain `nn.Sequential`. It is for users who have such a network. The tests
+write the table: they train each network for two steps, measure it, and apply every intervention. They require four things.
 
-- Measuring changes nothing: no bit of a parameter, buffer, gradient, optimizer state or generator, no object, no mode, no attribute.
+- A measurement changes nothing: no parameter, buffer, gradient, optimizer state or generator by a bit, and no object, mode or attribute.
 - An intervention writes the parameters that it names, and no frozen one. Tied parameters stay tied.
-- If silent units are reinitialised, the outputs stay.
-- Whatever is refused is refused before training, with a reason in one line.
+- The outputs stay the same if only silent units are reinitialised.
+- A refusal comes before training, with its reason in one line.
 
-✓ means that all entries of a column work. A number refers to the reason for a refusal below the table; the names before it are
-refused, and the others of that column work. "Units" are `redo`, `cbp`, `snr` and `regrama`; "penalties, clips" are `parseval`,
-`spectral`, `l2_init` and `weight_clip`. Networks marked with * were given the function that makes them anew (`fresh=`), and those
-marked with † the function to call (`forward=`).
+✓ means that all operations of the column work. A number in parentheses refers to the reason for a refusal, listed below the table. If a
+name stands before the number, only that operation is refused. "Units" are `redo` and `cbp`; `snr`, `regrama` and `cpr` need the same.
+"Matrices" are `parseval` and `weight_clip`. A network with * needs the function that makes it (`fresh=` of `learner_for`), and one with †
+the function to call (`forward=`).
 
 """
 
@@ -46,7 +46,7 @@ def outcomes(name: str) -> list[Outcome]:
     """Return the outcomes of the measures and interventions of the table on a network, and of the references."""
     kind = zoo()[name]
     texts = [text for texts in COLUMNS.values() for text in texts if text not in MEASURED]
-    return [*measured(kind, MEASURED), *tried(kind, texts), *referred(kind)]
+    return [*measured(kind, MEASURED), *tried(kind, texts), *referred(kind, QUICK)]
 
 
 def reason(why: str) -> str:

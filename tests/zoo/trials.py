@@ -287,12 +287,13 @@ def _values(it: Subject) -> dict[str, Any]:
 
 def tried(kind: Kind, texts: Sequence[str] = VARIANTS) -> list[Outcome]:
     """Return what comes of these interventions on a network."""
-    return [as_wanted(kind, text.partition("(")[0], Trial(kind, text).run()) for text in texts]
+    return [as_wanted(kind, text, Trial(kind, text).run()) for text in texts]
 
 
-def as_wanted(kind: Kind, name: str, outcome: Outcome) -> Outcome:
-    """Return the outcome, broken if the network's facts say that another one is right."""
-    if outcome.kind == "refused" and name in kind.acts:
+def as_wanted(kind: Kind, text: str, outcome: Outcome) -> Outcome:
+    """Return the outcome, broken if the network's facts say that another one is right: for any part of it, they do not."""
+    name, part = text.partition("(")[0], "what=" in text or "scope=" in text
+    if outcome.kind == "refused" and name in kind.acts and not part:
         return replace(outcome, kind="broken", why=f"refused, though it must act: {outcome.why}")
     if outcome.kind == "acts" and name in kind.refuses:
         return replace(outcome, kind="broken", why=f"acts, though it must refuse {outcome.why}")
