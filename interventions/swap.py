@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from ..networks.activations import Activation, Units, set_generators
 from ..networks.learner import Learner
-from ..networks.unchanged import evaluating
+from ..networks.passes import evaluating
 from ..networks.units import check_module
 from ..networks.wiring import CONV, STACKED, is_activation, layer_before
 from .base import Intervention, interventions

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from .calls import ActivationCall, function_name, parse_call_name
-from .unchanged import unchanged
+from .passes import unchanged
 from .wiring import CONV, LINEAR, STACKED, Wiring, is_activation
 
 

@@ -19,8 +19,8 @@ from .activations import Activation
 from .calls import ActivationCall, function_name, parse_call_name
 from .forward import Forward, unwrapped, with_forward
 from .layout import CHANNELS, FLAT, UNITS, Layout, Mixed, after
+from .passes import unchanged
 from .stacked import StackedConv2d, StackedLayerNorm, StackedLinear
-from .unchanged import unchanged
 
 LINEAR = (nn.Linear, StackedLinear)
 CONV = (nn.Conv1d, nn.Conv2d, nn.Conv3d, StackedConv2d)
