@@ -24,7 +24,8 @@ from .redraw import redraw
 from .scale import isometry_scale
 from .stacked import StackedConv2d, StackedLayerNorm, StackedLinear
 from .symmetry import NoSymmetry, ScalePair, scale_pairs
-from .wiring import Wiring, trace_wiring, unit_names
+from .tracing import unit_names
+from .wiring import Wiring, trace_wiring
 
 __all__ = [
     "Layer",

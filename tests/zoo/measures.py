@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from supple import interventions as I
 from supple import metrics as M
 from supple import networks as N
-from supple.networks.wiring import is_activation
+from supple.networks.modules import is_activation
 from tests.zoo.networks import Subject, tensors
 
 UPDATES = 2  # of the fits to random targets
