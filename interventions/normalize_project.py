@@ -54,8 +54,8 @@ class NormalizeProject(Intervention):
     """Normalise before every nonlinearity and keep the norms of the weights (Lyle et al. 2024).
 
     normalize: false for networks that have their own normalisation (SimBa); then weights are only projected.
-    norm: `layer` (mean 0, variance 1) or `rms` (mean square 1). scope: the weights that are projected; frozen ones are not.
-    project: false for normalisation alone.
+    norm: `layer` (mean 0, variance 1) or `rms` (mean square 1). scope: the weights that are projected, unless they are
+        frozen. project: false for normalisation alone.
     Without a schedule it is applied at the start.
     """
 

@@ -7,6 +7,7 @@ from .inference import direct
 from .layers import Layer, Role, Scope, chain
 from .learner import Learner, learner_for
 from .linear_pairs import LinearPair
+from .matrices import Matrices, Weight, Written, weight_matrices
 from .members import members_of, normal_like
 from .normalization import (
     Normalization,
@@ -28,6 +29,7 @@ __all__ = [
     "Layer",
     "Learner",
     "LinearPair",
+    "Matrices",
     "NoSymmetry",
     "Normalization",
     "Recording",
@@ -40,7 +42,9 @@ __all__ = [
     "StackedLinear",
     "StackedSpectralLinear",
     "Units",
+    "Weight",
     "Wiring",
+    "Written",
     "activation",
     "activation_registry",
     "chain",
@@ -67,4 +71,5 @@ __all__ = [
     "stacked_hidden_linear",
     "trace_wiring",
     "unit_names",
+    "weight_matrices",
 ]
