@@ -9,7 +9,7 @@ from typing import Any, TypedDict
 import torch
 from torch import Tensor
 
-from ..interventions import Every, Hook, Learner, Memory, Moment, UnknownName, When, did_you_mean, snapshot
+from ..interventions import Every, Hook, Learner, Memory, Moment, UnknownName, When, did_you_mean
 from ..metrics import (
     CHEAP_METRICS,
     METRICS,
@@ -235,7 +235,7 @@ class HookDriver:
                     self._apply(hook, learner, moment)
 
     def _apply(self, hook: Hook, learner: Learner, moment: Moment) -> None:
-        was, weights = View(learner), snapshot(learner.module)
+        was, weights = View(learner), _weights(learner)
         before = self._looked_at(was)
         started = time.perf_counter()
         try:
@@ -243,7 +243,7 @@ class HookDriver:
         except ValueError as error:  # such as a layer that is dead or has diverged: nothing was written
             raise RunError(f"{hook.text} on {learner.name} at step {moment.step}: {error}") from error
         seconds = time.perf_counter() - started
-        now, after, change = View(learner), snapshot(learner.module), {}
+        now, after, change = View(learner), _weights(learner), {}
         _check_finite(f"{hook.text} on {learner.name} at step {moment.step}", written, weights, after)
         shapes = [{name: w.shape for name, w in state.items()} for state in (weights, after)]
         if shapes[0] == shapes[1]:  # otherwise not every new weight has an old one to compare with
@@ -289,6 +289,11 @@ class HookDriver:
         for hook in self.hooks:
             if hook.text in state:
                 hook.load_state_dict(_placed(dict(typed.fitted(state[hook.text], Remembered, hook.text)), devices))
+
+
+def _weights(learner: Learner) -> dict[str, Tensor]:
+    """Return a copy of every parameter, by name."""
+    return {name: p.detach().clone() for name, p in learner.module.named_parameters()}
 
 
 def _check_finite(

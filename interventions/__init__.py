@@ -11,7 +11,8 @@ from ..networks.activations import (
 )
 from ..networks.activations import activations as activation_registry
 from ..networks.layers import Layer, chain
-from ..networks.learner import Learner, learner_for
+from ..networks.learner import Learner
+from ..networks.learner_for import learner_for
 from ..networks.linear_pairs import LinearPair
 from ..networks.members import normal_like
 from ..networks.parameters import snapshot

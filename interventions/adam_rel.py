@@ -19,11 +19,11 @@ Cost: negligible. As for every scheduled intervention, each firing writes an eve
 """
 
 import torch
-from torch import Tensor
 
 from ..networks.learner import Learner
+from ..networks.slots import COUNTERS, slot_starts, write_start_
 from .base import Intervention, interventions
-from .contract import ResetContract
+from .contract import ResetContract, check_optimizer
 
 
 @interventions.register("adam_rel")
@@ -31,8 +31,10 @@ class AdamRel(Intervention):
     """Set Adam's step counters to 0 and keep its moments; it needs a schedule, such as `@task` (Ellis et al. 2024)."""
 
     def attach(self, learner: Learner) -> None:
-        if learner.optimizer is None or "betas" not in learner.optimizer.param_groups[0]:
-            kind = "none" if learner.optimizer is None else type(learner.optimizer).__name__
+        optimizer = learner.optimizer
+        check_optimizer(optimizer)
+        if optimizer is None or "betas" not in optimizer.param_groups[0] or "step" not in slot_starts(optimizer):
+            kind = "none" if optimizer is None else type(optimizer).__name__
             raise ValueError(f"adam_rel: '{learner.name}' has {kind}; adam_rel needs Adam, whose step count it resets")
 
     def contract(self, learner: Learner) -> dict[str, str]:
@@ -42,9 +44,10 @@ class AdamRel(Intervention):
     @torch.no_grad()
     def apply(self, learner: Learner) -> list[str]:
         assert learner.optimizer is not None
-        for slots in learner.optimizer.state.values():
-            if isinstance(step := slots.get("step"), Tensor):
-                step.zero_()
-            elif step is not None:
-                slots["step"] = 0
+        check_optimizer(learner.optimizer)
+        starts = slot_starts(learner.optimizer)
+        for parameter in learner.module.parameters():
+            slots = learner.optimizer.state.get(parameter, {})
+            for slot in COUNTERS & slots.keys():
+                write_start_(slots, slot, starts[slot])
         return []

@@ -74,6 +74,10 @@ def rebalance_(
     for side in (first, second):
         if isinstance(side, nn.Module) and not isinstance(side, LINEAR):
             raise ValueError(f"rebalance: a layer must be Linear or StackedLinear, got {type(side).__name__}")
+        if isinstance(side, nn.Module) and side._parameters.get("weight") is None:
+            raise ValueError(
+                f"rebalance: the weight of a {type(side).__name__} is parametrized: it cannot be rewritten"
+            )
     if isinstance(first, nn.Module):
         if bias is not None:
             raise ValueError(

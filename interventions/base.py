@@ -10,7 +10,7 @@ from ..networks.layers import Scope
 from ..networks.learner import Learner
 from ..networks.parameters import restore_
 from ..registry import Call, Registry, bind, parse_call
-from .contract import Preset, check_optimizer, contract_for, settle
+from .contract import Preset, check_contract, contract_for, settle
 
 # For interventions whose released code differs from the paper.
 Variant = Literal["paper", "as_released"]
@@ -126,16 +126,16 @@ class Reinitialization(Intervention, ABC):
                 f"{self.name}: contract={self.preset} requires scope={contract.weights} here, got {_words(self.scope)}"
             )
         for scope in (contract.weights or self.scope_on(learner), contract.restore):
-            if scope:
+            if scope and scope != "all":  # which may mean parameters that belong to no layer
                 learner.select(scope)
-        if contract.optimizer != "kept":
-            check_optimizer(learner.optimizer)
+        check_contract(learner, contract)
 
     def contract(self, learner: Learner) -> dict[str, str]:
         return contract_for(self.name, self.preset, learner.algorithm).describe(_words(self.scope_on(learner)), learner)
 
     def apply(self, learner: Learner) -> list[str]:
         contract = contract_for(self.name, self.preset, learner.algorithm)
+        check_contract(learner, contract)  # before the weights are written
         modules = [learner.module, *(learner.followers if contract.target == "same" else ())]
         start: Mapping[str, Tensor] = learner.initial
         if self.toward == "fresh":

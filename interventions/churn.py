@@ -30,7 +30,10 @@ which is 2σ²/d times the KL divergence here if σ is the same before and after
 here, it compares with the network before the last update (`his_policy_list[-2]`, after the present one was appended).
 Its PPO begins at the third update, this one at the second. CHAIN's Double DQN has a constant λ of 100.
 C-CHAIN's β is 0.05 for PPO on continuous control, with the squared difference of the means and the last minibatch of
-each of 100 rollouts, and 0.01 for Double DQN, with the last 50,000 updates. Its β of 10,000 for Gym Control is another
+each of 100 rollouts, and 0.01 for Double DQN, with the last 50,000 updates. PPO's λ is also multiplied by the fraction
+of the learning rate that annealing leaves. Until λ adapts, it is 100 in the first 50 rollouts of PPO
+(crl_dmc/crl_run_ppo_c_chain_dmc.py) and 50 in the first 10,000 updates of Double DQN
+(crl_minatar/agents/double_dqn_c_chain.py). Its β of 10,000 for Gym Control is another
 number: there the cross entropy is in the denominator, L is the mean over all updates of a rollout, whose signs differ,
 and contains the entropy bonus, λ is at least 1, and both means start again at every switch of the task.
 """
@@ -84,6 +87,7 @@ class Chain(Intervention):
         self._churn: dict[str, Tensor] = {}  # of the update under way, by learner
 
     def attach(self, learner: Learner) -> None:
+        learner.check_trained("chain")
         if learner.policy is None and learner.values is None:
             raise ValueError(
                 f"chain: '{learner.name}' has neither a policy nor values; set Learner.policy or Learner.values"

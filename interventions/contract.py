@@ -7,19 +7,18 @@ reports print it.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from ..networks.learner import Learner
+from ..networks.optimizers import bare
 from ..networks.parameters import copy_module_, restore_
+from ..networks.slots import COUNTERS, FACTORED, check_slots, slot_starts, write_start_
 from ..networks.wiring import CONV, LINEAR
 
 Preset = Literal["uniform", "as_released"]
-
-# Optimizers whose state does not start at zero.
-_NOT_FROM_ZERO = (torch.optim.ASGD, torch.optim.LBFGS, torch.optim.NAdam, torch.optim.Rprop)
 
 
 @dataclass(frozen=True)
@@ -68,6 +67,9 @@ class ResetContract:
             "temperature": {"kept": "kept", "start": "back to its start value"}[self.temperature],
             "replay, observation statistics, generators": "kept",
         }
+        if frozen := learner.frozen():
+            more = f" and {len(frozen) - 3} more" if len(frozen) > 3 else ""
+            terms["frozen parameters"] = f"kept: {', '.join(frozen[:3])}{more}"
         has = {
             "optimizer state": learner.optimizer is not None,
             "target network": bool(learner.followers),
@@ -113,11 +115,30 @@ def contract_for(name: str, preset: str, algorithm: str) -> ResetContract:
     return AS_RELEASED[algorithm, name]
 
 
-def check_optimizer(optimizer: torch.optim.Optimizer | None) -> None:
-    """Raise ValueError for an optimizer whose initial state is not zero."""
-    if isinstance(optimizer, _NOT_FROM_ZERO):
-        name = type(optimizer).__name__
-        raise ValueError(f"the optimizer is {name}, whose state does not start at zero; use Adam or SGD, for example")
+def check_optimizer(optimizer: torch.optim.Optimizer | None, entries: bool = False) -> None:
+    """Raise ValueError for an optimizer whose state cannot be reset, in one line that says what would work.
+
+    entries: whether the state of single entries of tensors is to be reset.
+    """
+    if optimizer is None:
+        return
+    optimizer = bare(optimizer)
+    starts = slot_starts(optimizer)
+    for owner, slots in optimizer.state.items():
+        check_slots(optimizer, slots if isinstance(owner, Tensor) else {str(owner): slots}, starts)
+    if entries and FACTORED & starts.keys():
+        raise ValueError(
+            f"the optimizer is {type(optimizer).__name__}, whose state belongs to rows and columns of matrices, so "
+            "that of single units cannot be reset: use AdamW, for example"
+        )
+
+
+def check_contract(learner: Learner, contract: ResetContract, entries: bool = False) -> None:
+    """Raise ValueError if the contract resets an optimizer whose state cannot be reset, as `check_optimizer` does."""
+    if contract.optimizer != "kept":
+        check_optimizer(learner.optimizer, entries)
+    if contract.temperature == "start" and learner.temperature is not None:
+        check_optimizer(learner.temperature.optimizer)
 
 
 @torch.no_grad()
@@ -127,33 +148,49 @@ def zero_slots_(
     masks: Sequence[Tensor | None] | None = None,
     counters: bool = True,
 ) -> None:
-    """Zero the optimizer's state of these parameters in place, as it was before its first step.
+    """Return the optimizer's state of these parameters in place to its start: to zero, for most optimizers.
 
     Args:
-        masks: For each parameter None, or a boolean mask (broadcastable to it) of the entries whose state is zeroed.
-        counters: Whether step counters are zeroed too. A counter belongs to the whole tensor, so a mask does not
-            restrict it. In a stack with one counter per member, (members,), a member's counter is zeroed if the mask
-            contains any of its entries.
+        masks: For each parameter None, or a boolean mask (broadcastable to it) of the entries whose state is reset.
+        counters: Whether step counters are reset too, and what follows from them (`mu_product` of NAdam). A counter
+            belongs to the whole tensor, so a mask does not restrict it. In a stack with one counter per member,
+            (members,), a member's counter is reset if the mask contains any of its entries.
 
     Raises:
-        ValueError: The optimizer is ASGD, LBFGS, NAdam or Rprop, whose state does not start at zero.
+        ValueError: It is not known how the optimizer or one of its slots starts (see `networks/slots.py`), or a slot
+            has no state of single entries, but a mask is given. Nothing was changed.
     """
-    check_optimizer(optimizer)
+    optimizer = bare(optimizer)
+    starts = slot_starts(optimizer)
+    groups: dict[Tensor, dict[str, Any]] = {}
+    writes: list[tuple[dict[str, Any], str, Any, Tensor | None]] = []
     for parameter, mask in zip(parameters, masks or [None] * len(parameters), strict=True):
-        slots = optimizer.state.get(parameter, {})
-        for key, value in slots.items():
-            counter = key == "step"
-            if counter and not counters:
-                continue
-            if isinstance(value, (int, float)):
-                slots[key] = type(value)(0)
-            elif isinstance(value, Tensor):
-                if mask is None or (counter and not value.ndim):
-                    value.zero_()
-                elif counter:
-                    value.masked_fill_(mask.expand(parameter.shape).flatten(1).any(1), 0)
-                elif value.shape == parameter.shape:
-                    value.masked_fill_(mask, 0)
+        if not (slots := optimizer.state.get(parameter)):
+            continue
+        check_slots(optimizer, slots, starts)
+        shape = parameter.shape
+        for slot, value in slots.items():
+            where = mask
+            start: Any = starts[slot]
+            if slot in COUNTERS or not isinstance(value, Tensor) or value.shape != shape:
+                size = value.numel() if isinstance(value, Tensor) else 1
+                if slot in COUNTERS or size == 1:  # it belongs to the whole tensor, or to that of a member
+                    if not counters:
+                        continue
+                    where = mask.expand(shape).flatten(1).any(1) if mask is not None and size > 1 else None
+                elif mask is not None:
+                    raise ValueError(
+                        f"the optimizer is {type(optimizer).__name__}, whose slot '{slot}' is {tuple(value.shape)} for "
+                        f"{tuple(shape)} weights, so that of single entries cannot be reset: use AdamW"
+                    )
+            if slot == "ax" and not counters:  # ASGD's average goes on: it contains what the entries are now
+                start = parameter
+            elif callable(start):
+                groups = groups or {p: group for group in optimizer.param_groups for p in group["params"]}
+                start = start(parameter, groups.get(parameter, optimizer.defaults))
+            writes.append((slots, slot, start, where))
+    for slots, slot, start, where in writes:
+        write_start_(slots, slot, start, where)
 
 
 @torch.no_grad()

@@ -29,6 +29,7 @@ from ..networks.capabilities import no_batches
 from ..networks.layers import Scope
 from ..networks.learner import Learner
 from ..networks.members import own_axes
+from ..networks.unchanged import unchanged
 from ..networks.wiring import CONV
 from .base import Reinitialization, interventions
 
@@ -54,6 +55,8 @@ class Dash(Reinitialization):
 
     def attach(self, learner: Learner) -> None:
         super().attach(learner)
+        learner.check_trained("dash")
+        learner.select_stored(self.scope)
         if learner.batches is no_batches:
             raise ValueError(f"dash: '{learner.name}' provides no batches; set Learner.batches")
         if self.batches is None and learner.endless:
@@ -65,7 +68,7 @@ class Dash(Reinitialization):
         parameters = {name: named[name] for name in learner.parameters_of(layers)}
         uphill = self._gradients(learner, list(parameters.values()))
         axes = {
-            f"{layer.name}.weight": (0,)  # of transformers' Conv1D, whose weight is (d_in, d_out)
+            f"{layer.name}.weight".lstrip("."): (0,)  # of transformers' Conv1D, whose weight is (d_in, d_out)
             if layer.transposed
             else own_axes(layer)[2 if isinstance(layer.module, CONV) else 1 :]
             for layer in layers
@@ -81,12 +84,13 @@ class Dash(Reinitialization):
     def _gradients(self, learner: Learner, parameters: list[Tensor]) -> list[Tensor | None]:
         """Return −g, the moving average of the gradients, or None for parameters without a gradient."""
         average: dict[int, Tensor] = {}
-        for losses in learner.batches(self.batches):
-            gradients = torch.autograd.grad(losses.mean(-1).sum(), parameters, allow_unused=True)
-            reached = {i: gradient for i, gradient in enumerate(gradients) if gradient is not None}
-            for i in reached.keys() - average.keys():
-                average[i] = torch.zeros_like(parameters[i])
-            torch._foreach_lerp_([average[i] for i in reached], list(reached.values()), self.alpha)
+        with unchanged(learner.module):  # running statistics would move, and tie the samples of a batch together
+            for losses in learner.batches(self.batches):
+                gradients = torch.autograd.grad(losses.mean(-1).sum(), parameters, allow_unused=True)
+                reached = {i: gradient for i, gradient in enumerate(gradients) if gradient is not None}
+                for i in reached.keys() - average.keys():
+                    average[i] = torch.zeros_like(parameters[i])
+                torch._foreach_lerp_([average[i] for i in reached], list(reached.values()), self.alpha)
         return [average.get(i) for i in range(len(parameters))]
 
 

@@ -32,6 +32,7 @@ from torch import Tensor
 
 from ..networks.capabilities import no_batches
 from ..networks.learner import Learner
+from ..networks.unchanged import unchanged
 from .base import Intervention, interventions
 
 BUDGET = 2**25  # numbers in the single-sample gradients held at once: 128 MB in float32
@@ -65,6 +66,7 @@ class EWC(Intervention):
         self._devices: dict[str, torch.device] = {}
 
     def attach(self, learner: Learner) -> None:
+        learner.check_trained("ewc")
         if learner.batches is no_batches:
             raise ValueError(f"ewc: '{learner.name}' provides no batches; set Learner.batches")
         self._devices[learner.name] = next(learner.module.parameters()).device
@@ -85,7 +87,9 @@ class EWC(Intervention):
         fisher = self._fisher.setdefault(learner.name, {})
         centre = self._centre.setdefault(learner.name, {})
         now = {name: p.detach() for name, p in learner.module.named_parameters()}
-        for name, new in empirical_fisher(learner, self.samples).items():
+        with unchanged(learner.module):  # running statistics would move, and tie the samples of a batch together
+            measured = empirical_fisher(learner, self.samples)
+        for name, new in measured.items():
             key = learner.identity(name)
             old = fisher[key].mul_(self.decay) if key in fisher else torch.zeros_like(new)
             fisher[key] = old.add_(new)

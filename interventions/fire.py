@@ -86,7 +86,7 @@ class Fire(Reinitialization):
         found, names = weight_matrices(learner.module), _names(learner)
         chosen: dict[str, int] = {}
         kept: dict[str, str] = {}
-        for layer in learner.select(scope):
+        for layer in learner.select(scope) if learner.layers or scope != "all" else ():
             name = names[layer]
             asked = bool(words & {layer.role, layer.part})
             if name not in found.weights:
@@ -108,5 +108,5 @@ class Fire(Reinitialization):
 def _names(learner: Learner) -> dict[Layer, str]:
     """Return the names of the weights of a learner's layers, as in `named_parameters`."""
     first = first_names(learner.module)
-    inside = {layer: f"{layer.name}.weight" for layer in learner.layers}
+    inside = {layer: f"{layer.name}.weight".lstrip(".") for layer in learner.layers}
     return {layer: first.get(name, name) for layer, name in inside.items()}

@@ -36,6 +36,7 @@ class HareTortoise(Intervention):
         self._tortoises: dict[str, dict[str, Tensor]] = {}  # by learner, then by identity of parameter or buffer
 
     def attach(self, learner: Learner) -> None:
+        learner.check_trained("hare_tortoise")
         check_optimizer(learner.optimizer)
 
     def contract(self, learner: Learner) -> dict[str, str]:
@@ -58,11 +59,16 @@ class HareTortoise(Intervention):
 
     @torch.no_grad()
     def apply(self, learner: Learner) -> list[str]:
+        learner.check_trained("hare_tortoise")
+        check_optimizer(learner.optimizer)
         tortoise = self._tortoises.get(learner.name, {})
+        frozen = {learner.identity(name) for name in learner.frozen()}
         for name, value in _values(learner).items():
-            if name in tortoise:  # it is not before the first update, or the first since it was added
+            if (
+                name in tortoise and name not in frozen
+            ):  # it is not before the first update, or the first since it was added
                 value.copy_(tortoise[name])
-        written = [name for name, _ in learner.module.named_parameters() if learner.identity(name) in tortoise]
+        written = [name for name in learner.writable() if learner.identity(name) in tortoise]
         settle(learner, written, UNIFORM)
         return written
 

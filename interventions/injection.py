@@ -26,7 +26,7 @@ from ..networks.learner import Learner
 from ..networks.parameters import restore_
 from ..networks.wiring import Wiring, is_activation
 from .base import Intervention, interventions
-from .contract import Preset, check_optimizer, contract_for, settle
+from .contract import Preset, check_contract, check_optimizer, contract_for, settle
 
 
 class Injected(nn.Module):
@@ -75,9 +75,10 @@ class Injection(Intervention):
         return learner.injectable is not None
 
     def attach(self, learner: Learner) -> None:
-        contract_for(self.name, self.preset, learner.algorithm)
-        _head(learner)
-        check_optimizer(learner.optimizer)
+        check_contract(learner, contract_for(self.name, self.preset, learner.algorithm))
+        path, _ = _head(learner)
+        if self.toward == "fresh":
+            learner.check_drawn([name for name in learner.initial if _within(name, path)], "injection")
 
     def contract(self, learner: Learner) -> dict[str, str]:
         start = {"initial": "the step-0 values", "fresh": "a fresh draw"}[self.toward]
@@ -89,6 +90,7 @@ class Injection(Intervention):
         return contract_for(self.name, self.preset, learner.algorithm).describe(words, learner, own)
 
     def restructure(self, learner: Learner) -> None:
+        check_optimizer(learner.optimizer)  # the new head joins it
         path, head = _head(learner)
         live = f"{path}.new" if isinstance(head, Injected) else path
 

@@ -25,14 +25,13 @@ updates, or a term in each loss. Its gradient at a singular value of 0 is that o
 chooses. L2 is Adam's weight decay there, which is the term above.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..networks.learner import Learner
-from ..networks.recording import run_hooked
+from ..networks.recording import Called, See, run_watched
 from .base import Intervention, interventions
 
 
@@ -55,6 +54,7 @@ class L2EffectiveRank(Intervention):
         self._updates: dict[str, int] = {}  # by learner
 
     def attach(self, learner: Learner) -> None:
+        learner.check_trained("l2_er")
         if not learner.units:
             raise ValueError(f"l2_er: '{learner.name}' has no hidden units: name them (Learner.units)")
         self._updates[learner.name] = 0
@@ -81,17 +81,24 @@ def _climb_(learner: Learner, inputs: Any, rate: float) -> None:
     """Make one step, in place, unless features are not finite, which the run reports itself."""
     ranks: dict[str, Tensor] = {}
 
-    def keep(name: str) -> Callable[[nn.Module, Any, Tensor], None]:
+    def keep(name: str) -> See:
         stacked = learner.is_stacked(name)
-        return lambda _module, _inputs, output: ranks.update({name: _effective_rank(_matrix(output, stacked)).sum()})
+
+        def rank(called: Called) -> None:
+            ranks[name] = _effective_rank(_matrix(called.output, stacked)).sum()
+
+        return rank
 
     parameters = list(learner.trained().values())
     with torch.enable_grad():
         try:
-            run_hooked(learner.module, inputs, {name: keep(name) for name in learner.units})
+            run_watched(learner.module, inputs, {name: keep(name) for name in learner.units}, learner.run)
         except torch.linalg.LinAlgError:
             return
-        gradients = torch.autograd.grad(torch.stack([*ranks.values()]).mean(), parameters, allow_unused=True)
+        mean = torch.stack([*ranks.values()]).mean()
+        if not mean.requires_grad:  # the layers before all units are frozen
+            return
+        gradients = torch.autograd.grad(mean, parameters, allow_unused=True)
     climbed = [(p.detach(), g) for p, g in zip(parameters, gradients, strict=True) if g is not None]
     torch._foreach_add_([p for p, _ in climbed], [g for _, g in climbed], alpha=rate)
 

@@ -9,7 +9,9 @@ Resets: nothing.
 Cost: one pass over the parameters per update.
 
 Released code: skumar9876/L2_Init, agents/agents.py, has the factor ½, so half of its `l2_weight` is the same strength
-here.
+here. So has isaac7778/FIRE, vision/train.py (coef/2): the 1e-3 of the FIRE paper's Table 7 was run as `strength=5e-4`,
+and the values of its Tables 8 and 9 as half of those printed. The suites of the FIRE paper have the strengths that were
+run.
 """
 
 import torch
@@ -29,7 +31,12 @@ class L2Init(Intervention):
             raise ValueError(f"l2_init: strength must be finite and ≥ 0, got {strength}")
         self.strength = strength
 
+    def attach(self, learner: Learner) -> None:
+        learner.check_trained("l2_init")
+
     def penalty(self, learner: Learner) -> Tensor:
         # One operation forward and one backward for each parameter, with no tensor of its size stored in between.
-        terms = [mse_loss(p, learner.initial[name], reduction="sum") for name, p in learner.module.named_parameters()]
+        # Integers are quantised weights, which nothing trains.
+        named = learner.module.named_parameters()
+        terms = [mse_loss(p, learner.initial[n], reduction="sum") for n, p in named if p.is_floating_point()]
         return self.strength * torch.stack(terms).sum()

@@ -30,8 +30,10 @@ import torch
 from torch import Tensor
 
 from ..networks.learner import Learner
+from ..networks.slots import slot_starts
 from ..networks.wiring import CONV, LINEAR, STACKED
 from .base import Intervention, Variant, interventions
+from .contract import check_optimizer
 from .orthogonalize import iterate
 
 RATIO = 10.0  # Muon's step size over Adam's, as released with FIRE
@@ -54,6 +56,7 @@ class MuonWithAdam(torch.optim.Optimizer):
         kernels.
         """
         self.adam, self.variant = adam, variant
+        self.slot_starts = {**slot_starts(adam), "momentum_buffer": 0.0}
         self.counts_by_member = getattr(adam, "counts_by_member", False)  # the shape of its step counters
         others, ours = [], []
         for group in adam.param_groups:
@@ -163,12 +166,14 @@ class Muon(Intervention):
         return bool(_matrices(learner, self.variant))
 
     def attach(self, learner: Learner) -> None:
+        learner.select_stored("all")
         if not _matrices(learner, self.variant):
             place = "between its first and its last" if self.variant == "paper" else "before its last"
             raise ValueError(f"muon: '{learner.name}' has no Linear or Conv layer {place}")
         if learner.optimizer is None or not all("betas" in group for group in learner.optimizer.param_groups):
             kind = type(learner.optimizer).__name__ if learner.optimizer else "no optimizer"
             raise ValueError(f"muon: '{learner.name}' has {kind}; it needs Adam or AdamW to train the other parameters")
+        check_optimizer(learner.optimizer)
 
     def contract(self, learner: Learner) -> dict[str, str]:
         which = "hidden matrices" if self.variant == "paper" else "matrices before the heads"

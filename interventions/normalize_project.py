@@ -29,6 +29,7 @@ from torch import Tensor, nn
 from ..networks.layers import Layer, Scope
 from ..networks.learner import Learner
 from ..networks.members import AtStart, fit, own_axes
+from ..networks.units import check_module
 from ..networks.wiring import CONV, layer_before
 from .base import Intervention, interventions
 from .contract import UNIFORM, check_optimizer, settle
@@ -54,8 +55,8 @@ class NormalizeProject(Intervention):
     """Normalise before every nonlinearity and keep the norms of the weights (Lyle et al. 2024).
 
     normalize: false for networks that have their own normalisation (SimBa); then weights are only projected.
-    norm: `layer` (mean 0, variance 1) or `rms` (mean square 1). scope: the weights that are projected, unless they are
-        frozen. project: false for normalisation alone.
+    norm: `layer` (mean 0, variance 1) or `rms` (mean square 1). scope: the weights that are projected, if trained.
+    project: false for normalisation alone.
     Without a schedule it is applied at the start.
     """
 
@@ -74,8 +75,10 @@ class NormalizeProject(Intervention):
         check_optimizer(learner.optimizer)
         if self.normalize and not learner.units:
             raise ValueError(f"nap: '{learner.name}' has no hidden units to normalise; use normalize=false to project")
-        for layer in self._layers(learner):
-            if self.project and not self._norms(learner, layer).all():
+        for unit in learner.units if self.normalize else ():
+            check_module(learner, unit, "nap")
+        for layer in self._layers(learner) if self.project else ():
+            if not self._norms(learner, layer).all():
                 raise ValueError(f"nap: '{layer.name}' starts at zero and has no norm to keep; exclude it with scope=")
 
     def contract(self, learner: Learner) -> dict[str, str]:
@@ -100,6 +103,7 @@ class NormalizeProject(Intervention):
             learner.changes.append(str(self))
 
     def apply(self, learner: Learner) -> list[str]:
+        check_optimizer(learner.optimizer)
         self.restructure(learner)
         self._begun.add(learner.name)
         self.after_update(learner)

@@ -65,6 +65,7 @@ class Rebalance(Intervention):
         return UNIFORM.describe(f"{pairs} of linear maps, the function kept", learner)
 
     def apply(self, learner: Learner) -> list[str]:
+        check_optimizer(learner.optimizer)
         pairs = self._pairs(learner)
         for pair in pairs if self.lam == 0 else ():
             if pair.between == "linear" and not all(

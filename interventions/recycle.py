@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from ..networks.learner import Learner
-from ..networks.units import hidden, hidden_units, own_tensors, sizes, times
+from ..networks.units import activation_module, hidden, hidden_units, own_tensors, sizes, times
 from ..networks.wiring import Wiring
 
 Outgoing = Literal["zero", "kept"]
@@ -63,7 +63,7 @@ def recycle_(
             if layer.bias is not None:
                 layer.get_parameter("bias").masked_fill_(mask, 0)
                 note(layer.get_parameter("bias"), mask)
-        for part in map(module.get_submodule, (*wiring[unit].norms, unit)):
+        for part in map(module.get_submodule, (*wiring[unit].norms, *activation_module(unit))):
             for own in own_tensors(part):
                 if own.shape == mask.shape and isinstance(own, nn.Parameter):
                     draw(own, mask)

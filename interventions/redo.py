@@ -32,7 +32,7 @@ from torch import Tensor
 from ..networks.learner import Learner
 from ..networks.units import activity_scores, hidden_units, observe
 from .base import Intervention, interventions
-from .contract import Preset, check_optimizer, contract_for, settle
+from .contract import Preset, check_contract, contract_for, settle
 from .recycle import Outgoing, recycle_, where
 
 
@@ -57,8 +57,7 @@ class Redo(Intervention):
         self.tau, self.preset = tau, contract
 
     def attach(self, learner: Learner) -> None:
-        contract_for(self.name, self.preset, learner.algorithm)
-        check_optimizer(learner.optimizer)
+        check_contract(learner, contract_for(self.name, self.preset, learner.algorithm), entries=True)
         hidden_units(learner, self.name)
 
     def contract(self, learner: Learner) -> dict[str, str]:
@@ -75,9 +74,11 @@ class Redo(Intervention):
         chosen = {unit: mask for unit, mask in self.chosen(learner, inputs).items() if mask.any()}
         if not chosen:
             return []
+        contract = contract_for(self.name, self.preset, learner.algorithm)
+        check_contract(learner, contract, entries=True)
         fresh = {**learner.initial, **learner.redraw()}
         masks = recycle_(learner.module, chosen, learner.wiring, fresh, self.outgoing)
-        settle(learner, list(masks), contract_for(self.name, self.preset, learner.algorithm), masks)
+        settle(learner, list(masks), contract, masks)
         return list(masks)
 
     def chosen(self, learner: Learner, inputs: Sequence[Any]) -> dict[str, Tensor]:

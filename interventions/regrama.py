@@ -36,7 +36,7 @@ import torch
 from torch import Tensor
 
 from ..networks.learner import Learner
-from ..networks.recording import evaluating
+from ..networks.unchanged import unchanged
 from ..networks.units import hidden_units, incoming_gradients, small_gradients
 from .base import interventions
 from .recycle import Outgoing
@@ -64,7 +64,8 @@ class ReGraMa(Redo):
 
     def chosen(self, learner: Learner, inputs: Sequence[Any]) -> dict[str, Tensor]:
         named = learner.trained()
-        with evaluating(learner.module):
+        learner.settle_wiring(inputs)
+        with unchanged(learner.module):
             found = torch.autograd.grad(learner.loss(), list(named.values()), allow_unused=True)
         gradients = {name: g for name, g in zip(named, found, strict=True) if g is not None}
         groups = hidden_units(learner, self.name)

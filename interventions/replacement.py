@@ -43,7 +43,7 @@ class Replacement(Intervention, ABC):
         """Update the memory with a new statistic, and return the units to reinitialise: name → mask, if any."""
 
     def attach(self, learner: Learner) -> None:
-        check_optimizer(learner.optimizer)
+        check_optimizer(learner.optimizer, entries=True)
         hidden_units(learner, self.name)
         self._memory[learner.name] = _nothing()
 
@@ -64,6 +64,7 @@ class Replacement(Intervention, ABC):
             masks = self.choose(learner, groups, states, seen)
             if not masks:
                 return
+            check_optimizer(learner.optimizer, entries=True)
             fresh = self._fresh(learner, memory, groups)
             written = recycle_(learner.module, masks, learner.wiring, fresh)
             if learner.optimizer is not None:

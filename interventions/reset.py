@@ -62,7 +62,7 @@ class Reset(Reinitialization):
     def names(self, learner: Learner) -> list[str]:
         """Return the qualified names of the parameters that this reset rewrites."""
         if self.what == "full":
-            return list(learner.initial)
+            return learner.writable()
         layers = learner.select(self.scope)
         if self.what == "layer":
             names = {layer: learner.origins.get(layer.name, layer.name) for layer in layers}
@@ -82,7 +82,14 @@ class Reset(Reinitialization):
             check_optimizer(learner.optimizer)
             return
         super().attach(learner)
-        self.names(learner)
+        names = self.names(learner)
+        if not names:
+            raise ValueError(f"reset: all parameters of {self._words()} of '{learner.name}' are frozen")
+        if self.toward == "fresh":
+            learner.check_drawn(names, "reset")
+
+    def _words(self) -> str:
+        return {"layer": f"layer {self.layer}", "last": f"last {self.count}"}.get(self.what, self.what)
 
     def apply(self, learner: Learner) -> list[str]:
         if self.what == "optimizer":
@@ -93,8 +100,7 @@ class Reset(Reinitialization):
     def contract(self, learner: Learner) -> dict[str, str]:
         if self.what == "optimizer":
             return OPTIMIZER_ALONE.describe("kept", learner)
-        what = {"layer": f"layer {self.layer}", "last": f"last {self.count}"}.get(self.what, self.what)
-        return super().contract(learner) | {"weights": f"{what} → {self.toward}"}
+        return super().contract(learner) | {"weights": f"{self._words()} → {self.toward}"}
 
     def rewrite(self, module: nn.Module, learner: Learner, start: Mapping[str, Tensor], scope: Scope) -> list[str]:
         names = self.names(learner)

@@ -47,7 +47,7 @@ def shrink_perturb_(
             layers' own `reset_parameters`, and uses `initial` only for parameters that no layer redraws.
         lam: λ in [0, 1]; 0 changes nothing, 1 replaces the parameters.
         noise: Standard deviation of the Gaussian noise added to every element, ≥ 0.
-        names: Only these parameters are changed (default: all).
+        names: Only these parameters are changed (default: all that are not frozen).
         generator: Generator of the noise. For a stack, one for each member gives each member its own noise.
 
     Raises:
@@ -56,7 +56,9 @@ def shrink_perturb_(
     _check(lam, toward, noise)
     start = dict(initial.named_parameters()) if isinstance(initial, nn.Module) else dict(initial)
     parameters = dict(module.named_parameters())
-    chosen = list(parameters) if names is None else list(names)
+    chosen = [name for name, p in parameters.items() if p.requires_grad] if names is None else list(names)
+    if parameters and not chosen:
+        raise ValueError("snp: every parameter is frozen: name those to rewrite (names=)")
     if unknown := [name for name in chosen if name not in parameters]:
         raise ValueError(f"snp: {type(module).__name__} has no parameter '{unknown[0]}'")
     if toward == "fresh":
@@ -104,9 +106,21 @@ class ShrinkPerturb(Reinitialization):
         self.lam, self.noise = lam, noise
         self.toward: Toward = toward
 
-    def rewrite(self, module: nn.Module, learner: Learner, start: Mapping[str, Tensor], scope: Scope) -> list[str]:
+    def attach(self, learner: Learner) -> None:
+        super().attach(learner)
+        names = self.names(learner, self.scope)
+        if not names:
+            raise ValueError(f"snp: all parameters in its scope of '{learner.name}' are frozen")
+        if self.toward == "fresh":
+            learner.check_drawn(names, "snp")
+
+    def names(self, learner: Learner, scope: Scope) -> list[str]:
+        """Return the names of the parameters that are rewritten."""
         # "all" means every parameter, also those that belong to no layer (a log-std, a LayerNorm).
-        names = None if scope == "all" else learner.parameters_of(learner.select(scope))
+        return learner.writable() if scope == "all" else learner.parameters_of(learner.select(scope))
+
+    def rewrite(self, module: nn.Module, learner: Learner, start: Mapping[str, Tensor], scope: Scope) -> list[str]:
+        names = self.names(learner, scope)
         # `start` is the fresh draw already, by the learner's own initialisation
         toward: Toward = "zero" if self.toward == "zero" else "initial"
         source = learner.generators or learner.generator

@@ -174,12 +174,13 @@ class Sib(Intervention):
                 f"sib: '{learner.name}': {frozen[0]} has frozen weights, which a hook keeps (adapters on them would "
                 "fit no other copy of the model): unfreeze them, or call sib_"
             )
-        check_optimizer(learner.optimizer)
+        check_optimizer(learner.optimizer, entries=bool(_masks(learner.module)))
 
     def contract(self, learner: Learner) -> dict[str, str]:
         return UNIFORM.describe("value/output and up/down pairs rescaled, the function kept", learner)
 
     def apply(self, learner: Learner) -> list[str]:
+        check_optimizer(learner.optimizer, entries=bool(_masks(learner.module)))
         written = list(sib_(learner.module, learner.retain or learner.loss, self.ratio).written)
         settle(learner, written, UNIFORM, _masks(learner.module))
         return written

@@ -4,15 +4,15 @@
 
 A_i is the time, in updates, that unit i is silent between two firings. The threshold is relative to each unit. A unit
 fires at an update if |h| > 1e-3 (Lillo & Cheney, Table E10) on *any* sample of the batch (at any position of a
-convolution), as in the released code of Farias & Jozefiak. The distribution is the histogram of the unit's last 1000
+convolution). The distribution is the histogram of the unit's last 1000
 silences (`window` in Lillo & Cheney), with one additional silence of 1000 updates:
 
     P(A ≥ a) = (#{A_k ≥ a} + [a ≤ 1000]) / (#A_k + 1)
 
 A unit with a short history is therefore not reinitialised at once; it must fire 1/η − 1 times first. A unit that is
-silent for longer than the window always is, even if it never fired. The released code also bounds silence. A
-reinitialised unit starts without a history. Units are reinitialised as by ReDo: new incoming weights, bias and outgoing
-weights 0, normalisation as at initialisation.
+silent for longer than the window always is, even if it never fired. A reinitialised unit starts without a history.
+Units are reinitialised as by ReDo: new incoming weights, bias and outgoing weights 0, normalisation as at
+initialisation.
 
 Source: Farias & Jozefiak 2024, "Self-normalized resets for plasticity in continual learning" (arXiv 2410.20098).
 
@@ -21,6 +21,16 @@ Resets: optimizer slots of the rewritten entries. Step counters and target netwo
 Cost: at each look one forward pass on the recent inputs (`Learner.last_inputs`) and a few operations on one number for
 each unit. On a GPU the host waits once to learn whether any unit is to be reset. If so, one draw of the network's
 parameters and a pass over the layers around the units. Memory: 4 kB for each unit.
+
+Released code: ajozefiak/SelfNormalizedResets, src/algorithms/snr.py, has another rule with the same aim. A unit fires
+only where h > 0, on any sample of the batch. Silence is counted in samples: a silent batch adds its size. Each unit has
+a threshold τ, and is reinitialised at a_i ≥ τ. Every N tasks (16), τ becomes the percentile `threshold_percentile`
+(.99) of the silences since the last time, leaving out those of length 0, if this is smaller than τ; otherwise τ is
+doubled. It stays between one batch and a maximum. FIRE's copy (isaac7778/FIRE, vision/interventions/node_reset/snr.py)
+recomputes τ every 16 *updates*, takes the ReLU of a layer's output before normalisation for h, and was run with
+`tau_percentile` .99 and .92 after a warm start (.92 to .99 in the other protocols); the paper's Tables 7 to 9 print
+1 − percentile. Most units fire in nearly every batch, so most silences have length 0, and η = 1 − percentile is not the
+same strength. No `variant` follows either code.
 """
 
 from collections.abc import Mapping

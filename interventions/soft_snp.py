@@ -41,6 +41,11 @@ class SoftShrinkPerturb(Intervention):
             raise ValueError(f"soft_snp: epsilon must lie in [0, 1], got {epsilon}")
         self.epsilon, self.toward = epsilon, toward
 
+    def attach(self, learner: Learner) -> None:
+        learner.check_trained("soft_snp")
+        if self.toward == "fresh":
+            learner.check_drawn(learner.trained(), "soft_snp")
+
     @torch.no_grad()
     def after_update(self, learner: Learner) -> None:
         start = learner.initial

@@ -100,7 +100,7 @@ def _trained(learner: Learner) -> dict[str, tuple[Layer, Tensor]]:
     found = {}
     for weight, layer in trained_kernels(learner.layers).items():
         matrices = _in_parts(weight.flatten(1 + layer.stacked), -2, layer)
-        found[learner.identity(f"{layer.name}.weight")] = layer, matrices
+        found[learner.identity(f"{layer.name}.weight".lstrip("."))] = layer, matrices
     return found
 
 

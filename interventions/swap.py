@@ -18,8 +18,11 @@ from torch import Tensor, nn
 
 from ..networks.activations import Activation, Units, set_generators
 from ..networks.learner import Learner
+from ..networks.unchanged import evaluating
+from ..networks.units import check_module
 from ..networks.wiring import CONV, STACKED, is_activation, layer_before
 from .base import Intervention, interventions
+from .contract import check_optimizer
 
 WIDTH = 12  # of a layer by which an activation is asked whether it keeps widths
 
@@ -49,6 +52,7 @@ class Swap(Intervention):
         if not learner.units:
             raise ValueError(f"swap: '{learner.name}' has no hidden units")
         for unit in learner.units:
+            check_module(learner, unit, "swap")
             old = learner.module.get_submodule(unit)
             kind = type(old).__name__
             if not is_activation(old):
@@ -57,6 +61,10 @@ class Swap(Intervention):
                 raise ValueError(f"swap: {_OTHER_WIDTHS.format(kind)}, so '{unit}' cannot become {self.activation}")
             if _before(learner, learner.module, unit) is None:
                 raise ValueError(f"swap: '{unit}' has no known layer before it; name it in the wiring")
+
+        parametric = [Units(self.activation)(WIDTH), *map(learner.module.get_submodule, learner.units)]
+        if any(True for part in parametric for _ in part.parameters()):
+            check_optimizer(learner.optimizer)  # their parameters join or leave it
 
     def contract(self, learner: Learner) -> dict[str, str]:
         terms = {
@@ -106,7 +114,8 @@ class Swap(Intervention):
         for unit in learner.units:
             layer, old = _before(learner, module, unit), module.get_submodule(unit)
             assert layer is not None
-            weight = layer.get_parameter("weight")
+            with evaluating(layer):  # else a parametrization may change its buffers
+                weight: Tensor = layer.weight  # type: ignore[assignment]
             members, width, axis = _place(layer, weight)
             units = factories.setdefault(members, Units(self.activation, members))
             new[old] = units(width, axis).to(weight).train(old.training)

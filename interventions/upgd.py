@@ -18,12 +18,21 @@ Resets: nothing.
 Cost: one tensor for every parameter, a copy of the parameters, noise for each, and about six passes over them per
 update.
 
-Released code: mohmdelsayed/upgd, core/optim/weight_upgd/first_order.py, divides Û by the largest *uncorrected* average,
-max U (`variant=as_released`). After t updates its argument of σ is 1/(1 − βᵗ) times as large, for β = 0.999 1,000 times
-at first and 1.6 times after 1,000 updates. Until then weights are almost fixed or almost free. If no utility is above
-0, it divides by a negative number, which protects the useless weights.
+Released code (`variant=as_released`): mohmdelsayed/upgd, core/optim/weight_upgd/first_order.py, and for Adam (AdaUPGD)
+core/run/rl/adaupgd.py, differ from the equations in four points.
+
+    Û / max U       The largest average is the *uncorrected* one. After t updates the argument of σ is 1/(1 − βᵗ) times
+                    as large, for β = 0.999 1,000 times at first and 1.6 times after 1,000 updates. Until then weights
+                    are almost fixed or almost free.
+    max U < 0       If no utility is above 0, it divides by a negative number, which protects the useless weights.
+    (1 − ηλ)·θ      Weight decay λ is not protected: this factor applies to every weight in full.
+    2·(Δ + η·ξ)     AdaUPGD takes twice the step: Adam's update and the noise have the factor 2η. UPGD with SGD has η.
+
+There is released code for SGD without momentum and for Adam with decoupled weight decay, so `as_released` refuses other
+optimizers.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -39,9 +48,9 @@ class UPGD(Intervention):
     """Protect useful weights from updates and perturb the others (Elsayed & Mahmood 2024).
 
     beta: β in [0, 1) of the utility's moving average, per update. sigma: standard deviation s ≥ 0 of the noise, in
-    units of the gradient; 0: no noise. variant: whether utilities are divided by the largest one after the bias
-    correction (`paper`) or before it (`as_released`). Parameters without a gradient (those of another task) are
-    unchanged.
+    units of the gradient; 0: no noise. variant: the equations (`paper`), or the authors' code (`as_released`), which
+    scales utilities otherwise, leaves weight decay unprotected and takes twice Adam's step; it needs SGD without
+    momentum, Adam without weight decay, or AdamW. Parameters without a gradient (those of another task) are unchanged.
     """
 
     def __init__(self, beta: float = 0.999, sigma: float = 0.001, variant: Variant = "paper") -> None:
@@ -58,12 +67,17 @@ class UPGD(Intervention):
     def attach(self, learner: Learner) -> None:
         if learner.optimizer is None:
             raise ValueError(f"upgd: '{learner.name}' has no optimizer, whose updates UPGD modifies")
+        if self.variant == "as_released":
+            for group in learner.optimizer.param_groups:
+                released_steps(learner.optimizer, group)
 
     @torch.no_grad()
     def before_update(self, learner: Learner) -> None:
         utility = self._utility.setdefault(learner.name, {})
         steps = self._steps.setdefault(learner.name, {})
-        moving = {n: (p, p.grad) for n, p in learner.module.named_parameters() if p.grad is not None}
+        assert learner.optimizer is not None
+        trained = {p for group in learner.optimizer.param_groups for p in group["params"]}
+        moving = {n: (p, p.grad) for n, p in learner.module.named_parameters() if p.grad is not None and p in trained}
         for name, (parameter, _) in moving.items():
             key = learner.identity(name)
             old = utility.get(key)
@@ -80,7 +94,8 @@ class UPGD(Intervention):
         if (before := self._before.pop(learner.name, None)) is None:
             raise RuntimeError("upgd: the training loop must call before_update(learner) before every optimizer step")
         assert learner.optimizer is not None
-        rates = {p: group["lr"] for group in learner.optimizer.param_groups for p in group["params"]}
+        groups = {p: group for group in learner.optimizer.param_groups for p in group["params"]}
+        as_released = self.variant == "as_released"
         utility, steps = self._utility[learner.name], self._steps[learner.name]
         keys = {name: learner.identity(name) for name in before}
         averages = {name: utility[key] for name, key in keys.items()}
@@ -88,18 +103,28 @@ class UPGD(Intervention):
         scaled = dict(zip(before, torch._foreach_div(list(averages.values()), corrections), strict=True))
         members = members_of(learner)
         of_each = {name: members > 0 and u.ndim > 0 and len(u) == members for name, u in scaled.items()}
-        heights = averages if self.variant == "as_released" else scaled
+        heights = averages if as_released else scaled
         tops = [u.flatten(1).amax(1) if of_each[name] else u.amax() for name, u in heights.items()]
-        top = torch.stack(torch.broadcast_tensors(*tops)).amax(0).clamp_min(torch.finfo(tops[0].dtype).tiny)
+        top = torch.stack(torch.broadcast_tensors(*tops)).amax(0)
+        tiny = torch.finfo(top.dtype).tiny
+        top = top.masked_fill(top == 0, tiny) if as_released else top.clamp_min(tiny)
         parameters = dict(learner.module.named_parameters())
         for name, old in before.items():
             parameter = parameters[name]
+            group = groups[parameter]
             largest = fit(top, parameter) if of_each[name] else top.max()
             freedom = torch.sigmoid_(scaled[name].div_(largest).neg_())  # 1 − Ū
             change = parameter - old
+            decay = group.get("weight_decay", 0.0) if as_released else 0.0
+            if decay:
+                change.add_(old * (group["lr"] * decay))
             if self.sigma:
                 noise = normal_like(parameter, learner.generators or learner.generator)
-                change.add_(noise.mul_(self.sigma * rates[parameter]))
+                change.add_(noise.mul_(self.sigma * group["lr"]))
+            if as_released:
+                change.mul_(released_steps(learner.optimizer, group))
+            if decay:
+                old.mul_(1.0 - group["lr"] * decay)
             parameter.copy_(old.addcmul_(freedom, change))
 
     def state_dict(self) -> dict[str, Any]:
@@ -115,3 +140,23 @@ class UPGD(Intervention):
         }
         self._steps = {learner: dict(values) for learner, values in state["steps"].items()}
         self._before = {}
+
+
+def released_steps(optimizer: torch.optim.Optimizer, group: Mapping[str, Any]) -> float:
+    """Return how many steps of its optimizer the released code takes at once: 1 with SGD, 2 with Adam.
+
+    Raises:
+        ValueError: There is no released code for this optimizer, or none for its momentum or weight decay.
+    """
+    stacked = getattr(optimizer, "counts_by_member", False)  # Adam for a stack of networks
+    adam = (isinstance(optimizer, torch.optim.Adam | torch.optim.AdamW) or stacked) and "momentum" not in group
+    if not adam and (not isinstance(optimizer, torch.optim.SGD) or group["momentum"]):
+        name = "SGD with momentum" if isinstance(optimizer, torch.optim.SGD) else type(optimizer).__name__
+        raise ValueError(f"upgd: variant=as_released is the authors' code for plain SGD and for Adam, got {name}")
+    decoupled = isinstance(optimizer, torch.optim.AdamW) or group.get("decoupled_weight_decay", False)
+    if adam and group.get("weight_decay") and not decoupled:
+        raise ValueError(
+            "upgd: variant=as_released needs decoupled weight decay, but Adam adds its own to the gradient; use AdamW, "
+            "or weight_decay=0"
+        )
+    return 2.0 if adam else 1.0

@@ -55,8 +55,7 @@ class Wasserstein(Intervention):
         self._starts: dict[str, tuple[dict[str, Tensor], Start]] = {}  # by learner, and the θ₀ that it is of
 
     def attach(self, learner: Learner) -> None:
-        if not learner.trained():
-            raise ValueError(f"wasserstein: no parameter of '{learner.name}' is trained")
+        learner.check_trained("wasserstein")
 
     def penalty(self, learner: Learner) -> Tensor:
         trained = learner.trained()

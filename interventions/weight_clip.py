@@ -38,14 +38,15 @@ class WeightClip(Intervention):
         self.kappa, self.scope = kappa, scope
 
     def attach(self, learner: Learner) -> None:
-        learner.select(self.scope)
+        learner.select_stored(self.scope)
 
     @torch.no_grad()
     def after_update(self, learner: Learner) -> None:
         for layer in learner.select(self.scope):
             limit = self.kappa * _bound(layer)
             for parameter in layer.module.parameters(recurse=False):
-                parameter.clamp_(-limit, limit)
+                if parameter.requires_grad:  # a frozen one is kept
+                    parameter.clamp_(-limit, limit)
 
 
 def _bound(layer: Layer) -> float:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ..networks.linear_pairs import LinearPair
+from ..networks.unchanged import evaluating
 
 Map = Tensor | nn.Module
 
@@ -41,11 +42,19 @@ def lambda_residual(first: Map, second: Map, lam: float | None = None, bias: Ten
     return float(torch.linalg.matrix_norm(w2.T @ w2 - w1 @ w1.T - torch.outer(b, b) - lam * eye))
 
 
+def _weight_of(layer: nn.Module) -> Tensor:
+    with evaluating(layer):  # else a parametrization may change its buffers
+        weight = getattr(layer, "weight", None)
+    if not isinstance(weight, Tensor):
+        raise ValueError(f"lambda_balance: a {type(layer).__name__} has no weight matrix: pass two Linear layers")
+    return weight.detach()
+
+
 def _matrices(first: Map, second: Map, bias: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
     """Return W1, W2 and b (zero if there is none) in float64."""
     if isinstance(first, nn.Module):
         bias = getattr(first, "bias", None) if bias is None else bias
-    w1, w2 = (m.get_parameter("weight") if isinstance(m, nn.Module) else m for m in (first, second))
+    w1, w2 = (_weight_of(m) if isinstance(m, nn.Module) else m for m in (first, second))
     if w1.ndim != 2 or w2.ndim != 2 or w2.shape[1] != w1.shape[0]:
         shapes = f"{tuple(w1.shape)} and {tuple(w2.shape)}"
         raise ValueError(f"lambda_balance: first (h, i) and second (o, h) must be matrices that fit, got {shapes}")

@@ -69,7 +69,8 @@ def hessian_eigenvalues(
     if loss.numel() != 1 or not loss.isfinite():
         raise ValueError(f"hessian_eigenvalues: the loss must be one finite number, got {loss.detach().tolist()}")
     product = _hessian_product(loss, wanted, networks)
-    start = wanted[0].new_empty(0)
+    precise = torch.promote_types(wanted[0].dtype, torch.float32)  # half precision has no QR decomposition
+    start = wanted[0].new_empty(0, dtype=precise)
     budget = max(k, width * max_iterations)
     held = min(dimension, budget, max_basis or budget)
     values = _lanczos(product, networks, dimension, k, width, tolerance, budget, held, seed, start)

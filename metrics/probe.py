@@ -15,7 +15,7 @@ from torch import Tensor
 from ..networks.activations import SATURATED
 from ..networks.learner import Learner
 from ..networks.linear_pairs import LinearPair
-from ..networks.recording import evaluating
+from ..networks.unchanged import unchanged
 from ..registry import Registry
 from .balance import deviation_of, nearest_lambda
 from .churn import policy_churn, update_ratio, value_churn
@@ -34,7 +34,9 @@ POOLS: dict[str, Callable[[Tensor], Tensor]] = {
     "norm": torch.linalg.vector_norm,
 }
 
-Needs = Literal["weights", "pairs", "batch", "units", "slopes", "samples", "hidden", "marked", "policy", "values"]
+Needs = Literal[
+    "weights", "matrices", "pairs", "batch", "units", "slopes", "samples", "hidden", "marked", "policy", "values"
+]
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ def _per_dimension(view: View, deviations: list[Tensor]) -> Tensor:
 
 def _norm(view: View, tensors: list[Tensor]) -> Tensor:
     """Return the global L2 norm; for the tensors of a stack, of each member's slices."""
-    parts = [view.apart(view.own(t.detach())) for t in tensors]
+    parts = [view.apart(view.own(t.detach())) for t in tensors if t.is_floating_point()]  # others are quantised
     norms = [torch.linalg.vector_norm(part, dim=1, dtype=torch.float64) for part in parts]
     return torch.linalg.vector_norm(torch.stack(norms), dim=0) if norms else torch.zeros(view.networks)
 
@@ -117,7 +119,7 @@ def _saturated(view: View) -> Tensor:
 
 
 def _lambda_max(view: View) -> Tensor:
-    with evaluating(view.learner.module):
+    with unchanged(view.learner.module):
         values = hessian_eigenvalues(view.learner.loss, view.parameters(), members=view.members)
     return values if view.members is None else view.own(values[:, 0])
 
@@ -140,16 +142,16 @@ def _rank(rank: Callable[[Tensor, torch.Size, torch.dtype], Tensor]) -> Callable
 
 metrics: Registry[Metric] = Registry("metric", {
     "dfi": Metric(
-        "deviation from isometry (FIRE eq. 2), summed over all weight matrices", "weights", _dfi, "sum"
+        "deviation from isometry (FIRE eq. 2), summed over all weight matrices", "matrices", _dfi, "sum"
     ),
     "dfi_per_dim": Metric(
         "deviation from isometry per dimension: mean of (σ² − 1)² over all singular values of all matrices",
-        "weights",
+        "matrices",
         lambda v: _per_dimension(v, [dfi for dfi, _, _ in v.isometry]),
     ),
     "dfi_unscaled": Metric(
-        "dfi_per_dim of W divided by its FIRE scale: 0 if every matrix is an isometry times that scale",
-        "weights",
+        "dfi_per_dim of every W divided by its FIRE scale: 0 right after an exact FIRE",
+        "matrices",
         lambda v: _per_dimension(v, [unscaled for _, unscaled, _ in v.isometry]),
     ),
     "weight_norm": Metric(
@@ -285,11 +287,12 @@ def _take(view: View, per_layer: bool, costly: bool) -> dict[str, tuple[Tensor, 
     seen = view.probe is not None and bool(view.marked)
     there: dict[str, Callable[[], bool]] = {
         "weights": lambda: True,
+        "matrices": lambda: bool(view.isometry),
         "pairs": lambda: bool(view.learner.linear_pairs()),
-        "batch": lambda: view.probe is not None,
+        "batch": lambda: view.probe is not None and bool(view.learner.trained()),
         "units": lambda: view.has_units,
         "slopes": lambda: bool(view.slopes),
-        "samples": lambda: view.sample_losses is not None,
+        "samples": lambda: bool(view.learner.trained()) and view.sample_losses is not None,
         "hidden": lambda: view.probe is not None and bool(view.unit_gradients),
         "marked": lambda: bool(view.marked),
         "policy": lambda: seen and view.learner.policy is not None,

@@ -5,12 +5,12 @@ window with values per epoch (…, epochs): entry 0 is the epoch of the shock, t
 next shock. Leading axes (seeds, shocks, …) are kept.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..networks.activations import SATURATED, derivative
 from .features import Activations, activity_scores
@@ -18,8 +18,8 @@ from .features import Activations, activity_scores
 Array = NDArray[np.float64]
 
 
-def activation_slopes(module: nn.Module, inputs: Tensor) -> Tensor:
-    """Return |φ′| of an activation module at its pre-activations, in evaluation mode, in the inputs' shape.
+def activation_slopes(module: Callable[[Tensor], Tensor], inputs: Tensor) -> Tensor:
+    """Return |φ′| of an activation (module or function) at its pre-activations, in evaluation mode, in their shape.
 
     A module with several outputs for one input (CReLU, deep Fourier: twice the features, one block after the other) has
     the norm of their derivatives, so a unit is saturated if all of its outputs are. If several inputs make one output

@@ -11,7 +11,7 @@ needs to reduce them. Errors are squared for policies, too. For the mean of a Ga
 up to σ². For logits, the divergence would hardly depend on actions that a policy has abandoned.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from ..networks.learner import Learner
+from ..networks.unchanged import unchanged
 from .view import View
 
 UPDATES = 200
@@ -72,9 +73,10 @@ def trainability(
     learner = view.learner
     now = {name: p.detach() for name, p in learner.module.named_parameters()}
     start = now | learner.initial
-    with torch.no_grad():
-        targets = [_standardized(t) for t in _outputs(view, start | _redrawn(view))]
-    losses = [_fitted(view, p, targets, updates, learning_rate, after_each) for p in (now, start)]
+    with unchanged(learner.module):  # once for all passes
+        with torch.no_grad():
+            targets = [_standardized(t) for t in _outputs(view, start | _redrawn(view))]
+        losses = [_fitted(view, p, targets, updates, learning_rate, after_each) for p in (now, start)]
     return Trainability(*map(view.own, losses))
 
 
@@ -92,9 +94,11 @@ def _fitted(
     with torch.no_grad():
         wanted = [own + target for own, target in zip(_outputs(view, parameters), targets, strict=True)]
     for _ in range(updates):
-        optimizer.zero_grad()
         losses = _losses(_outputs(view, {**parameters, **fitted}), wanted)
-        losses.sum().backward()  # members share no parameter
+        # members share no parameter; tensors that the network keeps elsewhere get no gradient
+        gradients = torch.autograd.grad(losses.sum(), list(fitted.values()), allow_unused=True)
+        for parameter, gradient in zip(fitted.values(), gradients, strict=True):
+            parameter.grad = gradient
         optimizer.step()
         if after_each:
             after_each()
@@ -105,16 +109,16 @@ def _fitted(
 def _outputs(view: View, parameters: Mapping[str, Tensor]) -> list[Tensor]:
     """Return each tensor that the network returns on the probe, (members, rows, numbers)."""
     assert view.probe is not None
-    found = _tensors(view.learner.outputs(parameters, view.probe))
+    found = tensors_among(view.learner.outputs(parameters, view.probe))
     found = [t if view.members else t[None] for t in found]
     return [_some(t.reshape(*t.shape[:2], -1)) for t in found]
 
 
-def _tensors(outputs: Any) -> list[Tensor]:
+def tensors_among(outputs: Any) -> list[Tensor]:
     """Return the tensors of real numbers among outputs: a tensor, or several in a sequence or by name."""
     if isinstance(outputs, Tensor):
-        return [outputs]
-    several = outputs.values() if isinstance(outputs, Mapping) else outputs
+        outputs = (outputs,)
+    several = outputs.values() if isinstance(outputs, Mapping) else outputs if isinstance(outputs, Sequence) else ()
     return [t for t in several if isinstance(t, Tensor) and t.is_floating_point()]
 
 

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from ..networks.learner import Learner
 from ..networks.matrices import unfit, weight_matrices
 from ..networks.members import members_of
-from ..networks.recording import Recording, evaluating, record
+from ..networks.recording import Recording, record
+from ..networks.unchanged import unchanged
 from .features import feature_matrices
 from .saturation import activation_slopes
 from .weights import deviations, gram_matrices
@@ -73,7 +74,7 @@ class View:
         if self.probe is None:
             raise RuntimeError(f"'{learner.name}' has seen no data yet")
         names = learner.units if learner.features is None else (*learner.units, learner.features)
-        return record(learner.module, names, self.probe)
+        return record(learner.module, names, self.probe, learner.run)
 
     @property
     def has_units(self) -> bool:
@@ -126,9 +127,10 @@ class View:
         layers = {id(layer.module) for layer in self.learner.layers}
         slopes = {}
         for name in self.learner.units:
-            module = self.learner.module.get_submodule(name)
-            if name in self.recording.inputs and not any(id(part) in layers for part in module.modules()):
-                slopes[name] = self._members(activation_slopes(module, self.recording.inputs[name]), of=name)
+            called = self.recording.made_by[name]
+            block = isinstance(called, nn.Module) and any(id(part) in layers for part in called.modules())
+            if name in self.recording.inputs and not block:
+                slopes[name] = self._members(activation_slopes(called, self.recording.inputs[name]), of=name)
         return slopes
 
     @cached_property
@@ -139,6 +141,10 @@ class View:
         both numbers. The parts of a fused layer are separate matrices. Weights that are no matrices of floating-point
         numbers, and the factors of adapters, are left out.
         """
+        with unchanged(self.learner.module):  # a parametrized weight computes itself, and changes its buffers
+            return self._isometry()
+
+    def _isometry(self) -> list[tuple[Tensor, Tensor, int]]:
         found = []
         for matrices, scale in self._matrices():
             gram = gram_matrices(matrices)
@@ -174,7 +180,7 @@ class View:
         trained = self.learner.trained()
         if not trained:
             return {}
-        with evaluating(self.learner.module):
+        with unchanged(self.learner.module):
             found = torch.autograd.grad(self.learner.loss(), list(trained.values()), allow_unused=True)
         return {name: g for name, g in zip(trained, found, strict=True) if g is not None}
 
@@ -186,7 +192,7 @@ class View:
         """
         found = []
         for layer in self.learner.layers:
-            gradient = self.gradients.get(f"{layer.name}.weight")
+            gradient = self.gradients.get(f"{layer.name}.weight".lstrip("."))
             if layer.role != "head" and gradient is not None:
                 gradient = gradient.mT if layer.transposed else gradient
                 stacked = self.own(gradient) if layer.stacked else gradient[None]
@@ -224,7 +230,7 @@ class View:
         """
         state = self.learner.generator.get_state()
         try:
-            with evaluating(self.learner.module):
+            with unchanged(self.learner.module):
                 return next(self.learner.batches(1), None)
         except ValueError:
             return None

@@ -31,6 +31,9 @@ def sfe(a: Weights, b: Weights, normalized: bool = False) -> float:
         ValueError: Names or shapes differ, there is no tensor, or `normalized` is given with a = 0.
     """
     before, after = _named(a), _named(b)
+    if isinstance(a, nn.Module) != isinstance(b, nn.Module):  # a snapshot has the buffers, too
+        buffers = {name for module in (a, b) if isinstance(module, nn.Module) for name, _ in module.named_buffers()}
+        before, after = ({n: t for n, t in each.items() if n not in buffers} for each in (before, after))
     if before.keys() != after.keys():
         unmatched = sorted(before.keys() ^ after.keys())
         raise ValueError(f"sfe: a and b must hold the same tensors; {unmatched[0]!r} is in only one of them")
@@ -42,7 +45,7 @@ def sfe(a: Weights, b: Weights, normalized: bool = False) -> float:
             where = f" of {name!r}" if name else ""
             raise ValueError(f"sfe: shapes{where} differ: {tuple(old.shape)} and {tuple(after[name].shape)}")
     pairs = [(old, after[name].to(old.device)) for name, old in before.items()]
-    error = torch.stack([(old.double() - new).square().sum() for old, new in pairs]).sum().item()
+    error = torch.stack([(old.double() - new.double()).square().sum() for old, new in pairs]).sum().item()
     if not normalized:
         return error
     size = torch.stack([old.double().square().sum() for old, _ in pairs]).sum().item()
@@ -103,17 +106,19 @@ def deviations(gram: Tensor) -> Tensor:
 
 
 def dfi_unscaled(W: Tensor, per_dimension: bool = True) -> float:
-    """Return the DfI of the unscaled factor W / isometry_scale(W): zero right after an exact FIRE.
+    """Return the DfI per dimension of the unscaled factor W / isometry_scale(W): zero right after an exact FIRE.
 
-    `dfi(W)` of a weight that FIRE wrote is not zero unless d_out = d_in, because FIRE scales the isometry afterwards.
-    Use this number to ask how close W is to an isometry. Shapes, range and errors are those of `dfi`.
+    It is the mean of ((σ/s)² − 1)² for the scale s, as in logs, events and reports ("DfI (unscaled)"). `dfi(W)` of a
+    weight that FIRE wrote is not zero unless d_out = d_in, because FIRE scales the isometry afterwards. Use this number
+    to ask how close W is to an isometry. `per_dimension=False` gives the sum instead. Shapes, range and errors are
+    those of `dfi`.
     """
     return dfi(W.detach().double() / isometry_scale(W), per_dimension=per_dimension)
 
 
 def weight_norm(module: nn.Module) -> float:
-    """Return the global L2 norm of a module's parameters, tied ones once; 0.0 if it has none."""
-    return _global_norm(list(module.parameters()))
+    """Return the global L2 norm of a module's floating-point parameters, tied ones once; 0.0 if it has none."""
+    return _global_norm([p for p in module.parameters() if p.is_floating_point()])
 
 
 def gradient_norm(module: nn.Module) -> float:

@@ -5,7 +5,8 @@ from .activations import activations as activation_registry
 from .capabilities import no_batches
 from .inference import direct
 from .layers import Layer, Role, Scope, chain
-from .learner import Learner, learner_for
+from .learner import Learner
+from .learner_for import learner_for
 from .linear_pairs import LinearPair
 from .matrices import Matrices, Weight, Written, weight_matrices
 from .members import members_of, normal_like
@@ -18,11 +19,12 @@ from .normalization import (
     stacked_hidden_linear,
 )
 from .parameters import copy_module_, restore_, snapshot
-from .recording import Recording, evaluating, record
+from .recording import Recording, record
 from .redraw import redraw
 from .scale import isometry_scale
 from .stacked import StackedConv2d, StackedLayerNorm, StackedLinear
 from .symmetry import NoSymmetry, ScalePair, scale_pairs
+from .unchanged import evaluating, unchanged
 from .wiring import Wiring, trace_wiring, unit_names
 
 __all__ = [
@@ -70,6 +72,7 @@ __all__ = [
     "snapshot",
     "stacked_hidden_linear",
     "trace_wiring",
+    "unchanged",
     "unit_names",
     "weight_matrices",
 ]

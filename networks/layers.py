@@ -9,7 +9,7 @@ from torch.nn.utils.parametrize import is_parametrized
 from torch.optim.swa_utils import AveragedModel
 
 from .matrices import Layout, Weight, adapter_modules, is_transposed, parts_of
-from .recording import evaluating
+from .unchanged import evaluating
 from .wiring import CONV, LINEAR, STACKED
 
 Role = Literal["encoder", "hidden", "head"]

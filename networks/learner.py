@@ -1,26 +1,39 @@
 """The `Learner`: the view of a training run that interventions and metrics use, for agents and tracks alike."""
 
-import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import is_not
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from ..registry import did_you_mean
-from .capabilities import Compared, MoreData, Restructured, Specifics, no_batches
-from .layers import Layer, Scope, chain
+from .calls import parse_call_name
+from .capabilities import Compared, MoreData, Restructured, Specifics
+from .forward import Forward, runner
+from .layers import Layer, Scope
 from .linear_pairs import Joint, LinearPair, declared_pairs, find_joints, pair_at
+from .optimizers import trainer_of
 from .parameters import snapshot
-from .recording import outputs_with
-from .redraw import redraw
-from .wiring import CONV, LINEAR, STACKED, Wiring, layer_before, trace_wiring, unit_names
+from .recording import misread_units
+from .redraw import is_constant
+from .unchanged import outputs_with
+from .wiring import CONV, LINEAR, STACKED, Wiring, layer_before, trace_wiring
 
 
 def _is_part(word: str) -> Callable[[Layer], bool]:
     return lambda layer: layer.part == word
+
+
+def check_values(module: nn.Module, name: str) -> None:
+    """Raise ValueError for a network with parameters that have no values; name: what it is called."""
+    for parameter, p in module.named_parameters():
+        if is_lazy(p):
+            raise ValueError(f"'{name}': '{parameter}' of a lazy layer has no values yet: run the network once before")
+        if p.is_meta:
+            raise ValueError(f"'{name}': '{parameter}' is on the meta device and has no values: load the network first")
 
 
 @dataclass
@@ -35,13 +48,15 @@ class Learner(MoreData, Specifics, Compared, Restructured):
     module: the network that is trained.
     optimizer: its optimizer, or None.
     layers: its layers in forward order, with their roles.
-    units: qualified names of the modules whose outputs are post-activation units, in forward order.
+    units: names of the calls whose outputs are post-activation units, in forward order: of a module by its qualified
+        name, of functions as in calls.py.
     probe: returns the positional arguments of one forward pass on recent inputs; None before there are any.
     loss: returns the training loss on a recent batch, differentiable in the parameters; for a stack the sum of the
         members' losses, which gives every member its own gradient.
     generator: the source of every random draw that an intervention makes on this learner.
-    redraw: returns a new draw of the initial parameters, by name; parameters that it leaves out are as in `initial`.
-    initial: the parameters at step 0, by name (copied from `module` if not given).
+    redraw: returns a new draw of the initial parameters, by name. A parameter that it leaves out is as in `initial` if
+        it is constant there; otherwise no new value of it is known (see `undrawn`).
+    initial: the parameters and buffers at step 0, by name (copied from `module` if not given).
     followers: networks that follow this one, such as target networks; same architecture.
     generators: for a stack of seeds, one for each member, for draws that do not depend on other members
     (`normal_like`). features: qualified name of the module whose outputs the heads read, if it is not the last of
@@ -49,6 +64,7 @@ class Learner(MoreData, Specifics, Compared, Restructured):
     `trace_wiring` by
         default.
     unwired: each other one of `units` → why it has no wiring, as the rest of a sentence that begins with its name.
+    forward: what runs the network on the probe: the name of a method, or a function of the module and the inputs.
     """
 
     name: str
@@ -66,22 +82,28 @@ class Learner(MoreData, Specifics, Compared, Restructured):
     features: str | None = None
     wiring: Mapping[str, Wiring] = field(default_factory=dict)
     unwired: Mapping[str, str] = field(default_factory=dict)
+    forward: Forward = "forward"
     _named: bool = field(default=False, init=False, repr=False)  # somebody named the wiring
     _joints: tuple[list[nn.Module], list[Joint], list[str]] | None = field(default=None, init=False, repr=False)
+    _settled: bool = field(default=False, init=False, repr=False)  # the wiring has been checked on inputs
+    _undrawn: list[str] | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
+        check_values(self.module, self.name)
+        self.optimizer = trainer_of(self.module, self.optimizer, self.name)
         if not self.initial:
             self.initial = snapshot(self.module)
         modules = dict(self.module.named_modules())
         parts = [name for name in (self.injectable, self.features) if name is not None]
-        for name in (*(layer.name for layer in self.layers), *self.units, *parts):
+        places = [parse_call_name(unit).path for unit in self.units]
+        for name in (*(layer.name for layer in self.layers), *places, *parts):
             if name not in modules:
                 raise ValueError(f"'{self.name}' has no module '{name}'{did_you_mean(name, modules)}")
         if strangers := [layer.name for layer in self.layers if modules[layer.name] is not layer.module]:
             raise ValueError(f"'{self.name}': layer '{strangers[0]}' is a module of another network")
         self._named = bool(self.wiring or self.unwired)
         if not self._named:
-            self.wiring, self.unwired = trace_wiring(self.module, self.units)
+            self.wiring, self.unwired = trace_wiring(self.module, self.units, self.forward)
         for unit in self.units:
             if unit not in self.wiring and unit not in self.unwired:
                 raise ValueError(f"'{self.name}': the wiring says nothing of '{unit}'{did_you_mean(unit, self.wiring)}")
@@ -91,18 +113,65 @@ class Learner(MoreData, Specifics, Compared, Restructured):
                     hint = did_you_mean(name, modules)
                     raise ValueError(f"'{self.name}': the wiring of '{unit}' names no module: '{name}'{hint}")
 
+    @property
+    def run(self) -> Callable[..., Any]:
+        """The function of the inputs that runs the network."""
+        return runner(self.module, self.forward)
+
     def trained(self) -> dict[str, nn.Parameter]:
         """Return the parameters that are trained, by name."""
         return {name: p for name, p in self.module.named_parameters() if p.requires_grad}
 
     def outputs(self, parameters: Mapping[str, Tensor], inputs: Sequence[Any]) -> Any:
-        """Return the network's outputs for inputs, in evaluation mode, with other values for these parameters, by name.
+        """Return the network's outputs for inputs, in evaluation mode, with other values for these tensors, by name.
 
-        The module keeps its own values. The result is differentiable in the given values.
+        parameters: values of parameters, and of buffers. The module keeps its own. The result is differentiable in the
+        given values.
         """
         if self.answers is not None:
             return self.answers(parameters, inputs)
-        return outputs_with(self.module, parameters, inputs)
+        return outputs_with(self.module, parameters, inputs, self.run)
+
+    def frozen(self) -> list[str]:
+        """Return the names of the parameters that are not trained, which interventions keep.
+
+        Parts that plasticity injection froze are not among them: what rewrites the whole network rewrites these too.
+        """
+        return [name for name, p in self.module.named_parameters() if not (p.requires_grad or name in self.renewed)]
+
+    def writable(self) -> list[str]:
+        """Return the names of all other parameters, which interventions may rewrite."""
+        frozen = set(self.frozen())
+        return [name for name, _ in self.module.named_parameters() if name not in frozen]
+
+    def undrawn(self) -> list[str]:
+        """Return the names of the trained parameters of which no new initial values are known; no generator moves."""
+        if self._undrawn is None:
+            sources = (self.generator, *self.generators, *self.redraw_draws)
+            draws = [source.get_state() for source in sources]
+            drawn = self.redraw()
+            for source, state in zip(sources, draws, strict=True):
+                source.set_state(state)
+            initial = self.initial
+            self._undrawn = [
+                n for n in self.trained() if n not in drawn and not (n in initial and is_constant(initial[n]))
+            ]
+        return self._undrawn
+
+    def check_trained(self, who: str) -> None:
+        """Raise ValueError if all parameters are frozen."""
+        if not self.trained():
+            raise ValueError(f"{who}: all parameters of '{self.name}' are frozen")
+
+    def check_drawn(self, names: Iterable[str], who: str) -> None:
+        """Raise ValueError if no new initial values are known of one of these parameters."""
+        wanted = set(names)
+        if missing := [name for name in self.undrawn() if name in wanted]:
+            more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+            raise ValueError(
+                f"{who}: no new values of '{missing[0]}'{more} can be drawn as at step 0: give a function that makes "
+                f"the network anew (learner_for(…, fresh=…))"
+            )
 
     def mark(self) -> None:
         """Store a copy of the present trained parameters, for metrics of change."""
@@ -118,6 +187,15 @@ class Learner(MoreData, Specifics, Compared, Restructured):
             return any(isinstance(self.module.get_submodule(name), STACKED) for name in before)
         return isinstance(layer_before(self.module, unit), STACKED)
 
+    def settle_wiring(self, inputs: Sequence[Any]) -> None:
+        """Check the wiring that was found by tracing against the shapes of inputs, the first that there are."""
+        if self._named or self._settled:
+            return
+        self._settled = True
+        misread = misread_units(self.module, self.wiring, inputs, self.run)
+        self.wiring = {unit: wires for unit, wires in self.wiring.items() if unit not in misread}
+        self.unwired = {**self.unwired, **misread}
+
     def linear_pairs(self) -> list[LinearPair]:
         """Return the network's present consecutive linear maps, declared by modules or found by tracing.
 
@@ -130,7 +208,8 @@ class Learner(MoreData, Specifics, Compared, Restructured):
         modules = list(self.module.modules())
         known = self._joints
         if known is None or len(known[0]) != len(modules) or any(map(is_not, known[0], modules)):
-            known = self._joints = modules, *find_joints(self.module, self.wiring if self._named else None)
+            wiring = self.wiring if self._named else None
+            known = self._joints = modules, *find_joints(self.module, wiring, self.forward)
         _, joints, reasons = known
         found = [pair_at(self.module, joint) for joint in joints]
         pairs = [*declared_pairs(self.module), *(pair for pair in found if isinstance(pair, LinearPair))]
@@ -167,85 +246,20 @@ class Learner(MoreData, Specifics, Compared, Restructured):
             raise ValueError(f"scope '{'+'.join(words)}' names no layer of '{self.name}'")
         return chosen
 
+    def select_stored(self, scope: Scope) -> list[Layer]:
+        """Return the layers in a scope. Raises ValueError as `select`, and if the weight of one cannot be rewritten."""
+        layers = self.select(scope)
+        for layer in layers:
+            _ = layer.weight  # raises
+        return layers
+
     def weight_of(self, layer: Layer) -> str:
         """Return the qualified name of a layer's weight in `named_parameters`; a tied one may be another module's."""
         return next(name for name, parameter in self.module.named_parameters() if parameter is layer.weight)
 
     def parameters_of(self, layers: Sequence[Layer]) -> list[str]:
-        """Return the qualified names of the parameters of these layers; a tied one once, as in `named_parameters`."""
+        """Return the names of these layers' parameters that are not frozen; a tied one once, under its first name."""
         names: dict[Tensor, str] = {parameter: name for name, parameter in self.module.named_parameters()}
-        return list(dict.fromkeys(names[p] for layer in layers for p in layer.module.parameters()))
-
-
-def learner_for(
-    module: nn.Module,
-    optimizer: torch.optim.Optimizer | None = None,
-    *,
-    probe: Callable[[], Sequence[Any] | None] | None = None,
-    loss: Callable[[], Tensor] | None = None,
-    batches: Callable[[int | None], Iterator[Tensor]] = no_batches,
-    layers: tuple[Layer, ...] | None = None,
-    units: tuple[str, ...] | None = None,
-    followers: tuple[nn.Module, ...] = (),
-    wiring: Mapping[str, Wiring] | None = None,
-    injectable: str | None = None,
-    name: str = "model",
-    seed: int = 0,
-) -> Learner:
-    """Return a `Learner` for any module, for your own training loop; call it before the first update.
-
-        learner = learner_for(model, optimizer, probe=lambda: (x,), loss=lambda: criterion(model(x), y))
-        make("fire").apply(learner)
-
-    Args:
-        probe, loss: As in `Learner`, both or neither. Without them only weights can be measured.
-        batches: As in `Learner`, for interventions that use more than one batch (dash, ewc).
-        layers: By default `chain(module)`, which is right for a plain feed-forward network. Give the roles yourself if
-            heads branch off.
-        units: By default `unit_names(module)`. Nonlinearities that are functions (F.relu) are not found: replace them
-            by modules, or name the blocks whose outputs count as units. If a module is used twice in one pass, its last
-            use counts.
-        wiring: By default `trace_wiring`. Give it yourself, for interventions on single units, if tracing fails.
-        injectable: The submodule that plasticity injection duplicates, such as "mlp" with the last layers in it.
-        seed: Seed of the generator of new draws and noise.
-
-    Raises:
-        ValueError: The module has no layers, or no units although probe and loss are given, or `units` names a layer.
-    """
-    layers = chain(module) if layers is None else layers
-    units = unit_names(module) if units is None else units
-    kind = type(module).__name__
-    if not layers:
-        raise ValueError(f"{kind} has no Linear or Conv layer to intervene in: name them with layers=")
-    if (probe is None) != (loss is None):
-        raise ValueError("probe and loss go together: the inputs to measure on, and the loss on them")
-    if probe and not units:
-        raise ValueError(
-            f"{kind} has no activation module between its layers, in the order of definition: replace functions such "
-            f"as F.relu by one module for each layer, such as nn.ReLU(), or name the blocks around them with units="
-        )
-    modules = dict(module.named_modules())
-    for unit in units:
-        if isinstance(part := modules.get(unit), (*LINEAR, *CONV)):
-            raise ValueError(
-                f"units=: '{unit}' is a {type(part).__name__}, whose outputs are not those of hidden units: name the "
-                f"activation module after it"
-            )
-    generator = torch.Generator().manual_seed(seed)
-    # an injection changes the module, and a fresh draw is one of what it was
-    plain = module if injectable is None else copy.deepcopy(module)
-    return Learner(
-        name,
-        module,
-        optimizer,
-        layers,
-        units,
-        probe=probe or (lambda: None),
-        loss=loss or (lambda: torch.zeros(())),
-        generator=generator,
-        redraw=lambda: redraw(plain, generator),
-        batches=batches,
-        followers=followers,
-        wiring=wiring or {},
-        injectable=injectable,
-    )
+        frozen = set(self.frozen())
+        found = dict.fromkeys(names[p] for layer in layers for p in layer.module.parameters())
+        return [name for name in found if name not in frozen]

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, fx, nn
 
 from .activations import Activation
+from .forward import Forward
 from .wiring import LINEAR, Paths, Shared, Untraceable, Wiring, operation, readers, trace
 
 Between = Literal["linear", "homogeneous"]
@@ -102,15 +103,18 @@ def declared_pairs(module: nn.Module) -> Iterator[LinearPair]:
                 yield replace(pair, name=_join(prefix, pair.name), parameters=names)
 
 
-def find_joints(module: nn.Module, wiring: Mapping[str, Wiring] | None) -> tuple[list[Joint], list[str]]:
+def find_joints(
+    module: nn.Module, wiring: Mapping[str, Wiring] | None, forward: Forward = "forward"
+) -> tuple[list[Joint], list[str]]:
     """Return the pairs of a network by name, and for each other layer the reason why it forms none.
 
-    wiring: the layers before and after each module of units. If None, the network is traced.
+    wiring: the layers before and after each module of units. If None, the network is traced. forward: as in
+    `unit_names`.
     """
     if not any(isinstance(part, LINEAR) for part in module.modules()):
         return [], ["it has no Linear layers, and convolutions form no pairs"]
     try:
-        starts = list(_traced(module)) if wiring is None else list(_wired(module, wiring))
+        starts = list(_traced(module, forward)) if wiring is None else list(_wired(module, wiring))
     except Untraceable as error:
         return [], [f"it {error}"]
     return [x for x in starts if isinstance(x, Joint)], [x for x in starts if isinstance(x, str)]
@@ -146,9 +150,9 @@ def is_homogeneous(module: nn.Module) -> bool:
     return type(module) in HOMOGENEOUS or (isinstance(module, Activation) and module.homogeneous)
 
 
-def _traced(module: nn.Module) -> Iterator[Joint | str]:
+def _traced(module: nn.Module, forward: Forward) -> Iterator[Joint | str]:
     """Yield what begins at each Linear layer of the graph: a joint, or the reason why there is none."""
-    graph, _ = trace(module)
+    graph, _ = trace(module, forward)
     paths = Paths(module, graph)
     for node in graph.nodes:
         if node.op == "call_module" and isinstance(paths.modules[str(node.target)], LINEAR):

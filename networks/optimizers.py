@@ -1,6 +1,20 @@
-"""The step of an optimizer, with less overhead than `torch.optim.Optimizer.step` where networks are small."""
+"""The optimizer of a learner, and its step with less overhead than `Optimizer.step` where networks are small."""
+
+import functools
+import warnings
+from typing import Any, cast
 
 import torch
+from torch import nn
+
+# Optimizers that wrap another one, by package and class: state and groups are those of the one inside
+WRAPPERS = {
+    ("accelerate", "AcceleratedOptimizer"),
+    ("lightning", "LightningOptimizer"),
+    ("lightning", "_FabricOptimizer"),
+    ("lightning_fabric", "_FabricOptimizer"),
+    ("pytorch_lightning", "LightningOptimizer"),
+}
 
 PLAIN = {"fused": True, "capturable": False, "amsgrad": False, "maximize": False, "differentiable": False}
 
@@ -36,3 +50,51 @@ def step(optimizer: torch.optim.Optimizer) -> None:
             beta2=group["betas"][1], weight_decay=group["weight_decay"], eps=group["eps"], amsgrad=False,
             maximize=False,
         )  # fmt: skip
+
+
+def bare(optimizer: Any) -> torch.optim.Optimizer:
+    """Return the optimizer itself, without the wrappers of Accelerate and Lightning."""
+    while _wraps(cast(Any, type(optimizer))):
+        optimizer = optimizer.optimizer
+    inside: torch.optim.Optimizer = optimizer
+    return inside
+
+
+@functools.cache
+def _wraps(kind: type) -> bool:
+    return any((base.__module__.partition(".")[0], base.__name__) in WRAPPERS for base in kind.__mro__)
+
+
+def trainer_of(module: nn.Module, optimizer: Any, name: str) -> torch.optim.Optimizer | None:
+    """Return the optimizer of a network, without wrappers, after a check that it trains this network; None if None.
+
+    An optimizer may hold parameters of other networks as well, and need not hold all of this one's. It warns if both is
+    the case for trained parameters, as after a layer was replaced.
+
+    name: of the network, for messages.
+
+    Raises:
+        ValueError: It is no optimizer, or it holds none of the network's parameters.
+    """
+    if optimizer is None:
+        return None
+    optimizer = bare(optimizer)
+    if not hasattr(optimizer, "param_groups"):
+        raise ValueError(f"'{name}': optimizer= should be an optimizer, but is a {type(optimizer).__name__}")
+    kind = type(optimizer).__name__
+    held = {parameter for group in optimizer.param_groups for parameter in group["params"]}
+    own = dict(module.named_parameters())
+    if own and held.isdisjoint(own.values()):
+        raise ValueError(
+            f"'{name}': the optimizer ({kind}) holds none of the parameters of this network: give the one that trains "
+            f"it, made from its present parameters"
+        )
+    missing = [parameter for parameter, value in own.items() if value.requires_grad and value not in held]
+    if missing and not held <= set(own.values()):
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        warnings.warn(
+            f"'{name}': the optimizer ({kind}) holds parameters of another network, but not '{missing[0]}'{more}, so "
+            "it does not train them; if layers were replaced, make the optimizer afterwards",
+            stacklevel=2,
+        )
+    return optimizer

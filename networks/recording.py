@@ -1,62 +1,157 @@
-"""Temporary evaluation mode, and recording of the modules' outputs in one forward pass."""
+"""Recording of the outputs of modules and of activation functions in one forward pass."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
+from torch.overrides import TorchFunctionMode
 
-After = Callable[[nn.Module, Any, Tensor], None]
-Before = Callable[[nn.Module, Any], None]
+from .calls import ActivationCall, function_name, parse_call_name
+from .unchanged import unchanged
+from .wiring import CONV, LINEAR, STACKED, Wiring, is_activation
+
+
+@dataclass(frozen=True)
+class Called:
+    """One call: the module or function, its first input (None if it has no tensor) and its output."""
+
+    made_by: Callable[..., Any]
+    input: Tensor | None
+    output: Any
+
+
+See = Callable[[Called], object]
+
+
+def run_watched(
+    module: nn.Module, inputs: Sequence[Any], watch: Mapping[str, See], forward: Callable[..., Any] | None = None
+) -> Any:
+    """Return `module(*inputs)` in evaluation mode, and pass calls of the given names (see calls.py) to functions.
+
+    The network does not change (see `unchanged`). Nothing happens for a call that it does not make. forward: what is
+    called instead of the module.
+    """
+    calls = {parse_call_name(name): name for name in watch}
+
+    def pass_on(call: ActivationCall, called: Called) -> None:
+        if call in calls:
+            watch[calls[call]](called)
+
+    with unchanged(module), _watched(module, calls, pass_on):
+        return (forward or module)(*inputs)
+
+
+def called_units(
+    module: nn.Module, inputs: Sequence[Any], forward: Callable[..., Any] | None = None
+) -> tuple[str, ...]:
+    """Return the names of the activations that are called before the last Linear or Conv layer, in forward order."""
+    met: list[str] = []
+    hidden = 0
+
+    def note(call: ActivationCall, called: Called) -> None:
+        nonlocal hidden
+        if isinstance(called.made_by, (*LINEAR, *CONV)):
+            hidden = len(met)
+        elif call.function or (isinstance(called.made_by, nn.Module) and is_activation(called.made_by)):
+            met.append(str(call))
+
+    with unchanged(module), _watched(module, None, note), torch.no_grad():
+        (forward or module)(*inputs)
+    return tuple(met[:hidden])
 
 
 @contextmanager
-def evaluating(module: nn.Module) -> Iterator[None]:
-    """Put a module into evaluation mode temporarily, and restore the mode of every submodule afterwards.
+def _watched(
+    module: nn.Module, calls: Iterable[ActivationCall] | None, see: Callable[[ActivationCall, Called], object]
+) -> Iterator[None]:
+    """Call `see` for calls while the network runs: those of the given modules and functions, or all if None.
 
-    Otherwise random activations would draw from the generator of training, and running statistics would change.
+    Functions that an activation module or a layer calls inside are its own business.
     """
-    modes = [(part, part.training) for part in module.modules()]
-    module.eval()
-    try:
+    names = {name: part for name, part in module.named_modules() if calls is None or any(c.path == name for c in calls)}
+    functions = calls is None or any(call.function for call in calls)
+    with ExitStack() as stack:
+        for name, part in names.items():
+            for handle in _hung_on(part, name, see):
+                stack.callback(handle.remove)
+        if functions:
+            places: list[tuple[str, nn.Module]] = [("", module)]
+            for name, part in module.named_modules():
+                before = part.register_forward_pre_hook(partial(_enter, places, name))
+                after = part.register_forward_hook(partial(_leave, places), always_call=True)
+                stack.callback(before.remove)
+                stack.callback(after.remove)
+            stack.enter_context(_Functions(places, see))
         yield
-    finally:
-        for part, mode in modes:
-            part.training = mode
 
 
-def outputs_with(module: nn.Module, parameters: Mapping[str, Tensor], inputs: Sequence[Any]) -> Any:
-    """Return `module(*inputs)` in evaluation mode, with the given parameters instead of its own.
+def _hung_on(part: nn.Module, name: str, see: Callable[[ActivationCall, Called], object]) -> Iterator[Any]:
+    """Yield the handles of hooks that pass on the calls of a module."""
+    given: list[Tensor | None] = []
+    count = 0
 
-    The module does not change. The result is differentiable with respect to the given values.
-    """
-    with evaluating(module):
-        return functional_call(module, dict(parameters), tuple(inputs))
+    def before(part: nn.Module, args: Any) -> None:
+        tensor = args[0] if args and isinstance(args[0], Tensor) else None
+        # one that works in place will overwrite it
+        given.append(tensor.clone() if tensor is not None and getattr(part, "inplace", False) else tensor)
+
+    def after(part: nn.Module, _: Any, output: Any) -> None:
+        nonlocal count
+        count += 1
+        see(ActivationCall(name, "", count), Called(part, given.pop(), output))
+
+    yield part.register_forward_pre_hook(before)
+    yield part.register_forward_hook(after)
 
 
-def run_hooked(
-    module: nn.Module, inputs: Sequence[Any], after: Mapping[str, After], before: Mapping[str, Before] = {}
-) -> None:
-    """Run `module(*inputs)` in evaluation mode, with temporary hooks on its submodules, by name."""
-    handles = [module.get_submodule(name).register_forward_hook(hook) for name, hook in after.items()]
-    handles += [module.get_submodule(name).register_forward_pre_hook(hook) for name, hook in before.items()]
-    try:
-        with evaluating(module):
-            module(*inputs)
-    finally:
-        for handle in handles:
-            handle.remove()
+def _enter(places: list[tuple[str, nn.Module]], name: str, part: nn.Module, _: Any) -> None:
+    places.append((name, part))
+
+
+def _leave(places: list[tuple[str, nn.Module]], _part: nn.Module, _args: Any, _output: Any) -> None:
+    places.pop()
+
+
+class _Functions(TorchFunctionMode):
+    """Passes on the calls of activation functions, with the module in whose forward pass they are made."""
+
+    def __init__(self, places: list[tuple[str, nn.Module]], see: Callable[[ActivationCall, Called], object]) -> None:
+        super().__init__()
+        self.places, self.see = places, see
+        self.counts: Counter[tuple[str, str]] = Counter()
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        path, part = self.places[-1]
+        name = function_name(func)
+        if not name or not args or not isinstance(args[0], Tensor) or is_activation(part):
+            return func(*args, **kwargs)
+        x = args[0]
+        in_place = func.__name__.endswith("_") or kwargs.get("inplace", False)
+        given = x.clone() if in_place else x
+        output = func(*args, **kwargs)
+        self.counts[path, name] += 1
+        again = partial(_apply, func, args[1:], kwargs)
+        self.see(ActivationCall(path, name, self.counts[path, name]), Called(again, given, output))
+        return output
+
+
+def _apply(function: Callable[..., Tensor], args: tuple[Any, ...], kwargs: Mapping[str, Any], x: Tensor) -> Tensor:
+    return function(x, *args, **kwargs)
 
 
 @dataclass(frozen=True)
 class Recording:
-    """The inputs and outputs of the named modules in one forward pass, in forward order."""
+    """The calls of the given names in one forward pass: their inputs and outputs, and what was called."""
 
     units: dict[str, Tensor]
     inputs: dict[str, Tensor]
+    made_by: dict[str, Callable[..., Any]]
 
     @property
     def features(self) -> Tensor:
@@ -65,20 +160,88 @@ class Recording:
 
 
 @torch.no_grad()
-def record(module: nn.Module, names: Sequence[str], inputs: Sequence[Any]) -> Recording:
-    """Run `module(*inputs)` in evaluation mode, and return the inputs and outputs of the named submodules."""
-    outputs: dict[str, Tensor] = {}
-    given: dict[str, Tensor] = {}
+def record(
+    module: nn.Module, names: Sequence[str], inputs: Sequence[Any], forward: Callable[..., Any] | None = None
+) -> Recording:
+    """Run `module(*inputs)` in evaluation mode, and return inputs and outputs of calls, by name (see calls.py).
 
-    def keep(name: str) -> After:
-        return lambda _module, _inputs, output: outputs.__setitem__(name, output.detach())
+    The network does not change. names: of submodules, or of calls of activations. forward: what is called instead of
+    the module. Raises ValueError for a call that the network does not make on these inputs.
+    """
+    seen: dict[str, Called] = {}
+    versions: dict[str, list[int]] = {}
 
-    def note(name: str) -> Before:
-        def hook(part: nn.Module, args: Any) -> None:
-            if args and isinstance(args[0], Tensor):  # one that works in place will overwrite it
-                given[name] = args[0].clone() if getattr(part, "inplace", False) else args[0]
+    def keep(name: str, called: Called) -> None:
+        if not isinstance(called.output, Tensor):
+            raise ValueError(f"'{name}' returns a {type(called.output).__name__}, not a tensor")
+        seen[name], versions[name] = called, _versions(called)
 
-        return hook
+    def keep_copy(name: str, called: Called) -> None:
+        given = None if called.input is None else called.input.clone()
+        seen[name] = Called(called.made_by, given, called.output.clone())
 
-    run_hooked(module, inputs, {name: keep(name) for name in names}, {name: note(name) for name in names})
-    return Recording({name: outputs[name] for name in names}, {name: given[name] for name in names if name in given})
+    run_watched(module, inputs, {name: partial(keep, name) for name in names}, forward)
+    if missing := [name for name in names if name not in seen]:
+        raise ValueError(f"{type(module).__name__} does not call '{missing[0]}' on these inputs")
+    if any(_versions(seen[name]) != versions[name] for name in names):  # an operation after them works in place
+        run_watched(module, inputs, {name: partial(keep_copy, name) for name in names}, forward)
+    return Recording(
+        {name: seen[name].output.detach() for name in names},
+        {name: given.detach() for name in names if (given := seen[name].input) is not None},
+        {name: seen[name].made_by for name in names},
+    )
+
+
+def _versions(called: Called) -> list[int]:
+    """Return how often the tensors of a call have been changed in place so far."""
+    return [t._version for t in (called.input, called.output) if t is not None and not t.is_inference()]
+
+
+@torch.no_grad()
+def misread_units(
+    module: nn.Module, wiring: Mapping[str, Wiring], inputs: Sequence[Any], forward: Callable[..., Any] | None = None
+) -> dict[str, str]:
+    """Return the units whose columns in a layer after them are not where the wiring implies, with the reasons.
+
+    Tracing does not know shapes, so a `view` may have mixed the rows, or a layer may read another axis than that of the
+    units. A reason completes a sentence that begins with the unit's name. Units that the inputs do not reach are right.
+    """
+    outputs: dict[str, torch.Size] = {}
+    readings: dict[str, torch.Size] = {}
+    watch: dict[str, See] = {}
+    for unit, wires in wiring.items():
+        watch |= {name: partial(_note_input, readings, name) for name in wires.outgoing}
+        watch[unit] = partial(_note_output, outputs, unit)
+    run_watched(module, inputs, watch, forward)
+    reasons = {}
+    for unit, wires in wiring.items():
+        before = module.get_submodule(wires.incoming[0])
+        for name in wires.outgoing:
+            if unit in outputs and name in readings:
+                after = module.get_submodule(name)
+                if not _fits(before, outputs[unit], after, readings[name]):
+                    reasons[unit] = (
+                        f"has no private outgoing weights: '{name}' reads {tuple(readings[name])}, in which the units "
+                        f"of {tuple(outputs[unit])} have no columns of their own"
+                    )
+    return reasons
+
+
+def _note_input(shapes: dict[str, torch.Size], name: str, called: Called) -> None:
+    if called.input is not None:
+        shapes[name] = called.input.shape
+
+
+def _note_output(shapes: dict[str, torch.Size], name: str, called: Called) -> None:
+    if isinstance(called.output, Tensor):
+        shapes[name] = called.output.shape
+
+
+def _fits(before: nn.Module, units: torch.Size, after: nn.Module, read: torch.Size) -> bool:
+    """Return whether a layer reads the units behind another layer in columns of their own, by shapes."""
+    rows = 1 + isinstance(before, STACKED)  # axes before that of the channels
+    if not isinstance(before, CONV):
+        return isinstance(after, CONV) or units[-1] == read[-1]
+    if isinstance(after, CONV):
+        return len(units) == len(read) and units[: rows + 1] == read[: rows + 1]
+    return len(units) > rows and len(read) == rows + 1 and units[:rows] == read[:rows]

@@ -1,31 +1,147 @@
-"""A fresh draw of a module's initial parameters."""
+"""New draws of a network's initial parameters, and the parameters of which there can be none."""
 
 import copy
+import random
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
+UNIFORM = (
+    2.2  # kurtosis (without subtracting 3) below which a sample counts as uniform, which has 1.8; a normal one has 3
+)
+LARGEST = 0.1  # relative difference of two mean squares that may still come from one distribution
+
 
 def redraw(module: nn.Module, generator: torch.Generator | None = None) -> dict[str, Tensor]:
-    """Return new initial values, on the CPU, for every layer that has `reset_parameters`, by qualified name.
+    """Return new initial values, on the CPU, for every layer that can draw them, by qualified name.
+
+    A layer draws them by `reset_parameters` (`_reset_parameters` of attention). A parameter that no layer draws is left
+    out: one that a module makes in its `__init__`, such as a class token, one behind a parametrization, or one that
+    layers of different kinds share. The distribution is that of the layers, whatever the network's own code did to them
+    afterwards.
 
     The module does not change. Draws come from `generator` (default: torch's global CPU generator), which advances by
     one number; no other generator changes. Layers are reset in the order of their definition, and a part with its own
     `reset_parameters` after the layers in it. Networks with another initialisation set `Learner.redraw` instead.
+
+    Raises ValueError for a module that cannot be copied.
     """
-    device = "cpu" if generator is None else generator.device
-    seed = int(torch.randint(2**62, (), generator=generator, device=device))
-    fresh = copy.deepcopy(module).cpu()
+    try:
+        fresh = copy.deepcopy(module, _leaves(module)).cpu()
+    except (RuntimeError, TypeError, NotImplementedError) as error:
+        why = str(error).strip().splitlines()[0]
+        raise ValueError(
+            f"{type(module).__name__} cannot be copied ({why}), so nothing can be drawn anew: give a function that "
+            f"makes it (learner_for(…, fresh=…))"
+        ) from error
     redrawn: list[nn.Module] = []
 
     def reset(layer: nn.Module) -> None:
-        if callable(reset_parameters := getattr(layer, "reset_parameters", None)):
-            reset_parameters()
-            redrawn.append(layer)
+        for name in ("reset_parameters", "_reset_parameters"):
+            if callable(reset_parameters := getattr(layer, name, None)):
+                reset_parameters()
+                redrawn.append(layer)
+                return
 
-    # reset_parameters draws from torch's global generator: borrow it, and give it back as it was.
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)
+    with borrowed_generators(_seed(generator)):  # reset_parameters draws from torch's global generator
         fresh.apply(reset)
     names = {parameter: name for name, parameter in fresh.named_parameters()}
-    return {names[p]: p.detach() for layer in redrawn for p in layer.parameters(recurse=False)}
+    before = dict(module.named_parameters())
+    kinds: dict[nn.Parameter, set[type]] = {}
+    for layer in redrawn:
+        for p in layer.parameters(recurse=False):
+            kinds.setdefault(p, set()).add(type(layer))
+    return {
+        names[p]: p.detach()
+        for p, of in kinds.items()
+        # whose distribution is it, if an embedding and a linear layer are tied?
+        if len(of) == 1 and (is_constant(p) or not torch.equal(p, before[names[p]].detach().cpu()))
+    }
+
+
+def redraw_by(make: Callable[[], nn.Module], generator: torch.Generator | None = None) -> dict[str, Tensor]:
+    """Return the parameters of a new network of `make`, on the CPU, by name. Draws are as in `redraw`."""
+    with borrowed_generators(_seed(generator)):
+        fresh = make()
+    return {name: p.detach().cpu() for name, p in fresh.named_parameters()}
+
+
+def not_redrawn_by(make: Callable[[], nn.Module]) -> list[str]:
+    """Return the parameters that are equal in two networks of `make`, made under two seeds, although not constant."""
+    first, second = (redraw_by(make, torch.Generator().manual_seed(seed)) for seed in (0, 1))
+    return [name for name, value in first.items() if torch.equal(value, second[name]) and not is_constant(value)]
+
+
+def drawn_alike(drawn: Mapping[str, Tensor], initial: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the new values whose distribution can be that of the values at step 0.
+
+    A network may give its layers an initialisation of its own. A parameter that is constant at step 0 keeps this
+    constant, so it is left out. Others are left out if the mean squares differ by more than sampling explains.
+    """
+    return {name: value for name, value in drawn.items() if _may_be_alike(value, initial[name])}
+
+
+def is_constant(values: Tensor) -> bool:
+    """Return whether all entries of a tensor are equal."""
+    return values.numel() < 2 or bool((values == values.flatten()[0]).all())
+
+
+def _may_be_alike(drawn: Tensor, initial: Tensor) -> bool:
+    count = initial.numel()
+    if count == 1:
+        return float(initial) not in (0.0, 1.0)  # no draw of a distribution is
+    if is_constant(initial):
+        return False
+    new, old = (each.detach().double().cpu() for each in (drawn, initial))
+    size, of_old = new.square().mean(), old.square().mean()
+    # a uniform distribution, PyTorch's usual one, has a bound: ten of `count` draws lie in the outermost 10/count of it
+    if (
+        count > 20
+        and new.pow(4).mean() < UNIFORM * size.square()
+        and old.abs().max() * (1 - 10 / count) > new.abs().max()
+    ):
+        return False
+    # six standard deviations of a ratio of mean squares of normal numbers
+    return bool((size - of_old).abs() <= max(LARGEST, 12 / count**0.5) * torch.maximum(size, of_old))
+
+
+def _leaves(module: nn.Module) -> dict[int, Any]:
+    """Return what stands in for stored results of a forward pass in a copy, by id, since those cannot be copied."""
+    found: dict[int, Any] = {}
+
+    def look(value: Any) -> None:
+        if isinstance(value, Tensor) and value.grad_fn is not None:
+            found[id(value)] = value.detach().clone()
+        elif isinstance(value, (list, tuple, dict)):
+            for item in value.values() if isinstance(value, dict) else value:
+                look(item)
+
+    for part in module.modules():
+        for name, value in vars(part).items():
+            if name not in ("_parameters", "_modules", "_buffers"):
+                look(value)
+    return found
+
+
+def _seed(generator: torch.Generator | None) -> int:
+    device = "cpu" if generator is None else generator.device
+    return int(torch.randint(2**62, (), generator=generator, device=device))
+
+
+@contextmanager
+def borrowed_generators(seed: int) -> Iterator[None]:
+    """Seed the global generators of PyTorch (CPU), NumPy and Python, and give them back as they were."""
+    numpy_state, python_state = np.random.get_state(), random.getstate()  # noqa: NPY002
+    try:
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(seed)
+            np.random.seed(seed % 2**32)  # noqa: NPY002
+            random.seed(seed)
+            yield
+    finally:
+        np.random.set_state(numpy_state)  # noqa: NPY002
+        random.setstate(python_state)

@@ -13,8 +13,9 @@ from torch import Tensor, nn
 
 from .activations import Activation
 from .activations.leaky import LearnedSlope
+from .calls import parse_call_name
 from .learner import Learner
-from .recording import run_hooked
+from .recording import See, run_watched
 from .wiring import CONV, LAYER_NORM, LINEAR, NORMS, STACKED, Wiring
 
 
@@ -63,19 +64,44 @@ def hidden_units(learner: Learner, who: str) -> dict[str, Hidden]:
     """
     found: dict[str, Hidden] = {}
     reasons: list[str] = []
+    frozen, undrawn = set(learner.frozen()), set(learner.undrawn() if learner.units else ())
     for unit in learner.units:
         try:
             if unit in learner.unwired:
                 raise ValueError(f"'{unit}' {learner.unwired[unit]}")
-            found[unit] = hidden(learner.module, unit, learner.wiring[unit])
+            group = hidden(learner.module, unit, learner.wiring[unit])
+            _check_values(learner, group, frozen, undrawn)
+            found[unit] = group
         except ValueError as error:
             reasons.append(str(error))
     if not learner.units:
         raise ValueError(f"{who}: '{learner.name}' has no hidden units: name them (Learner.units)")
     if not found:
-        more = f" (and {len(reasons) - 3} more)" if len(reasons) > 3 else ""
-        raise ValueError(f"{who}: '{learner.name}' has no private units: {'; '.join(reasons[:3])}{more}")
+        alike = len({reason.partition("' ")[2] for reason in reasons}) == 1  # such as a network that cannot be traced
+        told = reasons[:1] if alike else reasons[:3]
+        more = f" (and {len(reasons) - len(told)} more)" if len(reasons) > len(told) else ""
+        raise ValueError(f"{who}: '{learner.name}' has no private units: {'; '.join(told)}{more}")
     return found
+
+
+def _check_values(learner: Learner, group: Hidden, frozen: set[str], undrawn: set[str]) -> None:
+    """Raise ValueError if weights of these units are frozen, or if no new values of them can be drawn."""
+    if not frozen and not undrawn:
+        return
+    parameters = [
+        (name, f"{name}.{own}")
+        for name in (*group.wires.incoming, *group.wires.norms, *activation_module(group.name))
+        for own, _ in learner.module.get_submodule(name).named_parameters(recurse=False)
+    ]
+    for layer, name in [*parameters, *((name, f"{name}.weight") for name in group.wires.outgoing)]:
+        if name in frozen:
+            raise ValueError(f"'{group.name}' has no weights to rewrite: '{layer}' is frozen")
+    for _, name in parameters:
+        if name in undrawn:
+            raise ValueError(
+                f"'{group.name}' has no new weights to get: '{name}' cannot be drawn as at step 0 "
+                f"(learner_for(…, fresh=…) takes a function that makes the network)"
+            )
 
 
 def hidden(module: nn.Module, unit: str, wires: Wiring) -> Hidden:
@@ -83,11 +109,17 @@ def hidden(module: nn.Module, unit: str, wires: Wiring) -> Hidden:
     incoming, outgoing = ([module.get_submodule(n) for n in names] for names in (wires.incoming, wires.outgoing))
     if not incoming or not outgoing:
         raise ValueError(f"'{unit}' has no layer {'after' if incoming else 'before'} it: name it in the wiring")
-    activation = module.get_submodule(unit)
-    if isinstance(activation, nn.GLU) or (
-        isinstance(activation, Activation) and activation.preactivations(12) != activation.features(12)
+    call = parse_call_name(unit)
+    for name in (*wires.incoming, *wires.outgoing):
+        if module.get_submodule(name)._parameters.get("weight") is None:
+            raise ValueError(f"'{unit}' has no weights to rewrite: that of '{name}' is parametrized")
+    activation = None if call.function else module.get_submodule(call.path)
+    if (
+        isinstance(activation, nn.GLU)
+        or call.function == "glu"
+        or (isinstance(activation, Activation) and activation.preactivations(12) != activation.features(12))
     ):
-        kind = type(activation).__name__
+        kind = call.function or type(activation).__name__
         raise ValueError(f"'{unit}' ({kind}) has not one unit for each output of '{wires.incoming[0]}'")
     shapes = {sizes(layer)[:-1] for layer in incoming}
     shape = shapes.pop()
@@ -117,15 +149,43 @@ def observe(
 ) -> dict[str, Tensor]:
     """Run one forward pass in evaluation mode, and return a statistic of each module's units, by name.
 
-    statistic: activations (…, rows, units) → any tensor. Units that the inputs do not pass through are left out.
+    statistic: activations (…, rows, units) → any tensor. Units that the inputs do not pass through are left out, and
+    those whose columns turn out not to be their own (`Learner.settle_wiring`).
+
+    Raises ValueError if no units are left for the latter reason.
     """
+    groups = _settled(learner, groups, inputs)
     seen: dict[str, Tensor] = {}
 
-    def keep(group: Hidden) -> Callable[[nn.Module, Any, Tensor], None]:
-        return lambda _module, _inputs, output: seen.__setitem__(group.name, statistic(group.rows(output)))
+    def keep(group: Hidden) -> See:
+        return lambda called: seen.__setitem__(group.name, statistic(group.rows(called.output)))
 
-    run_hooked(learner.module, inputs, after={name: keep(each) for name, each in groups.items()})
+    run_watched(learner.module, inputs, {name: keep(each) for name, each in groups.items()}, learner.run)
     return seen
+
+
+def _settled(learner: Learner, groups: Mapping[str, Hidden], inputs: Sequence[Any]) -> Mapping[str, Hidden]:
+    learner.settle_wiring(inputs)
+    left = {name: group for name, group in groups.items() if name in learner.wiring}
+    if groups and not left:
+        hidden_units(learner, "units")  # raises, with the reasons
+    return left
+
+
+def activation_module(unit: str) -> tuple[str, ...]:
+    """Return the name of the module whose outputs are units, or nothing if they are those of a function."""
+    call = parse_call_name(unit)
+    return () if call.function else (call.path,)
+
+
+def check_module(learner: Learner, unit: str, who: str) -> None:
+    """Raise ValueError if the units are not the outputs of a module that is called once, for an intervention on it."""
+    call = parse_call_name(unit)
+    if call.function:
+        raise ValueError(f"{who}: '{unit}' is a function, not a module: call a module there, such as nn.ReLU()")
+    several = [other for other in learner.units if other != unit and parse_call_name(other).path == call.path]
+    if call.number > 1 or several:
+        raise ValueError(f"{who}: '{call.path}' is called several times: use a module of its own in each place")
 
 
 def activity_scores(magnitudes: Tensor) -> Tensor:

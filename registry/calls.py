@@ -21,7 +21,7 @@ Value = Scalar | tuple[Scalar, ...]
 T = TypeVar("T")
 
 _DIGITS = r"\d+(?:_\d+)*"
-WORD = r"[A-Za-z_][\w./+-]*"
+WORD = r"[A-Za-z_][\w./+#-]*"
 _TOKEN = re.compile(
     rf"""\s*(?:
       (?P<number> [+-]? (?: {_DIGITS} (?: \. (?:{_DIGITS})? )? | \.{_DIGITS} ) (?: [eE][+-]?{_DIGITS} )? )

@@ -15,6 +15,7 @@ ALWAYS = (
     "tests/integrations",  # whose libraries take many seconds to import
     "tests/scripts/test_plugins.py",  # which imports for its child processes
     "tests/tracks/language",
+    "tests/zoo",
     "tests/tracks/linear/test_figures_11_to_14.py",  # whose first test computes for all
 )
 

@@ -2,17 +2,18 @@
 
 import copy
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 
-from ..recording import evaluating
+from ..unchanged import evaluating
 from .base import Activation
 
 SATURATED = 1e-3  # |φ′| below which a unit is saturated (Lillo & Cheney, Section 4)
 
 
-def derivative(module: nn.Module, pre_activation: Tensor) -> Tensor:
+def derivative(module: Callable[[Tensor], Tensor], pre_activation: Tensor) -> Tensor:
     """Return φ′ at every pre-activation, in the same shape and in evaluation mode (a random slope has its mean).
 
     If a pre-activation has two features (crelu, deep_fourier), the result is the norm of both derivatives, which is the
@@ -21,17 +22,24 @@ def derivative(module: nn.Module, pre_activation: Tensor) -> Tensor:
     each family, with thresholds in code that is not public.) φ′ is computed by autograd. The call draws no random
     numbers, runs no hooks and does not change `.grad`.
 
-    module: any activation, in a network or not; for a stack, with all its members.
+    module: any activation, in a network or not; for a stack, with all its members. Or a function such as F.relu.
     """
     slopes = _slopes(module, pre_activation)
     return slopes[0] if len(slopes) == 1 else torch.stack(slopes).norm(dim=0)
 
 
-def _slopes(module: nn.Module, x: Tensor) -> list[Tensor]:
+def _slopes(module: Callable[[Tensor], Tensor], x: Tensor) -> list[Tensor]:
     """Return the derivatives of each pre-activation's features, one after the other."""
     x = x.detach().requires_grad_()
-    with evaluating(module), torch.enable_grad():
-        y = module.forward(x.clone())  # a copy: some activations work in place
+    if not isinstance(module, nn.Module):
+        return _slopes_of(module, x)
+    with evaluating(module):
+        return _slopes_of(module.forward, x)
+
+
+def _slopes_of(function: Callable[[Tensor], Tensor], x: Tensor) -> list[Tensor]:
+    with torch.enable_grad():
+        y = function(x.clone())  # a copy: some activations work in place
         axis = next((a for a in range(x.dim()) if y.shape[a] != x.shape[a]), -1)
         parts = y.chunk(max(1, y.shape[axis] // x.shape[axis]), axis)
         return [torch.autograd.grad(part.sum(), x, retain_graph=True)[0] for part in parts]

@@ -17,8 +17,10 @@ from supple.experiments.suites import about, find_suite, suites
 from supple.experiments.sweep_file import Scale, read_sweep
 from supple.interventions import AtStart, parse_hook
 from supple.networks import Units
+from supple.registry import Call, parse_call
 from supple.scripts.main import dispatch
 from supple.tracks.linear.settings import LinearSettings
+from supple.tracks.vision.settings import VisionSettings
 
 ROOT = Path(__file__).parents[2]
 SCALES: tuple[Scale, ...] = ("small", "paper")
@@ -79,6 +81,59 @@ def test_a_suite_says_what_it_shows_and_what_its_small_form_does_not(name: str) 
     assert 0 < hours(name)["small"] <= 10
     assert re.search(r"^# Small: ", text, re.MULTILINE)
     assert about(name).startswith(f"{found['title']} ({found['source']}); --scale small ")
+
+
+# L2-Init as printed in Tables 7 to 9 of the FIRE paper, by suite and network; the released code halves it
+PRINTED = {
+    "fire-warm-start": {"resnet18": 1e-3, "vit-tiny": 1e-3, "vgg16": 1e-3},
+    "fire-continual": {"resnet18": 1e-5, "vit-tiny": 1e-4, "vgg16": 1e-5},
+    "fire-class-incremental": {"vit-tiny": 1e-5, "vgg16": 1e-4},
+}
+CONTINUOUS = {"parseval", "l2_init", "cbp", "snr", "muon", "redo"}
+
+
+def arms_of(name: str, scale: Scale) -> Iterator[tuple[Study, VisionSettings, Call, bool]]:
+    """Yield the arms of a suite of images: study, settings, hook, and whether it acts from the first update on."""
+    for study in studies(name, scale):
+        for found in asked(study):
+            assert isinstance(found.settings, VisionSettings)
+            for arm in study.arms:
+                if arm != "none":
+                    call = parse_call(arm.partition("@")[0])
+                    yield study, found.settings, call, study.fork_at == 0.0
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_the_suites_of_fire_have_the_strengths_that_were_run(name: str) -> None:
+    strengths = {
+        settings.network: float(call.params["strength"])
+        for _, settings, call, _ in arms_of(name, "paper")
+        if call.name == "l2_init"
+    }
+    assert strengths == pytest.approx({network: printed / 2 for network, printed in PRINTED[name].items()})
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("name", PRINTED)
+def test_methods_of_fires_suites_act_in_the_phases_of_the_released_code(name: str, scale: Scale) -> None:
+    """It turns all that act throughout, and ReDo, off in the first phase of a warm start, and only there."""
+    for _, _, call, from_the_start in arms_of(name, scale):
+        assert from_the_start == (call.name in CONTINUOUS and name != "fire-warm-start"), call
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_redo_acts_as_often_as_after_every_epoch(name: str) -> None:
+    images = {"cifar-10": 50_000, "cifar-100": 50_000, "tiny-imagenet": 100_000}
+    for study, settings, call, from_the_start in arms_of(name, "paper"):
+        if call.name == "redo":
+            (arm,) = (arm for arm in study.arms if arm.startswith("redo"))
+            shares = [(task + 1) / settings.tasks for task in range(settings.tasks)] if from_the_start else [1.0]
+            epoch = images[settings.dataset] * sum(shares) / len(shares) / settings.batch_size
+            assert int(arm.partition("@every:")[2]) == pytest.approx(epoch, abs=1)
+
+
+def test_a_figure_that_nothing_computes_is_no_suites() -> None:
+    assert "Figures 2, 3 and D1" in read_sweep(find_suite("shock")).about["source"]
 
 
 def test_suites_have_titles_of_their_own_and_are_installed() -> None:

@@ -69,8 +69,8 @@ class Temperature(nn.Module):
 def sac() -> Learner:
     """A critic with a lagging target and a temperature that has moved."""
     alpha = Temperature()
-    temperature = replace(mlp(), name="temperature", module=alpha, layers=(), units=(), initial={})
-    temperature.optimizer = torch.optim.Adam(alpha.parameters(), lr=1e-2)
+    adam = torch.optim.Adam(alpha.parameters(), lr=1e-2)
+    temperature = replace(mlp(), name="temperature", module=alpha, optimizer=adam, layers=(), units=(), initial={})
     train(temperature, 1)
     critic = mlp()
     target = copy.deepcopy(critic.module).requires_grad_(False)
@@ -223,16 +223,6 @@ def test_a_mask_restricts_what_is_zeroed_to_some_entries_and_counters_can_stay()
     assert is_zero(slots(learner)["0.bias"])
 
 
-@pytest.mark.parametrize("kind", [torch.optim.NAdam, torch.optim.Rprop, torch.optim.ASGD, torch.optim.LBFGS])
-def test_an_optimizer_for_which_zero_is_no_fresh_start_is_refused_at_attach(kind):
-    module = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
-    learner = learner_for(module, kind(module.parameters()))
-    with pytest.raises(ValueError, match=f"the optimizer is {kind.__name__}"):
-        make("fire").attach(learner)
-    with pytest.raises(ValueError, match="the optimizer is "):
-        zero_slots_(learner.optimizer, list(module.parameters()))
-
-
 # -- as released: DQN ----------------------------------------------------------------------------------------
 
 CONV, LINEAR = ("0", "2"), ("5", "7")
@@ -280,8 +270,9 @@ def test_fire_as_released_on_dqn_gives_the_target_network_the_tensors_that_it_wr
 def test_as_released_dqn_applies_the_same_operation_to_the_target_network(hook):
     learner = dqn()
     (target,) = learner.followers
-    copied = copy.deepcopy(target)
-    twin = replace(dqn(), module=copied, layers=chain(copied), followers=())  # the target as an online network
+    copied = copy.deepcopy(target).requires_grad_()
+    # the target as an online network
+    twin = replace(dqn(), module=copied, optimizer=None, layers=chain(copied), followers=())
     online = snapshot(learner.module)
     make(hook, contract="as_released").apply(learner)
     make(hook, contract="as_released").apply(twin)

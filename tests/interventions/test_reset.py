@@ -146,9 +146,9 @@ def test_the_optimizer_alone_begins_anew():
     assert (row["weights"], row["optimizer state"], row["target network"]) == ("kept", "fresh (every tensor)", "kept")
 
 
-def test_an_optimizer_that_is_not_there_or_begins_elsewhere_cannot_begin_anew():
+def test_an_optimizer_that_is_not_there_or_whose_start_is_not_known_cannot_begin_anew():
     module = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
     with pytest.raises(ValueError, match="reset: 'model' has no optimizer"):
         make("reset", what="optimizer").attach(learner_for(module))
-    with pytest.raises(ValueError, match="the optimizer is ASGD"):
-        make("reset", what="optimizer").attach(learner_for(module, torch.optim.ASGD(module.parameters())))
+    with pytest.raises(ValueError, match="the optimizer is LBFGS"):
+        make("reset", what="optimizer").attach(learner_for(module, torch.optim.LBFGS(module.parameters())))

@@ -1,18 +1,22 @@
 import copy
+import math
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from supple.interventions import Learner, learner_for, make
+from supple.interventions import Learner, StackedLinear, learner_for, make
+from supple.tracks.vision.adam import StackedAdam
 
 X, Y = torch.randn(2, 32, 4, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
 
 
-def learner(optimizer: type[torch.optim.Optimizer] = torch.optim.SGD, lr: float = 0.05) -> Learner:
+def learner(
+    optimizer: type[torch.optim.Optimizer] = torch.optim.SGD, lr: float = 0.05, **params: float | bool
+) -> Learner:
     torch.manual_seed(0)
     module = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 4)).double()
-    made = optimizer(module.parameters(), lr=lr)  # type: ignore[call-arg]
+    made = optimizer(module.parameters(), lr=lr, **params)  # type: ignore[call-arg]
     return learner_for(module, made, probe=lambda: (X,), loss=lambda: (module(X) - Y).square().mean())
 
 
@@ -55,6 +59,129 @@ def test_with_sgd_it_is_the_papers_algorithm_or_the_released_one(sigma, variant)
         update(target, upgd)
     for parameter, value in zip(target.module.parameters(), wanted, strict=True):
         torch.testing.assert_close(parameter.detach(), value)
+
+
+def as_released(target: Learner, adam: bool, sigma: float, decay: float, updates: int) -> list[Tensor]:
+    """What the authors' optimizers compute, number by number: UPGD, or AdaUPGD with Adam's moments."""
+    beta, rate, epsilon = 0.9, 0.05, 1e-8
+    draws = torch.Generator()
+    draws.set_state(target.generator.get_state())
+    parameters = list(target.module.parameters())
+    utility, first, second = ([0.0] * sum(p.numel() for p in parameters) for _ in range(3))
+    for t in range(1, updates + 1):
+        theta = nn.utils.parameters_to_vector(parameters).tolist()
+        gradient = nn.utils.parameters_to_vector(torch.autograd.grad(target.loss(), parameters)).tolist()
+        noises = [torch.randn(p.shape, generator=draws, dtype=p.dtype).flatten() for p in parameters] if sigma else []
+        noise = (-sigma * torch.cat(noises)).tolist() if sigma else [0.0] * len(theta)
+        utility = [beta * u - (1 - beta) * g * w for u, g, w in zip(utility, gradient, theta, strict=True)]
+        first = [0.9 * m + 0.1 * g for m, g in zip(first, gradient, strict=True)]
+        second = [0.999 * v + 0.001 * g**2 for v, g in zip(second, gradient, strict=True)]
+        new = []
+        for w, g, u, m, v, xi in zip(theta, gradient, utility, first, second, noise, strict=True):
+            free = 1 - 1 / (1 + math.exp(-u / (1 - beta**t) / max(utility)))
+            direction = m / (1 - 0.9**t) / (math.sqrt(v / (1 - 0.999**t)) + epsilon) if adam else g
+            new.append(w * (1 - rate * decay) - (2 * rate if adam else rate) * (direction + xi) * free)
+        nn.utils.vector_to_parameters(torch.tensor(new, dtype=torch.float64), parameters)
+    return [p.detach().clone() for p in parameters]
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.7])
+@pytest.mark.parametrize("sigma", [0.0, 0.3])
+@pytest.mark.parametrize("optimizer", [torch.optim.SGD, torch.optim.AdamW])
+def test_as_released_decay_is_unprotected_and_adam_takes_twice_the_step(
+    optimizer: type[torch.optim.Optimizer], sigma: float, decay: float
+) -> None:
+    wanted = as_released(learner(), optimizer is torch.optim.AdamW, sigma, decay, 8)
+    target, upgd = learner(optimizer, weight_decay=decay), make("upgd", beta=0.9, sigma=sigma, variant="as_released")
+    upgd.attach(target)
+    for _ in range(8):
+        update(target, upgd)
+    for parameter, value in zip(target.module.parameters(), wanted, strict=True):
+        torch.testing.assert_close(parameter.detach(), value)
+
+
+def test_as_released_without_a_useful_weight_useless_ones_are_protected() -> None:
+    target, upgd = learner(), make("upgd", beta=0.0, sigma=0.0, variant="as_released")
+    first, before = target.module[0], copy.deepcopy(target.module[0])
+    for parameter in first.parameters():
+        parameter.grad = parameter.detach().clone()  # every utility is −θ² ≤ 0
+    utility = -torch.cat([p.detach().square().flatten() for p in before.parameters()])
+    upgd.before_update(target)
+    target.optimizer.step()
+    upgd.after_update(target)
+    share = 0.05 * (1 - torch.sigmoid(-before.weight.square() / utility.max()))
+    torch.testing.assert_close(first.weight, (1 - share) * before.weight)
+
+
+def test_as_released_with_utilities_of_zero_stays_finite() -> None:
+    target, upgd = learner(), make("upgd", beta=0.0, sigma=0.0, variant="as_released")
+    for parameter in target.module.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    before = copy.deepcopy(target.module)
+    upgd.before_update(target)
+    target.optimizer.step()
+    upgd.after_update(target)
+    assert torch.equal(target.module[0].weight, before[0].weight)
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "params", "says"),
+    [
+        (torch.optim.SGD, {"momentum": 0.9}, "got SGD with momentum"),
+        (torch.optim.RMSprop, {}, "got RMSprop"),
+        (torch.optim.NAdam, {}, "got NAdam"),
+        (torch.optim.Adam, {"weight_decay": 0.1}, "use AdamW, or weight_decay=0"),
+    ],
+)
+def test_as_released_refuses_an_optimizer_without_released_code(
+    optimizer: type[torch.optim.Optimizer], params: dict[str, float | bool], says: str
+) -> None:
+    target = learner(optimizer, **params)
+    with pytest.raises(ValueError, match=f"upgd: variant=as_released .*{says}"):
+        make("upgd", variant="as_released").attach(target)
+    make("upgd").attach(target)
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "params"),
+    [(torch.optim.Adam, {}), (torch.optim.Adam, {"weight_decay": 0.1, "decoupled_weight_decay": True})],
+)
+def test_as_released_takes_adam_where_its_decay_is_decoupled_or_absent(
+    optimizer: type[torch.optim.Optimizer], params: dict[str, float | bool]
+) -> None:
+    target, other = learner(optimizer, **params), learner(torch.optim.AdamW, weight_decay=params.get("weight_decay", 0))
+    for each in (target, other):
+        upgd = make("upgd", sigma=0.1, variant="as_released")
+        upgd.attach(each)
+        for _ in range(3):
+            update(each, upgd)
+    torch.testing.assert_close(target.module[0].weight, other.module[0].weight)
+
+
+def test_as_released_a_stack_is_its_members() -> None:
+    """With the stack's own Adam, a member learns as a network of its own does with PyTorch's."""
+    torch.manual_seed(0)
+    stack = nn.Sequential(StackedLinear(2, 4, 5), nn.Tanh(), StackedLinear(2, 5, 4)).double()
+    single = nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 4)).double()
+    with torch.no_grad():
+        for layer, own in zip(stack[::2], single[::2], strict=True):
+            own.weight.copy_(layer.weight[1])
+            own.bias.copy_(layer.bias[1])
+    inputs = X.expand(2, -1, -1)
+    many = learner_for(
+        stack, StackedAdam(stack.parameters(), 0.01), probe=lambda: (inputs,),
+        loss=lambda: (stack(inputs) - Y).square().mean((1, 2)).sum(),
+    )  # fmt: skip
+    one = learner_for(
+        single, torch.optim.Adam(single.parameters(), 0.01), probe=lambda: (X,),
+        loss=lambda: (single(X) - Y).square().mean(),
+    )  # fmt: skip
+    for each in (many, one):
+        upgd = make("upgd", sigma=0.0, variant="as_released")
+        upgd.attach(each)
+        for _ in range(5):
+            update(each, upgd)
+    torch.testing.assert_close(stack[0].weight[1], single[0].weight)
 
 
 def test_with_adam_a_step_is_adams_own_times_what_the_utility_leaves():
@@ -114,3 +241,13 @@ def test_a_loop_that_skips_the_first_half_of_it_is_told_so():
 def test_numbers_that_make_no_sense_are_refused(params):
     with pytest.raises(ValueError, match=f"upgd: {next(iter(params))} must"):
         make("upgd", **params)
+
+
+def test_parameters_that_the_optimizer_does_not_hold_stay_where_they_are():
+    target, upgd = learner(), make("upgd", sigma=0.3)
+    target.optimizer = torch.optim.SGD(target.module[2].parameters(), lr=0.05)
+    before = {name: value.clone() for name, value in target.module.state_dict().items()}
+    for _ in range(3):
+        update(target, upgd)
+    moved = {name for name, value in target.module.state_dict().items() if not torch.equal(value, before[name])}
+    assert moved == {"2.weight", "2.bias"}

@@ -35,7 +35,7 @@ def test_it_is_the_number_of_a_hand_written_loop() -> None:
     torch.manual_seed(0)
     module, x = network().double(), X.double()
     target = learner(module, x, seed=7)
-    drawn = learner(copy.deepcopy(module), seed=7 ^ 1)  # a generator beside the learner's own
+    drawn = learner(copy.deepcopy(module), x, seed=7 ^ 1)  # a generator beside the learner's own
     with torch.no_grad():
         module[0].weight.mul_(1.5)
         random = copy.deepcopy(module)

@@ -1,6 +1,7 @@
-"""`step` makes the steps of `optimizer.step()`, bit for bit, whatever the optimizer."""
+"""`step` makes the steps of `optimizer.step()`, bit for bit; a learner's optimizer is one that trains its network."""
 
 import copy
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from supple.networks import Learner, learner_for
 from supple.networks.optimizers import step
 
 Make = Callable[[Any], torch.optim.Optimizer]
@@ -59,3 +61,64 @@ def test_hooks_of_the_optimizer_are_called() -> None:
         gradients([parameter], number, False)
         step(optimizer)
     assert len(calls) == 3
+
+
+# -- whose parameters an optimizer holds ----------------------------------------------------------------------
+
+
+def network() -> nn.Sequential:
+    return nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+
+
+def test_an_optimizer_of_another_network_is_refused_when_the_learner_is_made() -> None:
+    ours = network()
+    for other in (network(), copy.deepcopy(ours)):
+        with pytest.raises(ValueError, match=r"'critic': the optimizer \(SGD\) holds none of the parameters"):
+            learner_for(ours, torch.optim.SGD(other.parameters(), 0.1), name="critic")
+    for nothing in (list(ours.parameters()), torch.optim.lr_scheduler.StepLR(torch.optim.SGD(ours.parameters()), 1)):
+        with pytest.raises(ValueError, match="'model': optimizer= should be an optimizer, but is a"):
+            learner_for(ours, nothing)  # type: ignore[arg-type]
+
+
+def test_one_that_holds_more_or_less_than_the_network_is_accepted_in_silence() -> None:
+    actor, critic = network(), network()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        learner_for(actor, torch.optim.Adam([*critic.parameters(), *actor.parameters()]))
+        learner_for(actor, torch.optim.Adam(actor[2].parameters()))  # the head alone
+        actor[0].requires_grad_(False)
+        learner_for(actor, torch.optim.Adam([*critic.parameters(), *actor[2].parameters()]))
+        learner_for(actor, torch.optim.Adam(actor.parameters()))
+        learner_for(actor.to(torch.float64), torch.optim.Adam(actor.parameters()))
+        learner_for(torch.nn.DataParallel(actor), torch.optim.Adam(actor.parameters()))
+        learner_for(actor)
+
+
+def test_a_layer_replaced_after_the_optimizer_was_made_is_named() -> None:
+    module = network()
+    optimizer = torch.optim.Adam(module.parameters())
+    module[2] = nn.Linear(8, 3)
+    with pytest.warns(UserWarning, match="but not '2.weight' and 1 more, so it does not train them") as caught:
+        learner_for(module, optimizer)
+    assert len(caught) == 1
+    module[0] = nn.Linear(4, 8)  # now all are others
+    with pytest.raises(ValueError, match="made from its present parameters"):
+        learner_for(module, optimizer)
+
+
+def wrapped(package: str, optimizer: torch.optim.Optimizer) -> Any:
+    if package == "accelerate":
+        return pytest.importorskip("accelerate").Accelerator(cpu=True).prepare(optimizer)
+    if package == "fabric":
+        return pytest.importorskip("lightning.fabric.wrappers")._FabricOptimizer(optimizer, None)
+    return pytest.importorskip("lightning.pytorch.core.optimizer").LightningOptimizer(optimizer)
+
+
+@pytest.mark.parametrize("package", ["accelerate", "fabric", "lightning"])
+def test_wrappers_are_seen_through(package: str) -> None:
+    module = network()
+    optimizer = torch.optim.NAdam(module.parameters())
+    learner: Learner = learner_for(module, wrapped(package, optimizer))
+    assert learner.optimizer is optimizer
+    with pytest.raises(ValueError, match="holds none of the parameters"):
+        learner_for(network(), wrapped(package, optimizer))

@@ -1,7 +1,7 @@
 """Adam for a stack of networks. Each member has its own step counters, as it has its own slots."""
 
 from collections.abc import Callable, Iterable
-from typing import Any, overload
+from typing import Any, ClassVar, overload
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +17,7 @@ class StackedAdam(torch.optim.Optimizer):
     GPU.
     """
 
+    slot_starts: ClassVar = {"step": 0.0, "exp_avg": 0.0, "exp_avg_sq": 0.0}
     counts_by_member = True  # what the shape of `step` in a checkpoint is compared with
 
     def __init__(

@@ -15,9 +15,10 @@ from torch import Tensor
 
 pytest.importorskip("stable_baselines3")
 
-from stable_baselines3 import DQN, PPO, SAC, TD3
+from stable_baselines3 import A2C, DQN, PPO, SAC, TD3
 from stable_baselines3.common.callbacks import BaseCallback, EveryNTimesteps
 from stable_baselines3.common.logger import configure
+from stable_baselines3.common.sb2_compat.rmsprop_tf_like import RMSpropTFLike
 
 from supple.agents.sb3 import SuppleCallback, learners_of
 from supple.interventions import restructure
@@ -108,6 +109,21 @@ def test_fire_makes_isometries_settles_optimizers_in_place_and_targets_follow(ki
     model.learn(96, callback=[callback, Look(look)])
     assert seen == [64]
     assert [event["learner"] for event in callback.events] == list(callback.learners)
+
+
+def test_the_rmsprop_of_tensorflow_starts_anew_at_one() -> None:
+    net = {"net_arch": [8, 8], "optimizer_class": RMSpropTFLike, "optimizer_kwargs": {"alpha": 0.99, "eps": 1e-5}}
+    model = A2C("MlpPolicy", "Pendulum-v1", policy_kwargs=net, seed=0, device="cpu", n_steps=8)
+    callback, seen = SuppleCallback(["snr", "fire@32", "reset(what=optimizer)@48"], measure_every=0), []
+
+    def look(step: int) -> None:
+        if step == 48:
+            for (_, slot), value in slots(callback.learners["policy"]).items():
+                seen.append(value == 0 if slot == "step" else bool((value == 1).all()))
+
+    model.learn(64, callback=[callback, Look(look)])
+    assert len(seen) == 2 * len(list(model.policy.parameters()))
+    assert all(seen)
 
 
 def test_as_released_on_sac_discards_all_optimizer_state_and_puts_the_temperature_back() -> None:

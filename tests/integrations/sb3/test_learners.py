@@ -277,6 +277,3 @@ def test_models_that_cannot_be_read_are_refused_in_one_line() -> None:
     model.q_net.q_net = None
     with pytest.raises(ValueError, match="QNetwork has no submodule 'q_net'"):
         learners_of(model)
-    slow = sb3.common.sb2_compat.rmsprop_tf_like.RMSpropTFLike
-    with pytest.raises(ValueError, match="RMSpropTFLike does not start at zero"):
-        learners_of(small(A2C, policy_kwargs={"optimizer_class": slow}))

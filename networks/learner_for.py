@@ -1,0 +1,158 @@
+"""The learner of any module, for a training loop of your own."""
+
+import copy
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .calls import parse_call_name
+from .capabilities import no_batches
+from .forward import Forward, methods, runner, runs
+from .layers import Layer, chain
+from .learner import Learner, check_values
+from .recording import called_units, record
+from .redraw import drawn_alike, not_redrawn_by, redraw, redraw_by
+from .unchanged import unchanged
+from .wiring import CONV, LINEAR, Wiring, traced_units, unit_names
+
+
+def learner_for(
+    module: nn.Module,
+    optimizer: torch.optim.Optimizer | None = None,
+    *,
+    probe: Callable[[], Sequence[Any] | None] | None = None,
+    loss: Callable[[], Tensor] | None = None,
+    batches: Callable[[int | None], Iterator[Tensor]] = no_batches,
+    layers: tuple[Layer, ...] | None = None,
+    units: tuple[str, ...] | None = None,
+    followers: tuple[nn.Module, ...] = (),
+    wiring: Mapping[str, Wiring] | None = None,
+    injectable: str | None = None,
+    forward: Forward = "forward",
+    fresh: Callable[[], nn.Module] | None = None,
+    name: str = "model",
+    seed: int = 0,
+) -> Learner:
+    """Return a `Learner` for any module, for your own training loop; call it before the first update.
+
+        learner = learner_for(model, optimizer, probe=lambda: (x,), loss=lambda: criterion(model(x), y))
+        make("fire").apply(learner)
+
+    Args:
+        probe, loss: As in `Learner`, both or neither. Without them only weights can be measured. If the probe has
+            inputs already, the network is run on them once, so that what does not work is refused here.
+        batches: As in `Learner`, for interventions that use more than one batch (dash, ewc).
+        layers: By default `chain(module)`, which is right for a plain feed-forward network. Give the roles yourself if
+            heads branch off.
+        units: By default the activations that are called before a Linear or Conv layer, each call on its own: modules,
+            shared or not, and functions such as F.relu (`unit_names`). Or name the calls or blocks whose outputs count
+            as units. A network without units has no metrics of units, and interventions on units refuse it.
+        wiring: By default `trace_wiring`. Give it yourself, for interventions on single units, if tracing fails.
+        injectable: The submodule that plasticity injection duplicates, such as "mlp" with the last layers in it.
+        forward: What runs the network on the probe, if not its `forward`: the name of a method, or a function of the
+            module and the inputs, such as `lambda agent, x: (agent.actor(x), agent.critic(x))`.
+        fresh: A function that makes the network anew, such as `lambda: Network(width=64)`. It is needed by
+            interventions that draw new values (redo, cbp, reset(toward=fresh), …) if the network has parameters that
+            no layer draws by its `reset_parameters`, or an initialisation of its own.
+        seed: Seed of the generator of new draws and noise.
+
+    Raises:
+        ValueError: In one line. The module has no parameters or cannot be run on the inputs; `units`
+            names a layer or something that is not called; `fresh` makes another network.
+    """
+    check_values(module, name)
+    layers = chain(module) if layers is None else layers
+    kind = type(module).__name__
+    if not any(True for _ in module.parameters()):
+        raise ValueError(f"{kind} has no parameters to intervene in")
+    if (probe is None) != (loss is None):
+        raise ValueError("probe and loss go together: the inputs to measure on, and the loss on them")
+    if probe and forward == "forward" and not runs(module):
+        hint = f"such as forward='{methods(module)[0]}'" if methods(module) else "such as lambda module, x: …"
+        raise ValueError(f"{kind} has no forward: name what runs it on the inputs with forward=, {hint}")
+    inputs = _first_inputs(module, probe)
+    found = _units(module, inputs, forward)
+    units = found if units is None else units
+    modules = dict(module.named_modules())
+    for unit in units:
+        call = parse_call_name(unit)
+        if not call.function and isinstance(part := modules.get(call.path), (*LINEAR, *CONV)):
+            there = f" (there are {', '.join(found)})" if found else ""
+            raise ValueError(
+                f"units=: '{unit}' is a {type(part).__name__}, whose outputs are not those of hidden units: name the "
+                f"activation after it{there}, or leave units= out"
+            )
+    generator = torch.Generator().manual_seed(seed)
+    # an injection changes the module, and a fresh draw is one of what it was
+    plain = module if injectable is None else copy.deepcopy(module)
+    learner = Learner(
+        name,
+        module,
+        optimizer,
+        layers,
+        units,
+        probe=probe or (lambda: None),
+        loss=loss or (lambda: torch.zeros(())),
+        generator=generator,
+        redraw=dict,
+        batches=batches,
+        followers=followers,
+        wiring=wiring or {},
+        injectable=injectable,
+        forward=forward,
+    )
+    if inputs is not None:
+        if set(units) - set(found):  # what was found has been called
+            record(module, units, inputs, learner.run)
+        learner.settle_wiring(inputs)
+    learner.redraw = _redraw_as_at_start(plain, learner.initial, generator, fresh)
+    return learner
+
+
+def _first_inputs(module: nn.Module, probe: Callable[[], Sequence[Any] | None] | None) -> Sequence[Any] | None:
+    """Return the inputs of the probe, or None before it has any. The global generators do not move."""
+    if probe is None:
+        return None
+    try:
+        with unchanged(module):
+            return probe()
+    except Exception:  # such as an empty memory; what it has to say comes when the probe is used
+        return None
+
+
+def _units(module: nn.Module, inputs: Sequence[Any] | None, forward: Forward) -> tuple[str, ...]:
+    """Return the names of the units. If there are inputs, the network is run, and must run, on them."""
+    traced = traced_units(module, forward)
+    if inputs is None:
+        return unit_names(module, forward) if traced is None else traced
+    try:
+        called = called_units(module, inputs, runner(module, forward))
+    except Exception as error:
+        lines = str(error).strip().splitlines() or [""]
+        raise ValueError(
+            f"{type(module).__name__} cannot be run on the probe's inputs: {type(error).__name__}: {lines[0]}"
+        ) from error
+    return called if traced is None else traced
+
+
+def _redraw_as_at_start(
+    module: nn.Module, initial: Mapping[str, Tensor], generator: torch.Generator, make: Callable[[], nn.Module] | None
+) -> Callable[[], Mapping[str, Tensor]]:
+    """Return a function that draws new values as they were drawn at step 0, as far as this is known."""
+    if make is None:
+        return lambda: drawn_alike(redraw(module, generator), initial)
+    shapes = {name: p.shape for name, p in module.named_parameters()}
+    made = {name: value.shape for name, value in redraw_by(make, torch.Generator()).items()}
+    if made != shapes:
+        name = next(name for name in (*shapes, *made) if shapes.get(name) != made.get(name))
+        raise ValueError(
+            f"fresh= makes another network: '{name}' is {_shape(made, name)} there, not {_shape(shapes, name)}"
+        )
+    fixed = set(not_redrawn_by(make))
+    return lambda: {name: value for name, value in redraw_by(make, generator).items() if name not in fixed}
+
+
+def _shape(shapes: Mapping[str, torch.Size], name: str) -> str:
+    return str(tuple(shapes[name])) if name in shapes else "missing"

@@ -1,0 +1,174 @@
+"""A look at a network leaves it as it was: values, objects, attributes and generators."""
+
+import random
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from supple.metrics import diagnose, trainability
+from supple.networks import learner_for, record, snapshot, unchanged
+from supple.networks.unchanged import outputs_with
+
+X = torch.randn(6, 4, generator=torch.Generator().manual_seed(0))
+
+
+class TwoHeads(nn.Module):
+    """One body, registered in two heads, as in Stable-Baselines3's default CnnPolicy."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        body = nn.Sequential(nn.Linear(4, 8), nn.ReLU())
+        self.actor = nn.ModuleDict({"body": body, "head": nn.Linear(8, 2)})
+        self.critic = nn.ModuleDict({"body": body, "head": nn.Linear(8, 1)})
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return self.actor["head"](self.actor["body"](x)), self.critic["head"](self.critic["body"](x))
+
+
+class Tied(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.act, self.b = nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4)
+        self.b.weight = self.a.weight
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.b(self.act(self.a(x)))
+
+
+class Restless(nn.Module):
+    """Everything that a forward pass in evaluation mode may do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(3, 4, max_norm=0.1)
+        self.first, self.act, self.second = nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)
+        self.register_buffer("count", torch.zeros((), dtype=torch.long))
+        self.register_buffer("last", torch.zeros(()))
+        self.own = torch.Generator().manual_seed(3)
+        self.numpy_draws = np.random.default_rng(4)
+        self.calls, self.features, self.sums = 0, [], torch.zeros(8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.count += 1
+        self.last = x.mean()
+        self.calls += 1
+        h = F.dropout(self.act(self.first(x + self.table(torch.tensor(1)))), 0.5)  # also in evaluation mode
+        self.features.append(h)
+        self.sums += h.detach().sum(0)
+        noise = torch.randn(h.shape, generator=self.own).sum() + float(self.numpy_draws.random() + random.random())
+        return self.second(h) + noise + float(np.random.random())  # noqa: NPY002
+
+
+def model_of(kind: str) -> nn.Module:
+    torch.manual_seed(0)
+    plain = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+    return {
+        "two heads": TwoHeads, "tied": Tied, "restless": Restless,
+        "parametrized": lambda: nn.Sequential(nn.utils.parametrizations.spectral_norm(nn.Linear(4, 8)), *plain[1:]),
+        "weight norm": lambda: nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Linear(4, 8)), *plain[1:]),
+        "compiled": lambda: torch.compile(plain, backend="eager"),
+        "wrapped": lambda: nn.DataParallel(plain),
+        "recurrent": Recurrent,
+    }[kind]()  # fmt: skip
+
+
+class Recurrent(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.cell, self.act, self.head = nn.GRU(4, 5), nn.ReLU(), nn.Linear(5, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.act(self.cell(x)[0]))
+
+
+def everything(module: nn.Module) -> dict[str, object]:
+    """Return what must stay, in a form that can be compared; tensors are told apart by object and by value."""
+    found: dict[str, object] = {
+        "torch": torch.get_rng_state().tolist(), "python": random.getstate(),
+        "numpy": np.random.get_state()[1].tolist(),  # noqa: NPY002
+    }  # fmt: skip
+    for name, part in module.named_modules(remove_duplicate=False):
+        for key, value in (*vars(part).items(), *part._parameters.items(), *part._buffers.items()):
+            place = f"{name}/{key}"
+            if isinstance(value, Tensor):
+                found[place] = (id(value), value.tolist(), value.grad, value.requires_grad, type(value))
+            elif isinstance(value, torch.Generator):
+                found[place] = value.get_state().tolist()
+            elif isinstance(value, np.random.Generator):
+                found[place] = str(value.bit_generator.state)
+            elif isinstance(value, list):
+                found[place] = [id(item) for item in value]
+            elif isinstance(value, (bool, int)):
+                found[place] = value
+    return found
+
+
+KINDS = ("two heads", "tied", "restless", "parametrized", "weight norm", "compiled", "wrapped", "recurrent")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_measuring_changes_nothing(kind):
+    module = model_of(kind)
+    optimizer = torch.optim.Adam(module.parameters())
+
+    def loss() -> Tensor:
+        outputs = module(X)
+        return sum(o.square().mean() for o in (outputs if isinstance(outputs, tuple) else (outputs,)))
+
+    for _ in range(2):
+        optimizer.zero_grad()
+        loss().backward()
+        optimizer.step()
+    before = everything(module)
+    learner = learner_for(module, optimizer, probe=lambda: (X,), loss=loss)
+    record(module, learner.units, (X,))
+    trainability(learner, 2)
+    diagnose(learner, 2)
+    with torch.no_grad():
+        outputs_with(module, {name: value + 1 for name, value in learner.initial.items()}, (X,))
+    after = everything(module)
+    assert before.keys() == after.keys()
+    assert [name for name in before if before[name] != after[name]] == []
+
+
+def test_other_values_reach_every_place_of_a_tensor_and_the_gradient_reaches_them():
+    module = Tied()
+    values = {name: value.requires_grad_(value.is_floating_point()) for name, value in snapshot(module).items()}
+    with torch.no_grad():
+        values["a.weight"].mul_(2)
+    outputs = outputs_with(module, values, (X,))
+    w = values["a.weight"]
+    by_hand = F.linear(F.linear(X, w, module.a.bias).relu(), w, module.b.bias)
+    torch.testing.assert_close(outputs, by_hand)
+    (gradient,) = torch.autograd.grad(outputs.sum(), w)
+    (expected,) = torch.autograd.grad(by_hand.sum(), w)
+    torch.testing.assert_close(gradient, expected)
+
+
+def test_other_values_include_those_of_buffers_and_are_not_written():
+    module = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4))
+    start = snapshot(module)
+    module.train()(X * 10)
+    module.eval()
+    with torch.no_grad():
+        now, then = module(X), outputs_with(module, start, (X,))
+        torch.testing.assert_close(then, module[0](X) / (1 + 1e-5) ** 0.5)
+    assert not torch.allclose(now, then)
+
+
+def test_an_error_in_a_pass_leaves_the_network_as_it_was():
+    module = Restless()
+    before = everything(module)
+    module.second.register_forward_hook(lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError), unchanged(module):
+        module(X)
+    assert everything(module) == before
+
+
+def test_a_scripted_module_is_refused_in_one_line():
+    scripted = torch.jit.script(nn.Sequential(nn.Linear(4, 2)))
+    with pytest.raises(ValueError, match=r"^a scripted module \(torch.jit\) cannot be run with other values"):
+        outputs_with(scripted, {}, (X,))

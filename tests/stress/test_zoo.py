@@ -1,0 +1,22 @@
+"""Every network of the zoo under every measure and every intervention: a few minutes. tests/zoo has the quick part."""
+
+import pytest
+
+from tests.zoo.networks import zoo
+from tests.zoo.references import referred
+from tests.zoo.trials import VARIANTS, measured, tried
+
+
+@pytest.mark.parametrize("name", zoo())
+def test_every_measure_leaves_the_network_as_it_was(name: str) -> None:
+    assert [str(outcome) for outcome in measured(zoo()[name]) if outcome.kind == "broken"] == []
+
+
+@pytest.mark.parametrize("name", zoo())
+def test_every_intervention_acts_or_refuses_and_writes_what_it_says(name: str) -> None:
+    assert [str(outcome) for outcome in tried(zoo()[name], VARIANTS) if outcome.kind == "broken"] == []
+
+
+@pytest.mark.parametrize("name", zoo())
+def test_what_is_computed_equals_references(name: str) -> None:
+    assert [str(outcome) for outcome in referred(zoo()[name]) if outcome.kind == "broken"] == []

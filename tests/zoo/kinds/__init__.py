@@ -1,0 +1,1 @@
+"""The networks of the zoo, by what is special about them."""

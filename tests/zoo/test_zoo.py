@@ -1,0 +1,49 @@
+"""Nobody's network is harmed by being looked at, and interventions do what they say on networks as people have them.
+
+Here every network meets the measures and interventions of the table in docs/reference/networks.md; all others are
+tried in tests/stress/test_zoo.py.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from supple.interventions import interventions
+from tests.zoo import table
+from tests.zoo.measures import COVERED, NOT_OF_NETWORKS, WRITE, public_functions
+from tests.zoo.networks import zoo
+from tests.zoo.references import without_fresh
+from tests.zoo.trials import VARIANTS, Outcome
+
+PAGE = Path(__file__).parents[2] / "docs/reference/networks.md"
+QUICK = [name for name, kind in zoo().items() if not kind.slow]
+
+
+def broken(outcomes: list[Outcome]) -> list[str]:
+    return [str(outcome) for outcome in outcomes if outcome.kind == "broken"]
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_measures_and_interventions_keep_their_promises(name: str) -> None:
+    assert broken(table.outcomes(name)) == []
+
+
+@pytest.mark.parametrize("name", [name for name in QUICK if zoo()[name].fresh])
+def test_without_a_function_that_makes_the_network_no_old_value_passes_for_a_fresh_one(name: str) -> None:
+    assert broken([without_fresh(zoo()[name])]) == []
+
+
+def test_the_page_is_the_table_of_what_happened() -> None:
+    assert PAGE.read_text() == table.page(QUICK), "python -m tests.zoo.table writes the page"
+
+
+def test_no_public_function_is_left_out() -> None:
+    assert public_functions() - COVERED.keys() - NOT_OF_NETWORKS - WRITE == set()
+
+
+def test_no_intervention_is_left_out() -> None:
+    assert set(interventions.names()) == {text.partition("(")[0] for text in VARIANTS}
+
+
+def test_there_are_many_networks() -> None:
+    assert len(zoo()) >= 120
