@@ -88,7 +88,7 @@ def learner_from(text: str, forward: str = "forward") -> tuple[Learner, list[str
         forward: The method that runs the network on the inputs.
 
     Raises:
-        UsageError: The file, the function or the network cannot be used, or a parameter cannot be drawn anew; in one
+        UsageError: The file, the function or the network cannot be used, or a parameter cannot be redrawn; in one
             line.
     """
     function = named(text, text)
@@ -165,7 +165,7 @@ def _by_layers(learner: Learner, text: str) -> tuple[dict[str, Tensor], list[str
     drawn = {name: value for name, value in redraw(module, learner.generator).items() if name in trained}
     if kept := sorted(trained - drawn.keys()):
         raise UsageError(
-            f"{text}: {listed(kept)} cannot be drawn anew, because no layer draws it by reset_parameters: return a "
+            f"{text}: {listed(kept)} cannot be redrawn, because no layer draws it by reset_parameters: return a "
             f"third value, the state dict at initialisation or a function that makes the network anew"
         )
     statistics = reset_statistics(module)

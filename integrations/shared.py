@@ -57,7 +57,7 @@ def warn_unfired(hooks: Sequence[Hook], total: int, switches: int | None = None)
 
 
 class LearnerState(TypedDict):
-    """What a callback saves of a learner, whose network and optimizer are in the trainer's own checkpoint."""
+    """The part of a learner that a callback saves; its network and optimizer are in the trainer's own checkpoint."""
 
     initial: dict[str, Any]
     marked: dict[str, Any] | None
