@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -11,7 +12,7 @@ from supple import interventions as I
 from supple import metrics as M
 from supple import networks as N
 from supple.networks.wiring import is_activation
-from tests.zoo.networks import Subject, tensors
+from tests.zoo.networks import Subject, forward_of, tensors
 
 UPDATES = 2  # of the fits to random targets
 Measure = Callable[[Subject], Any]
@@ -59,12 +60,17 @@ def measures(*covers: str) -> Callable[[Measure], Measure]:
     return add
 
 
+def forward(it: Subject) -> Callable[..., Any] | None:
+    """The function to call instead of the module, for the networks that have one."""
+    if it.kind.forward == "forward":
+        return None
+    return lambda *inputs: forward_of(it.module, it.kind.forward, inputs)
+
+
 def units_of(it: Subject) -> dict[str, Tensor]:
     """The recorded units of the learner."""
     learner = it.learner
-    if not hasattr(learner, "record"):
-        return dict(N.record(learner.module, learner.units, it.inputs).units)
-    return dict(M.View(learner).recording.units)
+    return dict(N.record(learner.module, learner.units, it.inputs, forward=forward(it)).units)
 
 
 def weights_of(it: Subject) -> list[Tensor]:
@@ -104,12 +110,13 @@ def diagnose(it: Subject) -> Any:
 
 @measures("record")
 def record(it: Subject) -> Any:
-    return N.record(it.module, it.learner.units, it.inputs)
+    return N.record(it.module, it.learner.units, it.inputs, forward=forward(it))
 
 
 @measures()
 def record_every_module(it: Subject) -> Any:
-    return N.record(it.module, [name for name, part in it.module.named_modules() if is_activation(part)], it.inputs)
+    names = [name for name, part in it.module.named_modules() if is_activation(part)]
+    return N.record(it.module, names, it.inputs, forward=forward(it))
 
 
 @measures("trace_wiring")
@@ -187,8 +194,7 @@ def isometries(it: Subject) -> Any:
 @measures("lambda_balance", "lambda_residual")
 def balances(it: Subject) -> Any:
     layers = [layer.module for layer in it.learner.layers]
-    pairs = zip(layers, layers[1:], strict=False)
-    return [(M.lambda_balance(a, b), M.lambda_residual(a, b)) for a, b in pairs]
+    return [(M.lambda_balance(a, b), M.lambda_residual(a, b)) for a, b in pairwise(layers)]
 
 
 @measures("activity_scores", "dormant_fraction", "effective_rank", "feature_rank", "numerical_rank", "srank",

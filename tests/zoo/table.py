@@ -25,18 +25,20 @@ COLUMNS = {  # heading → the operations whose outcomes it shows
 }
 INTRODUCTION = """# Networks
 
-This page shows what works on networks that are more than a plain `nn.Sequential`. It is for users who have such a network. The tests
-write the table: they train each network for two steps, measure it, and apply every intervention. They require four things.
+This page shows what works on networks that are more than a plain `nn.Sequential`. It is for users who have such a
+network. The tests write the table: they train each network for two steps, measure it, and apply every intervention.
+They require four things.
 
-- A measurement changes nothing: no parameter, buffer, gradient, optimizer state or generator by a bit, and no object, mode or attribute.
+- A measurement changes nothing: no parameter, buffer, gradient, optimizer state or generator by a bit, and no object,
+  mode or attribute.
 - An intervention writes the parameters that it names, and no frozen one. Tied parameters stay tied.
 - The outputs stay the same if only silent units are reinitialised.
 - A refusal comes before training, with its reason in one line.
 
-✓ means that all operations of the column work. A number in parentheses refers to the reason for a refusal, listed below the table. If a
-name stands before the number, only that operation is refused. "Units" are `redo` and `cbp`; `snr`, `regrama` and `cpr` need the same.
-"Matrices" are `parseval` and `weight_clip`. A network with * needs the function that makes it (`fresh=` of `learner_for`), and one with †
-the function to call (`forward=`).
+✓ means that all operations of the column work. A number in parentheses refers to the reason for a refusal, listed
+below the table. If a name stands before the number, only that operation is refused. "Units" are `redo` and `cbp`;
+`snr`, `regrama` and `cpr` need the same. "Matrices" are `parseval` and `weight_clip`. A network with * needs the
+function that makes it (`fresh=` of `learner_for`), and one with † the function to call (`forward=`).
 
 """
 
